@@ -17,6 +17,7 @@ from service.domains.access import endpoints as permissions
 from service.domains.agents import endpoints as agents
 from service.domains.agents import v1_endpoints as agents_v1
 from service.domains.catalog import endpoints as catalog
+from service.domains.catalog import v0_endpoints as catalog_v0
 from service.domains.collections import endpoints as collections
 from service.domains.conversations import abandoned
 from service.domains.conversations import v0_endpoints as conversations_v0
@@ -71,7 +72,7 @@ DOMAINS = (
     rebuilds,
     status,
 )
-V0_DOMAINS: tuple[ModuleType, ...] = (conversations_v0,)
+V0_DOMAINS: tuple[ModuleType, ...] = (catalog_v0, conversations_v0)
 V1_DOMAINS = (me, agents_v1, conversations_v1)
 # What jobs of the agents' queue run.
 AGENT_TASKS: tuple[Task, ...] = (ANSWER_TURN,)

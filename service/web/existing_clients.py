@@ -63,6 +63,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     SEARCH_COLLECTION: COLLECTION,
     CREATE_SYNC: COLLECTION | SYNC,
     UPDATE_SYNC: SYNC,
+    "copilots/streamMessage": {"copilotId": "agentId", "email": "userEmail"},
     "permissions/listAuthorizedPrincipalsForResource": RESOURCE,
     CHECK: RESOURCE,
     CHECK_BULK: {"resourceIdentifiers": "resources"},

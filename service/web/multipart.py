@@ -77,6 +77,33 @@ async def receive(
         await asyncio.to_thread(sink.discard)
 
 
+@asynccontextmanager
+async def write_text(text: str, *, folder: Path, name: str, max_bytes: int) -> AsyncGenerator[ReceivedFile]:
+    """Yield a text as a file below `folder`, which is removed at the end in every case.
+
+    Raises TooLarge for more than `max_bytes`, and InsufficientStorage when the disk is full.
+    """
+    data = text.encode()
+    if len(data) > max_bytes:
+        raise _too_large(max_bytes)
+    sink = _Sink(folder / f"{TEMPORARY_PREFIX}{uuid4().hex}")
+    try:
+        await _write(sink, [data])
+        yield ReceivedFile(sink.path, name, len(data), sink.sha256())
+    finally:
+        await asyncio.to_thread(sink.discard)
+
+
+async def _write(sink: "_Sink", pieces: list[bytes]) -> None:
+    try:
+        await asyncio.to_thread(sink.write, pieces)
+    except OSError as error:
+        full = storage_full(error)
+        if full is None:
+            raise
+        raise full from error
+
+
 def remove_leftovers(folder: Path) -> int:
     """Remove what uploads left that a crash cut off, and return how many; for the start, before requests come."""
     left = [path for path in folder.glob(f"{TEMPORARY_PREFIX}*") if path.is_file()]
@@ -94,18 +121,13 @@ async def _read(request: Request, parser: MultipartParser, parts: "_Parts", sink
                 raise _malformed("What surrounds its file has no end")
             parser.write(chunk)
             if parts.pending_bytes >= _FLUSH_BYTES:
-                await asyncio.to_thread(sink.write, parts.take())
+                await _write(sink, parts.take())
         parser.finalize()
-        await asyncio.to_thread(sink.write, parts.take())
+        await _write(sink, parts.take())
     except FormParserError as error:
         raise _malformed("Its parts can't be told apart") from error
     except ClientDisconnect as error:
         raise BadRequest("The upload was broken off; send it again.", code="upload_interrupted") from error
-    except OSError as error:
-        full = storage_full(error)
-        if full is None:
-            raise
-        raise full from error
 
 
 class _Sink:

@@ -6,6 +6,7 @@ from typing import Any
 from carrel.wire.catalog import DOWNLOAD_DOCUMENT
 from carrel.wire.conversations import (
     STREAM_AGENT_RESPONSE,
+    STREAM_MESSAGE,
     FetchAgentResponseRequest,
     ListConversationsRequest,
     TextDelta,
@@ -183,6 +184,11 @@ def describe_answers(operation: Json, described: ApiOperation[Any]) -> None:
     if described is DOWNLOAD_DOCUMENT:
         success |= {"description": "The file.", "content": FILE}
         headers.append("Content-Disposition")
+    if described is STREAM_MESSAGE:
+        success |= {
+            "description": "The reply while it is made, until it is done. The `data` of each event is this.",
+            "content": {"text/event-stream": {"schema": {"$ref": f"{SCHEMAS}StreamingChunk"}}},
+        }
     if described is STREAM_AGENT_RESPONSE:
         success |= {
             "description": "The job's events, until it is done.",

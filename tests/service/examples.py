@@ -250,6 +250,10 @@ def _new() -> str:
 EXAMPLES: dict[str, Example] = {
     "catalog/uploadFile": Example(lambda _: {"documentExternalId": _new()}, acting="uploadAsUserEmail", file="file"),
     "catalog/uploadDocumentFile": Example(lambda _: {}, file="document"),
+    "catalog/uploadDocumentContents": Example(
+        lambda _: {"documentExternalId": _new(), "documentName": "Log", "documentContents": "Seen."},
+        acting="uploadAsUserEmail",
+    ),
     "catalog/planUpload": Example(
         lambda things: {
             "documents": [{"documentExternalId": f"{things.owner.mark}-log", "fingerprint": FINGERPRINT}],
@@ -459,6 +463,12 @@ EXAMPLES: dict[str, Example] = {
     ),
     "copilots/sendMessage": Example(
         lambda things: {"agentId": things.agent_id, "message": "What was seen?"}, acting=USER_EMAIL, elsewhere=NO_AGENT
+    ),
+    "copilots/streamMessage": Example(
+        lambda things: {"agentId": things.agent_id, "message": "What was seen?"}, acting=USER_EMAIL, elsewhere=NO_AGENT
+    ),
+    "copilots/createConversation": Example(
+        lambda things: {"agentId": things.agent_id}, acting=USER_EMAIL, elsewhere=NO_AGENT
     ),
     "copilots/provideMessageFeedback": Example(
         lambda things: {

@@ -1,18 +1,21 @@
 """Requests in the forms that existing clients of the API send (docs/existing-clients.md)."""
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from typing import Any
 from uuid import uuid4
 
 import httpx
 import pytest
 
+from service.domains.answering import ModelFailure
 from tests.harness.documents import add_to_collection, create_collection, ok, refused, uploaded
-from tests.harness.services import ServiceHarness
-from tests.service.conversations import Desk, a_desk
+from tests.harness.services import RunningService, ServiceHarness
+from tests.service.conversations import FERRY, Desk, Script, a_desk, a_reply, a_visitor, in_background, passage
 from tests.service.directory import a_user
 from tests.service.examples import DOCSTORE_CONFIG, DOCSTORE_URI
 from tests.service.service_accounts import a_token, an_account, enable_service_accounts
+from tests.service.test_messages_v1 import answer_again
 
 LIST = "documentCollections/listDocumentsInCollection"
 SEARCH = "search/searchDocumentCollection"
@@ -246,3 +249,174 @@ def test_an_idempotency_key_holds_for_an_older_form(office: Desk) -> None:
     assert ok(again) == ok(first)
     assert again.headers["Idempotent-Replayed"] == "true"
     assert is_marked(again, successor("documentCollections/deleteDocumentCollection"))
+
+
+UPLOAD = "catalog/uploadDocumentContents"
+
+
+def contents(**members: Any) -> dict[str, Any]:
+    """Return a request that uploads text as JSON."""
+    external_id = f"text-{uuid4()}"
+    text = "The tower is <b>white</b>.\n\n    Its lamp turns."
+    return {"documentExternalId": external_id, "documentName": "Tower.pdf", "documentContents": text, **members}
+
+
+def test_contents_are_uploaded_as_json(office: Desk) -> None:
+    """A document with all of the text, its readers and its metadata; the same again changes nothing."""
+    collection_id = create_collection(office.service, "Towers", height="INT", lit="BOOLEAN")
+    body = contents(
+        allowedUsersEmailAddresses=[BEN],
+        uploadAsUserEmail=office.service.admin_email,
+        customMetadata={"height": 40, "lit": True},
+        collectionId=collection_id,
+        awaitVectorStoreSync=True,
+        internalPublic=None,
+    )
+    answer = office.service.call(UPLOAD, body)
+    made = ok(answer)
+    assert (made["status"], made["indexing"]) == ("CREATED", "DONE")
+    assert is_marked(answer, '<uploadFile>; rel="successor-version"')
+    shown = ok(office.service.call("catalog/getDocument", {"documentId": made["documentId"], "userEmail": BEN}))
+    assert shown["documentName"] == "Tower.pdf"
+    file = office.service.call("catalog/downloadDocument", {"documentId": made["documentId"]})
+    assert file.text == body["documentContents"]
+    searched = {
+        "documentCollectionId": collection_id,
+        "searchQuery": "white tower",
+        "userEmail": office.service.admin_email,
+    }
+    [found] = ok(office.service.call(SEARCH, searched))["results"]
+    assert found["documentMetadata"] == {"height": "40", "lit": "true"}
+    assert "<b>white</b>" in found["chunks"][0]["text"]
+    assert ok(office.service.call(UPLOAD, body))["status"] == "UNCHANGED"
+    assert list(office.service.settings.uploads_dir.iterdir()) == []
+
+
+def test_an_upload_as_json_is_refused_as_a_file_is(office: Desk) -> None:
+    """Without a text, with unknown members, for somebody else's document, and by a token without the scope."""
+    refused(office.service.call(UPLOAD, contents(documentContents="")), 400, "invalid_request")
+    refused(office.service.call(UPLOAD, contents(documentContents=" \n ")), 400, "file_without_text")
+    refused(office.service.call(UPLOAD, contents(more=1)), 400, "invalid_request")
+    body = contents()
+    ok(office.service.call(UPLOAD, body))
+    refused(office.service.call(UPLOAD, {**body, "uploadAsUserEmail": BEN}), 403, "external_id_taken")
+    enable_service_accounts(office.service)
+    token = a_token(office.service, an_account(office.service, "Reader"), "catalog:read")["token"]
+    refused(office.service.call(UPLOAD, body, api_key=token), 403, "missing_scope")
+    assert list(office.service.settings.uploads_dir.iterdir()) == []
+
+
+def test_an_upload_as_json_has_both_bounds(make_service: Callable[..., RunningService]) -> None:
+    """That of JSON bodies, and that of files."""
+    small = make_service(max_upload_bytes=100, max_json_bytes=2000)
+    ok(small.call(UPLOAD, contents()))
+    refused(small.call(UPLOAD, contents(documentContents="é" * 60)), 413, "file_too_large")
+    refused(small.call(UPLOAD, contents(documentContents="x" * 2000)), 413, "too_large")
+
+
+def test_a_conversation_is_made_before_its_first_message(office: Desk) -> None:
+    """It is its creator's with that agent alone, and nowhere to be seen until something is said in it."""
+    service = office.service
+    made = service.call("copilots/createConversation", {"agentId": office.agent_id, "userEmail": BEN})
+    conversation_id = ok(made)["conversationId"]
+    assert is_unmarked(made)
+    elsewhere = a_desk(service, "Other desk").agent_id
+    refused(office.send(conversationId=conversation_id), 404, "conversation_not_found")
+    other_agent = {"agentId": elsewhere, "message": "Hello", "conversationId": conversation_id, "userEmail": BEN}
+    refused(service.call("copilots/sendMessage", other_agent), 404, "conversation_not_found")
+    ben = a_visitor(office, BEN)
+    assert ok(ben.get("conversations"))["conversations"] == []
+    refused(ben.get(f"conversations/{conversation_id}"), 404, "conversation_not_found")
+    result = office.ask(conversationId=conversation_id, userEmail=BEN)
+    assert result["conversationId"] == conversation_id
+    [listed] = ok(ben.get("conversations"))["conversations"]
+    assert (listed["conversationId"], listed["messageCount"]) == (conversation_id, 1)
+    refused(service.call("copilots/createConversation", {"agentId": str(uuid4())}), 404, "agent_not_found")
+    sent = {"headers": {"Idempotency-Key": str(uuid4())}}
+    keyed = [ok(service.call("copilots/createConversation", {"agentId": office.agent_id}, **sent)) for _ in range(2)]
+    assert keyed[0] == keyed[1]
+
+
+def test_variables_name_documents_in_a_message(office: Desk) -> None:
+    """By their names where the message holds them, else behind it; only documents that the sender may READ."""
+    hidden = uploaded(office.service, "hidden", "A secret", documentName="Secrets")["documentId"]
+    variables = [{"name": "notes", "ids": [office.document_id]}, {"name": "more", "ids": [office.document_id]}]
+    body = {"agentId": office.agent_id, "userEmail": BEN, "message": "What do {{ notes }} say of {{dogs}}?"}
+    result = ok(office.service.call("copilots/sendMessage", {**body, "inputVariables": variables}))["sendChatResult"]
+    with office.service.owner_connection() as connection:
+        [(message,)] = connection.execute(
+            "SELECT message FROM turns WHERE turn_id = %s", [result["messageId"]]
+        ).fetchall()
+    assert message == "What do “Ferries” say of {{dogs}}?\nmore: “Ferries”"
+    for unreadable in (hidden, str(uuid4())):
+        of_others = {**body, "inputVariables": [{"name": "notes", "ids": [unreadable]}]}
+        refused(office.service.call("copilots/sendMessage", of_others), 404, "document_not_found")
+    twice = {**body, "inputVariables": [variables[0], variables[0]]}
+    refused(office.service.call("copilots/sendMessage", twice), 400, "invalid_request")
+
+
+STREAM = "copilots/streamMessage"
+
+
+def chunks(answer: httpx.Response) -> list[dict[str, Any]]:
+    """Return the data of the events of a stream."""
+    assert answer.headers["Content-Type"] == "text/event-stream; charset=utf-8"
+    return [json.loads(line.removeprefix("data: ")) for line in answer.iter_lines() if line.startswith("data: ")]
+
+
+def asked(desk: Desk, **members: Any) -> dict[str, Any]:
+    """Return a message to be streamed, in its older form."""
+    return {"copilotId": desk.agent_id, "email": BEN, "message": "When does the ferry leave?", **members}
+
+
+def test_a_message_is_streamed(office: Desk) -> None:
+    """Its beginning, its text, its end and its sources; its conversation goes on without a stream."""
+    answer = office.service.call(STREAM, asked(office))
+    initial, *texts, end, final = chunks(answer)
+    assert is_marked(answer)
+    assert initial == {**initial, "event": "initial", "warnings": [], "webSearchResults": []}
+    assert {one["event"] for one in texts} == {"data_chunk"}
+    assert end == {"event": "end_of_message"}
+    assert final["event"] == "final_chunk"
+    assert [one["id"] for one in final["sources"]] == [office.document_id]
+    more = office.ask("When does the ferry leave?", userEmail=BEN, conversationId=initial["conversationId"])
+    assert more["response"]["message"] == "".join(one["chunk"] for one in texts)
+    assert more["referencedSources"] == final["sources"]
+    newer = {"agentId": office.agent_id, "message": "When does the ferry leave?"}
+    assert is_unmarked(office.service.call(STREAM, newer))
+    refused(office.service.call(STREAM, asked(office, copilotId=str(uuid4()))), 404, "agent_not_found")
+
+
+def test_a_stream_grows_with_the_reply_and_ends_when_it_is_begun_anew(desk: Desk, script: Script) -> None:
+    """Chunks add up to the text; a reply that begins anew after a crash makes what was sent void."""
+    a_user(desk.service, BEN)
+    url = f"/api/v0/{STREAM}"
+    with desk.service.http.stream("POST", url, json=asked(desk)) as answer:
+        lines = (json.loads(line[6:]) for line in answer.iter_lines() if line.startswith("data: "))
+        script.tell("At")
+        assert [next(lines)["event"], next(lines)["chunk"]] == ["initial", "At"]
+        script.tell("At noon")
+        assert next(lines)["chunk"] == " noon"
+        again = in_background(lambda: answer_again(desk))
+        script.tell("No", number=1)
+        [error] = list(lines)
+        assert (error["event"], error["error"]["code"]) == ("error_chunk", "reply_restarted")
+        script.end(a_reply("Noon."), number=1)
+        again.result()
+
+
+def test_a_stream_withholds_what_an_answer_withholds(desk: Desk, script: Script) -> None:
+    """A reply that rests on what its reader lost meanwhile is blocked, and a failed one is an error."""
+    a_user(desk.service, BEN)
+    with desk.service.http.stream("POST", f"/api/v0/{STREAM}", json=asked(desk)) as answer:
+        script.scene()
+        desk.share(everybody=False)
+        script.end(a_reply(FERRY, passage(desk.document_id), cited=[0]))
+        [blocked] = chunks(answer)
+    assert blocked["event"] == "blocked"
+    assert FERRY not in json.dumps(blocked)
+    assert blocked["blocks"]
+    with desk.service.http.stream("POST", f"/api/v0/{STREAM}", json=asked(desk)) as answer:
+        script.end(ModelFailure("The model is away."), number=1)
+        [failed] = chunks(answer)
+    assert (failed["event"], failed["error"]["code"]) == ("error_chunk", "model_unavailable")

@@ -2,12 +2,13 @@
 
 import json
 from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, cast
 from uuid import UUID
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from carrel.wire.common import (
+    NO_NUL,
     ActingRequest,
     CustomMetadata,
     DocumentName,
@@ -132,6 +133,27 @@ class UploadFileForm(RequestModel):
         given = {name for name in self.model_fields_set if getattr(self, name) is not None}
         members = self.model_dump(mode="json", by_alias=True, include=given)
         return {name: value if isinstance(value, str) else json.dumps(value) for name, value in members.items()}
+
+
+def _texts_of(metadata: object) -> object:
+    if not isinstance(metadata, dict):
+        return metadata
+    members = cast("dict[object, object]", metadata)
+    return {name: json.dumps(value) if isinstance(value, int | float) else value for name, value in members.items()}
+
+
+class UploadDocumentContentsRequest(UploadFileForm):
+    """Create or update the document of an external id from its text, in JSON.
+
+    Lists, flags and metadata are JSON's own; the strings that uploadFile takes for them are taken as well.
+    """
+
+    document_contents: Annotated[str, Field(min_length=1), NO_NUL]
+    """The whole text of the document."""
+    custom_metadata: Annotated[CustomMetadata | None, BeforeValidator(_texts_of)] = None
+    """The document's metadata; numbers and booleans become strings. With `collectionId` it must match that collection's
+    schema.
+    """
 
 
 class UploadDocumentFileForm(RequestModel):
@@ -381,4 +403,13 @@ DOWNLOAD_DOCUMENT: ApiOperation[Any] = ApiOperation(
 )
 DELETE_DOCUMENT = ApiOperation(
     "catalog/deleteDocument", DeleteDocumentRequest, DeleteDocumentResponse, WRITE, KEYED | NOT_FOUND
+)
+UPLOAD_DOCUMENT_CONTENTS = ApiOperation(
+    "catalog/uploadDocumentContents",
+    UploadDocumentContentsRequest,
+    UploadFileResponse,
+    WRITE,
+    ADDS_DATA | NOT_FOUND | CONFLICT,
+    version="v0",
+    successor="uploadFile",
 )

@@ -15,6 +15,7 @@ from carrel.wire.common import (
     Description,
     FeedbackRequest,
     Instant,
+    Label,
     PagedParameters,
     PagedResponse,
     RequestModel,
@@ -38,6 +39,15 @@ MessageText = Annotated[
 ]
 
 
+class InputVariable(RequestModel):
+    """A variable of a message, whose value is documents."""
+
+    name: Label
+    """Name of the variable, which the message holds as `{{name}}`."""
+    ids: Annotated[list[UUID], Field(min_length=1, max_length=100)]
+    """Ids of documents that the caller may READ, 1 to 100."""
+
+
 class SendMessageRequest(ActingRequest):
     """Send a message to an agent that is deployed to the caller and has API access."""
 
@@ -47,6 +57,24 @@ class SendMessageRequest(ActingRequest):
     """What the person says, 1 to 20,000 characters."""
     conversation_id: UUID | None = None
     """Id of the conversation to go on with; absent: a new one."""
+    input_variables: Annotated[list[InputVariable] | None, Field(max_length=20)] = None
+    """Variables, at most 20, each replaced in the message by the names of its documents; added where the message
+    doesn't hold it.
+    """
+
+
+class CreateConversationRequest(ActingRequest):
+    """Begin a conversation with an agent before its first message."""
+
+    agent_id: UUID
+    """Id of the agent."""
+
+
+class CreateConversationResponse(ResponseModel):
+    """The new conversation."""
+
+    conversation_id: UUID
+    """Id of the conversation, for the first message and all that follow."""
 
 
 class ExternalResourceId(ResponseModel):
@@ -151,6 +179,55 @@ class SendMessageResponse(ResponseModel):
 
     send_chat_result: SendChatResult
     """The reply, or why it is withheld."""
+
+
+class ChunkKind(StrEnum):
+    """The server-sent events of v0's streamMessage.
+
+    A reply is `initial`, then `data_chunk` as often as it grows, `end_of_message` and `final_chunk`. `blocked` and
+    `error_chunk` are the last: the reply is withheld, or there is none, and what was sent of it is void.
+    """
+
+    INITIAL = "initial"
+    DATA = "data_chunk"
+    END_OF_MESSAGE = "end_of_message"
+    FINAL = "final_chunk"
+    BLOCKED = "blocked"
+    ERROR = "error_chunk"
+
+
+class ChunkError(ResponseModel):
+    """Why there is no reply."""
+
+    message: str
+    """Why there is no reply, and what to do."""
+    code: str
+    """Stable code of the problem, for programs."""
+
+
+class StreamingChunk(ResponseModel):
+    """The `data` of one event of v0's streamMessage; its members depend on its kind."""
+
+    event: ChunkKind
+    """Kind of the event."""
+    conversation_id: UUID | None = None
+    """Id of the conversation; in `initial` and `blocked`."""
+    chunk: str | None = None
+    """Text that follows what was sent before; in `data_chunk`."""
+    warnings: list[str] | None = None
+    """What the reader of the reply should know; in `initial` (empty while the reply is made), `final_chunk` and
+    `blocked`.
+    """
+    web_search_results: list[WebSearchResult] | None = None
+    """Always empty, in `initial`: agents don't search the web."""
+    sources: list[ReferencedSource] | None = None
+    """Sources that the reply rests on; in `final_chunk`."""
+    message_id: UUID | None = None
+    """Id of the message and of the reply to it, which feedback names; in `final_chunk`."""
+    blocks: list[str] | None = None
+    """Why the reply is withheld; in `blocked`."""
+    error: ChunkError | None = None
+    """Why there is no reply; in `error_chunk`."""
 
 
 class Verdict(StrEnum):
@@ -325,7 +402,7 @@ class Conversation(ResponseModel):
     message_count: int
     """Number of messages that the person sent."""
     created_at: Instant
-    """When its first message was sent."""
+    """When it was begun."""
     updated_at: Instant
     """When its latest message was sent."""
 
@@ -439,4 +516,15 @@ GET_CONVERSATION = ApiOperation(
     NOT_FOUND,
     method="GET",
     version="v1",
+)
+STREAM_MESSAGE: ApiOperation[Any] = ApiOperation(
+    "copilots/streamMessage", SendMessageRequest, None, MESSAGE, KEYED | ADDS_DATA | NOT_FOUND, version="v0"
+)
+CREATE_CONVERSATION = ApiOperation(
+    "copilots/createConversation",
+    CreateConversationRequest,
+    CreateConversationResponse,
+    MESSAGE,
+    KEYED | ADDS_DATA | NOT_FOUND,
+    version="v0",
 )

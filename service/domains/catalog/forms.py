@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any, Final
 
 from fastapi import Request
@@ -18,12 +19,18 @@ async def receive_form(
     request: Request, runtime: Runtime, *, file_part: str, form: type[BaseModel]
 ) -> AsyncGenerator[Received]:
     """Receive a form whose text parts are the fields of `form`, its file on disk until the block ends."""
-    folder = runtime.settings.uploads_dir
-    folder.mkdir(mode=0o700, exist_ok=True)
+    folder = uploads_folder(runtime)
     allowed = frozenset(field.alias or name for name, field in form.model_fields.items())
     limit = runtime.settings.max_upload_bytes
     async with receive(request, folder=folder, file_part=file_part, max_file_bytes=limit, allowed=allowed) as parts:
         yield parts
+
+
+def uploads_folder(runtime: Runtime) -> Path:
+    """Return the folder of files that are being uploaded, made if need be."""
+    folder = runtime.settings.uploads_dir
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
 
 
 def upload_form(fields: dict[str, str]) -> UploadFileForm:

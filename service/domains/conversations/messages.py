@@ -7,9 +7,11 @@ answered again.
 from dataclasses import dataclass
 from uuid import UUID
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from service.auth.authorization import authorize_message
 from service.auth.callers import Caller
-from service.domains.agents.service import get_deployed_agent, unknown_agent
+from service.domains.agents.service import StoredAgent, get_deployed_agent, unknown_agent
 from service.domains.conversations import queries
 from service.domains.conversations.jobs import enqueue_next
 from service.domains.conversations.models import Message, unknown_conversation
@@ -39,19 +41,13 @@ async def begin_turn(
     caller's with this agent; Forbidden `api_access_off`; Conflict for an Idempotency-Key of another request.
     """
     connection = request.connection
-    authorize_message(caller, message.agent_id)
-    agent = await get_deployed_agent(connection, caller, agent_id=message.agent_id)
-    if agent is None:
-        raise unknown_agent()
+    agent = await _require_agent(connection, caller, agent_id=message.agent_id)
     if message.conversation_id is not None and not await queries.lock_conversation(
         connection, caller, conversation_id=message.conversation_id, agent_id=agent.agent_id
     ):
         raise unknown_conversation()
-    if by_program and not agent.api_access_enabled:
-        raise Forbidden(
-            "API access is off for this agent. Ask an admin to turn it on, or message it as a person on /api/v1.",
-            code="api_access_off",
-        )
+    if by_program:
+        _require_api_access(agent)
     kept = await request.claim()
     if kept is not None:
         request.response.headers[REPLAYED] = "true"
@@ -59,6 +55,35 @@ async def begin_turn(
     begun = await _add(runtime, request, caller, message=message)
     await request.keep(begun.turn_id.bytes)
     return begun
+
+
+async def begin_conversation(connection: AsyncConnection, caller: Caller, *, agent_id: UUID) -> UUID:
+    """Begin a conversation of a program's caller with an agent, without a message, and return its id.
+
+    Nobody else can go on with it. Raises NotFound for an agent that isn't deployed to the caller, and Forbidden
+    `api_access_off`.
+    """
+    agent = await _require_agent(connection, caller, agent_id=agent_id)
+    _require_api_access(agent)
+    conversation_id = uuid7()
+    await queries.insert_conversation(connection, caller, conversation_id=conversation_id, agent_id=agent_id)
+    return conversation_id
+
+
+async def _require_agent(connection: AsyncConnection, caller: Caller, *, agent_id: UUID) -> StoredAgent:
+    authorize_message(caller, agent_id)
+    agent = await get_deployed_agent(connection, caller, agent_id=agent_id)
+    if agent is None:
+        raise unknown_agent()
+    return agent
+
+
+def _require_api_access(agent: StoredAgent) -> None:
+    if not agent.api_access_enabled:
+        raise Forbidden(
+            "API access is off for this agent. Ask an admin to turn it on, or message it as a person on /api/v1.",
+            code="api_access_off",
+        )
 
 
 async def _add(runtime: Runtime, request: Request, caller: Caller, *, message: Message) -> BegunTurn:

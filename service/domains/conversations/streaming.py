@@ -1,4 +1,4 @@
-"""Sending a job's progress as server-sent events, from the position where a client stopped reading.
+"""Sending a job's progress as server-sent events, from where a client stopped reading; on v0 from the start.
 
 An event's id is `<attempt>-<characters sent>`. An attempt's text only grows, so the id says what is left to send. When
 a client has text of an attempt that is void, the first event is `restarted`. The job is read in short transactions,
@@ -8,8 +8,9 @@ each of which authenticates the client again.
 import asyncio
 import re
 import time
-from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass, replace
+from typing import Any
 from uuid import UUID
 
 from fastapi import Request
@@ -17,10 +18,17 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from pydantic import BaseModel
 from sqlalchemy.exc import SQLAlchemyError
 
-from carrel.wire.conversations import STREAM_AGENT_RESPONSE, StreamEvent, TextDelta
+from carrel.wire.conversations import (
+    STREAM_AGENT_RESPONSE,
+    ChunkError,
+    ChunkKind,
+    StreamEvent,
+    StreamingChunk,
+    TextDelta,
+)
 from service.auth.authorization import authorize
 from service.domains.conversations.reading.jobs import job_of, see_job
-from service.domains.conversations.reading.turns import SeenTurn
+from service.domains.conversations.reading.turns import WITHHELD_REPLY, SeenTurn
 from service.platform.errors import BadRequest, ServiceError
 from service.platform.logs import logger
 from service.runtime import Runtime
@@ -37,10 +45,14 @@ HEARTBEAT_SECONDS = 15.0
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """A client's position in the stream: an attempt, and how many characters of its text the client has."""
+    """A client's position in the stream: an attempt, and how many characters of its text the client has.
+
+    `is_last`: nothing follows.
+    """
 
     attempt: int = 0
     sent: int = 0
+    is_last: bool = False
 
     @classmethod
     def read(cls, request: Request) -> "Position":
@@ -65,6 +77,10 @@ class Position:
         return f"{self.attempt}-{self.sent}"
 
 
+Look = Callable[[], Awaitable[SeenTurn]]
+Tell = Callable[[SeenTurn, Position], tuple[list[bytes], Position]]
+
+
 async def read_job(runtime: Runtime, request: Request, *, job_id: UUID) -> SeenTurn:
     """Read the job again, with the caller authenticated again; raise an error when the caller may not see it."""
     async with reauthenticate(request, runtime) as (connection, caller):
@@ -73,32 +89,33 @@ async def read_job(runtime: Runtime, request: Request, *, job_id: UUID) -> SeenT
 
 
 async def stream_events(
-    runtime: Runtime, request: Request, *, turn: SeenTurn, position: Position
+    request: Request, *, turn: SeenTurn, position: Position, look: Look, tell: Tell
 ) -> AsyncGenerator[bytes]:
     """Yield a job's events from a position on, beginning with the state `turn`, until the job ends.
 
-    The stream also ends when the caller may no longer see the job, and when the service stops; then clients reconnect.
+    `look` reads the turn again, and `tell` returns the events between a position and a turn. The stream also ends when
+    the caller may no longer see the job, and when the service stops; then clients reconnect.
     """
     quiet_since = time.monotonic()
     while True:
-        news, position = _news(turn, position)
+        news, position = tell(turn, position)
         if news:
             yield b"".join(news)
             quiet_since = time.monotonic()
-        if turn.status != "RUNNING" or is_stopping(request):
+        if turn.status != "RUNNING" or position.is_last or is_stopping(request):
             return
         if time.monotonic() - quiet_since >= HEARTBEAT_SECONDS:
             yield KEEPALIVE_COMMENT
             quiet_since = time.monotonic()
         await asyncio.sleep(LOOK_SECONDS)
         try:
-            turn = await read_job(runtime, request, job_id=turn.turn_id)
+            turn = await look()
         except (ServiceError, SQLAlchemyError) as error:
             logger.info("stream_ended", kind=type(error).__name__)
             return
 
 
-def _news(turn: SeenTurn, position: Position) -> tuple[list[bytes], Position]:
+def job_events(turn: SeenTurn, position: Position) -> tuple[list[bytes], Position]:
     """Return the events between a position and a turn's state, and the position after them."""
     attempt: int = turn.row.attempt
     text, news = turn.text, list[bytes]()
@@ -118,3 +135,43 @@ def _news(turn: SeenTurn, position: Position) -> tuple[list[bytes], Position]:
 def _event(kind: StreamEvent, data: BaseModel | None, position: Position) -> bytes:
     body = "{}" if data is None else data.model_dump_json(by_alias=True, exclude_none=True)
     return format_sse_event(data_str=body, event=kind.value, id=position.event_id)
+
+
+def v0_events(turn: SeenTurn, position: Position) -> tuple[list[bytes], Position]:
+    """Return the chunks of v0 between a position and a turn, and the position they lead to.
+
+    v0 has no event for a reply that is begun anew after a crash: when some of it was sent, the stream ends there.
+    """
+    attempt: int = turn.row.attempt
+    if turn.status == "WITHHELD":
+        return [_chunk(ChunkKind.BLOCKED, **_opening(turn), blocks=[WITHHELD_REPLY])], position
+    if turn.status == "FAILED":
+        return [_error(turn.row.error_code, turn.row.error_message)], position
+    if turn.text is None and turn.status == "RUNNING":
+        return [], position
+    text = turn.text or ""
+    if position.sent and (position.attempt != attempt or position.sent > len(text)):
+        again = "The reply was begun anew, and what was sent of it is void. Send the message again."
+        return [_error("reply_restarted", again)], replace(position, is_last=True)
+    news = list[bytes]()
+    if not position.attempt and (text or turn.status == "COMPLETED"):
+        news.append(_chunk(ChunkKind.INITIAL, **_opening(turn), web_search_results=[]))
+    if len(text) > position.sent:
+        news.append(_chunk(ChunkKind.DATA, chunk=text[position.sent :]))
+    if turn.status == "COMPLETED":
+        final = _chunk(ChunkKind.FINAL, sources=list(turn.cited), message_id=turn.turn_id, warnings=turn.warnings)
+        news += [_chunk(ChunkKind.END_OF_MESSAGE), final]
+    return news, Position(attempt, len(text)) if news else position
+
+
+def _opening(turn: SeenTurn) -> dict[str, Any]:
+    return {"conversation_id": turn.row.conversation_id, "warnings": turn.warnings}
+
+
+def _error(code: str, message: str) -> bytes:
+    return _chunk(ChunkKind.ERROR, error=ChunkError(message=message, code=code))
+
+
+def _chunk(kind: ChunkKind, **members: Any) -> bytes:
+    data = StreamingChunk(event=kind, **members)
+    return format_sse_event(data_str=data.model_dump_json(by_alias=True, exclude_none=True))

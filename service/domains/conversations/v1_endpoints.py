@@ -1,5 +1,6 @@
 """agents/* and conversations on v1: messages that people send are jobs, which they fetch or watch."""
 
+from functools import partial
 from typing import Annotated, Any
 from uuid import UUID
 
@@ -52,7 +53,8 @@ async def stream_agent_response(
     """Send how far a job of the caller's is as server-sent events; `Last-Event-ID` goes on where a stream ended."""
     position = streaming.Position.read(http)
     turn = await streaming.read_job(runtime, http, job_id=request.job_id)
-    events = streaming.stream_events(runtime, http, turn=turn, position=position)
+    look = partial(streaming.read_job, runtime, http, job_id=request.job_id)
+    events = streaming.stream_events(http, turn=turn, position=position, look=look, tell=streaming.job_events)
     return StreamingResponse(events, media_type=streaming.MEDIA_TYPE, headers=streaming.HEADERS)
 
 

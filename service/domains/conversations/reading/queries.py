@@ -141,6 +141,20 @@ async def list_sources(
     return (await connection.execute(statement)).all()
 
 
+async def list_names(connection: AsyncConnection, caller: Caller, *, document_ids: Collection[UUID]) -> dict[UUID, str]:
+    """The names of those of these documents that the caller may READ, by id."""
+    statement = (
+        select(documents.c.document_id, documents.c.name)
+        .join(resources, resources.c.object_id == documents.c.document_id)
+        .where(
+            documents.c.organization_id == caller.organization_id,
+            in_array(documents.c.document_id, document_ids),
+            resources.c.access_class.in_(readable_classes(caller)),
+        )
+    )
+    return {row.document_id: row.name for row in await connection.execute(statement)}
+
+
 async def find_conversation(
     connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, agent_ids: Collection[UUID] | None
 ) -> AnyRow | None:
@@ -196,7 +210,10 @@ def _latest_message_before(caller: Caller, moment: datetime) -> ColumnElement[da
 
 
 def _conversations(caller: Caller, agent_ids: Collection[UUID] | None) -> Select[*tuple[Any, ...]]:
-    """Select conversations with their agent's name, the beginning of their first message, and their `length`."""
+    """Select conversations with their agent's name, the beginning of their first message, and their `length`.
+
+    One that nothing was said in yet is none of them.
+    """
     of_conversation = and_(
         turns.c.organization_id == caller.organization_id,
         turns.c.conversation_id == conversations.c.conversation_id,
@@ -221,7 +238,9 @@ def _conversations(caller: Caller, agent_ids: Collection[UUID] | None) -> Select
             length.label("length"),
         )
         .join(agents, agents.c.agent_id == conversations.c.agent_id)
-        .where(_is_own(caller, agent_ids))
+        .where(
+            _is_own(caller, agent_ids), select(turns.c.turn_id).where(of_conversation).correlate(conversations).exists()
+        )
     )
 
 

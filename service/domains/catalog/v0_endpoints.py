@@ -1,0 +1,28 @@
+"""catalog/uploadDocumentContents, which existing clients of v0 call."""
+
+from dataclasses import asdict
+
+from fastapi import Request
+
+from carrel.wire.catalog import UPLOAD_DOCUMENT_CONTENTS, UploadDocumentContentsRequest, UploadFileResponse
+from service.domains.catalog.forms import uploads_folder
+from service.domains.catalog.uploads import upload_file
+from service.web.dependencies import CallerDep, RuntimeDep
+from service.web.multipart import write_text
+from service.web.routing import Router, promise_of
+
+router = Router()
+# Text in a file of this kind is read as it is, whatever it looks like.
+FILE_NAME = "contents.txt"
+
+
+@router.operation(UPLOAD_DOCUMENT_CONTENTS)
+async def upload_contents(
+    request: UploadDocumentContentsRequest, http: Request, runtime: RuntimeDep, caller: CallerDep
+) -> UploadFileResponse:
+    """Create or update the document of an external id from its text, in JSON; uploadFile takes its place."""
+    limit = runtime.settings.max_upload_bytes
+    text = request.document_contents
+    async with write_text(text, folder=uploads_folder(runtime), name=FILE_NAME, max_bytes=limit) as file:
+        uploaded = await upload_file(runtime, caller, form=request, file=file, on_saved=promise_of(http).end)
+    return UploadFileResponse(**asdict(uploaded))
