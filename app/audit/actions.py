@@ -6,8 +6,8 @@ from typing import Any, TypeAlias, cast
 
 from app.formatting import one_line
 from app.labels import AGENT, COLLECTION, DOCUMENT, ROLES, SERVICE_ACCOUNT, kind_of, scopes_named
-from carrel.wire.admin import AuditEntry
 from carrel.wire.common import ResourceType, Role
+from carrel.wire.oversight import AuditEntry
 from flows.operations.formatting import count_text
 
 Names: TypeAlias = Mapping[str, str]

@@ -8,7 +8,7 @@ from app.credentials.expiry import STATUSES, ends_exactly
 from app.formatting import moment
 from app.ui.dialogs import confirm
 from app.ui.notices import show_heading, show_table
-from carrel.wire.admin import ApiKey, CredentialStatus
+from carrel.wire.api_keys import ApiKey, CredentialStatus
 from carrel.wire.service_accounts import ServiceAccountToken
 
 

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, date, datetime, time, timedelta
 
 from app.formatting import ago, moment
-from carrel.wire.admin import ApiKey, CredentialStatus
+from carrel.wire.api_keys import ApiKey, CredentialStatus
 from carrel.wire.scopes import Scope
 from carrel.wire.service_accounts import ServiceAccountToken
 

@@ -10,8 +10,7 @@ import streamlit as st
 from app import api
 from app.lookup import by_id
 from app.search.queries import CATALOG
-from carrel.wire.admin import AdminAuditLogQueryResponse, LoggedSearch
-from carrel.wire.oversight import Bucket, SearchesInBucket
+from carrel.wire.oversight import AdminAuditLogQueryResponse, Bucket, LoggedSearch, SearchesInBucket
 from carrel.wire.search import SearchMode
 
 SHOWN = 5

@@ -15,7 +15,7 @@ from app.ui.errors import problem_of, show_errors
 from app.ui.links import look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_table, show_text
 from app.ui.tables import PAGE_ROWS, Source, show_pages
-from carrel.wire.admin import AdminSearchLogQueryResponse, LoggedSearch
+from carrel.wire.oversight import AdminSearchLogQueryResponse, LoggedSearch
 from carrel.wire.search import SearchFeedback, SearchMode
 from flows.operations.formatting import count_text
 

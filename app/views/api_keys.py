@@ -28,7 +28,7 @@ from app.ui.links import look_at, offer_way_back
 from app.ui.notices import show_empty, show_text, show_title, show_warning
 from app.ui.pickers import drop_choice, get_principals, pick_principals
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
-from carrel.wire.admin import AdminApiKeysListResponse, ApiKey
+from carrel.wire.api_keys import AdminApiKeysListResponse, ApiKey
 from carrel.wire.scopes import Scope
 
 KEYS, NEW, OWNER = "keys", "new_key", "key.owner"

@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.audit.actions import ACTION_TEXTS, sentence
-from carrel.wire.admin import AuditEntry
+from carrel.wire.oversight import AuditEntry
 from tests.app.conftest import House, html_of, markdown_of
 from tests.app.test_search import HOSTILE
 from tests.app.test_service_accounts import choose

@@ -10,10 +10,11 @@ import pytest
 from pydantic import BaseModel, ValidationError
 
 from carrel.wire import admin, catalog, collections, common, docstore, permissions, search
-from carrel.wire.admin import AdminAuditLogQueryRequest, AdminUsersUpsertRequest, AuditEntry
+from carrel.wire.admin import AdminUsersUpsertRequest
 from carrel.wire.catalog import DocumentVersion, UploadFileForm
 from carrel.wire.collections import AddDocumentToCollectionRequest, CreateDocumentCollectionRequest
 from carrel.wire.common import NO_NUL, ErrorResponse, RequestModel, ResponseModel, Tabular
+from carrel.wire.oversight import AdminAuditLogQueryRequest, AuditEntry
 from carrel.wire.search import SearchDocumentCatalogRequest, SearchDocumentCollectionRequest
 
 MODULES = [common, catalog, collections, search, permissions, admin, docstore]

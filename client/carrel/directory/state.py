@@ -14,6 +14,7 @@ from carrel._flow import Flow
 from carrel._pages import Listing, fetch
 from carrel.directory.entries import Entries
 from carrel.wire import admin as wire
+from carrel.wire.api_keys import ADMIN_API_KEYS_LIST, AdminApiKeysListRequest, CredentialStatus
 from carrel.wire.common import PagedResponse, ResponseModel, normal_email
 from carrel.wire.service_accounts import (
     ADMIN_SERVICE_ACCOUNTS_LIST,
@@ -106,13 +107,11 @@ def read_members(
 
 def read_callers(connection: Connection) -> Flow[frozenset[str] | None]:
     """Read the addresses of possible owners of the credential, by the last characters of working API keys."""
-    listing = Listing(
-        wire.ADMIN_API_KEYS_LIST, wire.AdminApiKeysListRequest(page_size=PAGE), lambda page: page.api_keys
-    )
+    listing = Listing(ADMIN_API_KEYS_LIST, AdminApiKeysListRequest(page_size=PAGE), lambda page: page.api_keys)
     hint = connection.headers["Authorization"][-HINT_LENGTH:]
     keys = yield from _walk(listing, connection, _nothing)
     owners = {
-        normal_email(key.owner_email) for key in keys if key.hint == hint and key.status is wire.CredentialStatus.ACTIVE
+        normal_email(key.owner_email) for key in keys if key.hint == hint and key.status is CredentialStatus.ACTIVE
     }
     return frozenset(owners) or None
 

@@ -1,7 +1,6 @@
-"""admin/*: the organization, its users, groups, grants, API keys, audit and search log; extensions, for admins."""
+"""admin/*: the organization, its users, groups and grants; extensions, for admins."""
 
-from enum import StrEnum
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 from uuid import UUID
 
 from pydantic import Field
@@ -10,25 +9,21 @@ from carrel.wire.common import (
     EmailAddress,
     GrantRole,
     Identifier,
-    Instant,
     Label,
     NarrowedRequest,
     PagedRequest,
     PagedResponse,
     Password,
-    Principal,
     PrincipalReference,
-    RequestInstant,
     RequestModel,
     ResourceIdentifier,
     ResourceReference,
     ResponseModel,
+    StrictFlag,
     Tabular,
 )
-from carrel.wire.operations import ADMIN, CONFLICT, KEYED, NOT_FOUND, SECRET, ApiOperation
-from carrel.wire.search import SearchFeedback, SearchMode
+from carrel.wire.operations import ADMIN, CONFLICT, KEYED, NOT_FOUND, ApiOperation
 
-StrictFlag = Annotated[bool, Field(strict=True)]
 Members = Annotated[list[PrincipalReference], Field(max_length=10_000)]
 
 
@@ -340,177 +335,6 @@ class AdminGrantsListResponse(PagedResponse, ResourceGrants):
     rows_in: ClassVar[str] = "grants"
 
 
-class CredentialStatus(StrEnum):
-    """Whether a credential works."""
-
-    ACTIVE = "active"
-    EXPIRED = "expired"
-    REVOKED = "revoked"
-
-
-class ApiKey(ResponseModel):
-    """An API key without its value."""
-
-    api_key_id: UUID
-    """Id of the API key."""
-    hint: str
-    """The last four characters of the secret value, to tell it from others."""
-    name: str
-    """Name of the key, for people."""
-    owner_email: str
-    """Email address of the user that the key acts as."""
-    may_act_for_users: bool
-    """Whether the key may name a user to act for."""
-    status: CredentialStatus
-    """Whether the key works."""
-    created_at: Instant
-    """When it was created."""
-    expires_at: Instant | None = None
-    """When the key stops; absent: never."""
-    last_used_at: Instant | None = None
-    """When it was last used; absent if never."""
-
-
-class AdminApiKeysCreateRequest(RequestModel):
-    """Create an API key for a user."""
-
-    name: Label
-    """Name of the key, for people."""
-    owner_email: EmailAddress | None = None
-    """Email address of the user that the key acts as; absent: the caller."""
-    may_act_for_users: StrictFlag = False
-    """Whether the key may name a user to act for; false unless given."""
-    expires_at: RequestInstant | None = None
-    """When the key stops; absent: never."""
-
-
-class AdminApiKeysCreateResponse(ApiKey):
-    """The new key with its value."""
-
-    api_key: str = Field(repr=False)
-    """Value of the key; shown this once."""
-
-
-class AdminApiKeysListRequest(NarrowedRequest):
-    """List API keys."""
-
-
-class AdminApiKeysListResponse(PagedResponse):
-    """One page of API keys."""
-
-    rows_in: ClassVar[str] = "api_keys"
-    api_keys: list[ApiKey]
-    """The API keys."""
-
-
-class AdminApiKeysRevokeRequest(RequestModel):
-    """Stop an API key at once."""
-
-    api_key_id: UUID
-    """Id of the API key."""
-
-
-class AdminApiKeysRevokeResponse(ApiKey):
-    """The key as it is now."""
-
-
-class AdminAuditLogQueryRequest(NarrowedRequest):
-    """Read the audit log, newest first."""
-
-    actor: EmailAddress | None = None
-    """Only entries of the user or service account with this email address."""
-    action: Label | None = None
-    """Only entries of this action, such as `document.delete`."""
-    target_id: Identifier | None = None
-    """Only entries about the object with this id."""
-    from_: Annotated[RequestInstant | None, Field(alias="from")] = None
-    """Beginning of the time range, included."""
-    to: RequestInstant | None = None
-    """End of the time range, not included."""
-
-
-class AuditTarget(ResponseModel):
-    """What an entry is about."""
-
-    type: str | None = None
-    """Kind of the object."""
-    id: str
-    """Id of the object."""
-
-
-class AuditEntry(ResponseModel):
-    """One entry of the audit log."""
-
-    audit_log_id: UUID
-    """Id of the entry in the audit log."""
-    at: Instant
-    """When it happened."""
-    actor: Principal | None = None
-    """Who owns the credential that was used; absent: the service itself."""
-    acting_for: Principal | None = None
-    """The user that the credential named to act for."""
-    action: str
-    """What was done, such as `document.delete`."""
-    target: AuditTarget | None = None
-    """What it was done to."""
-    details: dict[str, Any]
-    """Ids and counts that belong to the action; never free text."""
-    text: str | None = None
-    """A comment of somebody's; absent when there was none or it was erased."""
-    request_id: str | None = None
-    """Id of the request, the same as in the header X-Request-Id."""
-
-
-class AdminAuditLogQueryResponse(PagedResponse):
-    """One page of entries."""
-
-    rows_in: ClassVar[str] = "entries"
-    entries: list[AuditEntry]
-    """The entries, newest first."""
-
-
-class AdminSearchLogQueryRequest(NarrowedRequest):
-    """Read the search log, newest first."""
-
-    from_: Annotated[RequestInstant | None, Field(alias="from")] = None
-    """Beginning of the time range, included."""
-    to: RequestInstant | None = None
-    """End of the time range, not included."""
-    without_results: StrictFlag = False
-    """Only searches that found nothing; false unless given."""
-    feedback: SearchFeedback | None = None
-    """Only searches whose newest feedback is this."""
-
-
-class LoggedSearch(ResponseModel):
-    """One search."""
-
-    search_id: UUID
-    """Id of the search; feedback names it."""
-    at: Instant
-    """When it happened."""
-    actor: Principal
-    """Who the search was done as."""
-    query: str | None = None
-    """Text that was searched for; absent when it was erased."""
-    document_collection_id: UUID | None = None
-    """Id of the collection that was searched; absent: the catalog."""
-    mode: SearchMode
-    """How it was searched."""
-    result_count: int
-    """Number of results."""
-    feedback: SearchFeedback | None = None
-    """Newest feedback on the search."""
-
-
-class AdminSearchLogQueryResponse(PagedResponse):
-    """One page of searches."""
-
-    rows_in: ClassVar[str] = "searches"
-    searches: list[LoggedSearch]
-    """The searches, newest first."""
-
-
 ADMIN_ORGANIZATION_GET = ApiOperation(
     "admin/organization/get", AdminOrganizationGetRequest, AdminOrganizationGetResponse, ADMIN
 )
@@ -534,21 +358,8 @@ ADMIN_GROUPS_ADD_MEMBERS = ApiOperation(
 ADMIN_GROUPS_REMOVE_MEMBERS = ApiOperation(
     "admin/groups/removeMembers", AdminGroupsRemoveMembersRequest, AdminGroupsRemoveMembersResponse, ADMIN, NOT_FOUND
 )
-ADMIN_API_KEYS_CREATE = ApiOperation(
-    "admin/apiKeys/create", AdminApiKeysCreateRequest, AdminApiKeysCreateResponse, ADMIN, KEYED | SECRET
-)
-ADMIN_API_KEYS_LIST = ApiOperation("admin/apiKeys/list", AdminApiKeysListRequest, AdminApiKeysListResponse, ADMIN)
-ADMIN_API_KEYS_REVOKE = ApiOperation(
-    "admin/apiKeys/revoke", AdminApiKeysRevokeRequest, AdminApiKeysRevokeResponse, ADMIN, NOT_FOUND
-)
 ADMIN_GRANTS_SET = ApiOperation("admin/grants/set", AdminGrantsSetRequest, AdminGrantsSetResponse, ADMIN, NOT_FOUND)
 ADMIN_GRANTS_SET_MANY = ApiOperation(
     "admin/grants/setMany", AdminGrantsSetManyRequest, AdminGrantsSetManyResponse, ADMIN, NOT_FOUND
 )
 ADMIN_GRANTS_LIST = ApiOperation("admin/grants/list", AdminGrantsListRequest, AdminGrantsListResponse, ADMIN, NOT_FOUND)
-ADMIN_AUDIT_LOG_QUERY = ApiOperation(
-    "admin/auditLog/query", AdminAuditLogQueryRequest, AdminAuditLogQueryResponse, ADMIN
-)
-ADMIN_SEARCH_LOG_QUERY = ApiOperation(
-    "admin/searchLog/query", AdminSearchLogQueryRequest, AdminSearchLogQueryResponse, ADMIN
-)

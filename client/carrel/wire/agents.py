@@ -5,7 +5,7 @@ from uuid import UUID
 
 from pydantic import Field
 
-from carrel.wire.admin import NamedPrincipal, StrictFlag
+from carrel.wire.admin import NamedPrincipal
 from carrel.wire.common import (
     NO_NUL,
     Description,
@@ -17,6 +17,7 @@ from carrel.wire.common import (
     PrincipalReference,
     RequestModel,
     ResponseModel,
+    StrictFlag,
 )
 from carrel.wire.operations import ADMIN, CONFLICT, KEYED, MESSAGE, NOT_FOUND, ApiOperation
 

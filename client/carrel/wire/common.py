@@ -239,6 +239,7 @@ def format_instant(value: datetime) -> str:
 
 _AS_RFC_3339 = PlainSerializer(format_instant, return_type=str, when_used="json")
 
+StrictFlag = Annotated[bool, Field(strict=True)]
 Instant = Annotated[AwareDatetime, _AS_RFC_3339]
 """A time in a response: aware, and RFC 3339 in UTC with `Z` in JSON."""
 

@@ -7,7 +7,6 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, PlainSerializer, SecretStr
 
-from carrel.wire.admin import StrictFlag
 from carrel.wire.common import (
     NO_NUL,
     ActingRequest,
@@ -18,6 +17,7 @@ from carrel.wire.common import (
     PagedResponse,
     RequestModel,
     ResponseModel,
+    StrictFlag,
 )
 from carrel.wire.operations import ADDS_DATA, DOCSTORE_READ, DOCSTORE_WRITE, KEYED, NOT_FOUND, SHARED, ApiOperation
 

@@ -1,12 +1,27 @@
-"""admin/status/get and admin/searchLog/summarize: how an organization is doing, in numbers; extensions, for admins."""
+"""admin/status, admin/auditLog and admin/searchLog: an organization's numbers and logs; extensions, for admins."""
 
 from enum import StrEnum
-from typing import Annotated, ClassVar
+from typing import Annotated, Any, ClassVar
+from uuid import UUID
 
 from pydantic import Field
 
-from carrel.wire.common import Instant, RequestInstant, RequestModel, ResponseModel, Tabular
+from carrel.wire.common import (
+    EmailAddress,
+    Identifier,
+    Instant,
+    Label,
+    NarrowedRequest,
+    PagedResponse,
+    Principal,
+    RequestInstant,
+    RequestModel,
+    ResponseModel,
+    StrictFlag,
+    Tabular,
+)
 from carrel.wire.operations import ADMIN, ApiOperation
+from carrel.wire.search import SearchFeedback, SearchMode
 
 
 class Bucket(StrEnum):
@@ -157,7 +172,110 @@ class AdminStatusGetResponse(ResponseModel):
     """Disks of the process that answers; an outside database and buckets are not among them."""
 
 
+class AdminAuditLogQueryRequest(NarrowedRequest):
+    """Read the audit log, newest first."""
+
+    actor: EmailAddress | None = None
+    """Only entries of the user or service account with this email address."""
+    action: Label | None = None
+    """Only entries of this action, such as `document.delete`."""
+    target_id: Identifier | None = None
+    """Only entries about the object with this id."""
+    from_: Annotated[RequestInstant | None, Field(alias="from")] = None
+    """Beginning of the time range, included."""
+    to: RequestInstant | None = None
+    """End of the time range, not included."""
+
+
+class AuditTarget(ResponseModel):
+    """What an entry is about."""
+
+    type: str | None = None
+    """Kind of the object."""
+    id: str
+    """Id of the object."""
+
+
+class AuditEntry(ResponseModel):
+    """One entry of the audit log."""
+
+    audit_log_id: UUID
+    """Id of the entry in the audit log."""
+    at: Instant
+    """When it happened."""
+    actor: Principal | None = None
+    """Who owns the credential that was used; absent: the service itself."""
+    acting_for: Principal | None = None
+    """The user that the credential named to act for."""
+    action: str
+    """What was done, such as `document.delete`."""
+    target: AuditTarget | None = None
+    """What it was done to."""
+    details: dict[str, Any]
+    """Ids and counts that belong to the action; never free text."""
+    text: str | None = None
+    """A comment of somebody's; absent when there was none or it was erased."""
+    request_id: str | None = None
+    """Id of the request, the same as in the header X-Request-Id."""
+
+
+class AdminAuditLogQueryResponse(PagedResponse):
+    """One page of entries."""
+
+    rows_in: ClassVar[str] = "entries"
+    entries: list[AuditEntry]
+    """The entries, newest first."""
+
+
+class AdminSearchLogQueryRequest(NarrowedRequest):
+    """Read the search log, newest first."""
+
+    from_: Annotated[RequestInstant | None, Field(alias="from")] = None
+    """Beginning of the time range, included."""
+    to: RequestInstant | None = None
+    """End of the time range, not included."""
+    without_results: StrictFlag = False
+    """Only searches that found nothing; false unless given."""
+    feedback: SearchFeedback | None = None
+    """Only searches whose newest feedback is this."""
+
+
+class LoggedSearch(ResponseModel):
+    """One search."""
+
+    search_id: UUID
+    """Id of the search; feedback names it."""
+    at: Instant
+    """When it happened."""
+    actor: Principal
+    """Who the search was done as."""
+    query: str | None = None
+    """Text that was searched for; absent when it was erased."""
+    document_collection_id: UUID | None = None
+    """Id of the collection that was searched; absent: the catalog."""
+    mode: SearchMode
+    """How it was searched."""
+    result_count: int
+    """Number of results."""
+    feedback: SearchFeedback | None = None
+    """Newest feedback on the search."""
+
+
+class AdminSearchLogQueryResponse(PagedResponse):
+    """One page of searches."""
+
+    rows_in: ClassVar[str] = "searches"
+    searches: list[LoggedSearch]
+    """The searches, newest first."""
+
+
 ADMIN_SEARCH_LOG_SUMMARIZE = ApiOperation(
     "admin/searchLog/summarize", AdminSearchLogSummarizeRequest, AdminSearchLogSummarizeResponse, ADMIN
 )
 ADMIN_STATUS_GET = ApiOperation("admin/status/get", AdminStatusGetRequest, AdminStatusGetResponse, ADMIN)
+ADMIN_AUDIT_LOG_QUERY = ApiOperation(
+    "admin/auditLog/query", AdminAuditLogQueryRequest, AdminAuditLogQueryResponse, ADMIN
+)
+ADMIN_SEARCH_LOG_QUERY = ApiOperation(
+    "admin/searchLog/query", AdminSearchLogQueryRequest, AdminSearchLogQueryResponse, ADMIN
+)

@@ -9,7 +9,6 @@ from uuid import UUID
 
 from pydantic import Field
 
-from carrel.wire.admin import StrictFlag
 from carrel.wire.common import (
     ActingRequest,
     Instant,
@@ -17,6 +16,7 @@ from carrel.wire.common import (
     PagedRequest,
     PagedResponse,
     ResponseModel,
+    StrictFlag,
 )
 from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, READ, WRITE, ApiOperation
 

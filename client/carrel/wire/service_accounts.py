@@ -5,7 +5,7 @@ from uuid import UUID
 
 from pydantic import Field, model_validator
 
-from carrel.wire.admin import CredentialStatus
+from carrel.wire.api_keys import CredentialStatus
 from carrel.wire.common import (
     Description,
     Instant,

@@ -4,7 +4,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.admin import (
+from carrel.wire.api_keys import (
     ADMIN_API_KEYS_LIST,
     AdminApiKeysCreateRequest,
     AdminApiKeysCreateResponse,

@@ -1,6 +1,17 @@
 """admin/organization, admin/users, admin/groups and admin/apiKeys: extensions, for admins only."""
 
 from carrel.wire import admin as wire
+from carrel.wire.api_keys import (
+    ADMIN_API_KEYS_CREATE,
+    ADMIN_API_KEYS_LIST,
+    ADMIN_API_KEYS_REVOKE,
+    AdminApiKeysCreateRequest,
+    AdminApiKeysCreateResponse,
+    AdminApiKeysListRequest,
+    AdminApiKeysListResponse,
+    AdminApiKeysRevokeRequest,
+    AdminApiKeysRevokeResponse,
+)
 from service.domains.directory import api_keys, groups, organizations, users
 from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
 from service.web.routing import Router
@@ -84,26 +95,26 @@ async def remove_members(
     return wire.AdminGroupsRemoveMembersResponse(member_count=count)
 
 
-@router.operation(wire.ADMIN_API_KEYS_CREATE)
+@router.operation(ADMIN_API_KEYS_CREATE)
 async def create_api_key(
-    request: wire.AdminApiKeysCreateRequest, connection: ConnectionDep, caller: CallerDep
-) -> wire.AdminApiKeysCreateResponse:
+    request: AdminApiKeysCreateRequest, connection: ConnectionDep, caller: CallerDep
+) -> AdminApiKeysCreateResponse:
     """Make an API key; its value is shown this once."""
     return await api_keys.create_api_key(connection, caller, request=request)
 
 
-@router.operation(wire.ADMIN_API_KEYS_LIST)
+@router.operation(ADMIN_API_KEYS_LIST)
 async def list_api_keys(
-    request: wire.AdminApiKeysListRequest, connection: ConnectionDep, caller: CallerDep
-) -> wire.AdminApiKeysListResponse:
+    request: AdminApiKeysListRequest, connection: ConnectionDep, caller: CallerDep
+) -> AdminApiKeysListResponse:
     """List API keys, without their values."""
     return await api_keys.list_api_keys(connection, caller, request=request)
 
 
-@router.operation(wire.ADMIN_API_KEYS_REVOKE)
+@router.operation(ADMIN_API_KEYS_REVOKE)
 async def revoke_api_key(
-    request: wire.AdminApiKeysRevokeRequest, connection: ConnectionDep, caller: CallerDep
-) -> wire.AdminApiKeysRevokeResponse:
+    request: AdminApiKeysRevokeRequest, connection: ConnectionDep, caller: CallerDep
+) -> AdminApiKeysRevokeResponse:
     """Stop an API key at once."""
     key = await api_keys.revoke_api_key(connection, caller, api_key_id=request.api_key_id)
-    return wire.AdminApiKeysRevokeResponse(**dict(key))
+    return AdminApiKeysRevokeResponse(**dict(key))

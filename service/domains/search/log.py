@@ -5,13 +5,13 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.admin import (
+from carrel.wire.common import UserPrincipal
+from carrel.wire.oversight import (
     ADMIN_SEARCH_LOG_QUERY,
     AdminSearchLogQueryRequest,
     AdminSearchLogQueryResponse,
     LoggedSearch,
 )
-from carrel.wire.common import UserPrincipal
 from service.auth.callers import Caller
 from service.domains.search import queries
 from service.domains.search.queries import SearchFilter

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.admin import CredentialStatus
+from carrel.wire.api_keys import CredentialStatus
 from carrel.wire.common import Role
 from carrel.wire.scopes import Scope
 from carrel.wire.service_accounts import (

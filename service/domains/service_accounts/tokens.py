@@ -4,7 +4,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.admin import CredentialStatus
+from carrel.wire.api_keys import CredentialStatus
 from carrel.wire.common import format_instant
 from carrel.wire.scopes import Scope
 from carrel.wire.service_accounts import (

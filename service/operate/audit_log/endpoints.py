@@ -1,15 +1,13 @@
 """admin/auditLog and admin/searchLog: extensions, for admins only. Nothing changes or deletes an entry."""
 
-from carrel.wire.admin import (
+from carrel.wire.oversight import (
     ADMIN_AUDIT_LOG_QUERY,
     ADMIN_SEARCH_LOG_QUERY,
+    ADMIN_SEARCH_LOG_SUMMARIZE,
     AdminAuditLogQueryRequest,
     AdminAuditLogQueryResponse,
     AdminSearchLogQueryRequest,
     AdminSearchLogQueryResponse,
-)
-from carrel.wire.oversight import (
-    ADMIN_SEARCH_LOG_SUMMARIZE,
     AdminSearchLogSummarizeRequest,
     AdminSearchLogSummarizeResponse,
 )

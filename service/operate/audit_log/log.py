@@ -5,14 +5,14 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.admin import (
+from carrel.wire.common import UserPrincipal, normal_email
+from carrel.wire.oversight import (
     ADMIN_AUDIT_LOG_QUERY,
     AdminAuditLogQueryRequest,
     AdminAuditLogQueryResponse,
     AuditEntry,
     AuditTarget,
 )
-from carrel.wire.common import UserPrincipal, normal_email
 from service.audit import queries
 from service.audit.queries import EntryFilter
 from service.auth.callers import Caller

@@ -10,11 +10,31 @@ from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, as_any, as_list
 from carrel.wire import admin as wire
+from carrel.wire.api_keys import (
+    ADMIN_API_KEYS_CREATE,
+    ADMIN_API_KEYS_LIST,
+    ADMIN_API_KEYS_REVOKE,
+    AdminApiKeysCreateRequest,
+    AdminApiKeysCreateResponse,
+    AdminApiKeysListRequest,
+    AdminApiKeysListResponse,
+    AdminApiKeysRevokeRequest,
+    AdminApiKeysRevokeResponse,
+    ApiKey,
+)
 from carrel.wire.oversight import (
+    ADMIN_AUDIT_LOG_QUERY,
+    ADMIN_SEARCH_LOG_QUERY,
     ADMIN_SEARCH_LOG_SUMMARIZE,
+    AdminAuditLogQueryRequest,
+    AdminAuditLogQueryResponse,
+    AdminSearchLogQueryRequest,
+    AdminSearchLogQueryResponse,
     AdminSearchLogSummarizeRequest,
     AdminSearchLogSummarizeResponse,
+    AuditEntry,
     Bucket,
+    LoggedSearch,
 )
 from carrel.wire.search import SearchFeedback
 
@@ -61,33 +81,33 @@ class ApiKeys(Resource[M]):
         owner_email: str | None = None,
         may_act_for_users: bool = False,
         expires_at: datetime | str | None = None,
-    ) -> Call[wire.AdminApiKeysCreateResponse]:
+    ) -> Call[AdminApiKeysCreateResponse]:
         """Create a key that acts as its owner, the caller unless named; `api_key` is its value, shown this once.
 
         When the answer was lost on the way, the retry raises ConflictError `already_done`: revoke that key and create
         another.
         """
-        request = wire.AdminApiKeysCreateRequest(
+        request = AdminApiKeysCreateRequest(
             name=name,
             owner_email=owner_email,
             may_act_for_users=may_act_for_users,
             expires_at=as_any(datetime, expires_at),
         )
-        return Call(wire.ADMIN_API_KEYS_CREATE, request)
+        return Call(ADMIN_API_KEYS_CREATE, request)
 
     @ListOperation
     def list(
         self, *, ids: Iterable[Id] | None = None, page_size: int = 100, page_token: str | None = None
-    ) -> Listing[wire.ApiKey, wire.AdminApiKeysListResponse]:
+    ) -> Listing[ApiKey, AdminApiKeysListResponse]:
         """Walk the API keys without their values, those of `ids` (at most 1000) if they are given."""
-        request = wire.AdminApiKeysListRequest(ids=as_list(UUID, ids), page_size=page_size, page_token=page_token)
-        return Listing(wire.ADMIN_API_KEYS_LIST, request, lambda page: page.api_keys)
+        request = AdminApiKeysListRequest(ids=as_list(UUID, ids), page_size=page_size, page_token=page_token)
+        return Listing(ADMIN_API_KEYS_LIST, request, lambda page: page.api_keys)
 
     @Operation
-    def revoke(self, api_key_id: Id) -> Call[wire.AdminApiKeysRevokeResponse]:
+    def revoke(self, api_key_id: Id) -> Call[AdminApiKeysRevokeResponse]:
         """Stop a key at once."""
-        request = wire.AdminApiKeysRevokeRequest(api_key_id=as_any(UUID, api_key_id))
-        return Call(wire.ADMIN_API_KEYS_REVOKE, request)
+        request = AdminApiKeysRevokeRequest(api_key_id=as_any(UUID, api_key_id))
+        return Call(ADMIN_API_KEYS_REVOKE, request)
 
 
 class AuditLog(Resource[M]):
@@ -110,12 +130,12 @@ class AuditLog(Resource[M]):
         ids: Iterable[Id] | None = None,
         page_size: int = 100,
         page_token: str | None = None,
-    ) -> Listing[wire.AuditEntry, wire.AdminAuditLogQueryResponse]:
+    ) -> Listing[AuditEntry, AdminAuditLogQueryResponse]:
         """Walk the entries, newest first; `actor` is an email address, `from_` is included, `to` is not.
 
         `ids` leaves the entries of these ids, at most 1000.
         """
-        request = wire.AdminAuditLogQueryRequest(
+        request = AdminAuditLogQueryRequest(
             actor=actor,
             action=action,
             target_id=target_id,
@@ -125,7 +145,7 @@ class AuditLog(Resource[M]):
             page_size=page_size,
             page_token=page_token,
         )
-        return Listing(wire.ADMIN_AUDIT_LOG_QUERY, request, lambda page: page.entries)
+        return Listing(ADMIN_AUDIT_LOG_QUERY, request, lambda page: page.entries)
 
 
 class SearchLog(Resource[M]):
@@ -147,13 +167,13 @@ class SearchLog(Resource[M]):
         ids: Iterable[Id] | None = None,
         page_size: int = 100,
         page_token: str | None = None,
-    ) -> Listing[wire.LoggedSearch, wire.AdminSearchLogQueryResponse]:
+    ) -> Listing[LoggedSearch, AdminSearchLogQueryResponse]:
         """Walk the searches, newest first; `from_` is included, `to` is not.
 
         `without_results` leaves only those that found nothing, `feedback` (THUMBS_UP or THUMBS_DOWN) only those that
         were given it, `ids` those of these ids, at most 1000.
         """
-        request = wire.AdminSearchLogQueryRequest(
+        request = AdminSearchLogQueryRequest(
             from_=as_any(datetime, from_),
             to=as_any(datetime, to),
             without_results=without_results,
@@ -162,7 +182,7 @@ class SearchLog(Resource[M]):
             page_size=page_size,
             page_token=page_token,
         )
-        return Listing(wire.ADMIN_SEARCH_LOG_QUERY, request, lambda page: page.searches)
+        return Listing(ADMIN_SEARCH_LOG_QUERY, request, lambda page: page.searches)
 
     @Operation
     def summarize(

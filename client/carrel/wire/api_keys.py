@@ -1,0 +1,103 @@
+"""admin/apiKeys: the keys by which programs act for their owners; extensions, for admins."""
+
+from enum import StrEnum
+from typing import ClassVar
+from uuid import UUID
+
+from pydantic import Field
+
+from carrel.wire.common import (
+    EmailAddress,
+    Instant,
+    Label,
+    NarrowedRequest,
+    PagedResponse,
+    RequestInstant,
+    RequestModel,
+    ResponseModel,
+    StrictFlag,
+)
+from carrel.wire.operations import ADMIN, KEYED, NOT_FOUND, SECRET, ApiOperation
+
+
+class CredentialStatus(StrEnum):
+    """Whether a credential works."""
+
+    ACTIVE = "active"
+    EXPIRED = "expired"
+    REVOKED = "revoked"
+
+
+class ApiKey(ResponseModel):
+    """An API key without its value."""
+
+    api_key_id: UUID
+    """Id of the API key."""
+    hint: str
+    """The last four characters of the secret value, to tell it from others."""
+    name: str
+    """Name of the key, for people."""
+    owner_email: str
+    """Email address of the user that the key acts as."""
+    may_act_for_users: bool
+    """Whether the key may name a user to act for."""
+    status: CredentialStatus
+    """Whether the key works."""
+    created_at: Instant
+    """When it was created."""
+    expires_at: Instant | None = None
+    """When the key stops; absent: never."""
+    last_used_at: Instant | None = None
+    """When it was last used; absent if never."""
+
+
+class AdminApiKeysCreateRequest(RequestModel):
+    """Create an API key for a user."""
+
+    name: Label
+    """Name of the key, for people."""
+    owner_email: EmailAddress | None = None
+    """Email address of the user that the key acts as; absent: the caller."""
+    may_act_for_users: StrictFlag = False
+    """Whether the key may name a user to act for; false unless given."""
+    expires_at: RequestInstant | None = None
+    """When the key stops; absent: never."""
+
+
+class AdminApiKeysCreateResponse(ApiKey):
+    """The new key with its value."""
+
+    api_key: str = Field(repr=False)
+    """Value of the key; shown this once."""
+
+
+class AdminApiKeysListRequest(NarrowedRequest):
+    """List API keys."""
+
+
+class AdminApiKeysListResponse(PagedResponse):
+    """One page of API keys."""
+
+    rows_in: ClassVar[str] = "api_keys"
+    api_keys: list[ApiKey]
+    """The API keys."""
+
+
+class AdminApiKeysRevokeRequest(RequestModel):
+    """Stop an API key at once."""
+
+    api_key_id: UUID
+    """Id of the API key."""
+
+
+class AdminApiKeysRevokeResponse(ApiKey):
+    """The key as it is now."""
+
+
+ADMIN_API_KEYS_CREATE = ApiOperation(
+    "admin/apiKeys/create", AdminApiKeysCreateRequest, AdminApiKeysCreateResponse, ADMIN, KEYED | SECRET
+)
+ADMIN_API_KEYS_LIST = ApiOperation("admin/apiKeys/list", AdminApiKeysListRequest, AdminApiKeysListResponse, ADMIN)
+ADMIN_API_KEYS_REVOKE = ApiOperation(
+    "admin/apiKeys/revoke", AdminApiKeysRevokeRequest, AdminApiKeysRevokeResponse, ADMIN, NOT_FOUND
+)
