@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 
 from carrel.wire import admin, catalog, collections, common, docstore, permissions, search
 from carrel.wire.admin import AdminUsersUpsertRequest
+from carrel.wire.api_keys import AdminApiKeysCreateResponse
 from carrel.wire.catalog import DocumentVersion, UploadFileForm
 from carrel.wire.collections import AddDocumentToCollectionRequest, CreateDocumentCollectionRequest
 from carrel.wire.common import NO_NUL, ErrorResponse, RequestModel, ResponseModel, Tabular
@@ -262,7 +263,7 @@ def test_secrets_hide() -> None:
     request = AdminUsersUpsertRequest.model_validate(body)
     assert "correct horse" not in repr(request) + str(request.model_dump())
     assert json.loads(request.to_json()) == body
-    assert not admin.AdminApiKeysCreateResponse.model_fields["api_key"].repr
+    assert not AdminApiKeysCreateResponse.model_fields["api_key"].repr
     with pytest.raises(ValidationError) as caught:
         AdminUsersUpsertRequest.model_validate({"users": [{"email": "a@b.c", "password": "short12", "x": "hidden"}]})
     assert "short12" not in str(caught.value)

@@ -148,8 +148,8 @@ class UploadDocumentContentsRequest(UploadFileForm):
     Lists, flags and metadata are JSON's own; the strings that uploadFile takes for them are taken as well.
     """
 
-    document_contents: Annotated[str, Field(min_length=1), NO_NUL]
-    """The whole text of the document."""
+    document_contents: Annotated[str, Field(min_length=1, max_length=2**30), NO_NUL]
+    """The whole text of the document; the service's limit of a JSON body bounds it further."""
     custom_metadata: Annotated[CustomMetadata | None, BeforeValidator(_texts_of)] = None
     """The document's metadata; numbers and booleans become strings. With `collectionId` it must match that collection's
     schema.
