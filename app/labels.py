@@ -121,6 +121,7 @@ CALLS: Mapping[str, str] = {
     "catalog/downloadDocument": "download a document's file",
     "catalog/uploadFile": "upload a document, or a new version of it",
     "catalog/uploadDocumentFile": "upload a document (the old way)",
+    "catalog/uploadDocumentContents": "upload a document's text (the old way)",
     "catalog/planUpload": "ask what an upload would do",
     "catalog/deleteDocument": "delete a document",
     "documentCollections/listDocumentCollections": "list collections",
@@ -140,6 +141,8 @@ CALLS: Mapping[str, str] = {
     "permissions/checkResourceAuthorizationForUser": "ask whether it may read something",
     "permissions/checkBulkResourcesAuthorizationForUser": "ask the same about many things",
     "copilots/sendMessage": "message an agent",
+    "copilots/streamMessage": "message an agent, and read the reply while it is made",
+    "copilots/createConversation": "begin a conversation with an agent",
     "copilots/provideMessageFeedback": "say whether a reply helped",
 }
 """What tokens of service accounts can call, in words that go on from "it can"."""
