@@ -32,6 +32,7 @@ JSON_TYPE = (b"content-type", b"application/json")
 WHOLE_LIST = 1000
 
 LIST_MEMBERS = "documentCollections/listDocumentsInCollection"
+WHOLE_LISTS = {LIST_MEMBERS, "documentCollections/listDocumentCollections"}
 CHECK, CHECK_BULK = (f"permissions/check{kind}AuthorizationForUser" for kind in ("Resource", "BulkResources"))
 CREATE_SYNC, UPDATE_SYNC = (f"documentCollections/docstore/{verb}DocstoreSync" for verb in ("create", "update"))
 SEARCH_COLLECTION = "search/searchDocumentCollection"
@@ -98,7 +99,9 @@ def body_of(scope: Scope, content: bytes) -> bytes:
     if content:
         raise BadRequest("Send the members in the body or in the query, not in both.")
     try:
-        pairs = parse_qsl(query.decode("ascii"), keep_blank_values=True, max_num_fields=MOST_QUERY_MEMBERS)
+        pairs = parse_qsl(
+            query.decode("ascii"), keep_blank_values=True, errors="strict", max_num_fields=MOST_QUERY_MEMBERS
+        )
     except ValueError as error:
         raise BadRequest("The query can't be read. Send names and values in UTF-8, encoded.") from error
     members: Json = {
@@ -126,7 +129,7 @@ def rename_members(scope: Scope, body: Any) -> Any:
     if OLDER_FORM in scope and operation in {CHECK, CHECK_BULK}:
         # READ is the only action, and answers come from no cache.
         members = {"action": "READ", **{name: value for name, value in members.items() if name != "disableCache"}}
-    if QUERY in scope and operation == LIST_MEMBERS:
+    if QUERY in scope and operation in WHOLE_LISTS:
         members = {"pageSize": WHOLE_LIST, **members}
     return members
 

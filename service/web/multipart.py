@@ -89,7 +89,9 @@ async def write_text(text: str, *, folder: Path, name: str, max_bytes: int) -> A
     sink = _Sink(folder / f"{TEMPORARY_PREFIX}{uuid4().hex}")
     try:
         await _write(sink, [data])
-        yield ReceivedFile(sink.path, name, len(data), sink.sha256())
+        size = len(data)
+        del data  # whoever has the file may be busy with it for long
+        yield ReceivedFile(sink.path, name, size, sink.sha256())
     finally:
         await asyncio.to_thread(sink.discard)
 

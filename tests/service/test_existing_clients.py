@@ -175,12 +175,14 @@ def test_a_list_may_be_got_by_its_query(office: Desk) -> None:
     assert len(page["documents"]) == 5
     token = {"collectionId": collection_id, "pageSize": 5, "pageToken": page["nextPageToken"]}
     assert len(ok(request(office, "GET", LIST, params=token))["documents"]) == 5
-    collections = ok(request(office, "GET", "documentCollections/listDocumentCollections?pageSize=1000"))
+    collections = ok(request(office, "GET", "documentCollections/listDocumentCollections"))
     assert collection_id in {one["documentCollectionId"] for one in collections["documentCollections"]}
 
 
 def test_a_query_is_read_as_strictly_as_a_body(office: Desk) -> None:
     """Members twice, unknown, missing or in both places, and what isn't text, are a 400."""
+    no_text = request(office, "GET", "documentCollections/listDocumentCollections?collectionName=%FF")
+    refused(no_text, 400, "invalid_request")
     collection = f"collectionId={office.collection_id}"
     for query in (f"{collection}&{collection}", f"{collection}&more=1", "", "collectionId=%00", "collectionId=%ff"):
         refused(request(office, "GET", f"{LIST}?{query}"), 400, "invalid_request")
@@ -351,6 +353,8 @@ def test_variables_name_documents_in_a_message(office: Desk) -> None:
     for unreadable in (hidden, str(uuid4())):
         of_others = {**body, "inputVariables": [{"name": "notes", "ids": [unreadable]}]}
         refused(office.service.call("copilots/sendMessage", of_others), 404, "document_not_found")
+    long = {**body, "message": "{{notes}}" * 2000, "inputVariables": [variables[0]]}
+    refused(office.service.call("copilots/sendMessage", long), 400, "invalid_request")
     twice = {**body, "inputVariables": [variables[0], variables[0]]}
     refused(office.service.call("copilots/sendMessage", twice), 400, "invalid_request")
 

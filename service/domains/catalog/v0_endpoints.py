@@ -12,7 +12,7 @@ from service.web.multipart import write_text
 from service.web.routing import Router, promise_of
 
 router = Router()
-# Text in a file of this kind is read as it is, whatever it looks like.
+# Text in a file of this kind is read as it is, unless it begins as another kind of file does (%PDF-).
 FILE_NAME = "contents.txt"
 
 

@@ -15,6 +15,7 @@ from service.domains.agents.service import StoredAgent, get_deployed_agent, unkn
 from service.domains.conversations import queries
 from service.domains.conversations.jobs import enqueue_next
 from service.domains.conversations.models import Message, unknown_conversation
+from service.domains.conversations.variables import fill_in
 from service.platform.errors import Forbidden
 from service.platform.identifiers import uuid7
 from service.platform.logs import request_id
@@ -38,7 +39,8 @@ async def begin_turn(
 
     `by_program`: the message came over v0, which the agent must be open to. Raises Forbidden for an access token for
     other agents; NotFound for an agent that isn't deployed to the caller, and for a conversation that isn't the
-    caller's with this agent; Forbidden `api_access_off`; Conflict for an Idempotency-Key of another request.
+    caller's with this agent; Forbidden `api_access_off`; Conflict for an Idempotency-Key of another request; what
+    `fill_in` raises.
     """
     connection = request.connection
     agent = await _require_agent(connection, caller, agent_id=message.agent_id)
@@ -88,6 +90,7 @@ def _require_api_access(agent: StoredAgent) -> None:
 
 async def _add(runtime: Runtime, request: Request, caller: Caller, *, message: Message) -> BegunTurn:
     connection, conversation_id = request.connection, message.conversation_id
+    text = await fill_in(connection, caller, message=message)
     if conversation_id is None:
         conversation_id = uuid7()
         await queries.insert_conversation(
@@ -99,7 +102,7 @@ async def _add(runtime: Runtime, request: Request, caller: Caller, *, message: M
         "credential_id": caller.credential_id,
         "acting_through_id": caller.acting_through,
         "request_id": request_id() or None,
-        "message": message.text,
+        "message": text,
     }
     busy = await queries.find_next_running(connection, caller.organization_id, conversation_id=conversation_id)
     await queries.insert_turn(connection, caller, conversation_id=conversation_id, row=row)

@@ -1,8 +1,10 @@
 """Values that the modules of conversations pass to each other."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
+from carrel.wire.conversations import InputVariable
 from service.audit.service import Origin
 from service.platform.errors import NotFound
 from service.platform.sql import AnyRow
@@ -10,11 +12,15 @@ from service.platform.sql import AnyRow
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """A person's message to an agent: in one of their conversations with the agent, or (None) in a new conversation."""
+    """A person's message to an agent: in one of their conversations with the agent, or (None) in a new conversation.
+
+    `variables` are filled in when the turn is added.
+    """
 
     agent_id: UUID
     text: str
     conversation_id: UUID | None = None
+    variables: Sequence[InputVariable] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -357,7 +357,7 @@ async def _delete(connection: AsyncConnection, organization_id: UUID, conversati
         conversations.c.organization_id == organization_id, in_array(conversations.c.conversation_id, conversation_ids)
     )
     await connection.execute(statement)
-    return count
+    return max(count, len(conversation_ids))  # those without a message count as well: 0 means that nothing was left
 
 
 def _is_turn(organization_id: UUID, turn_id: UUID | None = None) -> ColumnElement[bool]:

@@ -40,6 +40,7 @@ HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 LAST_EVENT_ID = "Last-Event-ID"
 EVENT_ID = re.compile(r"(\d{1,9})-(\d{1,9})", re.ASCII)
 LOOK_SECONDS = 0.25
+AGAIN = "Send the request again, with the same Idempotency-Key if it had one, to get the whole reply."
 HEARTBEAT_SECONDS = 15.0
 
 
@@ -89,12 +90,12 @@ async def read_job(runtime: Runtime, request: Request, *, job_id: UUID) -> SeenT
 
 
 async def stream_events(
-    request: Request, *, turn: SeenTurn, position: Position, look: Look, tell: Tell
+    request: Request, *, turn: SeenTurn, position: Position, look: Look, tell: Tell, cut: bytes = b""
 ) -> AsyncGenerator[bytes]:
     """Yield a job's events from a position on, beginning with the state `turn`, until the job ends.
 
     `look` reads the turn again, and `tell` returns the events between a position and a turn. The stream also ends when
-    the caller may no longer see the job, and when the service stops; then clients reconnect.
+    the caller may no longer see the job, and when the service stops: with `cut`, and then clients reconnect.
     """
     quiet_since = time.monotonic()
     while True:
@@ -102,8 +103,10 @@ async def stream_events(
         if news:
             yield b"".join(news)
             quiet_since = time.monotonic()
-        if turn.status != "RUNNING" or position.is_last or is_stopping(request):
+        if turn.status != "RUNNING" or position.is_last:
             return
+        if is_stopping(request):
+            break
         if time.monotonic() - quiet_since >= HEARTBEAT_SECONDS:
             yield KEEPALIVE_COMMENT
             quiet_since = time.monotonic()
@@ -112,7 +115,9 @@ async def stream_events(
             turn = await look()
         except (ServiceError, SQLAlchemyError) as error:
             logger.info("stream_ended", kind=type(error).__name__)
-            return
+            break
+    if cut:
+        yield cut
 
 
 def job_events(turn: SeenTurn, position: Position) -> tuple[list[bytes], Position]:
@@ -140,7 +145,7 @@ def _event(kind: StreamEvent, data: BaseModel | None, position: Position) -> byt
 def v0_events(turn: SeenTurn, position: Position) -> tuple[list[bytes], Position]:
     """Return the chunks of v0 between a position and a turn, and the position they lead to.
 
-    v0 has no event for a reply that is begun anew after a crash: when some of it was sent, the stream ends there.
+    v0 has no event for text that becomes void, as after a crash: when some of it was sent, the stream ends there.
     """
     attempt: int = turn.row.attempt
     if turn.status == "WITHHELD":
@@ -151,8 +156,8 @@ def v0_events(turn: SeenTurn, position: Position) -> tuple[list[bytes], Position
         return [], position
     text = turn.text or ""
     if position.sent and (position.attempt != attempt or position.sent > len(text)):
-        again = "The reply was begun anew, and what was sent of it is void. Send the message again."
-        return [_error("reply_restarted", again)], replace(position, is_last=True)
+        void = f"The reply has changed, and what was sent of it is void. {AGAIN}"
+        return [_error("reply_restarted", void)], replace(position, is_last=True)
     news = list[bytes]()
     if not position.attempt and (text or turn.status == "COMPLETED"):
         news.append(_chunk(ChunkKind.INITIAL, **_opening(turn), web_search_results=[]))
@@ -162,6 +167,11 @@ def v0_events(turn: SeenTurn, position: Position) -> tuple[list[bytes], Position
         final = _chunk(ChunkKind.FINAL, sources=list(turn.cited), message_id=turn.turn_id, warnings=turn.warnings)
         news += [_chunk(ChunkKind.END_OF_MESSAGE), final]
     return news, Position(attempt, len(text)) if news else position
+
+
+def v0_cut() -> bytes:
+    """Return the chunk that ends a stream of v0 before the reply's end, since v0 can't take a stream up again."""
+    return _error("reply_delayed", f"The stream was cut. {AGAIN}")
 
 
 def _opening(turn: SeenTurn) -> dict[str, Any]:

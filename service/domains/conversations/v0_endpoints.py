@@ -29,7 +29,6 @@ from service.domains.conversations.models import Message, unknown_conversation
 from service.domains.conversations.reading.results import result_of
 from service.domains.conversations.reading.turns import SeenTurn, see_turn
 from service.domains.conversations.streaming import Position
-from service.domains.conversations.variables import fill_in
 from service.domains.conversations.waiting import wait_until_done
 from service.runtime import Runtime
 from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, reauthenticate
@@ -57,7 +56,9 @@ async def stream_message(
     """Send a message as sendMessage does, and get its reply as server-sent events while it is made."""
     turn_id = await _begin(request, http, response, runtime=runtime, caller=caller)
     look = partial(_look, runtime, http, request, turn_id=turn_id)
-    events = streaming.stream_events(http, turn=await look(), position=Position(), look=look, tell=streaming.v0_events)
+    events = streaming.stream_events(
+        http, turn=await look(), position=Position(), look=look, tell=streaming.v0_events, cut=streaming.v0_cut()
+    )
     headers = {**streaming.HEADERS, **response.headers}
     return StreamingResponse(events, media_type=streaming.MEDIA_TYPE, headers=headers)
 
@@ -86,8 +87,9 @@ async def _begin(
     """Begin the turn of a message as whom the request acts for, and return its id."""
     async with runtime.database.transaction(caller.organization_id) as connection:
         acting = await acting_for(connection, caller, request.user_email)
-        text = await fill_in(connection, acting, request=request)
-        message = Message(request.agent_id, text, request.conversation_id)
+        message = Message(
+            request.agent_id, request.message, request.conversation_id, variables=request.input_variables or ()
+        )
         attempt = attempt_of(http, response, caller=caller, connection=connection)
         return (await begin_turn(runtime, attempt, acting, message=message, by_program=True)).turn_id
 
