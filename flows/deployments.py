@@ -4,12 +4,12 @@ CARREL_FLOWS_DEPLOYMENTS names another one. `serve` takes of an entry what Entry
 templates. The file holds no credential: flows take those from the environment.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from difflib import get_close_matches
 from importlib import import_module
 from inspect import signature
 from pathlib import Path
-from typing import Annotated, Any, cast, get_args, get_type_hints
+from typing import Annotated, Any, Self, cast, get_args, get_type_hints
 
 from prefect import Flow
 from prefect.client.schemas.schedules import CronSchedule
@@ -22,12 +22,14 @@ from pydantic import (
     ValidationError,
     create_model,
     field_validator,
+    model_validator,
 )
 
 from flows.errors import DeploymentsError
 from flows.marked_yaml import InvalidYamlError, Marked, Place, load
 from flows.operations.sources.addresses import holds_credential
 from flows.run_status import DEPLOYMENT
+from flows.settings import SHIPPED
 
 AnyFlow = Flow[Any, Any]
 Mistake = tuple[Place, str]
@@ -39,13 +41,18 @@ def _load_flow(entrypoint: object) -> object:
     module, _, name = str(entrypoint).rpartition(".")
     try:
         found = getattr(import_module(module), name, None)
-    except (ImportError, ValueError) as exc:
+    except Exception as exc:
         msg = f"{entrypoint} can't be imported ({exc})"
         raise ValueError(msg) from exc
     if not isinstance(found, Flow):
         msg = f"{entrypoint} is no flow; a flow is named as flows.bulk_upload.bulk_upload is"
         raise ValueError(msg)  # noqa: TRY004 - what a validator may raise
     return cast("AnyFlow", found)
+
+
+def _none_as(kind: Callable[[], object]) -> BeforeValidator:
+    """Return a validator that takes None as empty: a key with only comments below it means the same as an empty one."""
+    return BeforeValidator(lambda value: kind() if value is None else value)
 
 
 class Times(BaseModel):
@@ -82,8 +89,8 @@ class Entry(BaseModel):
 
     name: Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([a-z0-9-]{0,98}[a-z0-9])?$")]
     flow: Annotated[AnyFlow, BeforeValidator(_load_flow), Field(alias="entrypoint")]
-    parameters: dict[str, Any] = Field(default_factory=dict[str, Any])
-    schedules: list[Times] = Field(default_factory=list[Times])
+    parameters: Annotated[dict[str, Any], _none_as(dict)] = Field(default_factory=dict[str, Any])
+    schedules: Annotated[list[Times], _none_as(list)] = Field(default_factory=list[Times])
     paused: bool = False
     description: str | None = None
     tags: list[str] = Field(default_factory=list[str])
@@ -106,6 +113,13 @@ class Entry(BaseModel):
             msg = "of several, each needs a `slug` of its own"
             raise ValueError(msg)
         return schedules
+
+    @model_validator(mode="after")
+    def _leaves_single_runs_alone(self) -> Self:
+        if self.name == DEPLOYMENT and (self.parameters or self.schedules):
+            msg = f"people start single runs by `{DEPLOYMENT}`, without parameters and schedules; take another name"
+            raise ValueError(msg)
+        return self
 
 
 class _File(BaseModel):
@@ -146,6 +160,18 @@ def read_deployments(path: Path) -> Sequence[Entry]:
     if wrong:
         raise DeploymentsError("\n".join(_explain(path, marked, place, message) for place, message in wrong))
     return entries
+
+
+def read_served(path: Path) -> Sequence[Entry]:
+    """Return a file's entries, with those of Carrel's own prefect.yaml by which people start single runs.
+
+    A file of somebody's own needs no `carrel` entries, then, and has those of a later version as well. Raises
+    DeploymentsError as `read_deployments` does.
+    """
+    entries = read_deployments(path)
+    startable = {entry.flow.name for entry in entries if entry.name == DEPLOYMENT}
+    own = read_deployments(SHIPPED) if path != SHIPPED else ()
+    return [*entries, *(one for one in own if one.name == DEPLOYMENT and one.flow.name not in startable)]
 
 
 def _members(path: Path, marked: Marked) -> list[Any]:
@@ -194,7 +220,7 @@ def _mistakes(error: ValidationError, place: Place, *, known: Iterable[str]) -> 
 def _explain(path: Path, marked: Marked, place: Place, message: str) -> str:
     """Return `file:line: entry: member: what is wrong`."""
     parts = [f"{path}:{marked.line_of(place)}"]
-    if len(place) > 1:
+    if len(place) > 1 and place[0] == "deployments":
         number, member = int(place[1]), ".".join(map(str, place[2:]))
         entry = cast("dict[str, list[object]]", marked.value)["deployments"][number]
         name = cast("dict[str, object]", entry).get("name") if isinstance(entry, dict) else None

@@ -11,8 +11,8 @@ from pathlib import Path
 from prefect.client.orchestration import get_client
 from prefect.runner import Runner
 
-from flows.deployments import Entry, read_deployments
-from flows.errors import FlowError, ServiceDownError
+from flows.deployments import Entry, read_served
+from flows.errors import DeploymentsError, FlowError, ServiceDownError
 from flows.limits import set_limits
 from flows.lost_runs import watch_for_lost_runs
 from flows.scheduling import register
@@ -36,8 +36,9 @@ async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> No
     _write_into(settings.data_dir / "flows" / "tmp")
     # Prefect 3.8's handler of SIGTERM makes this coroutine, forgets it and exits, which is all that is wanted.
     warnings.filterwarnings("ignore", message="coroutine 'Runner.astop' was never awaited", category=RuntimeWarning)
+    _refuse_former_file()
     read = _mark(settings.deployments)  # before it is read: what is written meanwhile is seen afterwards
-    entries = read_deployments(settings.deployments)
+    entries = read_served(settings.deployments)
     await _prefect_answers()
     await watch_for_lost_runs()
     await set_limits(settings)
@@ -50,6 +51,14 @@ async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> No
         await runner.start()
     finally:
         following.cancel()
+
+
+def _refuse_former_file() -> None:
+    """Raise DeploymentsError for a file of the form before prefect.yaml: its deployments would be removed."""
+    former = Path(__file__).with_name("deployments.yaml")
+    if former.exists():
+        msg = f"{former} is not read any more. Move its entries to prefect.yaml (see docs/schedules.md) and remove it."
+        raise DeploymentsError(msg)
 
 
 async def _register(entries: Sequence[Entry], *, path: Path, runner: Runner, say: Say) -> None:
@@ -71,7 +80,7 @@ async def _follow_file(path: Path, *, seen: _Mark, runner: Runner, say: Say) -> 
         if now == seen or not rests:
             continue
         try:
-            await _register(read_deployments(path), path=path, runner=runner, say=say)
+            await _register(read_served(path), path=path, runner=runner, say=say)
             seen, failed = now, ""
         except FlowError as exc:
             seen = now

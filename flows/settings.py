@@ -15,6 +15,10 @@ def _data_dir() -> Path:
     return Path("/var/lib/carrel") if os.geteuid() == 0 else platformdirs.user_data_path("carrel")
 
 
+SHIPPED = Path(__file__).parents[1] / "prefect.yaml"
+"""The deployments that come with Carrel."""
+
+
 class FlowSettings(BaseSettings):
     """The address of the service, and how runs behave. Folders are created when first written to."""
 
@@ -53,7 +57,7 @@ class FlowSettings(BaseSettings):
     @property
     def deployments(self) -> Path:
         """The file of deployments."""
-        return self.flows_deployments or Path(__file__).parents[1] / "prefect.yaml"
+        return self.flows_deployments or SHIPPED
 
     @property
     def ledgers(self) -> Path:

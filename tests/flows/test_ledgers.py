@@ -306,14 +306,15 @@ def _read_tables(path: Path) -> set[Any]:
     return tables
 
 
-def test_newer_ledger_is_left_as_it_is(tmp_path: Path) -> None:
-    """A file of a later format is refused in words, and not touched."""
+@pytest.mark.parametrize(("number", "words"), [(99, "newer"), (1, "before 0.1.0")])
+def test_ledger_of_another_format_is_left_as_it_is(tmp_path: Path, number: int, words: str) -> None:
+    """A file of a later or a former format is refused in words, and not touched."""
     with Ledger.at(tmp_path, target="t", source="s") as ledger:
         path = ledger.address.path
     with sqlite3.connect(path) as connection:
-        connection.execute("PRAGMA user_version = 99")
+        connection.execute(f"PRAGMA user_version = {number}")
     connection.close()
-    with pytest.raises(LedgerError, match="newer"):
+    with pytest.raises(LedgerError, match=words):
         Ledger.at(tmp_path, target="t", source="s")
 
 

@@ -9,7 +9,7 @@ from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from flows.errors import LedgerError
 from flows.operations.ledger.addresses import Address
-from flows.operations.ledger.store import Store, refuse_newer, translate_errors
+from flows.operations.ledger.store import Store, refuse_other_format, translate_errors
 from flows.operations.ledger.tables import FORMAT, formats, metadata
 
 _CREATION = 0x6361_7272_656C_6C64  # the advisory lock under which tables are made: a number of our own
@@ -76,7 +76,7 @@ class DatabaseStore(Store):
         """Make the tables, whoever else does so at the same time."""
         with self.engine.begin() as connection:
             if inspect(connection).has_table(formats.name):
-                refuse_newer(connection.execute(select(func.max(formats.c.format))).scalar_one())
+                refuse_other_format(connection.execute(select(func.max(formats.c.format))).scalar_one())
                 return
         with self.engine.begin() as connection:
             connection.execute(select(func.pg_advisory_xact_lock(_CREATION)))

@@ -88,8 +88,11 @@ class Store(ABC):
         """Make the tables where they are missing. Raises LedgerError where they are of a newer format."""
 
 
-def refuse_newer(found: int) -> None:
-    """Raise LedgerError for tables of a format that a later Carrel has made."""
+def refuse_other_format(found: int) -> None:
+    """Raise LedgerError for tables of another format than this Carrel's; 0: there are none yet."""
+    if 0 < found < FORMAT:
+        msg = f"The ledger is of format {found}, from before 0.1.0 (here {FORMAT}). Move it away, and run again."
+        raise LedgerError(msg)
     if found > FORMAT:
         msg = f"The ledger is of a newer Carrel (format {found}, here {FORMAT}). Run that one."
         raise LedgerError(msg)

@@ -23,7 +23,7 @@ from sqlalchemy import (
 )
 
 FORMAT = 2
-"""Goes up when the tables change; Store._prepare then brings older ones to it. 1 was in no version."""
+"""Goes up when the tables change; who raises it brings older ones to it in Store._prepare. 1 was in no version."""
 
 
 class Bytes(LargeBinary):
