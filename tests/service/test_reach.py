@@ -6,9 +6,9 @@ from uuid import UUID
 
 import pytest
 
+from carrel.wire.api import OPERATIONS
 from carrel.wire.scopes import Scope
 from tests.harness.documents import add_to_collection, create_collection, ok, upload, uploaded
-from tests.harness.requirements import REQUIREMENTS, V0_REQUIREMENTS
 from tests.harness.services import RunningService
 from tests.oauth.flow import Person, an_app, v1
 from tests.service.agents import an_agent, deploy
@@ -98,8 +98,9 @@ class World:
         return {
             "endpoints": [
                 name
-                for name in {**REQUIREMENTS, **V0_REQUIREMENTS}
-                if _said(self.service.call(name, {"nonsense": 1}, api_key=token)) not in NOT_CALLABLE
+                for name, operation in OPERATIONS.items()
+                if operation.version != "v1"
+                and _said(self.service.call(name, {"nonsense": 1}, api_key=token)) not in NOT_CALLABLE
             ],
             "documentCount": len(self._listed("catalog/listDocuments", token)) if reads else 0,
             "editableDocumentCount": sum(self._may_update(name, token) for name in self.names) if writes else 0,
