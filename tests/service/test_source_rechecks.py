@@ -92,7 +92,7 @@ def test_between_retrieval_and_the_end_access_goes_away(
     script.end(a_reply("Noon [1]", passage(desk.document_id), cited=[0], quotes_only=True, warnings=["Of Ferries"]))
     answer = waiting.result()
     result = done(answer)["sendChatResult"]
-    assert result.keys() == {"type", "conversationId", "blocks", "warnings", "inserted_audit_log"}
+    assert result.keys() == {"type", "conversationId", "blocks", "policy_triggers", "warnings", "inserted_audit_log"}
     assert result["type"] == "blocked_result"
     assert len(result["blocks"]) == 1
     assert result["warnings"] == []
