@@ -195,6 +195,12 @@ async def test_a_burst_beyond_the_limit_finishes(make_service: MakeService, kind
 
 
 @pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that answers is waited for however busy the machine is."""
+    monkeypatch.setattr(shared_store_module, "STORE_SECONDS", 60.0)
+
+
+@pytest.fixture
 def quick_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     """A store that failed is asked again soon."""
     monkeypatch.setattr(shared_store_module, "STORE_REST_SECONDS", 0.2)
@@ -207,6 +213,7 @@ def store() -> Iterator[str]:
         yield f"redis://127.0.0.1:{port}/1"
 
 
+@pytest.mark.usefixtures("patience")
 def test_replicas_share_their_counts(make_service: MakeService, store: str) -> None:
     """Two services with one store allow together what one allows: of a credential, and of an address."""
     limits = {"rate_limit_requests": 10, "rate_limit_failures": 4, "rate_limit_store": SecretStr(store)}
@@ -235,7 +242,7 @@ def test_without_its_store_each_replica_counts_for_itself(
     assert "hunter2" not in log
 
 
-@pytest.mark.usefixtures("quick_rest")
+@pytest.mark.usefixtures("patience", "quick_rest")
 def test_a_store_that_comes_back_counts_again(make_service: MakeService) -> None:
     """A restarted store has forgotten, and is used from then on."""
     with shared_store() as port:
