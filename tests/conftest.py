@@ -15,6 +15,7 @@ from tests.harness.logs import configure_logs, pytest_runtest_makereport  # noqa
 from tests.harness.loops import LoopThread
 from tests.harness.mongo.processes import MongoServer, server_over_mongomock
 from tests.harness.processes import ServiceProcess
+from tests.harness.reruns import pytest_collection_modifyitems, pytest_terminal_summary  # noqa: F401 - hooks, by names
 from tests.harness.services import RunningService, ServiceHarness, SharedParts, bootstrap_template
 
 configure_logs()
