@@ -97,6 +97,20 @@ class Entry(BaseModel):
     concurrency_limit: int | None = None
     work_pool: dict[str, Any] | None = None
 
+    @model_validator(mode="before")
+    @classmethod
+    def _has_the_present_form(cls, members: object) -> object:
+        """Refuse an entry of the form that files had before prefect.yaml, and say what becomes of its members."""
+        if isinstance(members, dict) and "flow" in members and "entrypoint" not in members:
+            msg = (
+                "this is the form of an earlier version. `flow: bulk-upload` becomes `entrypoint:"
+                " flows.bulk_upload.bulk_upload`; `source` moves into `parameters:`, `collection` and `options` into"
+                " `parameters: {options: …}`; `cron` and `timezone` into an entry of `schedules:`."
+                " docs/schedules.md has examples"
+            )
+            raise ValueError(msg)
+        return cast("object", members)
+
     @field_validator("parameters")
     @classmethod
     def _holds_no_credential(cls, parameters: dict[str, Any]) -> dict[str, Any]:

@@ -85,6 +85,7 @@ deployments:
     parameters: {source: x, options: {collection: y}}
   - flow: bulk-upload
     name: of-before
+    cron: "0 2 * * *"
 """
 MISTAKES = {
     (3, "Bad Name: name: a name is of small letters, digits and hyphens"),
@@ -107,8 +108,7 @@ MISTAKES = {
     (32, "no-collection: parameters.options: it is missing"),
     (37, "snapshot: parameters.source: there is no such member"),
     (40, "pair: schedules: of several, each needs a `slug` of its own"),
-    (44, "of-before: entrypoint: it is missing"),
-    (44, "of-before: flow: there is no such member"),
+    (44, "of-before: this is the form of an earlier version. `flow: bulk-upload` becomes `entrypoint:"),
 }
 
 
