@@ -1,13 +1,14 @@
 """Every query that selects what people may read names the one condition of visibility, or is excused with a reason.
 
 `readable_classes` (decision 002) is that condition. A function counts with the helpers and statements of its module
-that it uses, so a condition that a helper adds counts for all who use the helper.
+that it uses, so a condition that a helper adds counts for all who use the helper. Who builds on a statement of another
+module that goes without the condition selects what is protected, too.
 """
 
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 
 import pytest
@@ -16,6 +17,7 @@ import service
 
 FOLDER = Path(service.__file__).parent
 CONDITIONS = {"readable_classes", "readable_by_parameters"}
+SELECTING = {"select", "exists"}
 PROTECTED = {
     "INDEX_TABLES",
     "agents",
@@ -52,6 +54,9 @@ WITHOUT_CALLERS = {
 ADMINS_ALONE = "only admins call it"
 RIGHTS_FIRST = "its callers have checked the caller's rights to the object"
 OWN = "it selects by the caller's own id"
+FOUND = "it scores or shows what the legs have found, in the same transaction"
+PART = "it is a part of statements that add the condition"
+OF_ONE_SYNC = "it counts the documents that one sync keeps"
 EXCUSED = {
     "domains.access.listings.queries.read_totals": ADMINS_ALONE,
     "domains.access.lookups.queries.resources_in": "it selects from the access classes that it is given",
@@ -61,6 +66,7 @@ EXCUSED = {
     "domains.agents.queries.is_name_taken": ADMINS_ALONE,
     "domains.agents.queries.list_agents": ADMINS_ALONE,
     "domains.catalog.queries.read_file": RIGHTS_FIRST,
+    "domains.catalog.queries.save_document": RIGHTS_FIRST,
     "domains.catalog.queries.save_version": RIGHTS_FIRST,
     "domains.catalog.queries.set_source_identity": RIGHTS_FIRST,
     "domains.catalog.queries.list_versions": RIGHTS_FIRST,
@@ -72,24 +78,32 @@ EXCUSED = {
     "domains.conversations.queries.replace_passages": "it writes what the sender was just shown",
     "domains.conversations.reading.queries.find_conversation": OWN,
     "domains.conversations.reading.queries.list_conversations": OWN,
+    "domains.docstore.queries.document_exists": PART,
     "domains.docstore.queries.read_sync": ADMINS_ALONE,
+    "domains.docstore.running.queries.count_held": OF_ONE_SYNC,
+    "domains.docstore.running.queries.count_listed": OF_ONE_SYNC,
     "domains.docstore.running.queries.in_collection": "a sync looks for its own documents",
-    "domains.documents.queries.existing_documents": "it is a part of statements that add the condition",
+    "domains.documents.queries.existing_documents": PART,
     "domains.documents.queries.read_document": "it returns the readers too, and `rights` judges the caller by them",
-    "domains.search.sql.exact_scores": "it scores what the legs have found",
-    "domains.search.sql.found_chunks": "it shows what the legs have found, in the same transaction",
-    "domains.search.sql.found_documents": "it shows what the legs have found, in the same transaction",
-    "domains.search.sql.scores_near": "it scores what the legs have found",
+    "domains.search.queries.exact_scores": FOUND,
+    "domains.search.queries.read_found_chunks": FOUND,
+    "domains.search.queries.read_found_documents": FOUND,
+    "domains.search.queries.score_near": FOUND,
+    "domains.search.sql.exact_scores": FOUND,
+    "domains.search.sql.found_chunks": FOUND,
+    "domains.search.sql.found_documents": FOUND,
+    "domains.search.sql.scores_near": FOUND,
     "domains.service_accounts.queries.list_granted_groups": "it selects grants to the caller's own groups",
 }
 
 
 @dataclass(frozen=True)
 class Module:
-    """A module of queries: its name without `service.`, and its source."""
+    """A module of queries: its name without `service.`, its source, and the statements that others build on."""
 
     name: str
     source: str
+    builders: frozenset[str]
 
     @cached_property
     def tree(self) -> ast.Module:
@@ -136,7 +150,9 @@ class Module:
                 continue
             parts = [self.definitions[one] for one in self.used_by(name)]
             names = [one for part in parts for one in names_in(part)]
-            if self.protected.intersection(names) and "select" in names:
+            members = {one.attr for part in parts for one in ast.walk(part) if isinstance(one, ast.Attribute)}
+            selects = self.protected.intersection(names) and not SELECTING.isdisjoint({*names, *members})
+            if selects or not self.builders.isdisjoint({*names, *members}):
                 yield f"{self.name}.{name}", sum(one in CONDITIONS for one in names)
 
 
@@ -145,10 +161,30 @@ def names_in(node: ast.AST) -> list[str]:
     return [one.id for one in ast.walk(node) if isinstance(one, ast.Name)]
 
 
-def modules() -> list[Module]:
-    """Every module of the service that holds SQL."""
+@cache
+def find_builders() -> frozenset[str]:
+    """Return the names of the functions that build a statement over what is protected and leave its condition out.
+
+    They are the ones that don't wait for the database; who calls them adds the condition.
+    """
+    return frozenset(
+        name.rpartition(".")[2]
+        for module in read_modules(builders=frozenset())
+        for name, conditions in module.selections()
+        if conditions == 0 and isinstance(module.definitions[name.rpartition(".")[2]], ast.FunctionDef)
+    )
+
+
+def read_modules(builders: frozenset[str]) -> list[Module]:
+    """Return every module of the service that holds SQL."""
     paths = sorted([*FOLDER.rglob("queries.py"), *FOLDER.rglob("sql.py")])
-    return [Module(".".join(path.relative_to(FOLDER).with_suffix("").parts), path.read_text()) for path in paths]
+    names = (".".join(path.relative_to(FOLDER).with_suffix("").parts) for path in paths)
+    return [Module(name, path.read_text(), builders) for name, path in zip(names, paths, strict=True)]
+
+
+def modules() -> list[Module]:
+    """Return those modules, with the statements that they build on one another."""
+    return read_modules(find_builders())
 
 
 def without_condition(module: Module) -> set[str]:
@@ -207,5 +243,30 @@ def test_a_condition_that_is_taken_out_is_missed(place: tuple[str, int, int]) ->
     name, start, end = place
     [module] = [one for one in modules() if one.name == name]
     source = module.source.encode()
-    taken_out = Module(name, (source[:start] + b"everything" + source[end:]).decode())
+    taken_out = Module(name, (source[:start] + b"everything" + source[end:]).decode(), module.builders)
     assert without_condition(taken_out)
+
+
+BUILT = """
+from service.domains.documents import queries
+from service.domains.documents.queries import existing_documents
+from service.schema import documents
+
+async def list_all(connection, organization_id):
+    return (await connection.execute({statement})).all()
+"""
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "existing_documents(organization_id, 'name')",
+        "queries.existing_documents(organization_id, 'name')",
+        "documents.select()",
+        "exists().where(documents.c.name == 'a')",
+    ],
+)
+def test_a_query_without_a_select_of_its_own_is_seen(statement: str) -> None:
+    """A statement that another module has begun, and one that is made of the table, are selections as well."""
+    module = Module("domains.other.queries", BUILT.format(statement=statement), find_builders())
+    assert without_condition(module) == {"domains.other.queries.list_all"}
