@@ -228,17 +228,35 @@ class FileSystem:
 class Promise:
     """Room promised to a request on every file system, until the request has finished."""
 
-    def __init__(self, file_systems: Sequence[FileSystem], size: int) -> None:
+    def __init__(self, file_systems: Sequence[FileSystem]) -> None:
         self._file_systems = file_systems
-        self._size = size
-        for one in file_systems:
-            one.promised += size
+        self._size = 0
+
+    def grow(self, size: int) -> None:
+        """Promise room for so many bytes more (0: only look whether new data is taken at all).
+
+        Raises InsufficientStorage when all of it wouldn't fit, and Unavailable `storage_busy` when only others, which
+        are being taken in, keep it from fitting.
+        """
+        whole = self._size + size
+        self.end()
+        for one in self._file_systems:
+            needed = one.needed_for(whole)
+            if one.free < needed:
+                raise _no_room(one, needed)
+        for one in self._file_systems:
+            if one.is_promised(whole):
+                raise _busy(one)
+        self._add(whole)
 
     def end(self) -> None:
-        """Return the promised room, once: the data that the request wrote no longer counts as free."""
-        size, self._size = self._size, 0
+        """Return the promised room: the data that the request wrote no longer counts as free."""
+        self._add(-self._size)
+
+    def _add(self, size: int) -> None:
+        self._size += size
         for one in self._file_systems:
-            one.promised -= size
+            one.promised += size
 
 
 class DiskGuard:
@@ -267,19 +285,12 @@ class DiskGuard:
 
     @contextmanager
     def room_for(self, size: int) -> Generator[Promise]:
-        """Promise room for a body of so many bytes (0: unknown) during the block, or until the promise ends.
+        """Promise room for a body of so many bytes during the block, or until the promise ends; raises as `grow` does.
 
-        Raises InsufficientStorage when the body wouldn't fit, and Unavailable `storage_busy` when only others, which
-        are being taken in, keep it from fitting.
+        A body of unknown size begins with 0, and its promise grows as it arrives.
         """
-        for one in self.file_systems:
-            needed = one.needed_for(size)
-            if one.free < needed:
-                raise _no_room(one, needed)
-        for one in self.file_systems:
-            if one.is_promised(size):
-                raise _busy(one)
-        promise = Promise(self.file_systems, size)
+        promise = Promise(self.file_systems)
+        promise.grow(size)
         try:
             yield promise
         finally:

@@ -106,6 +106,15 @@ async def _write(sink: "_Sink", pieces: list[bytes]) -> None:
         raise full from error
 
 
+def declared_length(request: Request) -> int | None:
+    """Return the length of a request's body in bytes as its Content-Length says; None when it comes in chunks.
+
+    The server has refused what is no length there (RFC 9112, section 6.3), and passes on no more bytes than it says.
+    """
+    declared = request.headers.get("content-length")
+    return None if declared is None else int(declared)
+
+
 def remove_leftovers(folder: Path) -> int:
     """Remove what uploads left that a crash cut off, and return how many; for the start, before requests come."""
     left = [path for path in folder.glob(f"{TEMPORARY_PREFIX}*") if path.is_file()]
@@ -295,8 +304,7 @@ def _boundary(request: Request) -> bytes:
 
 
 def _check_length(request: Request, max_file_bytes: int) -> None:
-    declared = request.headers.get("content-length", "")
-    if declared.isdecimal() and int(declared[:20]) > max_file_bytes + _FRAMING_BYTES:
+    if (declared_length(request) or 0) > max_file_bytes + _FRAMING_BYTES:
         raise _too_large(max_file_bytes)
 
 

@@ -9,12 +9,13 @@ is room for what is added (507, or 503 while others are being taken in), then th
 import json
 import re
 from collections.abc import Callable, Coroutine
-from email.message import Message
+from email.message import Message as Headers
 from itertools import islice
 from typing import Any, TypeAlias, cast
 
 from fastapi import APIRouter, Request, Response
 from fastapi.routing import APIRoute
+from starlette.types import Message, Receive
 
 from carrel.wire.api import OPERATIONS
 from carrel.wire.operations import ADDS_DATA, KEYED, SECRET, ApiOperation
@@ -25,6 +26,7 @@ from service.platform.errors import BadRequest, ServiceError, TooLarge, Unsuppor
 from service.web.dependencies import current_caller, current_runtime, version_of
 from service.web.existing_clients import body_of, complete_answer, rename_members
 from service.web.idempotency import idempotent, idempotent_secret
+from service.web.multipart import declared_length
 
 UNREADABLE = "carrel.unreadable_body"
 PROMISE = "carrel.promise_of_room"
@@ -56,13 +58,28 @@ class CheckedRoute(APIRoute):
             runtime = await current_runtime(request)
             authorize(await current_caller(request, runtime), self.operation.requires)
             _refuse_encoded(request)
-            asked = CheckedRequest(request.scope, request.receive) if self.body_field else request
+            kind = CheckedRequest if self.body_field else Request
             if not self.operation.has(ADDS_DATA):
-                return complete_answer(request.scope, await handler(asked))
-            with runtime.disk.room_for(_declared_length(request)) as request.scope[PROMISE]:
-                return complete_answer(request.scope, await handler(asked))
+                return complete_answer(request.scope, await handler(kind(request.scope, request.receive)))
+            length = declared_length(request)
+            with runtime.disk.room_for(length or 0) as promise:
+                request.scope[PROMISE] = promise
+                receive = request.receive if length is not None else _counted(request.receive, promise)
+                return complete_answer(request.scope, await handler(kind(request.scope, receive)))
 
         return checked
+
+
+def _counted(receive: Receive, promise: Promise) -> Receive:
+    """Have a promise of room grow with each piece of a body whose length nobody has declared."""
+
+    async def counted() -> Message:
+        message = await receive()
+        if piece := message.get("body"):
+            promise.grow(len(piece))
+        return message
+
+    return counted
 
 
 def promise_of(request: Request) -> Promise:
@@ -124,7 +141,7 @@ class CheckedRequest(Request):
 
     async def _read(self) -> bytes:
         limit = cast("int", self.app.state.runtime.settings.max_json_bytes)
-        if _declared_length(self) > limit:
+        if (declared_length(self) or 0) > limit:
             raise _too_large(limit)
         received = bytearray()
         async for piece in self.stream():
@@ -216,15 +233,10 @@ def _refuse_encoded(request: Request) -> None:
 
 def _is_json(content_type: str) -> bool:
     """Return whether a Content-Type is JSON in UTF-8, which no charset needs to say (RFC 8259, sections 8.1 and 11)."""
-    header = Message()
+    header = Headers()
     header["Content-Type"] = content_type
     charset = str(header.get_param("charset", "utf-8")).lower()
     return header.get_content_type() == "application/json" and charset in {"utf-8", "utf8"}
-
-
-def _declared_length(request: Request) -> int:
-    declared = request.headers.get("content-length", "")
-    return int(declared) if declared.isascii() and declared.isdigit() else 0
 
 
 def _too_large(limit: int) -> TooLarge:

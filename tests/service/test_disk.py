@@ -1,12 +1,16 @@
 """What is refused and what goes on without room, on a service that is told it has none, or whose database says so."""
 
-from collections.abc import Callable, Generator
+import asyncio
+import json
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 
+import httpx
 import pytest
 
 from service.index.ingestion.indexer import Indexer
 from service.index.ingestion.sweeper import release_claims, sweep
+from service.platform.disk import BYTES_PER_BODY_BYTE, MEBIBYTE, FileSystem
 from tests.harness.documents import get_document, ok, refused, upload
 from tests.harness.jobs import until
 from tests.harness.services import RunningService
@@ -88,6 +92,45 @@ def test_a_body_is_not_read_for_which_there_is_no_room(full: RunningService) -> 
     assert full.call("catalog/uploadFile", "not even a form").status_code == 507
     assert full.call("catalog/uploadFile", api_key="svc_key_" + "0" * 40).status_code == 401
     assert full.http.get("/readyz").json() == {"status": "ready", "storage": "full"}
+
+
+def in_pieces(body: bytes) -> Iterator[bytes]:
+    """Yield a body in pieces, which httpx sends without its length."""
+    yield from (body[start : start + 65536] for start in range(0, len(body), 65536))
+
+
+def test_a_body_of_unknown_length_is_refused_where_a_declared_one_is(
+    service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With room for 2 MiB, a file of 1 MiB is taken and one of 3 MiB is not, chunked or with its length; so is JSON."""
+    room = 2 * BYTES_PER_BODY_BYTE * MEBIBYTE
+    monkeypatch.setattr(FileSystem, "look", lambda self: self.measure(1 << 40, self.low + room))
+    service.run(asyncio.to_thread(service.runtime.disk.look))
+    for mebibytes, length, status in ((1, False, 200), (3, True, 507), (3, False, 507)):
+        form = httpx.Request(
+            "POST",
+            "http://localhost",
+            data={"documentExternalId": f"{mebibytes}"},
+            files={"file": ("a.txt", b"The ferry. " * (mebibytes * MEBIBYTE // 11))},
+        )
+        body = form.read()
+        answer = service.http.post(
+            "/api/v0/catalog/uploadFile",
+            content=body if length else in_pieces(body),
+            headers={"Content-Type": form.headers["Content-Type"]},
+        )
+        assert answer.status_code == status, answer.text
+    monkeypatch.setattr(FileSystem, "look", lambda self: self.measure(1 << 40, self.low + 1000))
+    service.run(asyncio.to_thread(service.runtime.disk.look))
+    collection = json.dumps({"name": "Timetables", "description": "d" * 300}).encode()
+    for content in (collection, in_pieces(collection)):
+        answer = service.http.post(
+            "/api/v0/documentCollections/createDocumentCollection",
+            content=content,
+            headers={"Content-Type": "application/json"},
+        )
+        refused(answer, 507, "storage_full")
+    assert all(disk.promised == 0 for disk in service.runtime.disk.file_systems)
 
 
 def test_an_upload_that_waits_for_its_index_keeps_no_room(

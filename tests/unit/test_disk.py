@@ -51,6 +51,20 @@ def test_bodies_under_way_are_counted() -> None:
         pass
 
 
+def test_a_promise_grows_with_a_body_of_unknown_length() -> None:
+    """Each piece is promised as it comes; the one that doesn't fit is refused, and then nothing is promised."""
+    guard = DiskGuard([a_disk(100 + 60)])
+    with guard.room_for(0) as promise:
+        promise.grow(10 * MEBIBYTE)
+        with guard.room_for(0) as other, pytest.raises(Unavailable, match=r"^Other uploads"):
+            other.grow(10 * MEBIBYTE)
+        promise.grow(5 * MEBIBYTE)
+        assert guard.file_systems[0].promised == 15 * MEBIBYTE
+        with pytest.raises(InsufficientStorage, match=r"this needs 164 MiB to be"):
+            promise.grow(MEBIBYTE)
+        assert guard.file_systems[0].promised == 0
+
+
 def test_a_body_that_does_not_fit_alone_is_told_so() -> None:
     """However much is promised to others, waiting for them doesn't help: somebody has to make room."""
     guard, body = DiskGuard([a_disk(100 + 60)]), 10 * MEBIBYTE
