@@ -9,7 +9,8 @@ import streamlit as st
 import carrel
 from app.auth.current import person_client
 from carrel.wire.agents import Agent
-from carrel.wire.conversations import Conversation, ConversationMessage, SendAgentMessageResponse
+from carrel.wire.conversations import Conversation, ConversationMessage
+from carrel.wire.messages import SendAgentMessageResponse
 
 LONGEST_MESSAGE = 20_000
 """Characters that the service takes."""

@@ -13,7 +13,8 @@ from app.chat.replies import growing_html, message_html, reply_html
 from app.ui.errors import problem_of
 from app.ui.feedback import about_reply, offer_feedback, show_failure
 from app.ui.notices import show_problem, show_warning
-from carrel.wire.conversations import ConversationMessage, MessageStatus, Verdict
+from carrel.wire.conversations import ConversationMessage, MessageStatus
+from carrel.wire.messages import Verdict
 
 LOOK_SECONDS = 0.25
 """How often a page looks how far a reply is."""

@@ -16,7 +16,7 @@ from markdown_it.token import Token
 
 from app.ui.links import address
 from app.ui.passages import link_html, paragraph
-from carrel.wire.conversations import ReferencedSource
+from carrel.wire.replies import ReferencedSource
 
 _NUMBER = re.compile(r"\[(\d{1,4})\]")
 

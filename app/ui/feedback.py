@@ -11,7 +11,7 @@ import carrel
 from app import api
 from app.auth.current import person_client
 from app.ui.errors import Problem, problem_of
-from carrel.wire.conversations import Verdict
+from carrel.wire.messages import Verdict
 from carrel.wire.search import SearchFeedback
 
 COMMENT_LENGTH = 2000

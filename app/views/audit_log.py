@@ -21,7 +21,7 @@ from app.ui.links import leave, look_at, offer_way_back
 from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title, show_warning
 from app.ui.pickers import pick_principal
 from app.ui.tables import PAGE_ROWS, Source, show_pages
-from carrel.wire.common import format_instant
+from carrel.wire.fields import format_instant
 from carrel.wire.oversight import AdminAuditLogQueryResponse, AuditEntry
 
 MOST_EXPORTED = 50_000

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
         UnexpectedResponseError,
         UnsupportedMediaTypeError,
     )
-    from carrel.wire.conversations import TextDelta
+    from carrel.wire.replies import TextDelta
 
 __all__ = [
     "APIConnectionError",
@@ -104,7 +104,7 @@ _MODULES = {
     "Reply": "_replies",
     "Restarted": "_reply_streams",
     "Stream": "_streams",
-    "TextDelta": "wire.conversations",
+    "TextDelta": "wire.replies",
     "TokenSource": "_tokens",
 }
 

@@ -22,17 +22,16 @@ from carrel.errors import (
     ReplyWithheldError,
 )
 from carrel.wire.common import Tabular
-from carrel.wire.conversations import (
+from carrel.wire.messages import (
     FETCH_AGENT_RESPONSE,
-    AiResponseResult,
     CompletedJob,
     FailedJob,
     FetchAgentResponseRequest,
-    ReferencedSource,
     RunningJob,
     SendAgentMessageResponse,
     SendMessageResponse,
 )
+from carrel.wire.replies import AiResponseResult, ReferencedSource
 
 T = TypeVar("T")
 Job: TypeAlias = RunningJob | CompletedJob | FailedJob

@@ -14,15 +14,14 @@ from carrel._calls import Call, Connection, perform, send
 from carrel._flow import Emit, Events, Read, Request, Sleep, Walk
 from carrel._replies import Reply, failure, reply_connection_error, reply_of_job
 from carrel.errors import APIConnectionError
-from carrel.wire.conversations import (
+from carrel.wire.messages import (
     STREAM_AGENT_RESPONSE,
     CompletedJob,
     FailedJob,
     FetchAgentResponseRequest,
     SendAgentMessageResponse,
-    StreamEvent,
-    TextDelta,
 )
+from carrel.wire.replies import StreamEvent, TextDelta
 
 # The service gives a sign of life every fifteen seconds.
 SILENCE = 45.0

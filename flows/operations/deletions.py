@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from carrel import AsyncCarrel
-from carrel.wire.catalog import PlanAction, PlannedUpload, UploadPlan
+from carrel.wire.uploads import PlanAction, PlannedUpload, UploadPlan
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import FIRST, Entry, Missing
 from flows.operations.ledger.states import State

@@ -10,7 +10,7 @@ from typing import Literal
 import httpx
 
 from carrel import AsyncCarrel
-from carrel.wire.catalog import PlannedUpload
+from carrel.wire.uploads import PlannedUpload
 from flows.operations.apply import apply_batch
 from flows.operations.backlog import BusyNotice
 from flows.operations.deletions import skip_modified

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from carrel import AsyncCarrel
-from carrel.wire.catalog import PlanAction, PlannedUpload, UploadPlan
+from carrel.wire.uploads import PlanAction, PlannedUpload, UploadPlan
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import FIRST
 from flows.operations.ledger.states import Action, State

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.common import normal_email
+from carrel.wire.fields import normal_email
 from carrel.wire.scopes import ApiScope
 from service.auth import queries
 from service.auth.queries import CredentialKind

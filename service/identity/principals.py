@@ -7,7 +7,8 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.admin import NamedGroup, NamedPrincipal, NamedServiceAccount, NamedUser
-from carrel.wire.common import GroupReference, PrincipalReference, UserReference, normal_email
+from carrel.wire.common import GroupReference, PrincipalReference, UserReference
+from carrel.wire.fields import normal_email
 from service.identity import queries
 from service.identity.queries import Principal
 from service.platform.errors import BadRequest, FieldError

@@ -3,7 +3,7 @@
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.common import normal_email
+from carrel.wire.fields import normal_email
 from service.domains.directory.organizations import create_organization
 from service.identity import queries
 from service.identity.passwords import hash_password

@@ -6,7 +6,8 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.common import GroupReference, PrincipalReference, UserReference, normal_email
+from carrel.wire.common import GroupReference, PrincipalReference, UserReference
+from carrel.wire.fields import normal_email
 from service.auth.callers import principals_of
 from service.auth.queries import get_grantee
 from service.identity import queries

@@ -4,14 +4,10 @@ from functools import cache
 from typing import Any
 
 from carrel.wire.catalog import DOWNLOAD_DOCUMENT
-from carrel.wire.conversations import (
-    STREAM_AGENT_RESPONSE,
-    STREAM_MESSAGE,
-    FetchAgentResponseRequest,
-    ListConversationsRequest,
-    TextDelta,
-)
+from carrel.wire.conversations import ListConversationsRequest
+from carrel.wire.messages import STREAM_AGENT_RESPONSE, STREAM_MESSAGE, FetchAgentResponseRequest
 from carrel.wire.operations import CONFLICT, KEYED, NOT_FOUND, ApiOperation
+from carrel.wire.replies import TextDelta
 from carrel.wire.schemas import descriptions_of
 
 Json = dict[str, Any]

@@ -64,22 +64,22 @@ class CheckedRoute(APIRoute):
             length = declared_length(request)
             with runtime.disk.room_for(length or 0) as promise:
                 request.scope[PROMISE] = promise
-                receive = request.receive if length is not None else _counted(request.receive, promise)
+                receive = request.receive if length is not None else _promise_pieces(request.receive, promise)
                 return complete_answer(request.scope, await handler(kind(request.scope, receive)))
 
         return checked
 
 
-def _counted(receive: Receive, promise: Promise) -> Receive:
+def _promise_pieces(receive: Receive, promise: Promise) -> Receive:
     """Have a promise of room grow with each piece of a body whose length nobody has declared."""
 
-    async def counted() -> Message:
+    async def receive_piece() -> Message:
         message = await receive()
         if piece := message.get("body"):
             promise.grow(len(piece))
         return message
 
-    return counted
+    return receive_piece
 
 
 def promise_of(request: Request) -> Promise:

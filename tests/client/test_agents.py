@@ -25,7 +25,7 @@ from carrel import (
 from carrel._operations import FlowOperation, ListOperation, Operation, StreamOperation
 from carrel.resources.agents import Agents
 from carrel.resources.conversations import Conversations
-from carrel.wire.conversations import CompletedJob, FailedJob, RunningJob
+from carrel.wire.messages import CompletedJob, FailedJob, RunningJob
 from tests.client.conftest import Caller, MakeCaller
 from tests.client.samples import (
     AUDIT_LOG_ID,

@@ -22,7 +22,7 @@ from carrel import (
     ReplyWithheldError,
     TextDelta,
 )
-from carrel.wire.conversations import RunningJob
+from carrel.wire.messages import RunningJob
 from service.domains.answering import ModelFailure
 from tests.client.conftest import Caller
 from tests.client.test_reply_streams import told

@@ -11,7 +11,7 @@ import pytest
 
 from carrel import APIConnectionError, CarrelError, InvalidArgumentError, NotFoundError, PermissionDeniedError
 from carrel._uploads import READ_SIZE, Upload, source_of
-from carrel.wire.catalog import UploadFileForm
+from carrel.wire.uploads import UploadFileForm
 from tests.client.conftest import Caller
 from tests.client.samples import DOCUMENT_ID, OTHER_ID, UPLOADED
 from tests.client.server import Received, Server, cut_short, raw, refuse

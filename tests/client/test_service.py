@@ -7,7 +7,7 @@ import pytest
 import pytest_asyncio
 
 from carrel import AsyncCarrel, AuthenticationError, Carrel, ConflictError, NotFoundError, PermissionDeniedError
-from carrel.wire.catalog import PlanAction, UploadStatus
+from carrel.wire.uploads import PlanAction, UploadStatus
 from tests.client.conftest import Caller
 from tests.client.samples import CONVERSATION_ID
 from tests.client.test_agents import LISTS as LISTS_OF_V1

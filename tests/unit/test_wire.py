@@ -9,16 +9,18 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from carrel.wire import admin, catalog, collections, common, docstore, permissions, search
+from carrel.wire import admin, catalog, collections, common, docstore, permissions, search, uploads
 from carrel.wire.admin import AdminUsersUpsertRequest
 from carrel.wire.api_keys import AdminApiKeysCreateResponse
-from carrel.wire.catalog import DocumentVersion, UploadFileForm
+from carrel.wire.catalog import DocumentVersion
 from carrel.wire.collections import AddDocumentToCollectionRequest, CreateDocumentCollectionRequest
-from carrel.wire.common import NO_NUL, ErrorResponse, RequestModel, ResponseModel, Tabular
+from carrel.wire.common import ErrorResponse, RequestModel, ResponseModel, Tabular
+from carrel.wire.fields import NO_NUL
 from carrel.wire.oversight import AdminAuditLogQueryRequest, AuditEntry
 from carrel.wire.search import SearchDocumentCatalogRequest, SearchDocumentCollectionRequest
+from carrel.wire.uploads import UploadFileForm
 
-MODULES = [common, catalog, collections, search, permissions, admin, docstore]
+MODULES = [common, uploads, catalog, collections, search, permissions, admin, docstore]
 ID = "0190c1c0-0000-7000-8000-000000000001"
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, Protocol, TypeVar
 from pydantic import Field, TypeAdapter, ValidationError
 
 from carrel.directory.tables import Columns, Problem, Row, Rows, Table, printable, read_table
-from carrel.wire.common import NO_NUL, EmailAddress, Identifier, Label, normal_email
+from carrel.wire.fields import NO_NUL, EmailAddress, Identifier, Label, normal_email
 
 USERS = Columns(required=("email", "name"), optional=("isAdmin", "active"))
 GROUPS = Columns(required=("externalId", "name"))

@@ -19,7 +19,7 @@ from carrel.directory.state import State
 from carrel.directory.tables import Problem, printable
 from carrel.directory.targets import Target, Targets
 from carrel.wire.admin import NamedGroup, NamedUser, User
-from carrel.wire.common import normal_email
+from carrel.wire.fields import normal_email
 
 # More than this at once looks like a damaged file; so few are what a working day brings, unless users are missing.
 MOST_TAKEN = 0.2

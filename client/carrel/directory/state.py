@@ -15,7 +15,8 @@ from carrel._pages import Listing, fetch
 from carrel.directory.entries import Entries
 from carrel.wire import admin as wire
 from carrel.wire.api_keys import ADMIN_API_KEYS_LIST, AdminApiKeysListRequest, CredentialStatus
-from carrel.wire.common import PagedResponse, ResponseModel, normal_email
+from carrel.wire.common import PagedResponse, ResponseModel
+from carrel.wire.fields import normal_email
 from carrel.wire.service_accounts import (
     ADMIN_SERVICE_ACCOUNTS_LIST,
     AdminServiceAccountsListRequest,

@@ -12,7 +12,7 @@ from carrel._reply_streams import ReplyEvent, send_and_stream, stream_reply
 from carrel.errors import InvalidArgumentError
 from carrel.resources._arguments import Id, as_any, require_id
 from carrel.resources.copilots import REPLY_PATIENCE, feedback_request, message_call
-from carrel.wire import conversations as wire
+from carrel.wire import messages as wire
 from carrel.wire.agents import LIST_AGENTS, Agent, ListAgentsRequest, ListAgentsResponse
 
 M = TypeVar("M")

@@ -11,6 +11,7 @@ from carrel._pages import Listing
 from carrel._uploads import FileInput, Upload, source_of
 from carrel.resources._arguments import Id, Members, as_any, as_list
 from carrel.wire import catalog as wire
+from carrel.wire import uploads
 from carrel.wire.common import ResourceType
 
 M = TypeVar("M")
@@ -49,7 +50,7 @@ class Catalog(Resource[M]):
         reindex_collections: bool = True,
         fingerprint: str | None = None,
         await_vector_store_sync: bool = False,
-    ) -> Call[wire.UploadFileResponse]:
+    ) -> Call[uploads.UploadFileResponse]:
         """Upload a document, or update the one with the same external id.
 
         `file` is a path, bytes, or a file open for reading bytes; it is streamed, never held whole. Access that is not
@@ -58,7 +59,7 @@ class Catalog(Resource[M]):
         `indexing` tells whether it is. Sent again after a broken connection unless `file` can't be rewound. Raises
         PermissionDeniedError `external_id_taken` when the external id is somebody else's document.
         """
-        form = wire.UploadFileForm(
+        form = uploads.UploadFileForm(
             document_external_id=document_external_id,
             document_name=document_name,
             collection_id=as_any(UUID, collection_id),
@@ -79,26 +80,26 @@ class Catalog(Resource[M]):
         source = source_of(file, file_name=file_name, fallback_name=document_name or document_external_id)
         upload = Upload(fields=form.parts(), part="file", source=source)
         patience = INDEXING_PATIENCE if await_vector_store_sync else 0.0
-        return Call(wire.UPLOAD_FILE, upload, patience=patience)
+        return Call(uploads.UPLOAD_FILE, upload, patience=patience)
 
     @Operation
     def upload_document_file(
         self, file: FileInput, *, file_name: str | None = None
-    ) -> Call[wire.UploadDocumentFileResponse]:
+    ) -> Call[uploads.UploadDocumentFileResponse]:
         """Upload a document under an external id of its own (deprecated: use `upload_file`)."""
         source = source_of(file, file_name=file_name, fallback_name="document")
         upload = Upload(fields={}, part="document", source=source)
-        return Call(wire.UPLOAD_DOCUMENT_FILE, upload)
+        return Call(uploads.UPLOAD_DOCUMENT_FILE, upload)
 
     @Operation
     def plan_upload(
-        self, documents: Sequence[wire.PlannedUpload | Members], *, upload_as_user_email: str | None = None
-    ) -> Call[wire.PlanUploadResponse]:
+        self, documents: Sequence[uploads.PlannedUpload | Members], *, upload_as_user_email: str | None = None
+    ) -> Call[uploads.PlanUploadResponse]:
         """Ask what uploading each of up to 1000 documents would do, by the fingerprints of what would be sent."""
-        request = wire.PlanUploadRequest(
-            documents=as_list(wire.PlannedUpload, documents), upload_as_user_email=upload_as_user_email
+        request = uploads.PlanUploadRequest(
+            documents=as_list(uploads.PlannedUpload, documents), upload_as_user_email=upload_as_user_email
         )
-        return Call(wire.PLAN_UPLOAD, request)
+        return Call(uploads.PLAN_UPLOAD, request)
 
     @Operation
     def get_document(self, document_id: Id, *, user_email: str | None = None) -> Call[wire.GetDocumentResponse]:

@@ -6,7 +6,7 @@ from uuid import UUID
 from carrel._calls import Call
 from carrel._operations import Operation, Raw, Resource
 from carrel.resources._arguments import Id, as_any
-from carrel.wire import conversations as wire
+from carrel.wire import messages as wire
 
 M = TypeVar("M")
 

@@ -11,9 +11,7 @@ from uuid import UUID
 from pydantic import Field, model_validator
 
 from carrel.wire.common import (
-    NO_NUL,
     Action,
-    Identifier,
     PagedRequest,
     PagedResponse,
     PrincipalReference,
@@ -25,6 +23,7 @@ from carrel.wire.common import (
     Role,
     Tabular,
 )
+from carrel.wire.fields import NO_NUL, Identifier
 from carrel.wire.operations import ADMIN, ApiOperation
 
 AccessState = Annotated[str, Field(min_length=1, max_length=128), NO_NUL]

@@ -6,22 +6,18 @@ from uuid import UUID
 from pydantic import Field
 
 from carrel.wire.common import (
-    EmailAddress,
     GrantRole,
-    Identifier,
-    Label,
     NarrowedRequest,
     PagedRequest,
     PagedResponse,
-    Password,
     PrincipalReference,
     RequestModel,
     ResourceIdentifier,
     ResourceReference,
     ResponseModel,
-    StrictFlag,
     Tabular,
 )
+from carrel.wire.fields import EmailAddress, Identifier, Label, Password, StrictFlag
 from carrel.wire.operations import ADMIN, CONFLICT, KEYED, NOT_FOUND, ApiOperation
 
 Members = Annotated[list[PrincipalReference], Field(max_length=10_000)]

@@ -7,18 +7,14 @@ from pydantic import Field
 
 from carrel.wire.admin import NamedPrincipal
 from carrel.wire.common import (
-    NO_NUL,
-    Description,
-    Instant,
-    Label,
     NarrowedRequest,
     PagedParameters,
     PagedResponse,
     PrincipalReference,
     RequestModel,
     ResponseModel,
-    StrictFlag,
 )
+from carrel.wire.fields import NO_NUL, Description, Instant, Label, StrictFlag
 from carrel.wire.operations import ADMIN, CONFLICT, KEYED, MESSAGE, NOT_FOUND, ApiOperation
 
 Instructions = Annotated[str, Field(max_length=20_000), NO_NUL]

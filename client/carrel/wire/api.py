@@ -13,22 +13,26 @@ from carrel.wire import (
     conversations,
     docstore,
     me,
+    messages,
     oauth_clients,
     oversight,
     permissions,
     rebuilds,
     search,
     service_accounts,
+    uploads,
 )
 from carrel.wire.operations import ApiOperation
 
 MODULES = (
+    uploads,
     catalog,
     collections,
     rebuilds,
     docstore,
     search,
     permissions,
+    messages,
     conversations,
     agents,
     me,

@@ -6,17 +6,8 @@ from uuid import UUID
 
 from pydantic import Field
 
-from carrel.wire.common import (
-    EmailAddress,
-    Instant,
-    Label,
-    NarrowedRequest,
-    PagedResponse,
-    RequestInstant,
-    RequestModel,
-    ResponseModel,
-    StrictFlag,
-)
+from carrel.wire.common import NarrowedRequest, PagedResponse, RequestModel, ResponseModel
+from carrel.wire.fields import EmailAddress, Instant, Label, RequestInstant, StrictFlag
 from carrel.wire.operations import ADMIN, KEYED, NOT_FOUND, SECRET, ApiOperation
 
 

@@ -9,11 +9,6 @@ from pydantic import Field, model_validator
 from carrel.wire.catalog import IndexingStatus
 from carrel.wire.common import (
     ActingRequest,
-    ChunkText,
-    CustomMetadata,
-    Identifier,
-    Instant,
-    Label,
     NarrowedRequest,
     PagedRequest,
     PagedResponse,
@@ -22,6 +17,7 @@ from carrel.wire.common import (
     ResponseModel,
     Role,
 )
+from carrel.wire.fields import ChunkText, CustomMetadata, Identifier, Instant, Label
 from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, READ, SHARED, WRITE, ApiOperation
 
 

@@ -4,25 +4,18 @@ Requests refuse members they don't know; responses ignore them, so that an older
 are camelCase on the wire and snake_case in Python (seed, "Resources and their fields"; wire contract, "Conventions").
 """
 
-import re
-import unicodedata
 from collections.abc import Sequence
-from datetime import UTC, datetime
 from enum import StrEnum
 from functools import cache
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, cast, get_args
 from uuid import UUID
 
 from pydantic import (
-    AfterValidator,
-    AwareDatetime,
     BaseModel,
     BeforeValidator,
     ConfigDict,
     Field,
     GetJsonSchemaHandler,
-    PlainSerializer,
-    SecretStr,
     model_validator,
 )
 from pydantic.alias_generators import to_camel
@@ -33,7 +26,7 @@ from carrel.wire.schemas import complete_request, complete_response
 if TYPE_CHECKING:
     import pandas as pd
 
-_RFC_3339 = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}:\d{2}(\.\d+)?([Zz]|[+-]\d{2}:\d{2})", re.ASCII)
+from carrel.wire.fields import EmailAddress, Identifier, PageToken
 
 
 class RequestModel(BaseModel):
@@ -126,125 +119,6 @@ class PagedResponse(Tabular):
 
     next_page_token: str | None = None
     """Token of the next page; absent on the last one."""
-
-
-def _refuse_nul(text: str) -> str:
-    if "\0" in text:
-        msg = "must not contain NUL characters"
-        raise ValueError(msg)
-    return text
-
-
-# PostgreSQL has no NUL in text, so no string of a request may hold one.
-NO_NUL = AfterValidator(_refuse_nul)
-
-
-def _refuse_odd_address(text: str) -> str:
-    local, _, domain = text.rpartition("@")
-    if not local or not domain or "@" in local or any(char.isspace() or not char.isprintable() for char in text):
-        msg = "must be one email address, such as ada@example.com"
-        raise ValueError(msg)
-    return text
-
-
-def normal_email(email: str) -> str:
-    """Return the one form an address is kept and compared in: lower case, composed (RFC 6532, section 3.1)."""
-    return unicodedata.normalize("NFC", email.strip().lower())
-
-
-def _refuse_odd_url(text: str) -> str:
-    scheme, colon, rest = text.partition(":")
-    known = re.fullmatch(r"[A-Za-z][A-Za-z0-9+.-]*", scheme) and scheme.lower() not in {
-        "javascript",
-        "data",
-        "vbscript",
-    }
-    if not colon or not rest or not known or any(char.isspace() or not char.isprintable() for char in text):
-        msg = "must be an absolute address, such as https://example.com/page"
-        raise ValueError(msg)
-    return text
-
-
-Label = Annotated[str, Field(min_length=1, max_length=200), NO_NUL]
-"""A short name: of a collection, a field, a group, a key."""
-
-DocumentName = Annotated[str, Field(min_length=1, max_length=1000, examples=["Holiday rules 2026"]), NO_NUL]
-Identifier = Annotated[str, Field(min_length=1, max_length=1024), NO_NUL]
-"""An identifier chosen by the caller or by a source system."""
-
-Description = Annotated[str, Field(max_length=10_000), NO_NUL]
-SearchQuery = Annotated[str, Field(min_length=1, max_length=8192, examples=["how many days of leave"]), NO_NUL]
-MetadataValue = Annotated[str, Field(max_length=10_000), NO_NUL]
-ChunkText = Annotated[str, Field(min_length=1, max_length=50_000), NO_NUL]
-Fingerprint = Annotated[str, Field(min_length=1, max_length=128), NO_NUL]
-PageToken = Annotated[str, Field(min_length=1, max_length=4096), NO_NUL]
-EmailAddress = Annotated[
-    str,
-    Field(min_length=3, max_length=320, examples=["ada@example.com"], json_schema_extra={"format": "idn-email"}),
-    NO_NUL,
-    AfterValidator(_refuse_odd_address),
-]
-Url = Annotated[
-    str,
-    Field(
-        min_length=3,
-        max_length=4096,
-        examples=["https://example.com/handbook/holidays"],
-        json_schema_extra={"format": "iri"},
-    ),
-    NO_NUL,
-    AfterValidator(_refuse_odd_url),
-]
-CustomMetadata = Annotated[dict[Label, MetadataValue], Field(max_length=200)]
-"""A document's values of a collection's schema; always strings, whatever the field's type."""
-
-
-def _revealed(secret: SecretStr) -> str:
-    return secret.get_secret_value()
-
-
-def _refuse_nul_secret(secret: SecretStr) -> SecretStr:
-    _refuse_nul(secret.get_secret_value())
-    return secret
-
-
-Password = Annotated[
-    SecretStr,
-    Field(min_length=8, max_length=1024),
-    AfterValidator(_refuse_nul_secret),
-    PlainSerializer(_revealed, return_type=str, when_used="json"),
-]
-"""Hidden from `repr` and logs; written out only in the request's JSON."""
-
-
-def _rfc_3339(value: object) -> object:
-    if isinstance(value, datetime) or (isinstance(value, str) and _RFC_3339.fullmatch(value)):
-        return value
-    msg = "must be an RFC 3339 time, such as 2026-01-31T09:30:00Z"
-    raise ValueError(msg)
-
-
-def _in_utc(value: datetime) -> datetime:
-    try:
-        return value.astimezone(UTC)
-    except OverflowError as exc:
-        msg = "must lie between the years 1 and 9999 in UTC"
-        raise ValueError(msg) from exc
-
-
-def format_instant(value: datetime) -> str:
-    """Return an aware time as RFC 3339 in UTC with `Z`."""
-    return value.astimezone(UTC).isoformat().replace("+00:00", "Z")
-
-
-_AS_RFC_3339 = PlainSerializer(format_instant, return_type=str, when_used="json")
-
-StrictFlag = Annotated[bool, Field(strict=True)]
-Instant = Annotated[AwareDatetime, _AS_RFC_3339]
-"""A time in a response: aware, and RFC 3339 in UTC with `Z` in JSON."""
-
-RequestInstant = Annotated[AwareDatetime, BeforeValidator(_rfc_3339), AfterValidator(_in_utc), _AS_RFC_3339]
-"""A time in a request: RFC 3339 with its offset (never a bare number or date), turned into UTC."""
 
 
 class ActingRequest(RequestModel):

@@ -7,18 +7,8 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, PlainSerializer, SecretStr
 
-from carrel.wire.common import (
-    NO_NUL,
-    ActingRequest,
-    EmailAddress,
-    Instant,
-    Label,
-    PagedRequest,
-    PagedResponse,
-    RequestModel,
-    ResponseModel,
-    StrictFlag,
-)
+from carrel.wire.common import ActingRequest, PagedRequest, PagedResponse, RequestModel, ResponseModel
+from carrel.wire.fields import NO_NUL, EmailAddress, Instant, Label, StrictFlag
 from carrel.wire.operations import ADDS_DATA, DOCSTORE_READ, DOCSTORE_WRITE, KEYED, NOT_FOUND, SHARED, ApiOperation
 
 _SEGMENT = re.compile(r"[^.$\0][^.\0]*")

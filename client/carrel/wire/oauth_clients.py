@@ -12,7 +12,8 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field
 
-from carrel.wire.common import Instant, Label, NarrowedRequest, PagedResponse, RequestModel, ResponseModel
+from carrel.wire.common import NarrowedRequest, PagedResponse, RequestModel, ResponseModel
+from carrel.wire.fields import Instant, Label
 from carrel.wire.operations import ADMIN, KEYED, MEMBER, NOT_FOUND, SECRET, ApiOperation
 from carrel.wire.scopes import ApiScope
 

@@ -6,20 +6,8 @@ from uuid import UUID
 
 from pydantic import Field
 
-from carrel.wire.common import (
-    EmailAddress,
-    Identifier,
-    Instant,
-    Label,
-    NarrowedRequest,
-    PagedResponse,
-    Principal,
-    RequestInstant,
-    RequestModel,
-    ResponseModel,
-    StrictFlag,
-    Tabular,
-)
+from carrel.wire.common import NarrowedRequest, PagedResponse, Principal, RequestModel, ResponseModel, Tabular
+from carrel.wire.fields import EmailAddress, Identifier, Instant, Label, RequestInstant, StrictFlag
 from carrel.wire.operations import ADMIN, ApiOperation
 from carrel.wire.search import SearchFeedback, SearchMode
 

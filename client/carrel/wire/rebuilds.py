@@ -9,15 +9,8 @@ from uuid import UUID
 
 from pydantic import Field
 
-from carrel.wire.common import (
-    ActingRequest,
-    Instant,
-    Label,
-    PagedRequest,
-    PagedResponse,
-    ResponseModel,
-    StrictFlag,
-)
+from carrel.wire.common import ActingRequest, PagedRequest, PagedResponse, ResponseModel
+from carrel.wire.fields import Instant, Label, StrictFlag
 from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, READ, WRITE, ApiOperation
 
 

@@ -8,18 +8,14 @@ from pydantic import Field
 
 from carrel.wire.common import (
     ActingRequest,
-    Description,
     FeedbackRequest,
-    Instant,
-    Label,
-    MetadataValue,
     RequestModel,
     ResourceIdentifier,
     ResourceType,
     ResponseModel,
-    SearchQuery,
     Tabular,
 )
+from carrel.wire.fields import Description, Instant, Label, MetadataValue, SearchQuery
 from carrel.wire.operations import KEYED, NOT_FOUND, READ, SHARED, ApiOperation
 
 

@@ -6,17 +6,8 @@ from uuid import UUID
 from pydantic import Field, model_validator
 
 from carrel.wire.api_keys import CredentialStatus
-from carrel.wire.common import (
-    Description,
-    Instant,
-    Label,
-    NarrowedRequest,
-    PagedResponse,
-    RequestInstant,
-    RequestModel,
-    ResponseModel,
-    Role,
-)
+from carrel.wire.common import NarrowedRequest, PagedResponse, RequestModel, ResponseModel, Role
+from carrel.wire.fields import Description, Instant, Label, RequestInstant
 from carrel.wire.operations import ADMIN, KEYED, NOT_FOUND, SECRET, SERVICE_ACCOUNTS, ApiOperation
 from carrel.wire.scopes import Scope
 

@@ -5,8 +5,8 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.catalog import UploadFileForm
 from carrel.wire.common import ResourceType
+from carrel.wire.uploads import UploadFileForm
 from service.auth.callers import Caller
 from service.domains.collections.service import Placement, check_placement, refuse_caller_chunks
 from service.domains.documents.queries import DocumentFields, StoredDocument, lock_document, read_document

@@ -18,7 +18,8 @@ from carrel.wire.catalog import (
     IndexingStatus,
     ListDocumentsRequest,
 )
-from carrel.wire.common import Principal, ResourceIdentifier, ResourceType, Role, UserPrincipal, normal_email
+from carrel.wire.common import Principal, ResourceIdentifier, ResourceType, Role, UserPrincipal
+from carrel.wire.fields import normal_email
 from service.audit.service import record
 from service.auth.callers import Caller
 from service.domains.catalog import queries

@@ -7,6 +7,7 @@ from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 
 from carrel.wire import catalog as wire
+from carrel.wire import uploads
 from service.auth.callers import acting_for
 from service.domains.catalog import documents
 from service.domains.catalog.downloads import download
@@ -21,20 +22,20 @@ from service.web.routing import Router, promise_of
 router = Router()
 
 
-@router.operation(wire.UPLOAD_FILE, openapi_extra=UPLOAD_FILE_BODY)
-async def upload(request: Request, runtime: RuntimeDep, caller: CallerDep) -> wire.UploadFileResponse:
+@router.operation(uploads.UPLOAD_FILE, openapi_extra=UPLOAD_FILE_BODY)
+async def upload(request: Request, runtime: RuntimeDep, caller: CallerDep) -> uploads.UploadFileResponse:
     """Create or update the document of an external id from a file; 503 while too much waits to be indexed."""
-    async with receive_form(request, runtime, file_part="file", form=wire.UploadFileForm) as parts:
+    async with receive_form(request, runtime, file_part="file", form=uploads.UploadFileForm) as parts:
         uploaded = await upload_file(
             runtime, caller, form=upload_form(parts.fields), file=parts.file, on_saved=promise_of(request).end
         )
-    return wire.UploadFileResponse(**asdict(uploaded))
+    return uploads.UploadFileResponse(**asdict(uploaded))
 
 
-@router.operation(wire.UPLOAD_DOCUMENT_FILE, openapi_extra=UPLOAD_DOCUMENT_FILE_BODY, own_key=True)
+@router.operation(uploads.UPLOAD_DOCUMENT_FILE, openapi_extra=UPLOAD_DOCUMENT_FILE_BODY, own_key=True)
 async def upload_document(
     request: Request, response: Response, runtime: RuntimeDep, caller: CallerDep
-) -> wire.UploadDocumentFileResponse:
+) -> uploads.UploadDocumentFileResponse:
     """Create a document from a file, under an external id of its own; uploadFile takes its place.
 
     An Idempotency-Key names the document, so that a retry is told by the document that is there already.
@@ -43,24 +44,24 @@ async def upload_document(
     if key is None:
         # The document is certainly new, so its body needn't be read to know that it adds to what waits.
         runtime.indexer.refuse_backlog(caller.organization_id)
-    async with receive_form(request, runtime, file_part="document", form=wire.UploadDocumentFileForm) as parts:
+    async with receive_form(request, runtime, file_part="document", form=uploads.UploadDocumentFileForm) as parts:
         own_id = uuid7() if key is None else uuid5(caller.principal_id, key)
-        form = wire.UploadFileForm(document_external_id=f"upload-{own_id}")
+        form = uploads.UploadFileForm(document_external_id=f"upload-{own_id}")
         uploaded = await upload_file(
             runtime, caller, form=form, file=parts.file, new_only=True, on_saved=promise_of(request).end
         )
-    if uploaded.status is wire.UploadStatus.UNCHANGED:
+    if uploaded.status is uploads.UploadStatus.UNCHANGED:
         response.headers[REPLAYED] = "true"
-    return wire.UploadDocumentFileResponse(**asdict(uploaded))
+    return uploads.UploadDocumentFileResponse(**asdict(uploaded))
 
 
-@router.operation(wire.PLAN_UPLOAD)
+@router.operation(uploads.PLAN_UPLOAD)
 async def plan(
-    request: wire.PlanUploadRequest, connection: ConnectionDep, caller: CallerDep
-) -> wire.PlanUploadResponse:
+    request: uploads.PlanUploadRequest, connection: ConnectionDep, caller: CallerDep
+) -> uploads.PlanUploadResponse:
     """Tell what uploading up to 1000 documents would do."""
     caller = await acting_for(connection, caller, request.upload_as_user_email, field=ACTING_PART)
-    return wire.PlanUploadResponse(documents=await plan_uploads(connection, caller, planned=request.documents))
+    return uploads.PlanUploadResponse(documents=await plan_uploads(connection, caller, planned=request.documents))
 
 
 @router.operation(wire.GET_DOCUMENT)

@@ -8,7 +8,7 @@ from typing import Any, Final
 from fastapi import Request
 from pydantic import BaseModel, ValidationError
 
-from carrel.wire.catalog import UploadDocumentFileForm, UploadFileForm
+from carrel.wire.uploads import UploadDocumentFileForm, UploadFileForm
 from service.platform.errors import from_validation
 from service.runtime import Runtime
 from service.web.multipart import Received, receive

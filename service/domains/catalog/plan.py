@@ -5,7 +5,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.catalog import PlanAction, PlannedUpload, UploadPlan
+from carrel.wire.uploads import PlanAction, PlannedUpload, UploadPlan
 from service.auth.callers import Caller
 from service.domains.catalog import queries
 from service.platform.identifiers import document_id_for

@@ -14,7 +14,8 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.catalog import IndexingStatus, UploadFileForm, UploadStatus
+from carrel.wire.catalog import IndexingStatus
+from carrel.wire.uploads import UploadFileForm, UploadStatus
 from service.audit.service import record
 from service.auth.callers import Caller, acting_for
 from service.domains.catalog import queries

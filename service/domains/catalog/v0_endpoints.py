@@ -4,7 +4,7 @@ from dataclasses import asdict
 
 from fastapi import Request
 
-from carrel.wire.catalog import UPLOAD_DOCUMENT_CONTENTS, UploadDocumentContentsRequest, UploadFileResponse
+from carrel.wire.uploads import UPLOAD_DOCUMENT_CONTENTS, UploadDocumentContentsRequest, UploadFileResponse
 from service.domains.catalog.forms import uploads_folder
 from service.domains.catalog.uploads import upload_file
 from service.web.dependencies import CallerDep, RuntimeDep

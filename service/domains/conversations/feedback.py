@@ -2,7 +2,7 @@
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.conversations import ProvideMessageFeedbackRequest, ProvideMessageFeedbackResponse
+from carrel.wire.messages import ProvideMessageFeedbackRequest, ProvideMessageFeedbackResponse
 from service.audit.feedback import find_author, record_feedback
 from service.auth.authorization import authorize_message
 from service.auth.callers import Caller

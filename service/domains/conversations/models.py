@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
-from carrel.wire.conversations import InputVariable
+from carrel.wire.messages import InputVariable
 from service.audit.service import Origin
 from service.platform.errors import NotFound
 from service.platform.sql import AnyRow

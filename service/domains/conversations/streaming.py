@@ -18,14 +18,8 @@ from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from pydantic import BaseModel
 from sqlalchemy.exc import SQLAlchemyError
 
-from carrel.wire.conversations import (
-    STREAM_AGENT_RESPONSE,
-    ChunkError,
-    ChunkKind,
-    StreamEvent,
-    StreamingChunk,
-    TextDelta,
-)
+from carrel.wire.messages import STREAM_AGENT_RESPONSE
+from carrel.wire.replies import ChunkError, ChunkKind, StreamEvent, StreamingChunk, TextDelta
 from service.auth.authorization import authorize
 from service.domains.conversations.reading.jobs import job_of, see_job
 from service.domains.conversations.reading.turns import WITHHELD_REPLY, SeenTurn

@@ -7,19 +7,17 @@ from uuid import UUID
 from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 
-from carrel.wire.conversations import (
-    CREATE_CONVERSATION,
+from carrel.wire.conversations import CREATE_CONVERSATION, CreateConversationRequest, CreateConversationResponse
+from carrel.wire.messages import (
     PROVIDE_MESSAGE_FEEDBACK,
     SEND_MESSAGE,
     STREAM_MESSAGE,
-    CreateConversationRequest,
-    CreateConversationResponse,
     ProvideMessageFeedbackRequest,
     ProvideMessageFeedbackResponse,
     SendMessageRequest,
     SendMessageResponse,
-    StreamingChunk,
 )
+from carrel.wire.replies import StreamingChunk
 from service.auth.authorization import authorize
 from service.auth.callers import Caller, acting_for
 from service.domains.conversations import streaming

@@ -8,6 +8,7 @@ from fastapi import Query, Request
 from fastapi.responses import StreamingResponse
 
 from carrel.wire import conversations as wire
+from carrel.wire import messages
 from service.domains.conversations import streaming
 from service.domains.conversations.feedback import give_feedback
 from service.domains.conversations.messages import begin_turn
@@ -24,31 +25,31 @@ STREAM: dict[int | str, dict[str, Any]] = {
 }
 
 
-@router.operation(wire.SEND_AGENT_MESSAGE, own_key=True)
+@router.operation(messages.SEND_AGENT_MESSAGE, own_key=True)
 async def send_message(
-    request: wire.SendAgentMessageRequest, runtime: RuntimeDep, caller: CallerDep, attempt: AttemptDep
-) -> wire.SendAgentMessageResponse:
+    request: messages.SendAgentMessageRequest, runtime: RuntimeDep, caller: CallerDep, attempt: AttemptDep
+) -> messages.SendAgentMessageResponse:
     """Send a message to an agent that is deployed to the caller; the answer is the job that replies."""
-    existing = request.conversation if isinstance(request.conversation, wire.ExistingConversation) else None
+    existing = request.conversation if isinstance(request.conversation, messages.ExistingConversation) else None
     message = Message(request.agent_id, request.message, existing and existing.conversation_id)
     begun = await begin_turn(runtime, attempt, caller, message=message, by_program=False)
-    return wire.SendAgentMessageResponse(job_id=begun.turn_id, conversation_id=begun.conversation_id)
+    return messages.SendAgentMessageResponse(job_id=begun.turn_id, conversation_id=begun.conversation_id)
 
 
-@router.operation(wire.FETCH_AGENT_RESPONSE)
+@router.operation(messages.FETCH_AGENT_RESPONSE)
 async def fetch_agent_response(
-    request: Annotated[wire.FetchAgentResponseRequest, Query()],
+    request: Annotated[messages.FetchAgentResponseRequest, Query()],
     runtime: RuntimeDep,
     connection: ConnectionDep,
     caller: CallerDep,
-) -> wire.FetchAgentResponseResponse:
+) -> messages.FetchAgentResponseResponse:
     """Show how far a job of the caller's is, and its reply when it is done."""
     return job_of(await see_job(runtime, connection, caller, job_id=request.job_id))
 
 
-@router.operation(wire.STREAM_AGENT_RESPONSE, response_class=StreamingResponse, responses=STREAM)
+@router.operation(messages.STREAM_AGENT_RESPONSE, response_class=StreamingResponse, responses=STREAM)
 async def stream_agent_response(
-    request: Annotated[wire.FetchAgentResponseRequest, Query()], http: Request, runtime: RuntimeDep
+    request: Annotated[messages.FetchAgentResponseRequest, Query()], http: Request, runtime: RuntimeDep
 ) -> StreamingResponse:
     """Send how far a job of the caller's is as server-sent events; `Last-Event-ID` goes on where a stream ended."""
     position = streaming.Position.read(http)
@@ -58,10 +59,10 @@ async def stream_agent_response(
     return StreamingResponse(events, media_type=streaming.MEDIA_TYPE, headers=streaming.HEADERS)
 
 
-@router.operation(wire.PROVIDE_AGENT_MESSAGE_FEEDBACK)
+@router.operation(messages.PROVIDE_AGENT_MESSAGE_FEEDBACK)
 async def provide_message_feedback(
-    request: wire.ProvideMessageFeedbackRequest, connection: ConnectionDep, caller: CallerDep
-) -> wire.ProvideMessageFeedbackResponse:
+    request: messages.ProvideMessageFeedbackRequest, connection: ConnectionDep, caller: CallerDep
+) -> messages.ProvideMessageFeedbackResponse:
     """Keep feedback on a reply to the caller, or by an admin on anybody's, on the audit log."""
     return await give_feedback(connection, caller, request=request)
 

@@ -13,7 +13,7 @@ from carrel.wire.api_keys import (
     ApiKey,
     CredentialStatus,
 )
-from carrel.wire.common import normal_email
+from carrel.wire.fields import normal_email
 from service.audit.service import record
 from service.auth.callers import Caller
 from service.auth.queries import find_acting_user

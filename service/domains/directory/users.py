@@ -7,7 +7,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.admin import ADMIN_USERS_LIST, AdminUsersListRequest, AdminUsersListResponse, User, UserUpsert
-from carrel.wire.common import normal_email
+from carrel.wire.fields import normal_email
 from service.audit.service import Change, record_all, record_unattended
 from service.auth.callers import Caller
 from service.identity import queries

@@ -9,9 +9,9 @@ from uuid import UUID
 
 from pydantic import ValidationError
 
-from carrel.wire.catalog import UploadFileForm
-from carrel.wire.common import format_instant
 from carrel.wire.docstore import DocstoreConfig
+from carrel.wire.fields import format_instant
+from carrel.wire.uploads import UploadFileForm
 from service.domains.docstore.paths import value_at
 from service.domains.docstore.sources import SourceDocument
 from service.domains.docstore.values import SourceId, plain_value, time_of

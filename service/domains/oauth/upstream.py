@@ -15,7 +15,7 @@ import httpx
 from fastapi import APIRouter, Request, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.common import normal_email
+from carrel.wire.fields import normal_email
 from service.audit.service import Change, record_for
 from service.domains.oauth.account import find_organization
 from service.domains.oauth.requests import Parameters, first_of, query_of

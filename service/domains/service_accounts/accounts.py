@@ -6,7 +6,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.common import normal_email
+from carrel.wire.fields import normal_email
 from carrel.wire.service_accounts import (
     ADMIN_SERVICE_ACCOUNTS_LIST,
     AdminServiceAccountsDeleteResponse,

@@ -5,7 +5,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.api_keys import CredentialStatus
-from carrel.wire.common import format_instant
+from carrel.wire.fields import format_instant
 from carrel.wire.scopes import Scope
 from carrel.wire.service_accounts import (
     ADMIN_SERVICE_ACCOUNT_TOKENS_LIST,

@@ -12,7 +12,7 @@ from uuid import UUID
 
 from pydantic import SecretStr
 
-from carrel.wire.common import normal_email
+from carrel.wire.fields import normal_email
 from service.domains.signin import queries
 from service.identity.passwords import verify_password
 from service.platform.errors import TooMany

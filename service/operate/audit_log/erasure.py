@@ -8,7 +8,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.common import normal_email
+from carrel.wire.fields import normal_email
 from service.audit import queries
 from service.audit.service import Change, record_unattended
 from service.domains.conversations.queries import delete_conversations_before, delete_conversations_of

@@ -5,7 +5,8 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.common import UserPrincipal, normal_email
+from carrel.wire.common import UserPrincipal
+from carrel.wire.fields import normal_email
 from carrel.wire.oversight import (
     ADMIN_AUDIT_LOG_QUERY,
     AdminAuditLogQueryRequest,

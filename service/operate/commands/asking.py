@@ -5,7 +5,7 @@ import sys
 
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
-from carrel.wire.common import Password
+from carrel.wire.fields import Password
 from service.operate.commands.errors import CommandError
 
 _PASSWORD: TypeAdapter[SecretStr] = TypeAdapter(Password)

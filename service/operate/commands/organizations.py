@@ -7,7 +7,7 @@ from uuid import UUID
 import typer
 from pydantic import SecretStr, TypeAdapter, ValidationError
 
-from carrel.wire.common import EmailAddress, Label, normal_email
+from carrel.wire.fields import EmailAddress, Label, normal_email
 from service.domains.directory.organizations import create_organization
 from service.identity.passwords import hash_password
 from service.operate.commands.access import open_database

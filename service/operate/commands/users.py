@@ -8,7 +8,7 @@ from uuid import UUID
 import typer
 from pydantic import SecretStr
 
-from carrel.wire.common import normal_email
+from carrel.wire.fields import normal_email
 from service.domains.directory.users import set_password
 from service.identity import queries
 from service.identity.passwords import hash_password

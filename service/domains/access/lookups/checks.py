@@ -5,7 +5,8 @@ from dataclasses import replace
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.common import ResourceIdentifier, ResourceReference, normal_email
+from carrel.wire.common import ResourceIdentifier, ResourceReference
+from carrel.wire.fields import normal_email
 from carrel.wire.permissions import (
     CheckBulkResourcesAuthorizationForUserRequest,
     CheckResourceAuthorizationForUserRequest,

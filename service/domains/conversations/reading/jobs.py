@@ -5,13 +5,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.conversations import (
-    AgentResponse,
-    CompletedJob,
-    FailedJob,
-    FetchAgentResponseResponse,
-    RunningJob,
-)
+from carrel.wire.messages import AgentResponse, CompletedJob, FailedJob, FetchAgentResponseResponse, RunningJob
 from service.auth.authorization import messageable_agents
 from service.auth.callers import Caller
 from service.domains.conversations.reading.turns import WITHHELD_REPLY, SeenTurn, see_turn

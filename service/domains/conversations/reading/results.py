@@ -1,12 +1,6 @@
 """A finished turn as the `sendChatResult` of v0 (seed, "POST /api/v0/copilots/sendMessage")."""
 
-from carrel.wire.conversations import (
-    AiResponseResult,
-    BlockedResult,
-    InsertedAuditLog,
-    ReplyMessage,
-    SendChatResult,
-)
+from carrel.wire.replies import AiResponseResult, BlockedResult, InsertedAuditLog, ReplyMessage, SendChatResult
 from service.domains.agents.service import unknown_agent
 from service.domains.conversations.reading.turns import WITHHELD_REPLY, SeenTurn
 from service.platform.errors import RETRY_SECONDS, ServiceError, Unavailable, internal_error

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.conversations import ExternalResourceId, ReferencedSource
+from carrel.wire.replies import ExternalResourceId, ReferencedSource
 from service.auth.callers import Caller
 from service.domains.conversations.reading import queries
 from service.platform.sql import AnyRow

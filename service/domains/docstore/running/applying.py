@@ -13,7 +13,7 @@ from uuid import UUID, uuid4
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.catalog import UploadStatus
+from carrel.wire.uploads import UploadStatus
 from service.auth.callers import Caller
 from service.domains.catalog.queries import read_upload_states
 from service.domains.catalog.uploads import upload_file
