@@ -15,6 +15,7 @@ from sqlalchemy import (
     ColumnElement,
     FromClause,
     Integer,
+    Select,
     Uuid,
     and_,
     case,
@@ -107,6 +108,24 @@ async def has_waiting(connection: AsyncConnection, organization_id: UUID) -> boo
     return bool((await connection.execute(select(waiting))).scalar())
 
 
+_KEYS = (space_documents.c.document_id, space_documents.c.space_id)
+
+
+def _select_free(organization_id: UUID, *, at_least: int, below: int | None) -> Select[UUID, int, int]:
+    """Select what is pending and unclaimed, the oldest first; of texts with so many packed bytes alone."""
+    size = _packed_bytes()
+    statement = (
+        select(*_KEYS, size.label("packed_bytes"))
+        .select_from(_with_texts())
+        .where(space_documents.c.organization_id == organization_id, is_pending(), _is_free())
+        # As in the index of pending places, so that a claim reads the first of many and sorts none.
+        .order_by(space_documents.c.claimed_until)
+    )
+    if at_least:
+        statement = statement.where(size >= at_least)
+    return statement if below is None else statement.where(size < below)
+
+
 async def claim_pending(
     connection: AsyncConnection,
     organization_id: UUID,
@@ -121,21 +140,10 @@ async def claim_pending(
     In every space that is searched, or with `space_id` in one that is built; of texts with at least so many packed
     bytes, and fewer than `below`.
     """
-    keys = (space_documents.c.document_id, space_documents.c.space_id)
-    there, size = space_documents.c.space_id, _packed_bytes()
+    spaces = _searched_spaces(organization_id) if space_id is None else [space_id]
     free = (
-        select(*keys, size.label("packed_bytes"))
-        .select_from(_with_texts())
-        .where(
-            space_documents.c.organization_id == organization_id,
-            there.in_(_searched_spaces(organization_id)) if space_id is None else there == space_id,
-            is_pending(),
-            _is_free(),
-            *((size >= at_least,) if at_least else ()),
-            *((size < below,) if below is not None else ()),
-        )
-        # As in the index of pending places, so that a claim reads the first of many and sorts none.
-        .order_by(space_documents.c.claimed_until)
+        _select_free(organization_id, at_least=at_least, below=below)
+        .where(space_documents.c.space_id.in_(spaces))
         .limit(limit)
         .with_for_update(of=space_documents, skip_locked=True)
         .cte("free")
@@ -144,7 +152,7 @@ async def claim_pending(
         update(space_documents)
         .where(space_documents.c.document_id == free.c.document_id, space_documents.c.space_id == free.c.space_id)
         .values(claimed_until=func.now() + LEASE)
-        .returning(*keys, free.c.packed_bytes)
+        .returning(*_KEYS, free.c.packed_bytes)
     )
     claimed: dict[UUID, list[int]] = {}
     sizes: dict[UUID, int] = {}
@@ -170,17 +178,16 @@ async def renew_claims(connection: AsyncConnection, organization_id: UUID, *, pr
         .table_valued(*(column(name, kind) for name, (kind, _) in columns.items()))
         .render_derived(name="told")
     )
-    keys = (space_documents.c.document_id, space_documents.c.space_id)
     free = (
-        select(*keys)
+        select(*_KEYS)
         .where(space_documents.c.organization_id == organization_id, is_pending())
-        .where(tuple_(*keys).in_(select(told.c.document_id, told.c.space_id)))
+        .where(tuple_(*_KEYS).in_(select(told.c.document_id, told.c.space_id)))
         .with_for_update(skip_locked=True)
         .cte("free")
     )
     statement = (
         update(space_documents)
-        .where(*(key == free.c[key.name] for key in keys), *(key == told.c[key.name] for key in keys))
+        .where(*(key == free.c[key.name] for key in _KEYS), *(key == told.c[key.name] for key in _KEYS))
         .values(claimed_until=func.now() + LEASE, chunks_embedded=told.c.embedded, chunks_expected=told.c.expected)
     )
     await connection.execute(statement)
