@@ -75,6 +75,8 @@ def _show_state(run: RunStatus, *, left_waiting: bool) -> None:
     else:
         done = 100.0 if run.finished else min(max(run.progress, 0.0), 100.0)
         st.progress(done / 100, text=phase_in_words(run))
+        if run.waiting_for and not run.finished:
+            show_text(f"{run.waiting_for[:1].upper()}{run.waiting_for[1:]}.")
     if run.state == "COMPLETED" and run.flow == "permission-snapshot":
         show_text(run.message)
 

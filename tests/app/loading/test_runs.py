@@ -31,6 +31,20 @@ def test_a_reload_shows_the_run_that_goes_on(house: LoadingHouse) -> None:
 
 
 @pytest.mark.usefixtures("deployment")
+def test_what_a_run_waits_for_is_said_while_it_waits(house: LoadingHouse) -> None:
+    """The page says what the command line says: for what, and how long at this pace; and no more once it has ended."""
+    waiting = f"waiting for the index: 5 documents left, 1,200 chunks ahead at 20 a second, about 1 min, {HOSTILE}"
+    run = run_of(start(name_place(house.open("ingestion"), "/srv/handbook")))
+    house.prefect.move(run, "RUNNING")
+    house.prefect.tell(run, Summary(documents=8, to_send=8, created=8), phase="indexing", waiting_for=waiting)
+    page = house.open("ingestion", run=run)
+    assert "Waiting for the index: 5 documents left, 1,200 chunks ahead at 20 a second, about 1 min" in html_of(page)
+    assert "<img" not in html_of(page)
+    house.prefect.move(run, "COMPLETED")
+    assert "Waiting for the index" not in html_of(house.open("ingestion", run=run))
+
+
+@pytest.mark.usefixtures("deployment")
 def test_a_run_is_stopped_after_a_question(house: LoadingHouse) -> None:
     """Asked first, what goes on is asked to stop, and the page says that it does."""
     run = run_of(start(name_place(house.open("ingestion"), "/srv/handbook")))
