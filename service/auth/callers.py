@@ -16,14 +16,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.fields import normal_email
 from carrel.wire.scopes import ApiScope
 from service.auth import queries
-from service.auth.queries import CredentialKind
+from service.auth.queries import ActingPrincipal, Credential, CredentialKind
 from service.auth.scopes import intersect_scopes
 from service.identity.queries import get_organization
 from service.platform import secrets
 from service.platform.database import leave_out_when_full
 from service.platform.errors import BadRequest, FieldError, Forbidden, Unauthenticated
 from service.platform.keys import Keys
-from service.platform.sql import AnyRow
 
 Version = Literal["v0", "v1"]
 # By these a request on v0 names whom it acts for; on v1 everybody acts as themselves.
@@ -194,13 +193,13 @@ async def reload_caller(
     """
     principal = await queries.get_acting_principal(connection, organization_id, principal_id=principal_id)
     organization = await get_organization(connection, organization_id)
-    enabled: bool = organization.service_accounts_enabled
+    enabled = organization.service_accounts_enabled
     if principal is None or not principal.active or (principal.kind == "serviceAccount" and not enabled):
         return None
     return Caller(
         organization_id=organization_id,
         principal_id=principal.principal_id,
-        principals=principals_of(principal),
+        principals=principal.principals,
         kind=principal.kind,
         email=principal.email,
         name=principal.name,
@@ -228,16 +227,16 @@ def acts_as_its_user(field: str) -> BadRequest:
     return BadRequest(message, code="access_token_acts_as_its_user", details=[FieldError(field, message)])
 
 
-def _caller(credential: AnyRow, owner: AnyRow, *, kind: CredentialKind, page_key: bytes) -> Caller:
-    scopes: frozenset[str] | None = None if credential.scopes is None else frozenset(credential.scopes)
-    is_admin: bool = owner.is_admin
+def _caller(credential: Credential, owner: ActingPrincipal, *, kind: CredentialKind, page_key: bytes) -> Caller:
+    scopes = None if credential.scopes is None else frozenset(credential.scopes)
+    is_admin = owner.is_admin
     if kind == "accessToken":
-        scopes = frozenset(intersect_scopes(scopes or (), to=credential.client_scopes))
+        scopes = frozenset(intersect_scopes(scopes or (), to=credential.client_scopes or ()))
         is_admin = is_admin and ApiScope.ADMIN in scopes
     return Caller(
         organization_id=credential.organization_id,
         principal_id=owner.principal_id,
-        principals=principals_of(owner),
+        principals=owner.principals,
         kind=owner.kind,
         email=owner.email,
         name=owner.name,
@@ -251,22 +250,16 @@ def _caller(credential: AnyRow, owner: AnyRow, *, kind: CredentialKind, page_key
     )
 
 
-def _replace_principal(caller: Caller, principal: AnyRow) -> Caller:
+def _replace_principal(caller: Caller, principal: ActingPrincipal) -> Caller:
     return replace(
         caller,
         principal_id=principal.principal_id,
-        principals=principals_of(principal),
+        principals=principal.principals,
         kind=principal.kind,
         email=principal.email,
         name=principal.name,
         is_admin=principal.is_admin,
     )
-
-
-def principals_of(principal: AnyRow) -> tuple[UUID, ...]:
-    """Return all principals that a user or service account acts with; `principal` is a row with `memberships`."""
-    everyone: list[UUID] = [principal.organization_id] if principal.kind == "user" else []
-    return tuple(sorted([*principal.memberships, *everyone]))
 
 
 def _bearer(authorization: str | None) -> str:

@@ -1,6 +1,7 @@
 """SQL from a credential to the principal that acts; these run on every request, so each statement is built once."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import timedelta
 from typing import Any, Literal
 from uuid import UUID
@@ -23,26 +24,67 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.identity.queries import credential_status
-from service.platform.sql import ORGANIZATION, AnyRow, param, params, set_organization
+from service.platform.sql import ORGANIZATION, param, params, set_organization
 from service.schema.identity import api_keys, group_members, organizations, principals, service_account_tokens
 from service.schema.oauth import oauth_access_tokens, oauth_clients
 
 LAST_USED_PRECISION = timedelta(minutes=1)
 
-_ACTING = (
-    principals.c.principal_id,
-    principals.c.organization_id,
-    principals.c.kind,
-    principals.c.name,
-    principals.c.email,
-    principals.c.is_admin,
-    principals.c.active,
-)
-
 CredentialKind = Literal["apiKey", "serviceAccountToken", "accessToken"]
+
+
+@dataclass(frozen=True)
+class Credential:
+    """A credential with the settings of its organization.
+
+    `status` is active, expired or revoked. `scopes` narrow what it may be used for (None: nothing does), and
+    `client_scopes` what the OAuth client that it was given to may ask for.
+    """
+
+    organization_id: UUID
+    secret_hash: bytes = field(repr=False)
+    status: str
+    credential_id: UUID
+    principal_id: UUID
+    may_act_for_users: bool
+    scopes: Sequence[str] | None
+    client_scopes: Sequence[str] | None
+    service_accounts_enabled: bool
+    unused_for_a_minute: bool
+
+
+@dataclass(frozen=True)
+class Grantee:
+    """A user, service account or group; `memberships` are its own id and those of all its groups, each once."""
+
+    memberships: Sequence[UUID]
+    principal_id: UUID
+    organization_id: UUID
+    kind: str
+    active: bool
+
+    @property
+    def principals(self) -> tuple[UUID, ...]:
+        """All principals it holds roles through: its memberships and, for a user, everyone; none if inactive."""
+        everyone = [self.organization_id] if self.kind == "user" else []
+        return tuple(sorted([*self.memberships, *everyone])) if self.active else ()
+
+
+@dataclass(frozen=True)
+class ActingPrincipal(Grantee):
+    """A user or service account, which may act."""
+
+    kind: Literal["user", "serviceAccount"]
+    name: str
+    email: str
+    is_admin: bool
+
 
 # How far the clock that credentials expire by is from the database's (`service.platform.clock`).
 _OFFSET = bindparam("param_offset", type_=Interval())
+
+
+_OF_EACH_KIND = ("credential_id", "principal_id", "may_act_for_users", "scopes", "client_scopes")
 
 
 def _credential_of_hash(table: Table, **columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
@@ -51,7 +93,7 @@ def _credential_of_hash(table: Table, **columns: ColumnElement[Any]) -> Select[*
             table.c.organization_id,
             table.c.secret_hash,
             credential_status(table, func.now() + _OFFSET),
-            *(column.label(name) for name, column in columns.items()),
+            *(columns[name].label(name) for name in _OF_EACH_KIND),
             organizations.c.service_accounts_enabled,
             _unused_for_a_minute(table).label("unused_for_a_minute"),
             set_organization(table.c.organization_id),
@@ -74,6 +116,7 @@ _CREDENTIAL_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
         principal_id=api_keys.c.owner_id,
         may_act_for_users=api_keys.c.may_act_for_users,
         scopes=null(),
+        client_scopes=null(),
     ),
     "serviceAccountToken": _credential_of_hash(
         service_account_tokens,
@@ -81,6 +124,7 @@ _CREDENTIAL_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
         principal_id=service_account_tokens.c.service_account_id,
         may_act_for_users=false(),
         scopes=service_account_tokens.c.scopes,
+        client_scopes=null(),
     ),
     # What a client may no longer be given stops in the tokens that it has.
     "accessToken": _credential_of_hash(
@@ -96,10 +140,12 @@ _CREDENTIAL_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
 
 async def enter_by_credential(
     connection: AsyncConnection, kind: CredentialKind, *, secret_hash: bytes, clock_offset: timedelta
-) -> AnyRow | None:
+) -> Credential | None:
     """Find a credential by its hash, with its organization's settings; enter that organization in the transaction."""
     parameters = {"param_secret_hash": secret_hash, "param_offset": clock_offset}
-    return (await connection.execute(_CREDENTIAL_OF_HASH[kind], parameters)).one_or_none()
+    row = (await connection.execute(_CREDENTIAL_OF_HASH[kind], parameters)).one_or_none()
+    # The last column only enters the organization.
+    return None if row is None else Credential(*row[:-1])
 
 
 async def touch_credential(
@@ -130,46 +176,52 @@ def _memberships_of(start: CTE) -> CTE:
     return found.union(above)
 
 
-def _acting(one: Select[UUID], *, kinds: Collection[str] = ("user", "serviceAccount")) -> Select[*tuple[Any, ...]]:
+def _with_memberships(one: Select[UUID], row: type[Grantee], *, kinds: Collection[str]) -> Select[*tuple[Any, ...]]:
     start = one.cte("start")
     groups = _memberships_of(start)
     all_groups = func.array(select(groups.c.principal_id).scalar_subquery(), type_=ARRAY(Uuid))
     return (
-        select(*_ACTING, all_groups.label("memberships"))
+        select(all_groups.label("memberships"), *(principals.c[one.name] for one in fields(row)[1:]))
         .join(start, start.c.principal_id == principals.c.principal_id)
         .where(principals.c.organization_id == ORGANIZATION, principals.c.kind.in_(kinds))
     )
 
 
-_ACTING_BY_ID = _acting(select(param(principals.c.principal_id).label("principal_id")))
-_GRANTEE_BY_ID = _acting(
-    select(param(principals.c.principal_id).label("principal_id")), kinds=("user", "serviceAccount", "group")
+_BY_EMAIL = select(principals.c.principal_id).where(
+    principals.c.organization_id == ORGANIZATION,
+    principals.c.email == param(principals.c.email),
+    principals.c.kind == "user",
+    principals.c.active,
 )
-_ACTING_BY_EMAIL = _acting(
-    select(principals.c.principal_id).where(
-        principals.c.organization_id == ORGANIZATION,
-        principals.c.email == param(principals.c.email),
-        principals.c.kind == "user",
-        principals.c.active,
-    )
+_GRANTEE_BY_ID = _with_memberships(
+    select(param(principals.c.principal_id).label("principal_id")),
+    Grantee,
+    kinds=("user", "serviceAccount", "group"),
 )
+_ACTING_BY_ID = _with_memberships(
+    select(param(principals.c.principal_id).label("principal_id")), ActingPrincipal, kinds=("user", "serviceAccount")
+)
+_ACTING_BY_EMAIL = _with_memberships(_BY_EMAIL, ActingPrincipal, kinds=("user",))
 
 
 async def get_acting_principal(
     connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID
-) -> AnyRow | None:
-    """Get a user or service account with its `memberships`: its own id and those of all its groups, each once."""
+) -> ActingPrincipal | None:
+    """Get a user or service account, an inactive one too."""
     parameters = params(organization_id, principal_id=principal_id)
-    return (await connection.execute(_ACTING_BY_ID, parameters)).one_or_none()
+    row = (await connection.execute(_ACTING_BY_ID, parameters)).one_or_none()
+    return None if row is None else ActingPrincipal(*row)
 
 
-async def get_grantee(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> AnyRow | None:
-    """Get a user, service account or group with its `memberships` (see `get_acting_principal`)."""
+async def get_grantee(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> Grantee | None:
+    """Get a user, service account or group, an inactive one too."""
     parameters = params(organization_id, principal_id=principal_id)
-    return (await connection.execute(_GRANTEE_BY_ID, parameters)).one_or_none()
+    row = (await connection.execute(_GRANTEE_BY_ID, parameters)).one_or_none()
+    return None if row is None else Grantee(*row)
 
 
-async def find_acting_user(connection: AsyncConnection, organization_id: UUID, *, email: str) -> AnyRow | None:
-    """Find the active user of this address (lower case) with its `memberships` (see `get_acting_principal`)."""
+async def find_acting_user(connection: AsyncConnection, organization_id: UUID, *, email: str) -> ActingPrincipal | None:
+    """Find the active user of this address (lower case)."""
     parameters = params(organization_id, email=email)
-    return (await connection.execute(_ACTING_BY_EMAIL, parameters)).one_or_none()
+    row = (await connection.execute(_ACTING_BY_EMAIL, parameters)).one_or_none()
+    return None if row is None else ActingPrincipal(*row)

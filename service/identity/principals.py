@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from typing import Protocol
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -10,9 +11,7 @@ from carrel.wire.admin import NamedGroup, NamedPrincipal, NamedServiceAccount, N
 from carrel.wire.common import GroupReference, PrincipalReference, UserReference
 from carrel.wire.fields import normal_email
 from service.identity import queries
-from service.identity.queries import Principal
 from service.platform.errors import BadRequest, FieldError
-from service.platform.sql import AnyRow
 
 MOST_DETAILS = 20
 
@@ -25,7 +24,20 @@ class Named:
     is_group: bool
 
 
-def to_named_principal(row: Principal | AnyRow) -> NamedPrincipal:
+class Nameable(Protocol):
+    """A row that says which principal it is about."""
+
+    @property
+    def principal_id(self) -> UUID: ...  # noqa: D102 - as in the table of principals
+    @property
+    def kind(self) -> str: ...  # noqa: D102
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def email(self) -> str | None: ...  # noqa: D102
+
+
+def to_named_principal(row: Nameable) -> NamedPrincipal:
     """Convert the row of a user, group or service account to the named principal of an admin's response."""
     if row.kind == "group":
         return NamedGroup(id=row.principal_id, name=row.name)

@@ -24,7 +24,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.platform.database import Database
-from service.platform.sql import AnyRow, in_array, optional_in, rows_of
+from service.platform.sql import columns_of, in_array, optional_in, rows_of
 from service.schema.identity import api_keys, group_members, organizations, principals
 
 # What changes when a principal is put again; its id, kind and address stay.
@@ -45,7 +45,47 @@ class Principal:
     password_hash: str | None = field(default=None, repr=False)
 
 
-_PRINCIPAL = tuple(principals.c[one.name] for one in fields(Principal))
+@dataclass(frozen=True)
+class PrincipalSummary:
+    """What people are shown of a principal; `deleted_at` is when a service account was deleted."""
+
+    principal_id: UUID
+    kind: str
+    name: str
+    email: str | None
+    is_admin: bool
+    active: bool
+    deleted_at: datetime | None
+
+
+@dataclass(frozen=True)
+class Organization:
+    """An organization and its settings."""
+
+    organization_id: UUID
+    name: str
+    domain: str
+    service_accounts_enabled: bool
+
+
+@dataclass(frozen=True)
+class ApiKey:
+    """An API key without its secret; `status` is active, expired or revoked."""
+
+    api_key_id: UUID
+    hint: str
+    name: str
+    owner_email: str
+    may_act_for_users: bool
+    status: str
+    created_at: datetime
+    expires_at: datetime | None
+    last_used_at: datetime | None
+
+
+_PRINCIPAL = columns_of(principals, Principal)
+_SUMMARY = columns_of(principals, PrincipalSummary)
+_ORGANIZATION = columns_of(organizations, Organization)
 
 
 async def lock_bootstrap(connection: AsyncConnection) -> None:
@@ -53,10 +93,10 @@ async def lock_bootstrap(connection: AsyncConnection) -> None:
     await connection.execute(select(func.pg_advisory_xact_lock(func.hashtext("carrel.bootstrap"))))
 
 
-async def list_organizations(connection: AsyncConnection) -> Sequence[AnyRow]:
-    """List every organization's `organization_id` and `name`, outside of any organization."""
-    statement = select(organizations.c.organization_id, organizations.c.name).order_by(organizations.c.name)
-    return (await connection.execute(statement)).all()
+async def list_organizations(connection: AsyncConnection) -> list[Organization]:
+    """List all organizations by name, outside of any organization."""
+    statement = select(*_ORGANIZATION).order_by(organizations.c.name)
+    return [Organization(*row) for row in await connection.execute(statement)]
 
 
 async def any_organization(connection: AsyncConnection) -> bool:
@@ -70,10 +110,10 @@ async def lock_organization(connection: AsyncConnection, organization_id: UUID) 
     await connection.execute(statement.with_for_update(key_share=True))
 
 
-async def get_organization(connection: AsyncConnection, organization_id: UUID) -> AnyRow:
+async def get_organization(connection: AsyncConnection, organization_id: UUID) -> Organization:
     """Get the organization's settings."""
-    statement = select(organizations).where(organizations.c.organization_id == organization_id)
-    return (await connection.execute(statement)).one()
+    statement = select(*_ORGANIZATION).where(organizations.c.organization_id == organization_id)
+    return Organization(*(await connection.execute(statement)).one())
 
 
 async def insert_organization(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
@@ -244,23 +284,27 @@ async def revoke_api_key(connection: AsyncConnection, organization_id: UUID, *, 
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def get_api_key(connection: AsyncConnection, organization_id: UUID, *, api_key_id: UUID) -> AnyRow | None:
-    """Get an API key with its `owner_email` and `status`."""
+async def get_api_key(connection: AsyncConnection, organization_id: UUID, *, api_key_id: UUID) -> ApiKey | None:
+    """Get an API key."""
     statement = _api_keys(organization_id).where(api_keys.c.api_key_id == api_key_id)
-    return (await connection.execute(statement)).one_or_none()
+    row = (await connection.execute(statement)).one_or_none()
+    return None if row is None else ApiKey(*row)
 
 
 async def list_api_keys(
     connection: AsyncConnection, organization_id: UUID, *, ids: Collection[UUID] | None, after: UUID, limit: int
-) -> Sequence[AnyRow]:
-    """List API keys (of these ids, if any) with `owner_email` and `status`, ordered by id."""
+) -> list[ApiKey]:
+    """List API keys (of these ids, if any), ordered by id."""
     statement = _api_keys(organization_id).where(api_keys.c.api_key_id > after, optional_in(api_keys.c.api_key_id, ids))
-    return (await connection.execute(statement.order_by(api_keys.c.api_key_id).limit(limit))).all()
+    rows = await connection.execute(statement.order_by(api_keys.c.api_key_id).limit(limit))
+    return [ApiKey(*row) for row in rows]
 
 
 def _api_keys(organization_id: UUID) -> Select[*tuple[Any, ...]]:
+    computed = {"owner_email": principals.c.email, "status": credential_status(api_keys)}
+    columns = (computed[one.name] if one.name in computed else api_keys.c[one.name] for one in fields(ApiKey))
     return (
-        select(api_keys, principals.c.email.label("owner_email"), credential_status(api_keys))
+        select(*columns)
         .join(principals, principals.c.principal_id == api_keys.c.owner_id)
         .where(api_keys.c.organization_id == organization_id)
     )
@@ -274,43 +318,34 @@ def credential_status(table: Table, now: ColumnElement[datetime] | None = None) 
     ).label("status")
 
 
-_SHOWN = (
-    principals.c.principal_id,
-    principals.c.kind,
-    principals.c.name,
-    principals.c.email,
-    principals.c.is_admin,
-    principals.c.active,
-    principals.c.deleted_at,
-)
-
-
-async def find_person(connection: AsyncConnection, organization_id: UUID, *, email: str) -> AnyRow | None:
+async def find_person(connection: AsyncConnection, organization_id: UUID, *, email: str) -> PrincipalSummary | None:
     """Find the user or service account of this address (lower case), inactive and deleted ones too."""
-    statement = select(*_SHOWN).where(principals.c.organization_id == organization_id, principals.c.email == email)
-    return (await connection.execute(statement)).one_or_none()
+    statement = select(*_SUMMARY).where(principals.c.organization_id == organization_id, principals.c.email == email)
+    row = (await connection.execute(statement)).one_or_none()
+    return None if row is None else PrincipalSummary(*row)
 
 
 async def find_principal(
     connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, kind: str
-) -> AnyRow | None:
+) -> PrincipalSummary | None:
     """Find the principal of this id and kind, inactive and deleted ones too."""
-    statement = select(*_SHOWN).where(
+    statement = select(*_SUMMARY).where(
         principals.c.organization_id == organization_id,
         principals.c.principal_id == principal_id,
         principals.c.kind == kind,
     )
-    return (await connection.execute(statement)).one_or_none()
+    row = (await connection.execute(statement)).one_or_none()
+    return None if row is None else PrincipalSummary(*row)
 
 
-async def list_step_principals(
+async def list_principals(
     connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID]
-) -> Sequence[AnyRow]:
-    """List principals with the columns that a step of an access path shows."""
-    statement = select(*_SHOWN).where(
+) -> list[PrincipalSummary]:
+    """List the principals of these ids, of every kind, inactive and deleted ones too."""
+    statement = select(*_SUMMARY).where(
         principals.c.organization_id == organization_id, in_array(principals.c.principal_id, principal_ids)
     )
-    return (await connection.execute(statement)).all()
+    return [PrincipalSummary(*row) for row in await connection.execute(statement)]
 
 
 async def organization_ids(database: Database) -> Sequence[UUID]:

@@ -4,7 +4,8 @@ Grants are kept per access class; a caller's groups are expanded once, when it i
 visibility is one look at `class_readers`, and a change to a grant or a group counts from its commit on.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.common import Role
 from service.auth.callers import Caller
 from service.permissions.access import RANKED
-from service.platform.sql import ORGANIZATION, AnyRow, in_array, param, params
+from service.platform.sql import ORGANIZATION, columns_of, in_array, param, params
 from service.schema.indexing import INDEX_TABLES, spaces
 from service.schema.permissions import access_classes, class_readers, resources
 
@@ -32,6 +33,19 @@ class Reader(Protocol):
     def principals(self) -> Collection[UUID]:
         """The reader, their groups, and for a user the organization's id."""
         ...
+
+
+@dataclass(frozen=True)
+class Resource:
+    """Something that grants are set on: its object, its identity in its source system, and its access class."""
+
+    object_id: UUID
+    resource_type: str
+    resource_id: str
+    access_class: int
+
+
+_RESOURCE = columns_of(resources, Resource)
 
 
 def readable_classes(caller: Reader, *, at_least: Role = Role.VIEWER) -> Select[int]:
@@ -91,10 +105,10 @@ async def lock_resource(connection: AsyncConnection, organization_id: UUID, obje
 
 async def lock_resources(
     connection: AsyncConnection, organization_id: UUID, *, identities: Collection[tuple[str, str]]
-) -> Sequence[AnyRow]:
+) -> list[Resource]:
     """Lock the resources of these (type, id in its source system), in one order, so that two calls never deadlock."""
     statement = (
-        select(resources)
+        select(*_RESOURCE)
         .where(
             resources.c.organization_id == organization_id,
             tuple_(resources.c.resource_type, resources.c.resource_id).in_(list(identities)),
@@ -102,27 +116,29 @@ async def lock_resources(
         .order_by(resources.c.object_id)
         .with_for_update()
     )
-    return (await connection.execute(statement)).all()
+    return [Resource(*row) for row in await connection.execute(statement)]
 
 
 async def find_resource(
     connection: AsyncConnection, organization_id: UUID, *, resource_type: str, resource_id: str
-) -> AnyRow | None:
+) -> Resource | None:
     """Find a resource by its identity in its source system."""
-    statement = select(resources).where(
+    statement = select(*_RESOURCE).where(
         resources.c.organization_id == organization_id,
         resources.c.resource_type == resource_type,
         resources.c.resource_id == resource_id,
     )
-    return (await connection.execute(statement)).one_or_none()
+    row = (await connection.execute(statement)).one_or_none()
+    return None if row is None else Resource(*row)
 
 
-async def get_resource(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID) -> AnyRow | None:
+async def get_resource(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID) -> Resource | None:
     """Get the resource of an object."""
-    statement = select(resources).where(
+    statement = select(*_RESOURCE).where(
         resources.c.organization_id == organization_id, resources.c.object_id == object_id
     )
-    return (await connection.execute(statement)).one_or_none()
+    row = (await connection.execute(statement)).one_or_none()
+    return None if row is None else Resource(*row)
 
 
 _INSERTED = ("organization_id", "object_id", "resource_type", "resource_id")

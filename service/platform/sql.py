@@ -1,7 +1,8 @@
 """Helpers for building SQL that several packages use."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar
+from dataclasses import fields
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from uuid import UUID
 
 from sqlalchemy import (
@@ -11,6 +12,7 @@ from sqlalchemy import (
     ColumnElement,
     FromClause,
     Row,
+    Table,
     TableValuedAlias,
     Text,
     Uuid,
@@ -25,6 +27,9 @@ from sqlalchemy import (
 )
 
 from service.platform.database import ORGANIZATION_SETTING
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 AnyRow: TypeAlias = Row[*tuple[Any, ...]]
 """A row whose columns its query's docstring names."""
@@ -68,6 +73,11 @@ def rows_of(columns: Sequence[Column[Any]], rows: Sequence[Mapping[str, object]]
     arrays = (literal([row[one.name] for row in rows], ARRAY(one.type)) for one in columns)
     named = (column(one.name, one.type) for one in columns)
     return func.unnest(*arrays).table_valued(*named).render_derived(name="given")
+
+
+def columns_of(table: Table, kind: "type[DataclassInstance]") -> tuple[Column[Any], ...]:
+    """Return the columns of a table that have the names of a dataclass's fields, in their order."""
+    return tuple(table.c[one.name] for one in fields(kind))
 
 
 def count_of(rows: FromClause) -> ColumnElement[int]:

@@ -14,7 +14,7 @@ from carrel.wire.admin import (
     GrantInfo,
     ResourceGrants,
 )
-from carrel.wire.common import GrantRole, ResourceIdentifier, ResourceReference, Role
+from carrel.wire.common import GrantRole, ResourceIdentifier, ResourceReference, ResourceType, Role
 from service.audit.service import Change, record_all
 from service.auth.callers import Caller
 from service.identity.principals import MOST_DETAILS, resolve, to_named_principal
@@ -23,7 +23,6 @@ from service.permissions.access import Access, roles_by_id
 from service.permissions.classes import queries as classes
 from service.permissions.service import access_classes_for, move, unknown_resource
 from service.platform.errors import BadRequest, FieldError
-from service.platform.sql import AnyRow
 from service.web.pagination import Cursor
 
 Identity = tuple[str, str]
@@ -114,11 +113,11 @@ async def _set(connection: AsyncConnection, caller: Caller, *, desired: Sequence
 
 async def _lock(
     connection: AsyncConnection, caller: Caller, *, desired: Sequence[_DesiredGrants]
-) -> dict[Identity, AnyRow]:
+) -> dict[Identity, queries.Resource]:
     rows = await queries.lock_resources(
         connection, caller.organization_id, identities=[one.identity for one in desired]
     )
-    found: dict[Identity, AnyRow] = {(row.resource_type, row.resource_id): row for row in rows}
+    found = {(row.resource_type, row.resource_id): row for row in rows}
     missing = [one for one in desired if one.identity not in found]
     if missing:
         raise unknown_resource(*(f"{one.field}resource" for one in missing[:MOST_DETAILS]))
@@ -130,7 +129,7 @@ async def _accesses(
     caller: Caller,
     *,
     desired: Sequence[_DesiredGrants],
-    resources: Mapping[Identity, AnyRow],
+    resources: Mapping[Identity, queries.Resource],
     owners: Mapping[int, UUID],
 ) -> dict[UUID, Access]:
     references = [
@@ -152,7 +151,7 @@ async def _accesses(
     return accesses
 
 
-async def _find(connection: AsyncConnection, caller: Caller, resource: ResourceReference) -> AnyRow:
+async def _find(connection: AsyncConnection, caller: Caller, resource: ResourceReference) -> queries.Resource:
     resource_type, resource_id = _identity(resource)
     row = await queries.find_resource(
         connection, caller.organization_id, resource_type=resource_type, resource_id=resource_id
@@ -162,7 +161,9 @@ async def _find(connection: AsyncConnection, caller: Caller, resource: ResourceR
     return row
 
 
-def _change(resource: AnyRow, *, before: Iterable[tuple[UUID, str]], after: Iterable[tuple[UUID, str]]) -> Change:
+def _change(
+    resource: queries.Resource, *, before: Iterable[tuple[UUID, str]], after: Iterable[tuple[UUID, str]]
+) -> Change:
     details = {"before": roles_by_id(before), "after": roles_by_id(after)}
     return Change(
         action="grants.set", target_type=resource.resource_type, target_id=resource.object_id, details=details
@@ -184,8 +185,8 @@ def _identity(resource: ResourceReference) -> Identity:
     return resource.resource_type.value, resource.resource_id
 
 
-def _to_identifier(resource: AnyRow) -> ResourceIdentifier:
-    return ResourceIdentifier(resource_id=resource.resource_id, resource_type=resource.resource_type)
+def _to_identifier(resource: queries.Resource) -> ResourceIdentifier:
+    return ResourceIdentifier(resource_id=resource.resource_id, resource_type=ResourceType(resource.resource_type))
 
 
 def _read_position(cursor: Cursor) -> tuple[UUID, str] | None:
@@ -193,11 +194,11 @@ def _read_position(cursor: Cursor) -> tuple[UUID, str] | None:
     return (UUID(cursor.after[0]), cursor.after[1]) if cursor.after else None
 
 
-async def _organization_wide(connection: AsyncConnection, caller: Caller, resource: AnyRow) -> bool:
+async def _organization_wide(connection: AsyncConnection, caller: Caller, resource: queries.Resource) -> bool:
     return await classes.has_role(
         connection, caller.organization_id, access_class=resource.access_class, principal_id=caller.organization_id
     )
 
 
-def _grant(row: AnyRow) -> GrantInfo:
+def _grant(row: classes.Grant) -> GrantInfo:
     return GrantInfo(principal=to_named_principal(row), role=GrantRole(row.role))

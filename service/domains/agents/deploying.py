@@ -19,7 +19,7 @@ from carrel.wire.agents import (
 )
 from service.audit.service import record
 from service.auth.authorization import messageable_agents
-from service.auth.callers import Caller, principals_of
+from service.auth.callers import Caller
 from service.auth.queries import get_acting_principal
 from service.domains.agents import queries
 from service.domains.agents.service import require_agent, unknown_agent
@@ -81,7 +81,7 @@ async def read_deployed_names(
     person = await get_acting_principal(connection, organization_id, principal_id=principal_id)
     if person is None or not agent_ids:
         return {}
-    reader = _Person(organization_id, principals_of(person))
+    reader = _Person(organization_id, person.principals)
     rows = await queries.list_deployed_agents(connection, reader, among_ids=agent_ids, after=NIL, limit=len(agent_ids))
     return {row.agent_id: row.name for row in rows}
 

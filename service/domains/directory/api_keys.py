@@ -22,7 +22,6 @@ from service.identity.credentials import refuse_past
 from service.platform import secrets
 from service.platform.errors import BadRequest, FieldError, NotFound
 from service.platform.identifiers import uuid7
-from service.platform.sql import AnyRow
 from service.web.pagination import Cursor
 
 
@@ -96,7 +95,7 @@ async def _get(connection: AsyncConnection, caller: Caller, api_key_id: UUID) ->
     return _api_key(row)
 
 
-def _api_key(row: AnyRow) -> ApiKey:
+def _api_key(row: queries.ApiKey) -> ApiKey:
     return ApiKey(
         api_key_id=row.api_key_id,
         hint=row.hint,

@@ -15,9 +15,8 @@ from service.domains.signin.attempts import Attempt
 from service.domains.signin.browsers import Browser
 from service.domains.signin.passwords import Refused, sign_in
 from service.domains.signin.sessions import find_session
-from service.identity.queries import list_organizations
+from service.identity.queries import Organization, list_organizations
 from service.platform.errors import NotFound
-from service.platform.sql import AnyRow
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
 from service.web.pages import page
@@ -74,9 +73,9 @@ async def find_organization(runtime: Runtime, name: str | None) -> UUID | None:
     return organizations[0].organization_id if len(organizations) == 1 else None
 
 
-async def _organizations(runtime: Runtime) -> list[AnyRow]:
+async def _organizations(runtime: Runtime) -> list[Organization]:
     async with runtime.database.transaction(None, read_only=True) as connection:
-        return list(await list_organizations(connection))
+        return await list_organizations(connection)
 
 
 async def _any_organization(runtime: Runtime) -> UUID:

@@ -18,7 +18,6 @@ from service.operate.commands.context import settings_of
 from service.operate.commands.errors import CommandError
 from service.platform.database import Database
 from service.platform.settings import Settings
-from service.platform.sql import AnyRow
 
 app = typer.Typer(no_args_is_help=True, help="Users.")
 
@@ -75,5 +74,5 @@ async def _knows(database: Database, organization_id: UUID, email: str) -> bool:
     return any(one.kind == "user" for one in found)
 
 
-def _names(organizations: Sequence[AnyRow]) -> str:
+def _names(organizations: Sequence[queries.Organization]) -> str:
     return ", ".join(f"{one.name} ({one.organization_id})" for one in organizations[:20]) or "none"

@@ -1,6 +1,7 @@
 """SQL of access classes and their readers."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from uuid import UUID
 
 from sqlalchemy import exists, select, tuple_
@@ -9,9 +10,29 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import Role
 from service.permissions.access import Access
-from service.platform.sql import AnyRow, in_array
+from service.platform.sql import columns_of, in_array
 from service.schema.identity import principals
 from service.schema.permissions import access_classes, class_readers
+
+
+@dataclass(frozen=True)
+class ClassReader:
+    """A principal that has a role in an access class."""
+
+    access_class: int
+    principal_id: UUID
+    role: str
+
+
+@dataclass(frozen=True)
+class Grant:
+    """A role that a principal was granted."""
+
+    principal_id: UUID
+    role: str
+    kind: str
+    name: str
+    email: str | None
 
 
 async def find_classes(
@@ -51,12 +72,12 @@ async def insert_classes(
 
 async def list_readers(
     connection: AsyncConnection, organization_id: UUID, *, access_classes: Collection[int]
-) -> Sequence[AnyRow]:
+) -> list[ClassReader]:
     """List the readers of these access classes, with their roles."""
-    statement = select(class_readers).where(
+    statement = select(*columns_of(class_readers, ClassReader)).where(
         class_readers.c.organization_id == organization_id, in_array(class_readers.c.access_class, access_classes)
     )
-    return (await connection.execute(statement)).all()
+    return [ClassReader(*row) for row in await connection.execute(statement)]
 
 
 async def has_role(
@@ -78,8 +99,8 @@ async def list_grants(
     access_class: int,
     after: tuple[UUID, str] | None = None,
     limit: int | None = None,
-) -> Sequence[AnyRow]:
-    """List the roles granted in a class, by principal and role, each with its principal's kind, name and address.
+) -> list[Grant]:
+    """List the roles granted in a class, by principal and role.
 
     The roles of the owner, of everyone and of deleted service accounts are left out. `after` is a principal and a role.
     """
@@ -101,4 +122,4 @@ async def list_grants(
     if after is not None:
         # The first condition is one that the index can begin at; the second knows the roles of one principal apart.
         statement = statement.where(held.principal_id >= after[0], tuple_(held.principal_id, held.role) > after)
-    return (await connection.execute(statement)).all()
+    return [Grant(*row) for row in await connection.execute(statement)]

@@ -21,12 +21,11 @@ from service.auth.callers import Caller
 from service.domains.access.explanations import queries
 from service.domains.access.explanations.paths import chains_to, levels_above
 from service.domains.access.resources.queries import find_name
-from service.identity.queries import list_step_principals
+from service.identity.queries import PrincipalSummary, list_principals
 from service.permissions.access import RANKED
-from service.permissions.queries import find_resource
+from service.permissions.queries import Resource, find_resource
 from service.permissions.readers import find_referenced_principal
 from service.permissions.service import unknown_resource
-from service.platform.sql import AnyRow
 
 MOST_PATHS = 100
 
@@ -71,7 +70,7 @@ async def explain(
 
 
 async def _paths(
-    connection: AsyncConnection, organization_id: UUID, *, principal: AnyRow, access_class: int
+    connection: AsyncConnection, organization_id: UUID, *, principal: PrincipalSummary, access_class: int
 ) -> Iterator[_Path]:
     """Yield every shortest path from a principal to each role it has, the shortest first; none if it isn't active."""
     if not principal.active:
@@ -100,10 +99,10 @@ async def _is_wide(connection: AsyncConnection, organization_id: UUID, *, access
 
 
 async def _describe_paths(
-    connection: AsyncConnection, organization_id: UUID, *, paths: Sequence[_Path], resource: AnyRow
+    connection: AsyncConnection, organization_id: UUID, *, paths: Sequence[_Path], resource: Resource
 ) -> list[list[AuthorizationStep]]:
     ids = {each for path in paths for each in path.chain}
-    rows = await list_step_principals(connection, organization_id, principal_ids=ids)
+    rows = await list_principals(connection, organization_id, principal_ids=ids)
     steps = {row.principal_id: _step(row) for row in rows}
     name = await find_name(connection, organization_id, object_id=resource.object_id) if paths else None
     end = AuthorizationStep(type=StepType.RESOURCE, id=resource.resource_id, name=name)
@@ -114,12 +113,12 @@ def _steps(path: _Path, *, steps: Mapping[UUID, AuthorizationStep], end: Authori
     return [*(steps[each] for each in path.chain), AuthorizationStep(type=StepType.GRANT, role=path.role), end]
 
 
-def _step(row: AnyRow) -> AuthorizationStep:
+def _step(row: PrincipalSummary) -> AuthorizationStep:
     kind = StepType.ORGANIZATION if row.kind == "everyone" else StepType(row.kind)
     return AuthorizationStep(type=kind, id=str(row.principal_id), name=row.name, email=row.email)
 
 
-def _describe_missing(principal: AnyRow, *, organization_wide: bool) -> str:
+def _describe_missing(principal: PrincipalSummary, *, organization_wide: bool) -> str:
     if principal.deleted_at is not None:
         return "This service account was deleted: no grant counts for it any more."
     if not principal.active:

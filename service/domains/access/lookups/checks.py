@@ -12,7 +12,7 @@ from carrel.wire.permissions import (
     CheckResourceAuthorizationForUserRequest,
     ResourceAuthorization,
 )
-from service.auth.callers import Caller, acting_for, principals_of
+from service.auth.callers import Caller, acting_for
 from service.auth.queries import get_acting_principal
 from service.domains.access.lookups import queries
 from service.platform.errors import BadRequest, FieldError
@@ -74,7 +74,7 @@ async def _subject(connection: AsyncConnection, caller: Caller, user_email: str 
     row = await get_acting_principal(connection, caller.organization_id, principal_id=found)
     if row is None or not row.active:
         return None
-    return replace(caller, principal_id=row.principal_id, principals=principals_of(row), kind=row.kind)
+    return replace(caller, principal_id=row.principal_id, principals=row.principals, kind=row.kind)
 
 
 def _identity(resource: ResourceReference) -> tuple[str, str]:

@@ -20,9 +20,10 @@ from carrel.wire.access import (
 )
 from carrel.wire.common import PrincipalReference
 from service.auth.callers import Caller
+from service.auth.queries import Grantee
 from service.domains.access.resources import queries
 from service.domains.access.resources.queries import ResourceFilter
-from service.permissions.readers import Grantee, find_grantee
+from service.permissions.readers import find_grantee
 from service.platform import base64url
 from service.platform.sql import AnyRow
 from service.web.pagination import Cursor, Page
