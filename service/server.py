@@ -29,8 +29,14 @@ GRACE_SECONDS = 30
 BEGIN_SECONDS = 2.0
 # Most bytes in a row that are no part of a body: headers, trailers, what surrounds a chunk.
 MOST_FRAMING_BYTES = 1024 * 1024
+# Requests that a client may send ahead of their answers; those of one read are all parsed before any is answered.
+MOST_PIPELINED = 16
 # A sender usually reads the answer only when it has sent all, so what follows an early refusal is discarded a while.
 MOST_DISCARDED_BYTES = 64 * 1024 * 1024
+
+
+class TooManyRequestsError(Exception):
+    """Ends the parsing of what a connection sent, which is closed."""
 
 
 class BoundedProtocol(HttpToolsProtocol):
@@ -91,7 +97,11 @@ class BoundedProtocol(HttpToolsProtocol):
         self._watch_reader()
 
     def on_message_begin(self) -> None:
-        """Begin to count."""
+        """Begin to count; hang up on a client that sends too many requests ahead of their answers."""
+        if len(self.pipeline) >= MOST_PIPELINED:
+            self.pipeline.clear()
+            self.abort()
+            raise TooManyRequestsError
         self.in_headers = True
         self.framing_bytes = 0
         self.discarded_bytes = 0
@@ -133,6 +143,9 @@ class BoundedProtocol(HttpToolsProtocol):
         """Go on to the next request."""
         self.answered_cycle = self.pipeline[-1][0] if self.pipeline else None
         super().on_response_complete()
+        if self.pipeline:
+            # The one that begins now was read whole; what comes after all of them can wait.
+            self.flow.pause_reading()
         self._report_state()
         self._watch_reader()
 
@@ -148,6 +161,8 @@ class BoundedProtocol(HttpToolsProtocol):
 
     def send_400_response(self, msg: str) -> None:
         """Refuse what is no HTTP, in the shape of every error, and hang up."""
+        if self.transport.is_closing():
+            return
         # In a context of its own: the request id is this answer's, and nobody else's.
         answer = copy_context().run(_refuse_malformed, msg)
         fields = [name + b": " + value + b"\r\n" for name, value in answer.raw_headers]

@@ -61,12 +61,20 @@ class OutagePolicy:
         too long, RefusedError when the service refuses the caller, StorageFullError when it has no room, and the
         operation's own error when that is about the data sent, or when it keeps failing though the service is there.
         """
+        try:
+            return await self._call(operation)
+        except BaseException:
+            self._end_notice()
+            raise
+
+    async def _call(self, operation: Callable[[], Awaitable[T]]) -> T:
         attempt, pause = 0, _FIRST_PAUSE
         while True:
             try:
                 result = await operation()
             except (APIConnectionError, APIError) as exc:
                 if not _may_pass(exc):
+                    self._away_since = None  # whoever refuses a document is there
                     raise _for_the_caller(exc) from exc
                 if isinstance(exc, APIError) and exc.status in BUSY:
                     await self._wait_retry_after(exc, pause=pause)
@@ -92,6 +100,9 @@ class OutagePolicy:
 
     def _is_back(self) -> None:
         self._away_since = None
+        self._end_notice()
+
+    def _end_notice(self) -> None:
         if self._notice is not None and self._is_noticed:
             self._is_noticed = False
             self._notice.end()

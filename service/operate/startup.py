@@ -140,8 +140,9 @@ async def _start_embedded(stack: AsyncExitStack, settings: Settings) -> Embedded
     await asyncio.to_thread(remove_leftovers, settings.uploads_dir)
     server = await asyncio.to_thread(EmbeddedPostgres, settings.data_dir)
     await asyncio.to_thread(warn_of_lost_clusters, settings.data_dir)
-    await asyncio.to_thread(server.start)
+    # Before the start, which may fail when the server runs already.
     stack.push_async_callback(asyncio.to_thread, server.stop)
+    await asyncio.to_thread(server.start)
     return server
 
 

@@ -179,9 +179,9 @@ class FileSystem:
             return int(self.low * LOW_ENDS) + self._missing()
         return self.low + size * BYTES_PER_BODY_BYTE if size else 0
 
-    def is_promised(self, size: int) -> bool:
-        """Return whether the room for a body of this size is promised to other requests."""
-        return size > 0 and self.free < self.needed_for(size) + self.promised * BYTES_PER_BODY_BYTE
+    def is_promised(self, needed: int) -> bool:
+        """Return whether room that is needed for a body is promised to other requests."""
+        return needed > 0 and self.free < needed + self.promised * BYTES_PER_BODY_BYTE
 
     def describe(self) -> StorageState:
         """Return the state of the file system for operators."""
@@ -238,14 +238,15 @@ class Promise:
         Raises InsufficientStorage when all of it wouldn't fit, and Unavailable `storage_busy` when only others, which
         are being taken in, keep it from fitting.
         """
-        whole = self._size + size
+        received, whole = self._size, self._size + size
         self.end()
-        for one in self._file_systems:
-            needed = one.needed_for(whole)
-            if one.free < needed:
-                raise _no_room(one, needed)
-        for one in self._file_systems:
-            if one.is_promised(whole):
+        # What was received lies on a disk already, and counts as free no more.
+        needed = [(one, max(one.needed_for(whole) - received, 0)) for one in self._file_systems]
+        for one, room in needed:
+            if one.free < room:
+                raise _no_room(one, room)
+        for one, room in needed:
+            if one.is_promised(room):
                 raise _busy(one)
         self._add(whole)
 

@@ -15,8 +15,8 @@ ACCEPTED_AT_ONCE = 32
 PAUSE_SECONDS = 0.2
 # The connection that was to be accepted is gone; accept(2) passes its network errors on.
 _GONE = frozenset({
-    errno.ECONNABORTED, errno.EPROTO, errno.ENETDOWN, errno.ENOPROTOOPT, errno.EHOSTDOWN, errno.ENONET,
-    errno.EHOSTUNREACH, errno.EOPNOTSUPP, errno.ENETUNREACH, errno.EPERM,
+    errno.ECONNABORTED, errno.EPROTO, errno.ENETDOWN, errno.ENOPROTOOPT, errno.EHOSTDOWN, errno.EHOSTUNREACH,
+    errno.EOPNOTSUPP, errno.ENETUNREACH, errno.EPERM, getattr(errno, "ENONET", errno.ENETDOWN),
 })  # fmt: skip
 
 
@@ -85,10 +85,14 @@ class Listener:
             accepted.setblocking(False)
             accepted.setsockopt(IPPROTO_TCP, TCP_NODELAY, 1)
             await self._loop.connect_accepted_socket(lambda: self._make_protocol(origin), accepted)
-        except OSError as error:
+        except BaseException as error:
             accepted.close()
             self._connections.release(origin)
-            logger.debug("connection_not_started", reason=str(error))
+            if not isinstance(error, Exception):
+                raise
+            # A network's error is the caller's; any other is a mistake in here.
+            log = logger.debug if isinstance(error, OSError) else logger.error
+            log("connection_not_started", reason=repr(error))
 
     def _wait(self, error: OSError) -> None:
         """Pause: descriptors or memory are used up, and the socket stays readable until there are some again."""

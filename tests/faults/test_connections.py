@@ -230,6 +230,27 @@ async def test_a_listener_survives_that_descriptors_are_used_up() -> None:
     connections.close()
 
 
+async def test_a_connection_that_can_not_be_taken_counts_no_more() -> None:
+    """Whatever goes wrong while its protocol is made, its place is another's again."""
+    tried = asyncio.Event()
+
+    def make_protocol(_: str) -> asyncio.Protocol:
+        tried.set()
+        raise ValueError("no protocol")
+
+    connections = Connections(10)
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as client:
+        client.connect(listening.getsockname())
+        listener = Listener(listening, connections, make_protocol=make_protocol)
+        listener.listen(10)
+        await asyncio.wait_for(tried.wait(), 20)
+        await asyncio.sleep(0.1)
+        assert connections.open == 0
+        listener.close()
+        await listener.wait_closed()
+    connections.close()
+
+
 @contextmanager
 def no_more_descriptors() -> Iterator[None]:
     """Let this process open nothing more."""

@@ -1,17 +1,19 @@
 """The embedded PostgreSQL under its supervisor: nothing of a server that may live is touched, come what may."""
 
+import asyncio
 import os
 import resource
 import shutil
 import signal
 import time
 from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 from structlog.testing import capture_logs
 
+from service.operate.startup import open_runtime
 from service.platform.postgres import host as embedded_host
 from service.platform.postgres import server as embedded
 from service.platform.postgres.host import DatabaseServerError, warn_of_lost_clusters
@@ -20,6 +22,7 @@ from service.platform.postgres.server import EmbeddedPostgres
 from tests.harness.databases import PARAMETERS, TestDatabases
 from tests.harness.first_start import bring_database
 from tests.harness.processes import ServiceProcess
+from tests.harness.services import settings_for_test
 
 Start = Callable[..., ServiceProcess]
 SECONDS = 60
@@ -184,6 +187,17 @@ def test_a_first_start_that_fails_leaves_nothing(tmp_path: Path, monkeypatch: py
     with pytest.raises(DatabaseServerError, match='superuser name "pg_refused" is disallowed'):
         EmbeddedPostgres(tmp_path).start()
     assert [path.name for path in tmp_path.iterdir()] == ["postgres.old"]
+
+
+def test_a_start_that_fails_behind_its_server_stops_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever starts the service is told why in words, and no PostgreSQL runs on without it."""
+    tmp_path.chmod(0o711)
+    bring_database(tmp_path)
+    monkeypatch.setattr(embedded, "SERVICE_ROLE", "pg_refused")
+    started = open_runtime(settings_for_test(tmp_path, None))
+    with pytest.raises(DatabaseServerError, match='role name "pg_refused" is reserved'):
+        asyncio.run(AsyncExitStack().enter_async_context(started))
+    assert EmbeddedPostgres(tmp_path).process() is None
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root runs PostgreSQL as another user")

@@ -1,7 +1,13 @@
 """catalog/uploadFile: what an upload makes of a document, and who may do it."""
 
+import asyncio
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
 import pytest
 
+from service.index.ingestion.indexer import Indexer
 from tests.harness.documents import (
     add_group,
     add_to_collection,
@@ -18,7 +24,7 @@ from tests.harness.documents import (
     upload,
     uploaded,
 )
-from tests.harness.services import RunningService
+from tests.harness.services import RunningService, ServiceHarness
 
 ANN, BEN, CY = "ann@example.test", "ben@example.test", "cy@example.test"
 
@@ -280,3 +286,52 @@ def test_equal_files_are_stored_once(service: RunningService) -> None:
     uploaded(service, "a")
     uploaded(service, "b")
     assert len(stored_files(service)) == 1
+
+
+@pytest.fixture
+def endless_wait(monkeypatch: pytest.MonkeyPatch) -> tuple[threading.Event, threading.Event]:
+    """An index that is never there; whether somebody has begun to wait for it, and whether nobody does any more."""
+    begun, ended = threading.Event(), threading.Event()
+
+    async def wait(*_: object, **__: object) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    monkeypatch.setattr(Indexer, "wait", wait)
+    return begun, ended
+
+
+def upload_and_wait(service: RunningService, *, seconds: float) -> httpx.Response:
+    """Upload a document and wait for its index, for so many seconds."""
+    return httpx.post(
+        f"{service.base_url}/api/v0/catalog/uploadFile",
+        data={"documentExternalId": "a", "awaitVectorStoreSync": "true"},
+        files={"file": ("a.txt", b"The ferry leaves at noon.")},
+        headers={"Authorization": f"Bearer {service.api_key}"},
+        timeout=seconds,
+    )
+
+
+def test_a_wait_for_the_index_ends_with_its_client(
+    service: RunningService, endless_wait: tuple[threading.Event, threading.Event]
+) -> None:
+    """Nobody is waited for who has hung up; what was uploaded is there."""
+    with pytest.raises(httpx.ReadTimeout):
+        upload_and_wait(service, seconds=3)
+    assert endless_wait[1].wait(20)
+    assert len(list_documents(service)) == 1
+
+
+def test_a_wait_for_the_index_ends_when_the_service_stops(
+    service_harness: ServiceHarness, endless_wait: tuple[threading.Event, threading.Event]
+) -> None:
+    """The answer says that the index isn't there yet, long before a stop would break the connection off."""
+    service, stack = service_harness.start()
+    with ThreadPoolExecutor(1) as pool:
+        answer = pool.submit(upload_and_wait, service, seconds=20)
+        assert endless_wait[0].wait(20)
+        service_harness.stop(service, stack)
+        assert ok(answer.result())["indexing"] == "RUNNING"

@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
@@ -138,12 +139,15 @@ def test_an_upload_that_waits_for_its_index_keeps_no_room(
 ) -> None:
     """Its bytes are on the disk, and seen there; what it was promised is for others while its index is awaited."""
     disks, promised = service.runtime.disk.file_systems, list[list[int]]()
+    folder, files = service.settings.uploads_dir, list[list[Path]]()
 
     async def wait(*_: object, **__: object) -> None:
         promised.append([disk.promised for disk in disks])
+        files.append(list(folder.iterdir()))
 
     monkeypatch.setattr(Indexer, "wait", wait)
     assert ok(upload(service, "a", "The ferry leaves at noon."))["indexing"] == "RUNNING"
     assert disks
     assert promised == [[0] * len(disks)]
+    assert files == [[]], "the file that was received is not kept beside the stored one"
     assert all(disk.promised == 0 for disk in disks)

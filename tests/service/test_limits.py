@@ -86,6 +86,21 @@ def assert_served(service: RunningService) -> None:
     assert service.http.get("/healthz").status_code == 200
 
 
+def test_requests_sent_ahead_of_their_answers_have_a_number(shared: RunningService) -> None:
+    """A few are answered one after the other; whoever sends very many is hung up on, and most aren't looked at."""
+    ask = head(shared, method="GET", path="/healthz", key=False)
+    with connected(shared) as connection:
+        received = b""
+        for number in (8, 12):
+            connection.sendall(ask * (number - received.count(b'"ok"')))
+            while received.count(b'"ok"') < number:
+                received += connection.recv(65536)
+    with connected(shared) as connection:
+        connection.sendall(ask * 500)
+        assert answer(connection)[1].count("HTTP/1.1 ") < 50
+    assert_served(shared)
+
+
 def test_headers_have_a_number(shared: RunningService) -> None:
     """431 for more than two hundred of them, however short."""
     few, many = ({f"X-{number}": "" for number in range(count)} for count in (150, 250))

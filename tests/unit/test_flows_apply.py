@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -185,6 +186,42 @@ async def test_busy_service_costs_no_document(ledger: Ledger, error: APIError) -
 
     summary, _ = await _apply(ledger, script)
     assert (summary.created, summary.quarantined) == (20, 0)
+
+
+class Notice:
+    """What a run says that it waits for."""
+
+    waits = False
+
+    async def begin(self, error: APIError, *, seconds: float) -> None:
+        """Take note of it."""
+        del error, seconds
+        self.waits = True
+
+    def end(self) -> None:
+        """Take note of its end."""
+        self.waits = False
+
+
+async def test_refused_document_shows_that_the_service_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What lies between two outages is no outage, be it refusals alone; and after them nothing is waited for."""
+    hours = iter(range(1, 100))
+    monkeypatch.setattr("flows.operations.outages.time", SimpleNamespace(monotonic=lambda: 3600.0 * next(hours)))
+
+    async def there() -> None:
+        pass
+
+    async def operation() -> None:
+        raise next(answers)
+
+    notice = Notice()
+    outages = OutagePolicy(seconds=600, probe=there, notice=notice)
+    answers = iter([_refusal(ServerError, 503, "unavailable"), _refusal(APIError, 415, "unsupported")] * 3)
+    for _ in range(3):
+        with pytest.raises(APIError, match="no") as refused:
+            await outages.call(operation)
+        assert refused.value.status == 415
+        assert not notice.waits
 
 
 async def test_service_that_stays_away_stops_the_batch_and_keeps_the_plan(ledger: Ledger) -> None:

@@ -13,11 +13,12 @@ from service.domains.catalog import documents
 from service.domains.catalog.downloads import download
 from service.domains.catalog.forms import UPLOAD_DOCUMENT_FILE_BODY, UPLOAD_FILE_BODY, receive_form, upload_form
 from service.domains.catalog.plan import plan_uploads
-from service.domains.catalog.uploads import ACTING_PART, upload_file
+from service.domains.catalog.uploads import ACTING_PART, save_upload
+from service.domains.catalog.waiting import wait_for_index
 from service.platform.identifiers import uuid7
 from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
 from service.web.idempotency import REPLAYED, idempotency_key
-from service.web.routing import Router, promise_of
+from service.web.routing import Router
 
 router = Router()
 
@@ -26,9 +27,9 @@ router = Router()
 async def upload(request: Request, runtime: RuntimeDep, caller: CallerDep) -> uploads.UploadFileResponse:
     """Create or update the document of an external id from a file; 503 while too much waits to be indexed."""
     async with receive_form(request, runtime, file_part="file", form=uploads.UploadFileForm) as parts:
-        uploaded = await upload_file(
-            runtime, caller, form=upload_form(parts.fields), file=parts.file, on_saved=promise_of(request).end
-        )
+        form = upload_form(parts.fields)
+        saved = await save_upload(runtime, caller, form=form, file=parts.file)
+    uploaded = await wait_for_index(request, runtime, saved, patiently=form.await_vector_store_sync)
     return uploads.UploadFileResponse(**asdict(uploaded))
 
 
@@ -47,9 +48,8 @@ async def upload_document(
     async with receive_form(request, runtime, file_part="document", form=uploads.UploadDocumentFileForm) as parts:
         own_id = uuid7() if key is None else uuid5(caller.principal_id, key)
         form = uploads.UploadFileForm(document_external_id=f"upload-{own_id}")
-        uploaded = await upload_file(
-            runtime, caller, form=form, file=parts.file, new_only=True, on_saved=promise_of(request).end
-        )
+        saved = await save_upload(runtime, caller, form=form, file=parts.file, new_only=True)
+    uploaded = await wait_for_index(request, runtime, saved, patiently=form.await_vector_store_sync)
     if uploaded.status is uploads.UploadStatus.UNCHANGED:
         response.headers[REPLAYED] = "true"
     return uploads.UploadDocumentFileResponse(**asdict(uploaded))

@@ -6,8 +6,7 @@ can't be read, a refusal, a crash or a full disk leaves the document as it was; 
 to stays in the store, where it is addressed by content and harms nobody.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 from uuid import UUID
@@ -56,20 +55,31 @@ class _Extracted:
 
 
 @dataclass(frozen=True, slots=True)
-class _Saved:
-    """What a document is now; `is_pending`: something of it is to be indexed since before."""
+class SavedUpload:
+    """What a document is now.
+
+    `is_pending`: something of it is to be indexed since before. `waiter` waits for what is to be indexed now, if
+    anything is.
+    """
 
     document_id: UUID
     version: int
     status: UploadStatus
     is_pending: bool
+    waiter: Waiter | None = None
+
+    def to_uploaded(self, *, is_indexed: bool) -> Uploaded:
+        """Return what the upload came to, whether or not its index is there."""
+        is_done = is_indexed and not self.is_pending
+        indexing = IndexingStatus.DONE if is_done else IndexingStatus.RUNNING
+        return Uploaded(self.document_id, self.version, self.status, indexing)
 
 
 @dataclass(frozen=True, slots=True)
 class _Result:
     """The result of an upload's transaction: the document, and the spaces to index it in."""
 
-    saved: _Saved
+    saved: SavedUpload
     plan: "_IndexingPlan"
 
 
@@ -98,37 +108,28 @@ class _Upload:
     read: _Extracted | None
 
 
-async def upload_file(
-    runtime: Runtime,
-    caller: Caller,
-    *,
-    form: UploadFileForm,
-    file: ReceivedFile,
-    new_only: bool = False,
-    on_saved: Callable[[], None] | None = None,
-) -> Uploaded:
+async def upload_file(runtime: Runtime, caller: Caller, *, form: UploadFileForm, file: ReceivedFile) -> Uploaded:
+    """Create or update the document of `form.document_external_id`, and wait a while for its index.
+
+    Raises what `save_upload` does.
+    """
+    saved = await save_upload(runtime, caller, form=form, file=file)
+    if saved.waiter is None:
+        return saved.to_uploaded(is_indexed=True)
+    indexed = await runtime.indexer.wait(saved.waiter, seconds=runtime.settings.inline_indexing_seconds)
+    return saved.to_uploaded(is_indexed=indexed is not None)
+
+
+async def save_upload(
+    runtime: Runtime, caller: Caller, *, form: UploadFileForm, file: ReceivedFile, new_only: bool = False
+) -> SavedUpload:
     """Create or update the document of `form.document_external_id` from a file that lies on disk.
 
-    `on_saved` is called before the index is waited for. With `new_only` a document that is there with other bytes is a
-    Conflict `idempotency_key_reused`. Raises what `decide` does, UnreadableFile for a file that can't be read, Conflict
-    `resource_taken` or `concurrent_change`, and InsufficientStorage, or, before the file is read, Unavailable
-    `indexing_backlog`.
+    All of an upload but to wait for its index, which needs neither a connection nor the file. With `new_only` a
+    document that is there with other bytes is a Conflict `idempotency_key_reused`. Raises what `decide` does,
+    UnreadableFile for a file that can't be read, Conflict `resource_taken` or `concurrent_change`, and
+    InsufficientStorage, or, before the file is read, Unavailable `indexing_backlog`.
     """
-    done, waiter = await _save(runtime, caller, form=form, file=file, new_only=new_only)
-    if on_saved is not None:
-        on_saved()
-    indexing = IndexingStatus.RUNNING if done.is_pending else IndexingStatus.DONE
-    if waiter is not None:
-        seconds = None if form.await_vector_store_sync else runtime.settings.inline_indexing_seconds
-        outcomes = await runtime.indexer.wait(waiter, seconds=seconds)
-        indexing = IndexingStatus.RUNNING if outcomes is None else IndexingStatus.DONE
-    return Uploaded(done.document_id, done.version, done.status, indexing)
-
-
-async def _save(
-    runtime: Runtime, caller: Caller, *, form: UploadFileForm, file: ReceivedFile, new_only: bool
-) -> tuple["_Saved", Waiter | None]:
-    """Do all of an upload but wait for its index: what waits for that holds neither a connection nor the text."""
     read: _Extracted | None = None
     for lock in (False, *[True] * (MOST_ATTEMPTS - 1)):
         async with runtime.database.transaction(caller.organization_id) as connection:
@@ -140,7 +141,7 @@ async def _save(
             ready = decision.nothing_to_do or (lock and not unread)
             done = await _apply_decision(_Upload(runtime, connection, actor, form, decision, read)) if ready else None
         if done is not None:
-            return done.saved, _start_indexing(runtime, caller.organization_id, done)
+            return replace(done.saved, waiter=_start_indexing(runtime, caller.organization_id, done))
         if decision.new_version:
             runtime.indexer.refuse_backlog(caller.organization_id)
         read = await _read(runtime, file) if unread else read
@@ -181,7 +182,7 @@ async def _apply_decision(upload: _Upload) -> _Result:
     if decision.placement is not None and await _place_document(upload, version, plan):
         status = UploadStatus.UPDATED if status is UploadStatus.UNCHANGED else status
     is_pending = decision.before is not None and decision.before.pending and not plan.space_ids
-    return _Result(_Saved(decision.document_id, version, status, is_pending=is_pending), plan)
+    return _Result(SavedUpload(decision.document_id, version, status, is_pending=is_pending), plan)
 
 
 async def _create(upload: _Upload) -> tuple[int, _IndexingPlan]:

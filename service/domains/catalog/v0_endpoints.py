@@ -6,10 +6,11 @@ from fastapi import Request
 
 from carrel.wire.uploads import UPLOAD_DOCUMENT_CONTENTS, UploadDocumentContentsRequest, UploadFileResponse
 from service.domains.catalog.forms import uploads_folder
-from service.domains.catalog.uploads import upload_file
+from service.domains.catalog.uploads import save_upload
+from service.domains.catalog.waiting import wait_for_index
 from service.web.dependencies import CallerDep, RuntimeDep
 from service.web.multipart import write_text
-from service.web.routing import Router, promise_of
+from service.web.routing import Router
 
 router = Router()
 # Text in a file of this kind is read as it is, unless it begins as another kind of file does (%PDF-).
@@ -24,5 +25,6 @@ async def upload_contents(
     limit = runtime.settings.max_upload_bytes
     text = request.document_contents
     async with write_text(text, folder=uploads_folder(runtime), name=FILE_NAME, max_bytes=limit) as file:
-        uploaded = await upload_file(runtime, caller, form=request, file=file, on_saved=promise_of(http).end)
+        saved = await save_upload(runtime, caller, form=request, file=file)
+    uploaded = await wait_for_index(http, runtime, saved, patiently=request.await_vector_store_sync)
     return UploadFileResponse(**asdict(uploaded))

@@ -245,7 +245,10 @@ class EmbeddedPostgres:
                 raise DatabaseServerError(f"The embedded PostgreSQL does not start. Its log ends:\n{self._log_end()}")
             time.sleep(attempt)
         logger.debug("embedded_postgres_answers", folder=str(self._folder))
-        self._prepare()
+        try:
+            self._prepare()
+        except psycopg.Error as error:
+            raise DatabaseServerError(f"The embedded PostgreSQL can't be made ready: {error}") from error
 
     def _measured_parameters(self) -> dict[str, str]:
         segments = (path.stat().st_size for path in (self._folder / "pg_wal").glob("0*") if path.is_file())
