@@ -12,7 +12,14 @@ from uuid import UUID
 
 from carrel import AsyncCarrel, NotFoundError
 from carrel.wire.docstore import DocstoreError, DocstoreFailure, DocstoreSync, DocstoreSyncStatus
-from flows.errors import FlowError, NameUnknownError, RefusedError, ServiceDownError, SyncFailedError
+from flows.errors import (
+    FlowError,
+    NameUnknownError,
+    RefusedError,
+    ServiceDownError,
+    StorageFullError,
+    SyncFailedError,
+)
 from flows.operations.jobs import Stopwatch, open_client, outage_policy_of
 from flows.operations.options import SyncOptions
 from flows.operations.outages import OutagePolicy
@@ -23,7 +30,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 0.2, 3.0
 _SLOWER = 1.3
 # Why a run ended that the document database has no part in.
 _OWNER_CODES = frozenset({"sync_owner_inactive", "collection_not_found", "collection_editor_required"})
-_SOURCE_CODES = frozenset({"docstore_uri_lost", "invalid_docstore_uri"})
+_SOURCE_CODES = frozenset({"docstore_uri_lost", "invalid_docstore_uri", "documents_not_taken"})
 # What a run warns of that could not take some documents, and has left nothing else undone.
 _SOME_FAILED = "documents_failed"
 _GOING_ON = frozenset({DocstoreSyncStatus.PENDING, DocstoreSyncStatus.RUNNING})
@@ -81,8 +88,8 @@ async def sync(
 ) -> SyncOutcome:
     """Launch a sync, known by its name or id, and watch its run to the end; a running one is only watched.
 
-    Raises NameUnknownError; SyncFailedError, RefusedError or ServiceDownError when the run ended early, depending on
-    the reason, or when the service can't be asked.
+    Raises NameUnknownError; SyncFailedError, RefusedError, StorageFullError or ServiceDownError when the run ended
+    early, depending on the reason, or when the service can't be asked.
     """
     watch = Stopwatch()
     hooks = hooks or SyncHooks()
@@ -211,6 +218,8 @@ def _error_of(sync: DocstoreSync) -> FlowError:
         return RefusedError(message)
     if error.code.startswith("source_") or error.code in _SOURCE_CODES:
         return SyncFailedError(message)
+    if error.code == StorageFullError.code:
+        return StorageFullError(message)
     return ServiceDownError(message)
 
 

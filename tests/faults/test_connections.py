@@ -18,9 +18,10 @@ import psutil
 import pytest
 
 from service.web.connections import Connections
-from service.web.listener import Listener
+from service.web.listener import PAUSE_SECONDS, Listener
 from tests.harness.processes import ServiceProcess, environment_without_settings
 from tests.harness.services import API_KEY
+from tests.service.test_ingestion_recovery import wait_until
 
 SEARCH = "search/searchDocumentCatalog"
 HALF_SENT_HEAD = b"POST /api/v0/catalog/uploadFile HTTP/1.1\r\nHost: x\r\nX-Slow: "
@@ -162,10 +163,15 @@ def test_half_sent_requests_leave_descriptors_for_the_service(limited: Callable[
     """
     service = limited(SMALL)
     server = service.database_server().process()
+    assert statuses(service, seconds=1) == {200}
+    before = service.descriptors()
     with crowd(service, 1400, head=HALF_SENT_HEAD):
         assert statuses(service, seconds=8) == {200}
         assert service.descriptors() < SMALL[1] - 100
     assert statuses(service, seconds=1) == {200}
+    # Beside the crowd's, there are at most connections of the database that were opened for the callers.
+    wait_until(lambda: service.descriptors() < before + 20, 20)
+    wait_until(lambda: "carrel_connections_open 1.0" in service.http.get("/metrics").text, 20)
     assert service.database_server().process() == server
     pressure = service.events("too_many_connections")
     assert 1 <= len(pressure) < 10
@@ -215,7 +221,7 @@ async def test_a_listener_survives_that_descriptors_are_used_up() -> None:
             greeted.set()
             transport.close()
 
-    connections = Connections(10)
+    connections = CountedFailures(10)
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as client:
         client.connect(listening.getsockname())
         listener = Listener(listening, connections, make_protocol=lambda _: Greeting())
@@ -224,6 +230,8 @@ async def test_a_listener_survives_that_descriptors_are_used_up() -> None:
             await asyncio.sleep(0.5)
             assert connections.failed is not None
             assert not greeted.is_set()
+        # Five a second; without a pause there would be thousands, and no time for anybody else.
+        assert 1 <= connections.failures < 10
         await asyncio.wait_for(greeted.wait(), 20)
         listener.close()
         await listener.wait_closed()
@@ -249,6 +257,37 @@ async def test_a_connection_that_can_not_be_taken_counts_no_more() -> None:
         listener.close()
         await listener.wait_closed()
     connections.close()
+
+
+async def test_a_listener_that_is_closed_while_it_pauses_accepts_no_more() -> None:
+    """A stop that comes when descriptors are used up is not undone when there are some again."""
+    connections = CountedFailures(10)
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as client:
+        client.connect(listening.getsockname())
+        listener = Listener(listening, connections, make_protocol=lambda _: asyncio.Protocol())
+        with no_more_descriptors():
+            listener.listen(10)
+            await asyncio.wait_for(connections.noticed.wait(), 20)
+            listener.close()
+        await asyncio.sleep(2 * PAUSE_SECONDS)
+        assert connections.open == 0
+        await listener.wait_closed()
+    connections.close()
+
+
+class CountedFailures(Connections):
+    """Connections that count how often the system refused to accept one, and tell when it did."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__(most)
+        self.failures = 0
+        self.noticed = asyncio.Event()
+
+    def note_failure(self, error: OSError) -> None:
+        """Count it."""
+        self.failures += 1
+        self.noticed.set()
+        super().note_failure(error)
 
 
 @contextmanager

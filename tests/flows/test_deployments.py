@@ -253,7 +253,9 @@ async def test_batches_wait_for_their_limit(client: PrefectClient, flow_settings
     """The limit is made by a run and set by `serve`; a batch takes a slot of it, and doesn't begin without it."""
     await ensure_limits(flow_settings.model_copy(update={"flows_batches_at_once": 3}))
     await ensure_limits(flow_settings.model_copy(update={"flows_batches_at_once": 5}))
+    assert (await client.read_global_concurrency_limit_by_name(BATCHES)).limit == 3
     await set_limits(flow_settings.model_copy(update={"flows_batches_at_once": 1}))
+    assert (await client.read_global_concurrency_limit_by_name(BATCHES)).limit == 1
     kept = slots_file(flow_settings, "a ledger")
     async with one_of_the_batches(kept):
         assert (await client.read_global_concurrency_limit_by_name(BATCHES)).active_slots == 1

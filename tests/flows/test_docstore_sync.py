@@ -1,26 +1,49 @@
 """The flow that launches a sync and watches its run, as Prefect runs it."""
 
 import asyncio
-from collections.abc import Callable
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from prefect.client.schemas.objects import State
 
 from flows.docstore_sync import docstore_sync
-from flows.errors import NameUnknownError, SyncFailedError
+from flows.errors import NameUnknownError, StorageFullError, SyncFailedError
 from flows.runs import Runs
 from flows.settings import FlowSettings
 from tests.harness.mongo.processes import MongoServer
 from tests.harness.services import RunningService
 from tests.service.directory import done
-from tests.service.docstore import Syncing, a_thing
+from tests.service.docstore import DATED, Syncing, a_thing
+
+DISK_BYTES = 1 << 20
 
 
 @pytest.fixture
-def service(make_service: Callable[..., RunningService]) -> RunningService:
+def overrides() -> dict[str, Any]:
+    """Further settings of the service."""
+    return {}
+
+
+@pytest.fixture
+def service(make_service: Callable[..., RunningService], overrides: dict[str, Any]) -> RunningService:
     """A service that may connect to loopback."""
-    return make_service(docstore_allowed_hosts=("127.0.0.1",))
+    return make_service(docstore_allowed_hosts=("127.0.0.1",), **overrides)
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path, overrides: dict[str, Any]) -> Iterator[Path]:
+    """A disk of its own for the files of the service, which doesn't watch how much room is on it."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    mounting = ["/bin/mount", "-t", "tmpfs", "-o", f"size={DISK_BYTES}", "tmpfs", str(disk)]
+    if subprocess.run(mounting, capture_output=True, check=False).returncode:
+        pytest.skip("only root may mount a file system")
+    overrides.update(files_url=(disk / "files").as_uri(), storage_low_bytes=0)
+    yield disk
+    subprocess.run(["/bin/umount", "--lazy", str(disk)], check=True)
 
 
 @pytest.fixture
@@ -74,3 +97,39 @@ async def test_a_run_that_failed_fails_the_flow(syncing: Syncing) -> None:
     done(syncing.call("deleteDocstoreSync", syncing.named))
     with pytest.raises(NameUnknownError):
         await docstore_sync(syncing.sync_id)
+
+
+@pytest.mark.usefixtures("prefect_api", "flow_settings")
+@pytest.mark.parametrize(
+    ("overrides", "members", "code"),
+    [
+        ({}, {"sourceFields": {**DATED, "sourceName": "heading"}}, "source_not_mapped"),
+        ({"max_upload_bytes": 10}, {}, "documents_not_taken"),
+    ],
+)
+async def test_a_run_that_could_take_nothing_fails_the_flow(
+    service: RunningService, mongo: MongoServer, members: dict[str, Any], code: str
+) -> None:
+    """The config or the documents have to be changed, so nothing says that the service is away."""
+    mongo.collection.insert_many([a_thing(number) for number in range(3)])
+    syncing = Syncing(service, mongo)
+    syncing.first_run(**members)
+    with pytest.raises(SyncFailedError, match=rf"{code}.*None of the 3 documents"):
+        await docstore_sync("things")
+
+
+@pytest.mark.usefixtures("prefect_api")
+async def test_a_run_without_room_for_its_files_fails_the_flow(
+    small_disk: Path, service: RunningService, flow_settings: FlowSettings, mongo: MongoServer
+) -> None:
+    """As what it is, so that somebody makes room; the next run then brings everything."""
+    del flow_settings
+    (small_disk / "filler").write_bytes(bytes(DISK_BYTES))
+    mongo.collection.insert_many([a_thing(number) for number in range(3)])
+    syncing = Syncing(service, mongo)
+    assert syncing.first_run()["lastError"]["code"] == "storage_full"
+    with pytest.raises(StorageFullError, match="storage_full"):
+        await docstore_sync("things")
+    (small_disk / "filler").unlink()
+    ended = await state_of("things")
+    assert (ended.name, len(syncing.documents())) == ("Completed", 3)

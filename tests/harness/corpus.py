@@ -12,7 +12,7 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.index.service import Space, ensure_catalog_space, fold_statistics, write_index
-from service.index.statistics.queries import count_frequencies
+from service.index.statistics.queries import count_frequencies, try_lock_statistics
 from service.index.terms import as_sparsevec, query_words, term_of, weigh_query
 from service.permissions.access import Access
 from service.permissions.service import register_resource
@@ -186,6 +186,14 @@ class Corpus:
         """Fold the term statistics."""
         async with self.transaction() as connection:
             return await fold_statistics(connection, self.organization_id)
+
+    @asynccontextmanager
+    async def folding_alone(self) -> AsyncIterator[AsyncConnection]:
+        """Open a transaction during which nobody else folds the term statistics; it may, by `fold_statistics`."""
+        async with self.transaction() as connection:
+            while not await try_lock_statistics(connection, self.organization_id):
+                pass  # the service is at it, and lets go when its transaction ends
+            yield connection
 
     async def frequency(self, word: str, space: Space | None = None) -> int:
         """How many chunks contain a word."""

@@ -87,6 +87,21 @@ def test_wait_that_stalls_is_given_up_whatever_the_pace(
             give_up(1, answers, None)
 
 
+@pytest.mark.parametrize(
+    ("embedded", "chunks"), [((1, 2, 3), (7, 7, 7)), ((0, 0, 0), (7, 6, 5))], ids=["embedded", "backlog"]
+)
+def test_wait_goes_on_while_chunks_move(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, embedded: tuple[int, ...], chunks: tuple[int, ...]
+) -> None:
+    """The last document may be long: its own chunks, or those ahead of it, are progress though no document is done."""
+    monkeypatch.setattr(index_waits, "STALLED_SECONDS", 0.0)
+    with Ledger.at(tmp_path, target="t", source="s") as ledger:
+        wait = index_waits._IndexWait(cast("Any", None), ledger, cast("Any", None), None)  # pyright: ignore[reportPrivateUsage]
+        for done, ahead in zip(embedded, chunks, strict=True):
+            answers = index_waits._Answers(embedded=done, expected=9)  # pyright: ignore[reportPrivateUsage]
+            wait._give_up_when_stalled(1, answers, Backlog(1, ahead))  # pyright: ignore[reportPrivateUsage]
+
+
 async def test_slot_that_is_given_back_is_kept_note_of_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file names the slots of batches that go on, and is gone with the last of them."""
 

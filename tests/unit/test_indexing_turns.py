@@ -32,8 +32,9 @@ async def order_of(*wanted: tuple[UUID, Lane, str]) -> list[str]:
 
 
 async def test_organizations_take_turns() -> None:
-    """However much one organization wants first, another's turn comes next."""
-    assert await order_of((ONE, SMALL, "a"), (ONE, SMALL, "b"), (ONE, SMALL, "c"), (TWO, SMALL, "x")) == [*"axbc"]
+    """However much one organization wants first, each second turn is another's."""
+    wanted = [*((ONE, SMALL, name) for name in "abc"), *((TWO, SMALL, name) for name in "xy")]
+    assert await order_of(*wanted) == [*"axbyc"]
 
 
 async def test_small_and_large_documents_take_turns_the_oldest_first() -> None:
