@@ -37,6 +37,8 @@ def main() -> None:
                 load(client, runs)
         except carrel.AuthenticationError:
             sys.exit(STRANGE_KEY)
+        except carrel.InsufficientStorageError as error:  # no reason to end what reads and searches beside this
+            say(f"The sample was not loaded: {error.message} `make up` tries again.")
     say(
         GREETING.format(
             workbench=workbench_url(), service=base_url, prefect=os.environ["PREFECT_API_URL"][:-4], **os.environ

@@ -4,7 +4,7 @@ import time
 from dataclasses import dataclass
 
 from carrel import AsyncCarrel
-from carrel.errors import APIError, CarrelError
+from carrel.errors import APIConnectionError, APIError, CarrelError
 from carrel.wire.oversight import AdminStatusGetResponse, StorageLevel
 from flows.operations.formatting import count_text, duration_text
 from flows.operations.notes import notes_of
@@ -68,16 +68,17 @@ class BacklogReader:
 
 
 class BusyNotice:
-    """Notes, for the progress of a run, why a busy service makes the run wait."""
+    """Notes, for the progress of a run, why a service that is busy or away makes the run wait."""
 
     def __init__(self, client: AsyncCarrel, ledger: str) -> None:
         self._reader = BacklogReader(client)
         self._notes = notes_of(ledger)
 
-    async def begin(self, error: APIError, *, seconds: float) -> None:
+    async def begin(self, error: APIConnectionError | APIError, *, seconds: float) -> None:
         """Note the service's message, with the size of its indexing backlog if that is the reason."""
-        if error.code != "indexing_backlog":
-            text = f"waiting for the service: {error.message} (asking again in {seconds:.0f} s)"
+        if isinstance(error, APIConnectionError) or error.code != "indexing_backlog":
+            said = str(error) if isinstance(error, APIConnectionError) else error.message
+            text = f"waiting for the service: {said} (asking again in {seconds:.0f} s)"
             self._notes.begin_wait(self, text)
             return
         backlog = await self._reader.read()

@@ -33,10 +33,10 @@ _DOCUMENT_CODES = frozenset({"external_id_taken", "owner_required", "collection_
 
 
 class WaitNotice(Protocol):
-    """Receives what a busy service makes a run wait for, to show it to people."""
+    """Receives what a service that is busy or away makes a run wait for, to show it to people."""
 
-    async def begin(self, error: APIError, *, seconds: float) -> None:
-        """Report the service's error, and that the call is repeated after about so many seconds."""
+    async def begin(self, error: APIConnectionError | APIError, *, seconds: float) -> None:
+        """Report the error, and that the service is asked again after about so many seconds."""
         ...
 
     def end(self) -> None:
@@ -93,10 +93,13 @@ class OutagePolicy:
         self._give_up_in_time(exc)
         told = exc.retry_after is not None
         seconds = min(exc.retry_after, LONGEST_RETRY_AFTER) if exc.retry_after else pause
+        await self._begin_notice(exc, seconds=seconds)
+        await (_pause_after(seconds) if told else _pause(seconds))
+
+    async def _begin_notice(self, exc: APIConnectionError | APIError, *, seconds: float) -> None:
         if self._notice is not None:
             self._is_noticed = True
             await self._notice.begin(exc, seconds=seconds)
-        await (_pause_after(seconds) if told else _pause(seconds))
 
     def _is_back(self) -> None:
         self._away_since = None
@@ -110,14 +113,15 @@ class OutagePolicy:
     async def _until_back(self, attempt: int) -> None:
         pause = min(_FIRST_PAUSE * 2 ** (attempt - 1), _LONGEST_RETRY_PAUSE)
         while True:
-            await _pause(min(pause, _LONGEST_PAUSE))
+            await _pause(pause)
             try:
                 await self._probe()
             except (APIConnectionError, APIError) as exc:
                 if not _is_away(exc):
                     raise _for_the_caller(exc) from exc
                 self._give_up_in_time(exc)
-                pause *= 2
+                pause = min(pause * 2, _LONGEST_PAUSE)
+                await self._begin_notice(exc, seconds=pause)
             else:
                 self._is_back()
                 return

@@ -11,6 +11,7 @@ from tests.harness.processes import ServiceProcess
 from tests.harness.proxy import UPLOAD, Fault, Proxy, faulty
 
 DOCUMENTS = 120
+NOBODY_LISTENS = "http://127.0.0.1:9"
 # The first uploads meet all of these; later requests of every kind meet them at random.
 EACH = [Fault.LATENCY, Fault.RESET, Fault.LOST_ANSWER, Fault.TRUNCATED, Fault.SLOW_LORIS, Fault.TOO_MANY]
 RATES = {
@@ -92,6 +93,15 @@ def test_a_service_that_stays_away_ends_the_run_in_words(service: ServiceProcess
     again = loader.run("--direct")
     assert (again.code, again.said["created"]) == (0, 20)
     is_the_source(service, loader)
+
+
+def test_an_address_where_nobody_is_is_said_while_the_run_waits(tmp_path: Path) -> None:
+    """A wrong address looks like a service that is away, so the run names it long before it gives up."""
+    loader = Loader(tmp_path, NOBODY_LISTENS, name="nobody", outage_seconds=10)
+    loader.write(1)
+    ended = loader.end(loader.start("--direct", machine=False))
+    assert ended.code == 4, ended
+    assert f"waiting for the service: No whole answer from {NOBODY_LISTENS} " in ended.errors
 
 
 def test_a_slow_answer_is_no_outage(service: ServiceProcess, proxy: Proxy, tmp_path: Path) -> None:

@@ -1,9 +1,15 @@
 """What `make up` prints when everything is up."""
 
+import os
 import re
+import subprocess
+import sys
+from collections.abc import Callable
 
 from sample.__main__ import GREETING
 from tests.harness.services import RunningService
+
+MORE_THAN_ANY_DISK_HAS = 10**18
 
 
 def test_every_page_of_the_service_that_is_named_is_there(service: RunningService) -> None:
@@ -11,3 +17,28 @@ def test_every_page_of_the_service_that_is_named_is_there(service: RunningServic
     pages = re.findall(r"\{service\}(/\S+)", GREETING)
     assert pages
     assert [service.http.get(page).status_code for page in pages] == [200] * len(pages)
+
+
+def test_a_disk_without_room_for_the_sample_ends_nothing(make_service: Callable[..., RunningService]) -> None:
+    """What could not be loaded is said, and the rest goes on: where this ends, all that `make up` started ends."""
+    service = make_service(storage_low_bytes=MORE_THAN_ANY_DISK_HAS)
+    environment = os.environ | {
+        "CARREL_API_KEY": service.api_key,
+        "CARREL_BASE_URL": service.base_url,
+        "CARREL_BOOTSTRAP_ADMIN_EMAIL": service.admin_email,
+        "PREFECT_API_URL": "http://127.0.0.1:9/api",
+    }
+    with subprocess.Popen(
+        [sys.executable, "-m", "sample"], env=environment, stdout=subprocess.PIPE, text=True
+    ) as greeter:
+        try:
+            assert greeter.stdout is not None
+            said = ""
+            for line in greeter.stdout:
+                said += line
+                if "the next `make up` has kept it" in line:
+                    break
+        finally:
+            greeter.terminate()
+    assert "The sample was not loaded: The disk of the " in said
+    assert "Carrel is up." in said
