@@ -565,6 +565,7 @@ LISTS: list[Case] = [
                     "documentExternalId": "handbook/travel",
                     "code": "unreadable_document",
                     "message": "It is encrypted.",
+                    "fingerprint": "f",
                     "since": AT,
                     "ignored": True,
                 }

@@ -187,6 +187,8 @@ class SourceItem(ResponseModel):
     """Stable code of the problem, for programs."""
     message: str
     """Why it could not be loaded, for people."""
+    fingerprint: str
+    """What it is: while this is the same, an item that is ignored stays so."""
     since: Instant
     """Since when it is in quarantine as it is."""
     ignored: bool

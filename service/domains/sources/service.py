@@ -275,6 +275,7 @@ def _to_item(row: AnyRow) -> SourceItem:
         document_external_id=row.external_id,
         code=row.code,
         message=row.message,
+        fingerprint=row.fingerprint,
         since=row.since,
         ignored=row.ignored,
     )
