@@ -80,7 +80,7 @@ async def find_source(connection: AsyncConnection, caller: Caller, *, source_id:
     return (await connection.execute(statement)).one_or_none()
 
 
-def _shown(caller: Caller) -> Select[*tuple[Any, ...]]:
+def _select_reported(caller: Caller) -> Select[*tuple[Any, ...]]:
     """Select the caller's sources that have been reported, each with its shown report and who reported it."""
     return (
         select(
@@ -104,14 +104,14 @@ def _shown(caller: Caller) -> Select[*tuple[Any, ...]]:
 
 async def read_source(connection: AsyncConnection, caller: Caller, *, source_id: UUID) -> AnyRow:
     """Return a source that has been reported, with the columns of `list_sources`."""
-    return (await connection.execute(_shown(caller).where(sources.c.source_id == source_id))).one()
+    return (await connection.execute(_select_reported(caller).where(sources.c.source_id == source_id))).one()
 
 
 async def list_sources(
     connection: AsyncConnection, caller: Caller, *, ledger: str | None, after: UUID, limit: int
 ) -> Sequence[AnyRow]:
     """List the caller's sources by id, with what their shown reports say, and who reported them."""
-    statement = _shown(caller).where(sources.c.source_id > after).order_by(sources.c.source_id).limit(limit)
+    statement = _select_reported(caller).where(sources.c.source_id > after).order_by(sources.c.source_id).limit(limit)
     if ledger is not None:
         statement = statement.where(sources.c.ledger == ledger)
     return (await connection.execute(statement)).all()
