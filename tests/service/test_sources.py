@@ -199,6 +199,15 @@ def test_pages_of_many_items(reporter: Reporter) -> None:
     assert seen == [*names, "9999"]
 
 
+def test_large_reports_replace_each_other(reporter: Reporter) -> None:
+    """20,000 items are compared with as many before them in the time a statement has."""
+    items = [an_item(f"{number:05}") for number in range(20_000)]
+    source_id = reporter.report(items)["sourceId"]
+    reporter.ignore(source_id, "00007", "19999")
+    again = reporter.report([*items[1:], an_item("new")])
+    assert (again["itemCount"], again["ignoredCount"]) == (19_998, 2)
+
+
 def test_a_page_token_is_good_for_its_query_alone(reporter: Reporter) -> None:
     """Not for another filter, another source, or somebody else."""
     source = reporter.report([an_item("a"), an_item("b")])

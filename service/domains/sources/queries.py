@@ -210,7 +210,10 @@ async def keep_ignored(
         )
         .values(ignored=old.c.was_ignored)
     )
+    # Until the table is analyzed, PostgreSQL takes a new report for a single item, and would compare each with all.
+    await connection.exec_driver_sql("SET LOCAL enable_nestloop = off")
     await connection.execute(statement)
+    await connection.exec_driver_sql("SET LOCAL enable_nestloop = on")
 
 
 async def count_items(
