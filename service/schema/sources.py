@@ -17,6 +17,7 @@ from sqlalchemy import (
 
 from service.platform.database import metadata
 
+# Two people may load from the same path of two machines, so a ledger's name is unique for who reports it.
 # `shown_no` is the report that people see; NULL until the first one has ended. `latest_no` counts all that were begun.
 # The counts are of the shown report, kept with it so that a list need not count.
 sources = Table(
@@ -31,7 +32,7 @@ sources = Table(
     Column("item_count", Integer, nullable=False, server_default=text("0")),
     Column("ignored_count", Integer, nullable=False, server_default=text("0")),
     Column("reported_at", DateTime(timezone=True)),
-    Index("uq_sources_ledger", "organization_id", "ledger", unique=True),
+    Index("uq_sources_ledger", "organization_id", "principal_id", "ledger", unique=True),
     Index("ix_sources_organization", "organization_id", "source_id"),
 )
 

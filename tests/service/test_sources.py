@@ -225,7 +225,6 @@ def requests_about(source: dict[str, Any]) -> dict[str, dict[str, Any]]:
     """A request of every operation that names a source."""
     source_id = source["sourceId"]
     return {
-        "reportSource": {"ledger": source["ledger"], "source": "/srv/other"},
         "reportSourceItems": {"sourceId": source_id, "reportNo": 2, "items": [an_item("z")]},
         "endSourceReport": {"sourceId": source_id, "reportNo": 2},
         "listSourceItems": {"sourceId": source_id},
@@ -236,7 +235,10 @@ def requests_about(source: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def test_for_others_there_is_no_source(reporter: Reporter) -> None:
-    """Another user and a service account are told 404 whatever they ask, and change nothing, not even a report."""
+    """Another user and a service account are told 404 whatever they ask, and change nothing, not even a report.
+
+    What they report of a ledger with the same name is a source of their own.
+    """
     service = reporter.service
     source = reporter.report([an_item("a")])
     report = reporter.begin()
@@ -246,6 +248,7 @@ def test_for_others_there_is_no_source(reporter: Reporter) -> None:
         assert other.sources() == []
         found = {name: code(other.call(name, body)) for name, body in requests_about(source).items()}
         assert found == dict.fromkeys(found, NOT_FOUND)
+        assert other.report()["sourceId"] != source["sourceId"]
     done(reporter.add(report, an_item("b")))
     done(reporter.end(report))
     assert reporter.names(source["sourceId"]) == ["b"]
@@ -256,7 +259,6 @@ def test_another_organization_has_sources_of_its_own(reporter: Reporter) -> None
     source = reporter.report([an_item("a")])
     other = Reporter(reporter.service, another_organization(reporter.service))
     about = requests_about(source)
-    del about["reportSource"]
     assert {code(other.call(name, body)) for name, body in about.items()} == {NOT_FOUND}
     theirs = other.report([an_item("b"), an_item("c")])
     assert other.sources() == [theirs]
@@ -269,7 +271,6 @@ def test_an_admin_may_what_the_reporter_may(reporter: Reporter) -> None:
     source = reporter.report([an_item("a")])
     assert admin.sources() == [source]
     assert admin.ignore(source["sourceId"], "a") == []
-    assert admin.report([an_item("a")])["reportedBy"] == source["reportedBy"]
     assert reporter.names(source["sourceId"], ignored=True) == ["a"]
     done(admin.call("removeSource", {"sourceId": source["sourceId"]}))
     assert reporter.sources() == []
@@ -290,7 +291,7 @@ def test_a_service_account_reports_with_the_scope_of_uploads(service: RunningSer
         name: code(reader.call(name, body)) for name, body in requests_about(source).items() if "list" not in name
     }
     assert writing == dict.fromkeys(writing, lacking)
-    assert len(writing) == 6
+    assert len(writing) == 5
     assert code(writer.call("listSources")) == code(writer.call("listSourceItems", {})) == lacking
 
 

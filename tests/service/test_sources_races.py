@@ -9,7 +9,7 @@ from service.domains.sources import queries
 from tests.harness.services import RunningService
 from tests.service.directory import code, done
 from tests.service.races import Race, race_with
-from tests.service.sources import LEDGER, Reporter, an_item
+from tests.service.sources import Reporter, an_item
 
 ROUNDS = 12
 
@@ -60,18 +60,6 @@ def test_a_source_that_two_report_first_is_one(service: RunningService, race: Ra
     assert [older["reportNo"], newer["reportNo"]] == [1, 2]
     assert code(reporter.end(older)) == (409, "source_report_over")
     done(reporter.end(newer))
-
-
-def test_two_people_who_report_a_ledger_first_are_not_both_its_reporters(service: RunningService, race: Race) -> None:
-    """The one who comes second is told 404, and what the first one reports stays theirs."""
-    ada, bob = (Reporter(service, service.new_user(f"{name}@example.test")) for name in ("ada", "bob"))
-    race.stop_behind(queries, "insert_source")
-    first = race.begin(ada.begin)
-    second = race.begin_blocked(service, bob.call, "reportSource", {"ledger": LEDGER, "source": "/srv/bob"})
-    race.release()
-    done(ada.end(first.result(60)))
-    assert code(second.result(60)) == (404, "source_not_found")
-    assert [one["source"] for one in ada.sources()] == ["/srv/handbook"]
 
 
 def test_the_middle_of_an_end_is_not_seen(service: RunningService, race: Race) -> None:

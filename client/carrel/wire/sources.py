@@ -59,7 +59,7 @@ class ReportSourceRequest(ActingRequest):
     """
 
     ledger: LedgerName
-    """Name of the source's ledger, unique in the organization."""
+    """Name of the source's ledger, unique for who reports it."""
     source: SourceText
     """What is loaded from: a path, a pattern or an address, without credentials."""
     document_collection_id: UUID | None = None
@@ -131,13 +131,13 @@ class Source(ResponseModel):
     source_id: UUID
     """Id of the source."""
     ledger: str
-    """Name of the source's ledger, unique in the organization."""
+    """Name of the source's ledger, unique for who reports it."""
     source: str
     """What is loaded from: a path, a pattern or an address, without credentials."""
     document_collection_id: UUID | None = None
     """Id of the collection that the documents are added to; absent: they are uploaded."""
     reported_by: UserPrincipal
-    """Who reported it first, and sees it beside the admins."""
+    """Who reports it, and sees it beside the admins."""
     item_count: int
     """Number of items in quarantine, without those that are ignored."""
     ignored_count: int
@@ -154,7 +154,7 @@ class ListSourcesRequest(ActingRequest, PagedRequest):
     """List the sources that the caller has reported, for admins all."""
 
     ledger: LedgerName | None = None
-    """Only the source with the ledger of this name."""
+    """Only sources with the ledger of this name."""
 
 
 class ListSourcesResponse(PagedResponse):

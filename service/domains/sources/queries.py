@@ -51,7 +51,7 @@ async def count_sources(connection: AsyncConnection, organization_id: UUID) -> i
 
 
 async def insert_source(connection: AsyncConnection, caller: Caller, *, source_id: UUID, ledger: str) -> None:
-    """Add a source that the caller reports; nothing happens when the organization has one of this ledger."""
+    """Add a source that the caller reports; nothing happens when the caller has one of this ledger."""
     values = {
         "source_id": source_id,
         "organization_id": caller.organization_id,
@@ -59,7 +59,9 @@ async def insert_source(connection: AsyncConnection, caller: Caller, *, source_i
         "principal_id": caller.principal_id,
     }
     statement = insert(sources).values(values)
-    await connection.execute(statement.on_conflict_do_nothing(index_elements=["organization_id", "ledger"]))
+    await connection.execute(
+        statement.on_conflict_do_nothing(index_elements=["organization_id", "principal_id", "ledger"])
+    )
 
 
 async def lock_source(connection: AsyncConnection, caller: Caller, *, source_id: UUID) -> AnyRow | None:
@@ -69,9 +71,13 @@ async def lock_source(connection: AsyncConnection, caller: Caller, *, source_id:
 
 
 async def lock_source_of(connection: AsyncConnection, caller: Caller, *, ledger: str) -> AnyRow | None:
-    """Lock the source of a ledger as `lock_source` does."""
-    statement = select(sources).where(_visible(caller), sources.c.ledger == ledger).with_for_update()
-    return (await connection.execute(statement)).one_or_none()
+    """Lock the source of this ledger that the caller itself reports, until the transaction ends; None without one."""
+    statement = select(sources).where(
+        sources.c.organization_id == caller.organization_id,
+        sources.c.principal_id == caller.principal_id,
+        sources.c.ledger == ledger,
+    )
+    return (await connection.execute(statement.with_for_update())).one_or_none()
 
 
 async def find_source(connection: AsyncConnection, caller: Caller, *, source_id: UUID) -> AnyRow | None:

@@ -1,6 +1,6 @@
 """Rules of sources: who reports one, who sees it, and what of its quarantine is ignored.
 
-A source is its first reporter's and the admins'; for everybody else there is none. A report replaces the one before as
+A source is its reporter's and the admins'; for everybody else there is none. A report replaces the one before as
 a whole, at its end, and of two that go on the one that was begun last.
 """
 
@@ -51,7 +51,7 @@ async def begin_report(
 ) -> ReportSourceResponse:
     """Begin a report of a source, which is made when it is unknown; none when nothing has changed since the last one.
 
-    A report that goes on is given up. Raises NotFound for somebody else's source, Conflict `too_many_sources`.
+    A report that goes on is given up. Raises Conflict `too_many_sources`.
     """
     source = await _source_of(connection, caller, ledger=request.ledger)
     await queries.keep_only_report(
@@ -171,16 +171,16 @@ async def remove_source(connection: AsyncConnection, caller: Caller, *, source_i
 
 async def _source_of(connection: AsyncConnection, caller: Caller, *, ledger: str) -> AnyRow:
     source = await queries.lock_source_of(connection, caller, ledger=ledger)
-    if source is None:
-        if await queries.count_sources(connection, caller.organization_id) >= MOST_SOURCES:
-            raise Conflict(
-                f"The organization has {MOST_SOURCES:,} sources already. Remove those that are never loaded again.",
-                code="too_many_sources",
-            )
-        await queries.insert_source(connection, caller, source_id=uuid7(), ledger=ledger)
-        source = await queries.lock_source_of(connection, caller, ledger=ledger)
-    if source is None:
-        raise unknown_source()
+    if source is not None:
+        return source
+    if await queries.count_sources(connection, caller.organization_id) >= MOST_SOURCES:
+        raise Conflict(
+            f"The organization has {MOST_SOURCES:,} sources already. Remove those that are never loaded again.",
+            code="too_many_sources",
+        )
+    await queries.insert_source(connection, caller, source_id=uuid7(), ledger=ledger)
+    source = await queries.lock_source_of(connection, caller, ledger=ledger)
+    assert source is not None  # noqa: S101 - it is there since that statement, or since another one's
     return source
 
 

@@ -49,7 +49,7 @@ def _create_sources() -> None:
         _number("ignored_count"),
         sa.Column("reported_at", sa.DateTime(timezone=True)),
     )
-    op.create_index("uq_sources_ledger", "sources", ["organization_id", "ledger"], unique=True)
+    op.create_index("uq_sources_ledger", "sources", ["organization_id", "principal_id", "ledger"], unique=True)
     op.create_index("ix_sources_organization", "sources", ["organization_id", "source_id"])
 
 
