@@ -34,6 +34,7 @@ from service.domains.oauth import purging as oauth_purging
 from service.domains.rebuilds import endpoints as rebuilds
 from service.domains.search import endpoints as search
 from service.domains.service_accounts import endpoints as service_accounts
+from service.domains.sources import endpoints as sources
 from service.index.ingestion.feeding import keep_indexing
 from service.index.ingestion.sweeper import fold_all, release_claims, sweep
 from service.index.rebuilds.running import rebuild_all
@@ -70,6 +71,7 @@ DOMAINS = (
     agents,
     docstore,
     rebuilds,
+    sources,
     status,
 )
 V0_DOMAINS: tuple[ModuleType, ...] = (catalog_v0, conversations_v0)

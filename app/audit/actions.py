@@ -74,6 +74,9 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
     "docstore.launch_sync": ActionText("Syncs", "Sync started", "started a sync into {collection}"),
     "docstore.delete_sync": ActionText("Syncs", "Sync deleted", "deleted a sync into {collection}"),
     "docstore.sync": ActionText("Syncs", "Sync ended", "synced into {collection}"),
+    "source.ignore_items": ActionText("Sources", "Items set aside", "set aside what of {it} could not be loaded"),
+    "source.restore_items": ActionText("Sources", "Items put back", "put back what was set aside of {it}"),
+    "source.remove": ActionText("Sources", "Source removed", "removed {it}"),
     "search.feedback": ActionText("Feedback", "Search result judged", "judged {document}"),
     "agent.feedback": ActionText("Feedback", "Reply judged", "judged a reply of {agent}"),
     "agent.message": ActionText("Agents", "Agent asked", "asked {it}"),
@@ -116,6 +119,7 @@ _KINDS = {
     "serviceAccount": "a service account",
     "oauthClient": "an application",
     "search": "a search",
+    "source": "a source",
     "message": "a message",
 }
 _OWN = {DOCUMENT: "a document", COLLECTION: "a collection", AGENT: "an agent"}

@@ -31,6 +31,7 @@ from carrel.resources.copilots import Copilots
 from carrel.resources.document_collections import DocumentCollections
 from carrel.resources.permissions import Permissions
 from carrel.resources.search import Search
+from carrel.resources.sources import Sources
 from carrel.wire.common import RequestModel
 from carrel.wire.me import ME, MeResponse
 
@@ -71,6 +72,11 @@ class _Client(Resource[M]):
     def document_collections(self) -> DocumentCollections[M]:
         """Collections, the documents in them, and their chunks."""
         return DocumentCollections(self._session)
+
+    @cached_property
+    def sources(self) -> Sources[M]:
+        """What runs load documents from, and what of it could not be loaded."""
+        return Sources(self._session)
 
     @cached_property
     def search(self) -> Search[M]:

@@ -17,6 +17,7 @@ from service.schema import (
     rebuilds,
     search,
     signin,
+    sources,
 )
 
 __all__ = [
@@ -36,4 +37,5 @@ __all__ = [
     "rebuilds",
     "search",
     "signin",
+    "sources",
 ]

@@ -76,6 +76,7 @@ TAGS = {
     "catalog": "Documents: uploading, planning uploads, reading, downloading and deleting.",
     "collections": "Document collections, the documents in them, and rebuilding their indexes.",
     "docstore": "Syncs that keep a collection as an outside document database has it (beta).",
+    "sources": "What runs load documents from, and what of it could not be loaded.",
     "search": "Search over the catalog or a collection, and feedback on what was found.",
     "permissions": "Who may act on a resource, why, and what somebody may act on.",
     "agents": "Agents, messages to them, and conversations.",

@@ -236,6 +236,16 @@ SYNC_ROW: dict[str, Any] = {
     "createdAt": AT,
     "updatedAt": AT,
 }
+SOURCE_ROW: dict[str, Any] = {
+    "sourceId": OTHER_ID,
+    "ledger": "5f0c6a1e9b3d4c7f8a2e1b0d",
+    "source": "/srv/handbook",
+    "documentCollectionId": COLLECTION_ID,
+    "reportedBy": {"type": "user", "id": OTHER_ID, "name": "Ada", "email": "ada@example.com"},
+    "itemCount": 3,
+    "ignoredCount": 1,
+    "reportedAt": AT,
+}
 REBUILD_ROW: dict[str, Any] = {
     "indexRebuildId": OTHER_ID,
     "documentCollectionId": COLLECTION_ID,

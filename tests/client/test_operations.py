@@ -18,6 +18,7 @@ from carrel.resources import (
     index_rebuilds,
     permissions,
     search,
+    sources,
 )
 from carrel.wire.common import PagedResponse, ResourceIdentifier, ResourceType
 from tests.client.conftest import API_KEY, Caller, MakeCaller
@@ -45,6 +46,7 @@ from tests.client.samples import (
     RESOURCE,
     SENT_CHAT,
     SERVICE_ACCOUNT_ROW,
+    SOURCE_ROW,
     SYNC_ROW,
     TOKEN_ROW,
     UPLOADED,
@@ -84,7 +86,62 @@ SYNC_CONFIG_WIRE = {
 SYNC_URI = "mongodb://reader:secret@mongo.example.com/shop"
 SYNC_LAUNCHED = {"docstoreCredentialId": OTHER_ID, "resourceId": OTHER_ID, "syncLaunched": True}
 
+LEDGER = "5f0c6a1e9b3d4c7f8a2e1b0d"
+QUARANTINED: dict[str, Any] = {
+    "documentExternalId": "handbook/travel",
+    "place": "travel.md",
+    "code": "unreadable_document",
+    "message": "It is encrypted.",
+    "fingerprint": "f",
+    "since": AT,
+    "ignored": False,
+}
+IN_QUARANTINE = {"sourceId": OTHER_ID, "names": ["handbook/travel"]}
+
 SINGLE: list[Case] = [
+    (
+        "sources/reportSource",
+        lambda c: c.sources.report_source(
+            LEDGER, "/srv/handbook", document_collection_id=COLLECTION_ID, fingerprint="f"
+        ),
+        {
+            "ledger": LEDGER,
+            "source": "/srv/handbook",
+            "documentCollectionId": COLLECTION_ID,
+            "fingerprint": "f",
+        },
+        {"sourceId": OTHER_ID, "reportNo": 2},
+    ),
+    (
+        "sources/reportSourceItems",
+        lambda c: c.sources.report_source_items(OTHER_ID, 2, [QUARANTINED]),
+        {"sourceId": OTHER_ID, "reportNo": 2, "items": [QUARANTINED]},
+        {"sourceId": OTHER_ID, "reportNo": 2},
+    ),
+    (
+        "sources/endSourceReport",
+        lambda c: c.sources.end_source_report(OTHER_ID, 2),
+        {"sourceId": OTHER_ID, "reportNo": 2},
+        SOURCE_ROW,
+    ),
+    (
+        "sources/ignoreSourceItems",
+        lambda c: c.sources.ignore_source_items(OTHER_ID, ["handbook/travel"]),
+        IN_QUARANTINE,
+        {"sourceId": OTHER_ID, "unknownNames": ["handbook/travel"]},
+    ),
+    (
+        "sources/restoreSourceItems",
+        lambda c: c.sources.restore_source_items(OTHER_ID, ["handbook/travel"]),
+        IN_QUARANTINE,
+        {"sourceId": OTHER_ID, "unknownNames": []},
+    ),
+    (
+        "sources/removeSource",
+        lambda c: c.sources.remove_source(OTHER_ID),
+        {"sourceId": OTHER_ID},
+        {"sourceId": OTHER_ID},
+    ),
     (
         "documentCollections/startIndexRebuild",
         lambda c: c.document_collections.index_rebuilds.start_index_rebuild(
@@ -491,6 +548,31 @@ SINGLE: list[Case] = [
 
 LISTS: list[Case] = [
     (
+        "sources/listSources",
+        lambda c: c.sources.list_sources(ledger=LEDGER),
+        {"ledger": LEDGER},
+        {"sources": [SOURCE_ROW]},
+    ),
+    (
+        "sources/listSourceItems",
+        lambda c: c.sources.list_source_items(OTHER_ID, ignored=True),
+        {"sourceId": OTHER_ID, "ignored": True},
+        {
+            "items": [
+                {
+                    "name": "handbook/travel",
+                    "place": "travel.md",
+                    "documentExternalId": "handbook/travel",
+                    "code": "unreadable_document",
+                    "message": "It is encrypted.",
+                    "fingerprint": "f",
+                    "since": AT,
+                    "ignored": True,
+                }
+            ]
+        },
+    ),
+    (
         "documentCollections/listIndexRebuildFailures",
         lambda c: c.document_collections.index_rebuilds.list_index_rebuild_failures(COLLECTION_ID),
         {"documentCollectionId": COLLECTION_ID},
@@ -762,6 +844,7 @@ def test_every_operation_has_a_case() -> None:
         docstore.Docstore,
         index_rebuilds.IndexRebuilds,
         search.Search,
+        sources.Sources,
         permissions.Permissions,
         copilots.Copilots,
         *(admin.Users, admin.Groups, admin.Grants, admin.ApiKeys, admin.OrganizationSettings),

@@ -23,6 +23,13 @@ DOCSTORE_CONFIG = {
     "collectionName": "things",
     "sourceFields": {"body": "text", "sourceName": "title"},
 }
+SOURCE_ITEM = {
+    "place": "line 12",
+    "code": "file_missing",
+    "message": "The file is not there.",
+    "fingerprint": FINGERPRINT,
+    "since": "2026-01-31T09:30:00Z",
+}
 CLIENT = {"name": "Logbook", "redirectUris": ["https://app.example.test/cb"], "scopes": ["api:catalog:read"]}
 _numbers = count(1)
 
@@ -72,6 +79,15 @@ class Owner:
         body = {"documentCollectionId": collection_id, "docstoreURI": DOCSTORE_URI, "config": DOCSTORE_CONFIG}
         return str(done(self.call("documentCollections/docstore/createDocstoreSync", body))["docstoreCredentialId"])
 
+    def source(self, *, ended: bool = True) -> str:
+        """Report a source with one item in quarantine, and return its id."""
+        body = {"ledger": a_ledger(), "source": f"/srv/{self.mark}"}
+        report = done(self.call("sources/reportSource", body))
+        done(self.call("sources/reportSourceItems", {**report, "items": [SOURCE_ITEM]}))
+        if ended:
+            done(self.call("sources/endSourceReport", report))
+        return str(report["sourceId"])
+
     def deploy(self, agent_id: str, principal: Body) -> None:
         """Let a principal use an agent, and nobody else."""
         done(self.call("admin/agents/deploy", {"agentId": agent_id, "principals": [principal]}))
@@ -114,6 +130,9 @@ class Things:
     search_id: str = field(init=False)
     sync_id: str = field(init=False)
     spare_sync_id: str = field(init=False)
+    source_id: str = field(init=False)
+    reported_source_id: str = field(init=False)
+    spare_source_id: str = field(init=False)
 
     def __post_init__(self) -> None:
         self.document_id = self.owner.upload(f"{self.owner.mark}-log")
@@ -127,6 +146,8 @@ class Things:
         self.new_rebuild()
         self.sync_id = self.owner.sync(self.collection_id)
         self.new_sync()
+        self.source_id, self.reported_source_id = self.owner.source(), self.owner.source(ended=False)
+        self.new_source()
 
     @property
     def resource(self) -> Body:
@@ -180,6 +201,10 @@ class Things:
         """Make the spare sync anew."""
         self.spare_sync_id = self.owner.sync(self.collection_id)
 
+    def new_source(self) -> None:
+        """Make the spare source anew."""
+        self.spare_source_id = self.owner.source()
+
     def back_in_collection(self) -> None:
         """Put the document back into its collection."""
         self.owner.place(self.document_id, self.collection_id)
@@ -232,6 +257,7 @@ class Example:
 NO_DOCUMENT = (404, "document_not_found")
 NO_COLLECTION = (404, "collection_not_found")
 NO_SYNC = (404, "docstore_sync_not_found")
+NO_SOURCE = (404, "source_not_found")
 NO_RESOURCE = (404, "resource_not_found")
 NO_PRINCIPAL = (400, "unknown_principal")
 NO_CLIENT = (404, "oauth_client_not_found")
@@ -245,6 +271,11 @@ USER_EMAIL = "userEmail"
 
 def _new() -> str:
     return f"Example {next(_numbers)}"
+
+
+def a_ledger() -> str:
+    """The name of a ledger that nobody has."""
+    return uuid4().hex[:24]
 
 
 EXAMPLES: dict[str, Example] = {
@@ -356,6 +387,31 @@ EXAMPLES: dict[str, Example] = {
     "documentCollections/docstore/listDocstoreSyncs": Example(lambda _: {"pageSize": 1000}, acting=USER_EMAIL),
     "documentCollections/docstore/listDocstoreFailures": Example(
         lambda things: {**things.sync, "pageSize": 1000}, acting=USER_EMAIL, elsewhere=NO_SYNC
+    ),
+    "sources/reportSource": Example(lambda _: {"ledger": a_ledger(), "source": "/srv/log"}, acting=USER_EMAIL),
+    "sources/reportSourceItems": Example(
+        lambda things: {"sourceId": things.reported_source_id, "reportNo": 1, "items": [SOURCE_ITEM]},
+        acting=USER_EMAIL,
+        elsewhere=NO_SOURCE,
+    ),
+    "sources/endSourceReport": Example(
+        lambda things: {"sourceId": things.source_id, "reportNo": 1}, acting=USER_EMAIL, elsewhere=NO_SOURCE
+    ),
+    "sources/listSources": Example(lambda _: {"pageSize": 1000}, acting=USER_EMAIL),
+    "sources/listSourceItems": Example(
+        lambda things: {"sourceId": things.source_id}, acting=USER_EMAIL, elsewhere=NO_SOURCE
+    ),
+    "sources/ignoreSourceItems": Example(
+        lambda things: {"sourceId": things.source_id, "names": ["line 12"]}, acting=USER_EMAIL, elsewhere=NO_SOURCE
+    ),
+    "sources/restoreSourceItems": Example(
+        lambda things: {"sourceId": things.source_id, "names": ["line 12"]}, acting=USER_EMAIL, elsewhere=NO_SOURCE
+    ),
+    "sources/removeSource": Example(
+        lambda things: {"sourceId": things.spare_source_id},
+        acting=USER_EMAIL,
+        elsewhere=NO_SOURCE,
+        anew=Things.new_source,
     ),
     "search/searchDocumentCatalog": Example(lambda _: {"searchQuery": "what was seen"}, acting=USER_EMAIL),
     "search/searchDocumentCollection": Example(

@@ -250,6 +250,29 @@ def test_of_searches_from_before_it_is_not_known_what_they_found(databases: Test
     assert rows == [(ids["id"], None)]
 
 
+def test_sources_come_to_a_database_that_has_been_in_use(databases: TestDatabases, outside: URL) -> None:
+    """What is there stays; the tables are there for the service, which reports a source in its organization alone."""
+    ids = {"id": uuid4(), "other": uuid4()}
+    migrate(outside, "0012")
+    with databases.connect(str(outside.database)) as connection:
+        for one in ids.values():
+            connection.execute("INSERT INTO organizations (organization_id, name, domain) VALUES (%s, 'x', 'x')", [one])
+            connection.execute(
+                "INSERT INTO principals (principal_id, organization_id, kind, name) VALUES (%s, %s, 'everyone', 'x')",
+                [one, one],
+            )
+        migrate(outside, "head")
+        assert connection.execute("SELECT count(*) FROM organizations").fetchone() == (2,)
+        connection.execute(f"SET ROLE {SERVICE_ROLE}")
+        connection.execute("SELECT set_config('carrel.organization_id', %s, false)", [str(ids["id"])])
+        new = "INSERT INTO sources (source_id, organization_id, ledger, principal_id) VALUES (%s, %s, 'x', %s)"
+        connection.execute(new, [uuid4(), ids["id"], ids["id"]])
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+            connection.execute(new, [uuid4(), ids["other"], ids["other"]])
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            connection.execute(new, [uuid4(), ids["id"], ids["id"]])
+
+
 def test_every_table_is_under_row_level_security(databases: TestDatabases, migrated: str) -> None:
     """Each table names its organization, forces the policy on its owner too, and has a policy for every command."""
     tables = """

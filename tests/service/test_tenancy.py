@@ -37,6 +37,7 @@ from service.domains.oauth import queries as oauth
 from service.domains.search import queries as search
 from service.domains.search.search_query import Scope, prepare_query
 from service.domains.signin import queries as signin
+from service.domains.sources import queries as sources
 from service.identity import queries as identity
 from service.identity.memberships import queries as memberships
 from service.index.ingestion.queries import keep_caller_chunks
@@ -295,6 +296,7 @@ def reads(tenant: Tenant) -> dict[str, Work]:
     document, collection = UUID(things.document_id), UUID(things.collection_id)
     crew, admin = UUID(things.group_id), caller.principal_id
     client, agent, sync = UUID(things.client_id), UUID(things.agent_id), UUID(things.sync_id)
+    source = UUID(things.source_id)
     turn, conversation = UUID(things.message_id), UUID(things.conversation_id)
     ada = tenant.run(lambda connection: signin.find_person(connection, own, email=ADA)).principal_id
     page: dict[str, Any] = {"after": NIL, "limit": 1000}
@@ -343,6 +345,15 @@ def reads(tenant: Tenant) -> dict[str, Work]:
         "list addresses": lambda c: docstore.lock_sealed_uris(c, own),
         "list what vanished": lambda c: docstore_runs.list_unlisted_documents(
             c, own, sync_id=sync, listing_no=1, **page
+        ),
+        "count sources": lambda c: sources.count_sources(c, own),
+        "find a source": lambda c: sources.find_source(c, caller, source_id=source),
+        "hold a source": lambda c: sources.lock_source(c, caller, source_id=source),
+        "show a source": lambda c: sources.read_source(c, caller, source_id=source),
+        "list reported sources": lambda c: sources.list_sources(c, caller, ledger=None, **page),
+        "find a report": lambda c: sources.find_report(c, own, source_id=source, report_no=1),
+        "list items of a source": lambda c: sources.list_items(
+            c, caller, source_id=source, ignored=None, after=("", NIL), limit=9
         ),
         "search by meaning": lambda c: search.dense_leg(c, scope, question, at_least=10),
         "search by words": lambda c: search.lexical_leg(c, scope, question, at_least=10),

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 import pytest
 from pydantic import BaseModel, ValidationError
 
-from carrel.wire import admin, catalog, collections, common, docstore, permissions, search, uploads
+from carrel.wire import admin, catalog, collections, common, docstore, permissions, search, sources, uploads
 from carrel.wire.admin import AdminUsersUpsertRequest
 from carrel.wire.api_keys import AdminApiKeysCreateResponse
 from carrel.wire.catalog import DocumentVersion
@@ -20,7 +20,7 @@ from carrel.wire.oversight import AdminAuditLogQueryRequest, AuditEntry
 from carrel.wire.search import SearchDocumentCatalogRequest, SearchDocumentCollectionRequest
 from carrel.wire.uploads import UploadFileForm
 
-MODULES = [common, uploads, catalog, collections, search, permissions, admin, docstore]
+MODULES = [common, uploads, catalog, collections, search, permissions, admin, docstore, sources]
 ID = "0190c1c0-0000-7000-8000-000000000001"
 
 

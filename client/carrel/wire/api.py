@@ -20,6 +20,7 @@ from carrel.wire import (
     rebuilds,
     search,
     service_accounts,
+    sources,
     uploads,
 )
 from carrel.wire.operations import ApiOperation
@@ -30,6 +31,7 @@ MODULES = (
     collections,
     rebuilds,
     docstore,
+    sources,
     search,
     permissions,
     messages,

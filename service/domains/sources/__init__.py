@@ -1,0 +1,1 @@
+"""Sources that runs load documents from, and what of them could not be loaded."""

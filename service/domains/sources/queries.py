@@ -1,0 +1,284 @@
+"""SQL of sources, their reports and the items in them."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Select, and_, delete, func, select, true, tuple_, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.auth.callers import Caller
+from service.platform.sql import AnyRow, in_array, rows_of
+from service.schema.identity import principals
+from service.schema.sources import source_items, source_reports, sources
+
+# As much of a name as fits into an index, whatever its characters.
+SORTED_CHARACTERS = 200
+_REPLACED = ("code", "message", "fingerprint", "since", "ignored")
+
+
+def _visible(caller: Caller) -> ColumnElement[bool]:
+    """Build the condition that a source is the caller's to know about: reported by it, or the caller is an admin."""
+    own = true() if caller.is_admin else sources.c.principal_id == caller.principal_id
+    return and_(sources.c.organization_id == caller.organization_id, own)
+
+
+def _is_source(organization_id: UUID, source_id: UUID) -> ColumnElement[bool]:
+    return and_(sources.c.organization_id == organization_id, sources.c.source_id == source_id)
+
+
+def _is_report(organization_id: UUID, source_id: UUID, report_no: int) -> ColumnElement[bool]:
+    return and_(
+        source_reports.c.organization_id == organization_id,
+        source_reports.c.source_id == source_id,
+        source_reports.c.report_no == report_no,
+    )
+
+
+def _in_report(organization_id: UUID, source_id: UUID, report_no: int) -> ColumnElement[bool]:
+    return and_(
+        source_items.c.organization_id == organization_id,
+        source_items.c.source_id == source_id,
+        source_items.c.report_no == report_no,
+    )
+
+
+async def count_sources(connection: AsyncConnection, organization_id: UUID) -> int:
+    """Count an organization's sources, whoever reports them."""
+    statement = select(func.count()).where(sources.c.organization_id == organization_id)
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def insert_source(connection: AsyncConnection, caller: Caller, *, source_id: UUID, ledger: str) -> None:
+    """Add a source that the caller reports; nothing happens when the caller has one of this ledger."""
+    values = {
+        "source_id": source_id,
+        "organization_id": caller.organization_id,
+        "ledger": ledger,
+        "principal_id": caller.principal_id,
+    }
+    statement = insert(sources).values(values)
+    await connection.execute(
+        statement.on_conflict_do_nothing(index_elements=["organization_id", "principal_id", "ledger"])
+    )
+
+
+async def lock_source(connection: AsyncConnection, caller: Caller, *, source_id: UUID) -> AnyRow | None:
+    """Lock a source of the caller's until the transaction ends; None when there is none that it may know about."""
+    statement = select(sources).where(_visible(caller), sources.c.source_id == source_id).with_for_update()
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def lock_source_of(connection: AsyncConnection, caller: Caller, *, ledger: str) -> AnyRow | None:
+    """Lock the source of this ledger that the caller itself reports, until the transaction ends; None without one."""
+    statement = select(sources).where(
+        sources.c.organization_id == caller.organization_id,
+        sources.c.principal_id == caller.principal_id,
+        sources.c.ledger == ledger,
+    )
+    return (await connection.execute(statement.with_for_update())).one_or_none()
+
+
+async def find_source(connection: AsyncConnection, caller: Caller, *, source_id: UUID) -> AnyRow | None:
+    """Find a source of the caller's; None when there is none that it may know about."""
+    statement = select(sources).where(_visible(caller), sources.c.source_id == source_id)
+    return (await connection.execute(statement)).one_or_none()
+
+
+def _select_reported(caller: Caller) -> Select[*tuple[Any, ...]]:
+    """Select the caller's sources that have been reported, each with its shown report and who reported it."""
+    return (
+        select(
+            sources,
+            source_reports.c.source,
+            source_reports.c.collection_id,
+            principals.c.name.label("principal_name"),
+            principals.c.email.label("principal_email"),
+        )
+        .join(
+            source_reports,
+            and_(
+                source_reports.c.source_id == sources.c.source_id,
+                source_reports.c.report_no == sources.c.shown_no,
+            ),
+        )
+        .join(principals, principals.c.principal_id == sources.c.principal_id)
+        .where(_visible(caller))
+    )
+
+
+async def read_source(connection: AsyncConnection, caller: Caller, *, source_id: UUID) -> AnyRow:
+    """Return a source that has been reported, with the columns of `list_sources`."""
+    return (await connection.execute(_select_reported(caller).where(sources.c.source_id == source_id))).one()
+
+
+async def list_sources(
+    connection: AsyncConnection, caller: Caller, *, ledger: str | None, after: UUID, limit: int
+) -> Sequence[AnyRow]:
+    """List the caller's sources by id, with what their shown reports say, and who reported them."""
+    statement = _select_reported(caller).where(sources.c.source_id > after).order_by(sources.c.source_id).limit(limit)
+    if ledger is not None:
+        statement = statement.where(sources.c.ledger == ledger)
+    return (await connection.execute(statement)).all()
+
+
+async def delete_source(connection: AsyncConnection, organization_id: UUID, *, source_id: UUID) -> None:
+    """Delete a source with its reports and their items."""
+    await connection.execute(delete(sources).where(_is_source(organization_id, source_id)))
+
+
+async def update_source(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    source_id: UUID,
+    values: Mapping[str, Any],
+    reported: bool = False,
+) -> None:
+    """Set columns of a source; `reported`: it has been reported just now."""
+    told = {"reported_at": func.now()} if reported else {}
+    await connection.execute(update(sources).where(_is_source(organization_id, source_id)).values({**values, **told}))
+
+
+async def find_report(
+    connection: AsyncConnection, organization_id: UUID, *, source_id: UUID, report_no: int
+) -> AnyRow | None:
+    """Find a report of a source; None when it never was, or another one has taken its place."""
+    statement = select(source_reports).where(_is_report(organization_id, source_id, report_no))
+    return (await connection.execute(statement)).one_or_none()
+
+
+async def insert_report(
+    connection: AsyncConnection, organization_id: UUID, *, source_id: UUID, values: Mapping[str, Any]
+) -> None:
+    """Add a report without items."""
+    of_it = {"organization_id": organization_id, "source_id": source_id}
+    await connection.execute(insert(source_reports).values({**of_it, **values}))
+
+
+async def keep_only_report(
+    connection: AsyncConnection, organization_id: UUID, *, source_id: UUID, report_no: int | None
+) -> None:
+    """Delete the reports of a source with their items, but for this one."""
+    statement = delete(source_reports).where(
+        source_reports.c.organization_id == organization_id, source_reports.c.source_id == source_id
+    )
+    if report_no is not None:
+        statement = statement.where(source_reports.c.report_no != report_no)
+    await connection.execute(statement)
+
+
+async def save_items(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    source_id: UUID,
+    report_no: int,
+    items: Sequence[Mapping[str, object]],
+    sent_count: int,
+) -> None:
+    """Add items (rows with different ids) to a report, in place of those with the same id; `sent_count`: now in all."""
+    of_it = {"organization_id": organization_id, "source_id": source_id, "report_no": report_no}
+    columns = list(source_items.columns)
+    given = rows_of(columns, [{**item, **of_it} for item in items])
+    statement = insert(source_items).from_select(
+        [one.name for one in columns], select(*(given.c[one.name] for one in columns))
+    )
+    replaced = {name: statement.excluded[name] for name in _REPLACED}
+    await connection.execute(
+        statement.on_conflict_do_update(index_elements=["source_id", "report_no", "item_id"], set_=replaced)
+    )
+    await connection.execute(
+        update(source_reports).where(_is_report(organization_id, source_id, report_no)).values(sent_count=sent_count)
+    )
+
+
+async def keep_ignored(
+    connection: AsyncConnection, organization_id: UUID, *, source_id: UUID, old_no: int, new_no: int
+) -> None:
+    """Ignore in a new report what the old one ignores, and nothing else of what the old one has as it is."""
+    old = (
+        select(
+            source_items.c.name, source_items.c.fingerprint, func.bool_or(source_items.c.ignored).label("was_ignored")
+        )
+        .where(_in_report(organization_id, source_id, old_no))
+        .group_by(source_items.c.name, source_items.c.fingerprint)
+        .subquery("old")
+    )
+    statement = (
+        update(source_items)
+        .where(
+            _in_report(organization_id, source_id, new_no),
+            source_items.c.name == old.c.name,
+            source_items.c.fingerprint == old.c.fingerprint,
+            source_items.c.ignored != old.c.was_ignored,
+        )
+        .values(ignored=old.c.was_ignored)
+    )
+    # Until the table is analyzed, PostgreSQL takes a new report for a single item, and would compare each with all.
+    await connection.exec_driver_sql("SET LOCAL enable_nestloop = off")
+    await connection.execute(statement)
+    await connection.exec_driver_sql("SET LOCAL enable_nestloop = on")
+
+
+async def count_items(
+    connection: AsyncConnection, organization_id: UUID, *, source_id: UUID, report_no: int
+) -> tuple[int, int]:
+    """Count the items of a report: those that count, and those that are ignored."""
+    statement = select(
+        func.count().filter(source_items.c.ignored.is_(False)), func.count().filter(source_items.c.ignored)
+    ).where(_in_report(organization_id, source_id, report_no))
+    counting, ignored = (await connection.execute(statement)).one()
+    return counting, ignored
+
+
+async def list_items(
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    source_id: UUID,
+    ignored: bool | None,
+    after: tuple[str, UUID],
+    limit: int,
+) -> Sequence[AnyRow]:
+    """List the items of a source's shown report by name, if the source is the caller's to know about."""
+    statement = (
+        select(source_items)
+        .join(
+            sources,
+            and_(sources.c.source_id == source_items.c.source_id, sources.c.shown_no == source_items.c.report_no),
+        )
+        .where(
+            _visible(caller),
+            source_items.c.organization_id == caller.organization_id,
+            source_items.c.source_id == source_id,
+            tuple_(source_items.c.sort_key, source_items.c.item_id) > after,
+        )
+        .order_by(source_items.c.sort_key, source_items.c.item_id)
+        .limit(limit)
+    )
+    if ignored is not None:
+        statement = statement.where(source_items.c.ignored.is_(ignored))
+    return (await connection.execute(statement)).all()
+
+
+async def set_ignored(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    source_id: UUID,
+    report_no: int,
+    names: Sequence[str],
+    ignored: bool,
+) -> tuple[set[str], set[str]]:
+    """Set whether items of these names are ignored; return the names that are there, and those that were changed."""
+    named = and_(
+        _in_report(organization_id, source_id, report_no),
+        in_array(source_items.c.sort_key, {name[:SORTED_CHARACTERS] for name in names}),
+        in_array(source_items.c.name, names),
+    )
+    there = set((await connection.execute(select(source_items.c.name).where(named))).scalars())
+    change = update(source_items).where(named, source_items.c.ignored != ignored).values(ignored=ignored)
+    changed = set((await connection.execute(change.returning(source_items.c.name))).scalars())
+    return there, changed

@@ -1,0 +1,76 @@
+"""Short words for reporting a source's quarantine, and for looking at it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import httpx
+
+from tests.harness.services import RunningService
+from tests.service.directory import done, walk
+
+LEDGER = "5f0c6a1e9b3d4c7f8a2e1b0d"
+SINCE = "2026-01-31T09:30:00Z"
+
+
+def an_item(name: str, /, **members: Any) -> dict[str, Any]:
+    """A document in quarantine, as runs report it."""
+    return {
+        "documentExternalId": name,
+        "place": f"{name}.md",
+        "code": "file_encrypted",
+        "message": "It is encrypted.",
+        "fingerprint": "one",
+        "since": SINCE,
+        **members,
+    }
+
+
+@dataclass
+class Reporter:
+    """Who reports the source of a ledger, with a credential (None: the admin)."""
+
+    service: RunningService
+    api_key: str | None = None
+    ledger: str = LEDGER
+
+    def call(self, operation: str, body: dict[str, Any] | None = None, **options: Any) -> httpx.Response:
+        """Ask one of the operations of sources."""
+        return self.service.call(f"sources/{operation}", body, api_key=self.api_key, **options)
+
+    def begin(self, **members: Any) -> dict[str, Any]:
+        """Begin a report, and return how its further requests name it."""
+        return done(self.call("reportSource", {"ledger": self.ledger, "source": "/srv/handbook", **members}))
+
+    def add(self, report: dict[str, Any], *items: dict[str, Any]) -> httpx.Response:
+        """Add items to a report."""
+        return self.call("reportSourceItems", {**report, "items": list(items)})
+
+    def end(self, report: dict[str, Any]) -> httpx.Response:
+        """End a report."""
+        return self.call("endSourceReport", report)
+
+    def report(self, items: Sequence[dict[str, Any]] = (), **members: Any) -> dict[str, Any]:
+        """Report the source as a whole, and return it."""
+        report = self.begin(**members)
+        for start in range(0, len(items), 1000):
+            done(self.add(report, *items[start : start + 1000]))
+        return done(self.end(report))
+
+    def sources(self) -> list[dict[str, Any]]:
+        """All that it sees."""
+        return walk(self.service, "sources/listSources", {}, page_size=100, api_key=self.api_key)
+
+    def items(self, source_id: str, *, page_size: int = 1000, **filters: Any) -> list[dict[str, Any]]:
+        """The items of a source, all pages."""
+        body = {"sourceId": source_id, **filters}
+        return walk(self.service, "sources/listSourceItems", body, page_size=page_size, api_key=self.api_key)
+
+    def names(self, source_id: str, **filters: Any) -> list[str]:
+        """The names of the items of a source."""
+        return [item["name"] for item in self.items(source_id, **filters)]
+
+    def ignore(self, source_id: str, *names: str, undo: bool = False) -> list[str]:
+        """Ignore items, or restore them; return the names that are unknown."""
+        operation = "restoreSourceItems" if undo else "ignoreSourceItems"
+        return done(self.call(operation, {"sourceId": source_id, "names": names}))["unknownNames"]
