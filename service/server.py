@@ -11,6 +11,7 @@ from typing import Any, cast
 import uvicorn
 from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp
+from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.main import open_app
@@ -153,6 +154,18 @@ class BoundedProtocol(HttpToolsProtocol):
         fields = [name + b": " + value + b"\r\n" for name, value in answer.raw_headers]
         self.transport.write(b"".join([b"HTTP/1.1 400 Bad Request\r\n", *fields, b"\r\n", bytes(answer.body)]))
         self.transport.close()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        """Have a request answered, and watch the reader when that ends, be it in the middle of the answer."""
+
+        async def answer(scope: Any, receive: Any, send: Any) -> None:
+            try:
+                await app(scope, receive, send)
+            finally:
+                # By then uvicorn has closed the transport of an answer that is not whole.
+                self.loop.call_soon(self._watch_reader)
+
+        super()._start_asgi_task(cycle, answer)
 
     def timeout_keep_alive_handler(self) -> None:
         """Close a connection on which no further request has come."""
