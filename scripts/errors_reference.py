@@ -10,11 +10,10 @@ from scripts.refusals import GAP, Refusal, Source
 
 PAGE = Path(__file__).parents[1] / "docs" / "errors.md"
 
-# Errors that no body of v0 or v1 holds: those of pages, of OAuth, of commands beside the service, of runs of syncs, and
-# of indexing, whose reasons are in `indexing`.
+# Errors that no body of v0 or v1 holds: those of pages, of OAuth, of commands beside the service, and of indexing,
+# whose reasons are in `indexing`.
 ELSEWHERE = (
     "service.operate.audit_log.erasure",
-    "service.domains.docstore.running",
     "service.index.ingestion.indexing",
     "service.domains.oauth.account",
     "service.domains.oauth.authorize",

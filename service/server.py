@@ -11,6 +11,7 @@ from typing import Any, cast
 import uvicorn
 from fastapi.responses import JSONResponse
 from starlette.types import ASGIApp
+from uvicorn._types import ASGI3Application
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from service.main import open_app
@@ -25,6 +26,8 @@ from service.web.listener import Listener
 
 # How long in-flight requests may go on after SIGTERM.
 GRACE_SECONDS = 30
+# What requests that are cancelled after that may take to end.
+CANCELLED_SECONDS = 5
 # What a body may take to begin: nobody is slow at once.
 BEGIN_SECONDS = 2.0
 # Most bytes in a row that are no part of a body: headers, trailers, what surrounds a chunk.
@@ -169,6 +172,18 @@ class BoundedProtocol(HttpToolsProtocol):
         self.transport.write(b"".join([b"HTTP/1.1 400 Bad Request\r\n", *fields, b"\r\n", bytes(answer.body)]))
         self.transport.close()
 
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        """Have a request answered, and watch the reader when that ends, be it in the middle of the answer."""
+
+        async def answer(scope: Any, receive: Any, send: Any) -> None:
+            try:
+                await app(scope, receive, send)
+            finally:
+                # By then uvicorn has closed the transport of an answer that is not whole.
+                self.loop.call_soon(self._watch_reader)
+
+        super()._start_asgi_task(cycle, answer)
+
     def timeout_keep_alive_handler(self) -> None:
         """Close a connection on which no further request has come."""
         super().timeout_keep_alive_handler()
@@ -275,6 +290,8 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, connections: Connections) -> None:
         super().__init__(config)
         self.connections = connections
+        # The task of `serve`, which opens and closes the application, too.
+        self.running: asyncio.Task[Any] | None = None
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -295,11 +312,27 @@ class Server(uvicorn.Server):
         """Accept nobody any more and finish what is in flight."""
         self.connections.close()
         await super().shutdown(sockets)
+        await self._end_requests()
+        self.started = False
 
     def stop(self) -> None:
-        """Finish what is in flight and end; asked twice, end at once."""
+        """Finish what is in flight and end; asked twice, end at once.
+
+        While it serves, uvicorn does so by itself. While the application is opened or closed, nobody else would.
+        """
         self.force_exit = self.should_exit
         self.should_exit = True
+        if self.force_exit and not self.started and self.running is not None:
+            self.running.cancel()
+
+    async def _end_requests(self) -> None:
+        """Cancel the requests that are left, and wait a while: the application that they use is closed next."""
+        tasks = set(self.server_state.tasks)
+        for task in tasks:
+            if not task.cancelling():
+                task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=CANCELLED_SECONDS)
 
     def _protocol(self, origin: str) -> BoundedProtocol:
         options: dict[str, Any] = {"config": self.config, "server_state": self.server_state, "app_state": {}}
@@ -325,7 +358,7 @@ def server_config(settings: Settings, app: ASGIApp | str = "service.main:open_ap
 
 
 async def serve(settings: Settings) -> None:
-    """Serve until SIGTERM or SIGINT.
+    """Serve until SIGTERM or SIGINT; one that comes during the start is obeyed as soon as all is open to be closed.
 
     Raises:
         DatabaseServerError: the embedded database can't be started, or the data folder is in use.
@@ -341,14 +374,22 @@ async def serve(settings: Settings) -> None:
         msg = f"Nothing can listen on {settings.host}:{settings.port}. Set CARREL_HOST and CARREL_PORT to what is free."
         raise ValueError(msg) from None
     server = Server(config, connections)
+    server.running = asyncio.current_task()
     for number in (signal.SIGTERM, signal.SIGINT):
         asyncio.get_running_loop().add_signal_handler(number, server.stop)
     # Port 0 takes a free one, which the issuer names.
     settings = settings.model_copy(update={"port": listener.getsockname()[1]})
-    async with open_app(settings) as app:
-        app.state.metrics.watch(connections)
-        config.app = app
-        await server.serve([listener])
+    try:
+        async with open_app(settings) as app:
+            app.state.metrics.watch(connections)
+            config.app = app
+            if not server.should_exit:
+                await server.serve([listener])
+    except asyncio.CancelledError:
+        if not server.force_exit:
+            raise
+    finally:
+        listener.close()
     logger.info("stopped")
 
 

@@ -21,7 +21,7 @@ from service.platform.rate_limits import network_of
 SHARE_OF_AN_ADDRESS = 4
 # Pressure is told of in one line, so often at the most.
 REPORT_SECONDS = 5.0
-# So many are looked through for one whose answer has been read, or whose body is slow.
+# So many are looked through for one whose answer has been read, or whose body is slow: a look is short under any load.
 LOOKED_THROUGH = 64
 
 
@@ -49,11 +49,12 @@ class Closable(Protocol):
 
 
 @dataclass(eq=False, slots=True)
-class _Network:
-    """The connections of one address: how many, and which of them wait, longest first."""
+class _Group:
+    """The connections of one address, or of all: how many, which of them wait, longest first, and which send a body."""
 
     open: int = 0
     waiting: dict[Closable, None] = field(default_factory=dict[Closable, None])
+    receiving: dict[Closable, None] = field(default_factory=dict[Closable, None])
 
 
 class Connections:
@@ -62,57 +63,64 @@ class Connections:
     def __init__(self, most: int, *, is_shared: Callable[[str], bool] = lambda _: False) -> None:
         self.most = most
         self.most_of_address = max(1, most // SHARE_OF_AN_ADDRESS)
-        self.open = 0
         self.refused = 0
         self.evicted = 0
         self.failed: str | None = None
         self.is_closing = False
         self._is_shared = is_shared
-        self._networks: dict[str, _Network] = {}
-        self._waiting: dict[Closable, None] = {}
-        self._receiving: dict[Closable, None] = {}
+        self._all = _Group()
+        self._networks: dict[str, _Group] = {}
         self._evicted: set[Closable] = set()
         self._reported = (0, 0)
         self._report: asyncio.TimerHandle | None = None
 
+    @property
+    def open(self) -> int:
+        """The number of connections that are open."""
+        return self._all.open
+
     def admit(self, host: str) -> bool:
         """Count a new connection, closing another one for it where there are too many; False when it can't stay."""
         origin = network_of(host)
-        network = self._networks.get(origin) or _Network()
+        network = self._networks.get(origin) or _Group()
         if not self._has_room(network, host):
             self.refused += 1
             self._report_soon()
             return False
         self._networks[origin] = network
         network.open += 1
-        self.open += 1
+        self._all.open += 1
         return True
 
     def release(self, origin: str) -> None:
         """Stop counting an admitted connection."""
         network = self._networks[origin]
         network.open -= 1
-        self.open -= 1
+        self._all.open -= 1
         if not network.open:
             del self._networks[origin]
 
     def note_waiting(self, connection: Closable) -> None:
         """Take note that no request of a connection is being answered: it may be closed."""
-        self._receiving.pop(connection, None)
-        if connection not in self._waiting and connection not in self._evicted:
-            self._waiting[connection] = None
-            self._network(connection).waiting[connection] = None
+        if connection not in self._all.waiting and connection not in self._evicted:
+            self.note_answering(connection)
+            for group in self._groups(connection):
+                group.waiting[connection] = None
 
     def note_receiving(self, connection: Closable) -> None:
         """Take note that a request's body is coming: the connection may be closed when that takes too long."""
-        self._stay(connection)
-        if connection not in self._evicted:
-            self._receiving[connection] = None
+        if connection not in self._all.receiving and connection not in self._evicted:
+            self.note_answering(connection)
+            for group in self._groups(connection):
+                group.receiving[connection] = None
 
     def note_answering(self, connection: Closable) -> None:
         """Take note that a whole request is being answered: the connection stays."""
-        self._receiving.pop(connection, None)
-        self._stay(connection)
+        if connection in self._evicted:
+            return
+        for group in self._groups(connection):
+            group.waiting.pop(connection, None)
+            group.receiving.pop(connection, None)
 
     def note_closed(self, connection: Closable) -> None:
         """Forget a connection that was closed, by whichever side."""
@@ -134,16 +142,16 @@ class Connections:
             self._report.cancel()
             self._log_pressure()
 
-    def _has_room(self, network: _Network, host: str) -> bool:
+    def _has_room(self, network: _Group, host: str) -> bool:
         if self.is_closing:
             return False
         if network.open >= self.most_of_address and not self._is_shared(host):
             return self._evict(network)
-        return self.open < self.most or self._evict(None)
+        return self.open < self.most or self._evict(self._all)
 
-    def _evict(self, network: _Network | None) -> bool:
+    def _evict(self, group: _Group) -> bool:
         """Close the connection that is missed least, of one network or of all; False when there is none."""
-        connection = self._choose(network)
+        connection = self._choose(group)
         if connection is None:
             return False
         self.note_closed(connection)
@@ -153,23 +161,14 @@ class Connections:
         connection.abort()
         return True
 
-    def _choose(self, network: _Network | None) -> Closable | None:
-        waiting = _longest_waiting(self._waiting if network is None else network.waiting)
-        if waiting is not None and len(self._receiving) <= self.most // 2:
+    def _choose(self, group: _Group) -> Closable | None:
+        waiting = _longest_waiting(group.waiting)
+        if waiting is not None and len(self._all.receiving) <= self.most // 2:
             return waiting
-        return self._slowest_body(network) or waiting
+        return _slow_body(group.receiving) or waiting
 
-    def _slowest_body(self, network: _Network | None) -> Closable | None:
-        slow = (one for one in islice(self._receiving, LOOKED_THROUGH) if one.is_slow)
-        return next((one for one in slow if network is None or self._network(one) is network), None)
-
-    def _stay(self, connection: Closable) -> None:
-        if connection in self._waiting:
-            del self._waiting[connection]
-            del self._network(connection).waiting[connection]
-
-    def _network(self, connection: Closable) -> _Network:
-        return self._networks[connection.origin]
+    def _groups(self, connection: Closable) -> tuple[_Group, _Group]:
+        return self._all, self._networks[connection.origin]
 
     def _report_soon(self) -> None:
         if self._report is None:
@@ -220,3 +219,12 @@ def _longest_waiting(waiting: dict[Closable, None]) -> Closable | None:
     """Return the connection that has waited longest, of those whose answers were read as long as there are such."""
     oldest = tuple(islice(waiting, LOOKED_THROUGH))
     return next((one for one in oldest if not one.has_unsent), oldest[0] if oldest else None)
+
+
+def _slow_body(receiving: dict[Closable, None]) -> Closable | None:
+    """Return one whose body is slow, if a look finds any; those that it finds quick come last the next time."""
+    for connection in tuple(islice(receiving, LOOKED_THROUGH)):
+        if connection.is_slow:
+            return connection
+        receiving[connection] = receiving.pop(connection)
+    return None

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import threading
 from collections.abc import AsyncGenerator, Callable
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -77,13 +77,19 @@ async def receive(
         await asyncio.to_thread(sink.discard)
 
 
+def write_text(
+    text: str, *, folder: Path, name: str, max_bytes: int
+) -> AbstractAsyncContextManager[ReceivedFile, bool | None]:
+    """Write a text as `write_bytes` does."""
+    return write_bytes(text.encode(), folder=folder, name=name, max_bytes=max_bytes)
+
+
 @asynccontextmanager
-async def write_text(text: str, *, folder: Path, name: str, max_bytes: int) -> AsyncGenerator[ReceivedFile]:
-    """Yield a text as a file below `folder`, which is removed at the end in every case.
+async def write_bytes(data: bytes, *, folder: Path, name: str, max_bytes: int) -> AsyncGenerator[ReceivedFile]:
+    """Yield bytes as a file below `folder`, which is removed at the end in every case.
 
     Raises TooLarge for more than `max_bytes`, and InsufficientStorage when the disk is full.
     """
-    data = text.encode()
     if len(data) > max_bytes:
         raise _too_large(max_bytes)
     sink = _Sink(folder / f"{TEMPORARY_PREFIX}{uuid4().hex}")

@@ -9,6 +9,7 @@ import threading
 import time
 from contextlib import contextmanager
 from pathlib import Path
+from types import SimpleNamespace
 
 import httpx
 import psutil
@@ -16,6 +17,7 @@ import pytest
 import uvicorn
 from fastapi import FastAPI, Request
 
+from service.domains.docstore.running import applying
 from service.platform import errors
 from service.web import multipart
 from service.web.multipart import receive, remove_leftovers
@@ -301,3 +303,31 @@ def test_what_a_crash_left_is_removed_at_the_start(tmp_path):
     (tmp_path / "other").write_bytes(b"kept")
     assert remove_leftovers(tmp_path) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_a_sync_cut_off_while_it_writes_leaves_nothing(tmp_path, monkeypatch):
+    """The thread that writes is not cancelled with the sync: the file is removed after it, and not before."""
+    begun, may_write = threading.Event(), threading.Event()
+    opened = Path.open
+
+    def wait_and_open(path, *args, **options):
+        begun.set()
+        assert may_write.wait(20)
+        return opened(path, *args, **options)
+
+    async def cut_off():
+        settings = SimpleNamespace(uploads_dir=tmp_path, max_upload_bytes=LIMIT)
+        document = SimpleNamespace(content=b"words", file_name="a.md", form=None)
+        upload = asyncio.create_task(applying._upload(SimpleNamespace(settings=settings), None, document))
+        assert await asyncio.to_thread(begun.wait, 20)
+        upload.cancel()
+        # What doesn't wait for the thread has removed the file by now, and what does is still there.
+        await asyncio.wait([upload], timeout=1)
+        may_write.set()
+        with pytest.raises(asyncio.CancelledError):
+            await upload
+
+    with monkeypatch.context() as slow:
+        slow.setattr(Path, "open", wait_and_open)
+        asyncio.run(cut_off())
+    assert list(tmp_path.iterdir()) == []

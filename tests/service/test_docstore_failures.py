@@ -3,10 +3,14 @@
 from collections.abc import Callable, Iterator
 from datetime import timedelta
 
+import psycopg
 import pytest
+from sqlalchemy.exc import OperationalError
 
+from service.domains.docstore.running import task
 from service.platform.errors import InsufficientStorage
 from service.platform.files import FileStore
+from service.runtime.jobs import running
 from tests.harness.mongo.processes import MongoServer
 from tests.harness.services import RunningService, ServiceHarness
 from tests.service.directory import done
@@ -70,6 +74,38 @@ def test_a_bucket_without_room_fails_the_run(syncing: Syncing, monkeypatch: pyte
         sync = syncing.first_run()
     assert (sync["status"], sync["lastError"]["code"]) == ("FAILED", "storage_full")
     assert sync["lastError"]["message"] == "The bucket is full."
+    assert syncing.run()["status"] == "COMPLETED"
+
+
+@pytest.mark.parametrize(
+    ("failure", "code"),
+    [
+        (OperationalError("SELECT", None, psycopg.OperationalError("gone")), "database_unavailable"),
+        (InsufficientStorage("The disk is full."), "storage_full"),
+    ],
+)
+def test_a_run_that_is_not_taken_up_again_says_why(
+    syncing: Syncing, monkeypatch: pytest.MonkeyPatch, failure: Exception, code: str
+) -> None:
+    """After the last attempt nobody is at work, and the sync doesn't say that somebody is."""
+    attempts: list[bool] = []
+
+    async def put(*_: object) -> None:
+        attempts.append(running.is_last_attempt())
+        raise failure
+
+    async def run_short(_: object) -> bool:
+        return True
+
+    syncing.mongo.collection.insert_one(a_thing(1))
+    with monkeypatch.context() as away:
+        away.setattr(running, "RETRY_SECONDS", 0)
+        away.setattr(running, "MOST_ATTEMPTS", 3)
+        away.setattr(task, "_runs_short", run_short)
+        away.setattr(FileStore, "put", put)
+        sync = syncing.first_run()
+    assert (sync["status"], sync["lastError"]["code"]) == ("FAILED", code)
+    assert attempts == [False, False, True]
     assert syncing.run()["status"] == "COMPLETED"
 
 

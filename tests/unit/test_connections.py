@@ -6,7 +6,7 @@ import pytest
 
 from service.platform.descriptors import FEWEST_CONNECTIONS, MOST_CONNECTIONS, most_connections, reserved_descriptors
 from service.platform.settings import Settings
-from service.web.connections import Connections, shared_addresses
+from service.web.connections import LOOKED_THROUGH, Connections, shared_addresses
 
 HERE, THERE = "192.0.2.1", "198.51.100.7"
 LIMITS = [1024, 4096, 20_000]
@@ -31,6 +31,13 @@ def connected(connections: Connections, origin: str = HERE, *, is_slow: bool = F
     assert connections.admit(origin)
     caller = Caller(origin, is_slow=is_slow)
     connections.note_waiting(caller)
+    return caller
+
+
+def sending(connections: Connections, origin: str = HERE, *, is_slow: bool = False) -> Caller:
+    """Let in a caller who must be let in, and sends a body."""
+    caller = connected(connections, origin, is_slow=is_slow)
+    connections.note_receiving(caller)
     return caller
 
 
@@ -93,6 +100,26 @@ async def test_slow_bodies_leave_half_of_all_connections_to_others() -> None:
     waiting = connected(connections)
     connected(connections)
     assert [bool(caller.gone) for caller in [*slow, waiting]] == [True, False, False, False]
+
+
+async def test_quick_bodies_hide_no_slow_ones() -> None:
+    """However many there are: a look that finds none leaves the next one to those behind."""
+    connections = from_anywhere(2 * LOOKED_THROUGH + 2)
+    quick = [sending(connections) for _ in range(2 * LOOKED_THROUGH)]
+    slow = [sending(connections, is_slow=True) for _ in range(2)]
+    assert [connections.admit(THERE) for _ in range(4)] == [False, False, True, True]
+    assert [bool(caller.gone) for caller in slow] == [True, True]
+    assert not any(caller.gone for caller in quick)
+
+
+async def test_others_quick_bodies_hide_no_slow_ones_of_an_address() -> None:
+    """An address at its share makes room of its own slow bodies at once, whoever else sends."""
+    connections = Connections(4 * LOOKED_THROUGH)
+    others = [sending(connections, f"203.0.113.{number}") for number in range(LOOKED_THROUGH)]
+    slow = [sending(connections, HERE, is_slow=True) for _ in range(connections.most_of_address)]
+    assert connections.admit(HERE)
+    assert [bool(caller.gone) for caller in slow] == [True] + [False] * (len(slow) - 1)
+    assert not any(caller.gone for caller in others)
 
 
 async def test_an_address_has_a_share_and_makes_room_for_itself_alone() -> None:

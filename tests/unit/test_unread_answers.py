@@ -5,6 +5,7 @@ import socket
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 import uvloop
@@ -25,6 +26,7 @@ class Application:
 
     def __init__(self) -> None:
         self.failed: list[Exception] = []
+        self.protocols: set[Any] = set()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -38,11 +40,30 @@ class Application:
             raise
 
 
+class BrokenApplication(Application):
+    """Fails in the middle of an answer, as soon as a little of it is left that the socket doesn't take."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Begin to answer one request."""
+        del scope, receive
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        (protocol,) = self.protocols
+        protocol.transport.get_extra_info("socket").setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
+        while not protocol.has_unsent:
+            await send({"type": "http.response.body", "body": ANSWER[:4096], "more_body": True})
+            for _ in range(5):  # the event loop writes it, as far as the socket takes it
+                await asyncio.sleep(0.01)
+        assert not protocol.flow.write_paused
+        self.failed.append(OSError("the storage broke"))
+        raise self.failed[0]
+
+
 @asynccontextmanager
 async def serving(application: Application) -> AsyncGenerator[tuple[Connections, socket.socket]]:
     """Serve the application; gives its connections, and one of them."""
     connections = Connections(10)
     server = Server(server_config(Settings(port=0), application), connections)
+    application.protocols = server.server_state.connections
     server.config.load()
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as client:
         await server.startup([listening])
@@ -88,6 +109,21 @@ def test_a_caller_that_reads_no_answer_is_hung_up_on(monkeypatch: pytest.MonkeyP
                 await until(lambda connections=connections: connections.open == 0)
                 await asyncio.sleep(0.1)
             assert not application.failed
+
+    run(claim)
+
+
+def test_the_rest_of_an_answer_that_broke_off_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A caller that reads nothing is hung up on, too, when the application has failed with little left to send."""
+    monkeypatch.setattr(BoundedProtocol, "reading_seconds", 0.3)
+
+    async def claim() -> None:
+        application = BrokenApplication()
+        async with serving(application) as (connections, client):
+            await asyncio.get_running_loop().sock_sendall(client, REQUEST)
+            await until(lambda: bool(application.failed))
+            assert connections.open == 1
+            await until(lambda: connections.open == 0)
 
     run(claim)
 

@@ -1,6 +1,7 @@
 """Running one job: its request's id, its ids, and its retry after a failure."""
 
 import asyncio
+from contextvars import ContextVar
 from uuid import UUID
 
 from procrastinate import BaseRetryStrategy, JobContext, RetryDecision
@@ -17,6 +18,7 @@ from service.runtime.jobs.queue import REQUEST_ID, Counts
 # A job that the database keeps from being done is begun so often at most, so many seconds apart.
 MOST_ATTEMPTS = 10
 RETRY_SECONDS = 2
+_is_last: ContextVar[bool] = ContextVar("is_last", default=False)
 
 
 class PutBack(BaseRetryStrategy):
@@ -34,6 +36,11 @@ def may_retry(error: BaseException, job: Job) -> bool:
     return is_away(error) and job.attempts + 1 < MOST_ATTEMPTS
 
 
+def is_last_attempt() -> bool:
+    """Return whether the job that runs isn't put back any more: its task must tell whoever waits, whatever happens."""
+    return _is_last.get()
+
+
 def is_away(error: BaseException) -> bool:
     """Return whether an error means that the database can't be reached, or a disk is full."""
     if isinstance(error, DBAPIError):
@@ -44,6 +51,7 @@ def is_away(error: BaseException) -> bool:
 async def run_job(runtime: Runtime, task: Task, context: JobContext, **arguments: str) -> None:
     """Run a job's task; raise only what the job is put back for."""
     begin_request(arguments.pop(REQUEST_ID))
+    _is_last.set(context.job.attempts + 1 >= MOST_ATTEMPTS)
     counts: Counts = runtime.jobs.counts
     counts.running += 1
     try:

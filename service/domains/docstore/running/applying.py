@@ -5,16 +5,16 @@ one document fails that document alone; an error that would concern all document
 """
 
 import asyncio
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from uuid import UUID, uuid4
+from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.uploads import UploadStatus
 from service.auth.callers import Caller
+from service.domains.catalog.forms import uploads_folder
 from service.domains.catalog.queries import read_upload_states
 from service.domains.catalog.uploads import upload_file
 from service.domains.docstore.mapping import MappedDocument, MappingError, map_document
@@ -23,11 +23,10 @@ from service.domains.docstore.running.queries import Counts, Failure
 from service.domains.docstore.running.run import MOST_SILENT_SECONDS, Run
 from service.domains.docstore.sources import SourceDocument
 from service.domains.docstore.values import extended_text
-from service.platform.errors import ServiceError, TooLarge, Unavailable
-from service.platform.files import storage_full
+from service.platform.errors import ServiceError, Unavailable
 from service.platform.identifiers import document_id_for
 from service.runtime import Runtime
-from service.web.multipart import TEMPORARY_PREFIX, ReceivedFile
+from service.web.multipart import write_bytes
 
 # So many documents at once: enough to fill the embedder's batches, few enough to leave room for people's uploads.
 AT_ONCE = 6
@@ -145,25 +144,9 @@ async def _upload_patiently(run: Run, caller: Caller, one: MappedDocument) -> Up
 
 
 async def _upload(runtime: Runtime, caller: Caller, one: MappedDocument) -> UploadStatus:
-    if len(one.content) > runtime.settings.max_upload_bytes:
-        raise TooLarge(f"The document is larger than {runtime.settings.max_upload_bytes} bytes.")
-    folder = runtime.settings.uploads_dir
-    path = folder / f"{TEMPORARY_PREFIX}{uuid4().hex}"
-
-    def write() -> None:
-        try:
-            folder.mkdir(mode=0o700, exist_ok=True)
-            path.write_bytes(one.content)
-        except OSError as error:
-            raise storage_full(error) or error from error
-
-    try:
-        await asyncio.to_thread(write)
-        digest = hashlib.sha256(one.content).digest()
-        file = ReceivedFile(path, one.file_name, len(one.content), digest)
+    limit = runtime.settings.max_upload_bytes
+    async with write_bytes(one.content, folder=uploads_folder(runtime), name=one.file_name, max_bytes=limit) as file:
         uploaded = await upload_file(runtime, caller, form=one.form, file=file)
-    finally:
-        await asyncio.to_thread(path.unlink, missing_ok=True)
     return uploaded.status
 
 

@@ -20,18 +20,20 @@ from service.platform.errors import InsufficientStorage, ServiceError
 from service.platform.logs import logger, request_id
 from service.runtime import Runtime
 from service.runtime.jobs.models import Task
-from service.runtime.jobs.running import is_away
+from service.runtime.jobs.running import is_away, is_last_attempt
 
 # Syncs wait in a queue of their own: one may take hours, and nobody's reply waits behind it.
 DOCSTORE = "docstore"
 DEFECT = Note("internal", "The service failed on this run. Launch it again; if it persists, tell an operator.")
+AWAY = Note("database_unavailable", "The service's database went away again and again. Launch the sync again later.")
 
 
 async def run_sync(runtime: Runtime, *, organization_id: UUID, sync_id: UUID) -> None:
     """Carry out the requested run of a sync, or the rest of an interrupted one, and save how it ended.
 
     Raises the database's errors while it can't be reached, and InsufficientStorage while a disk is short of room: then
-    the run stays as it is and is continued later. No room elsewhere, such as in a bucket, fails the run.
+    the run stays as it is and is continued later, unless that was the job's last attempt. No room elsewhere, such as in
+    a bucket, fails the run.
     """
     async with runtime.database.transaction(organization_id) as connection:
         sync = await queries.begin_run(connection, organization_id, sync_id=sync_id)
@@ -42,14 +44,14 @@ async def run_sync(runtime: Runtime, *, organization_id: UUID, sync_id: UUID) ->
     except OvertakenError:
         return
     except (SourceError, RunError, ServiceError) as error:
-        if isinstance(error, InsufficientStorage) and await _runs_short(runtime):
+        if isinstance(error, InsufficientStorage) and not is_last_attempt() and await _runs_short(runtime):
             raise
         await _finish(runtime, organization_id, sync, error=Note(error.code, error.message))
     except Exception as error:
-        if is_away(error):
+        if is_away(error) and not is_last_attempt():
             raise
         logger.exception("docstore_sync_failed", sync_id=str(sync_id))
-        await _finish(runtime, organization_id, sync, error=DEFECT)
+        await _finish(runtime, organization_id, sync, error=AWAY if is_away(error) else DEFECT)
     else:
         await _finish(runtime, organization_id, sync, warning=warning)
 

@@ -1,0 +1,147 @@
+"""Signals to a service that starts, serves or stops, around an application that takes as long as a test wants."""
+
+import asyncio
+import os
+import signal
+from collections import defaultdict
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from types import SimpleNamespace
+
+import pytest
+import uvloop
+from starlette.types import Receive, Scope, Send
+
+from service import server
+from service.platform.settings import Settings
+from service.web.connections import Connections
+
+SECONDS = 20
+REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+class Application:
+    """Notes what happens to it; its opening, its requests and its closing wait until they are allowed to end."""
+
+    def __init__(self) -> None:
+        self.state = SimpleNamespace(metrics=self)
+        self.happened: list[str] = []
+        self.may_end = {name: asyncio.Event() for name in ("opening", "request", "closing")}
+        self.port = 0
+        self._noted = defaultdict[str, asyncio.Event](asyncio.Event)
+
+    def watch(self, connections: Connections) -> None:
+        """Take what the metrics are to show."""
+
+    @asynccontextmanager
+    async def open(self, settings: Settings) -> AsyncGenerator["Application"]:
+        """Open it, and close what was opened."""
+        self.port = settings.port
+        try:
+            await self._wait("opening")
+            yield self
+            await self._wait("closing")
+        finally:
+            self._note("closed")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Take a request, which has something to do when it is cancelled."""
+        del scope, receive, send
+        try:
+            await self._wait("request")
+        finally:
+            for _ in range(5):
+                await asyncio.sleep(0)
+            self._note("request ended")
+
+    async def until(self, name: str) -> None:
+        """Wait until something has happened."""
+        await self._noted[name].wait()
+
+    def _note(self, name: str) -> None:
+        self.happened.append(name)
+        self._noted[name].set()
+
+    async def _wait(self, name: str) -> None:
+        self._note(name)
+        await self.may_end[name].wait()
+
+
+def serve(monkeypatch: pytest.MonkeyPatch, during: Callable[[Application], Awaitable[None]]) -> list[str]:
+    """Serve until signals end that, and do something meanwhile; returns what happened to the application."""
+
+    async def within() -> list[str]:
+        application = Application()
+        monkeypatch.setattr(server, "open_app", application.open)
+        async with asyncio.timeout(SECONDS):
+            serving = asyncio.create_task(server.serve(Settings(port=0)))
+            await during(application)
+            await serving
+        return application.happened
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(within())
+
+
+def test_a_second_signal_ends_a_start_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was opened until then is closed."""
+
+    async def during(application: Application) -> None:
+        await application.until("opening")
+        os.kill(os.getpid(), signal.SIGTERM)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    assert serve(monkeypatch, during) == ["opening", "closed"]
+
+
+def test_a_signal_during_the_start_keeps_it_from_serving(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The start comes to its end, so that all is closed in order, and nobody is let in."""
+    served: list[bool] = []
+
+    async def let_in(*_: object) -> None:
+        served.append(True)
+
+    monkeypatch.setattr(server.Server, "serve", let_in)
+
+    async def during(application: Application) -> None:
+        await application.until("opening")
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(0.05)
+        for event in application.may_end.values():
+            event.set()
+
+    assert serve(monkeypatch, during) == ["opening", "closing", "closed"]
+    assert not served
+
+
+def test_a_second_signal_ends_a_close_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Serving has ended by then, and nobody else would look at signals."""
+
+    async def during(application: Application) -> None:
+        application.may_end["opening"].set()
+        await application.until("opening")
+        os.kill(os.getpid(), signal.SIGTERM)
+        await application.until("closing")
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    assert serve(monkeypatch, during) == ["opening", "closing", "closed"]
+
+
+@pytest.mark.parametrize("signals", [1, 2])
+def test_requests_that_are_cut_off_end_before_the_application(monkeypatch: pytest.MonkeyPatch, signals: int) -> None:
+    """After their time of grace, and at once with a second signal: what they use is closed after them."""
+    monkeypatch.setattr(server, "GRACE_SECONDS", 0 if signals == 1 else SECONDS)
+
+    async def during(application: Application) -> None:
+        application.may_end["opening"].set()
+        application.may_end["closing"].set()
+        await application.until("opening")
+        _, writer = await asyncio.open_connection("127.0.0.1", application.port)
+        writer.write(REQUEST)
+        await application.until("request")
+        for number in (signal.SIGTERM, signal.SIGINT)[:signals]:
+            os.kill(os.getpid(), number)
+        await application.until("closed")
+        writer.close()
+
+    assert serve(monkeypatch, during) == ["opening", "request", "request ended", "closing", "closed"]
