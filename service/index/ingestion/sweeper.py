@@ -25,8 +25,10 @@ async def fold_all(database: Database) -> None:
     """Fold the deltas of every organization's term statistics."""
 
     async def fold(organization_id: UUID) -> None:
-        async with database.transaction(organization_id) as connection:
-            await fold_statistics(connection, organization_id)
+        folded = True
+        while folded:
+            async with database.transaction(organization_id) as connection:
+                folded = bool(await fold_statistics(connection, organization_id))
 
     await for_each_organization(await organization_ids(database), fold)
 
