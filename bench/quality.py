@@ -32,7 +32,8 @@ from service.auth.callers import Caller
 from service.domains.search import queries
 from service.domains.search.ranking import rank
 from service.domains.search.search_query import Scope, prepare_query
-from service.index.service import Space, ensure_catalog_space, fold_statistics, write_index
+from service.index.ingestion.sweeper import fold_all
+from service.index.service import Space, ensure_catalog_space, write_index
 from service.operate.startup import open_runtime
 from service.platform.identifiers import document_id_for, uuid7
 from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres
@@ -104,8 +105,7 @@ async def build(runtime: Runtime, embedder: Embedder, collection: Collection, ow
             await write(index, collection, names[start : start + DOCUMENTS_AT_ONCE])
             if start % (DOCUMENTS_AT_ONCE * 16) == 0:
                 print(f"{start} of {len(names)} documents indexed")
-        async with runtime.database.transaction(organization_id) as connection:
-            await fold_statistics(connection, organization_id)
+        await fold_all(runtime.database)
         owner.execute("VACUUM ANALYZE")
     return index
 

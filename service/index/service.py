@@ -249,19 +249,17 @@ async def delete_space(connection: AsyncConnection, organization_id: UUID, *, sp
 
 
 async def fold_statistics(connection: AsyncConnection, organization_id: UUID) -> int:
-    """Fold the deltas of an organization's term statistics; return the number of deltas.
+    """Fold some deltas of an organization's term statistics; return their number, 0 when none are left.
 
-    It can run at any time: the second of two at once does nothing, and a search counts a delta exactly once whether or
-    not it is folded.
+    With a transaction for each portion, what is folded stays so however many there are. It can run at any time: the
+    second of two at once does nothing, and a search counts a delta exactly once whether or not it is folded.
     """
     if not await try_lock_statistics(connection, organization_id):
         return 0
-    total = 0
-    while folded := await fold_deltas(connection, organization_id, limit=FOLDED_AT_ONCE):
-        total += folded
-    if total:
-        await delete_unused_terms(connection, organization_id)
-    return total
+    folded = await fold_deltas(connection, organization_id, limit=FOLDED_AT_ONCE)
+    for space_id, terms in folded.unused.items():
+        await delete_unused_terms(connection, organization_id, space_id=space_id, terms=terms)
+    return folded.deltas
 
 
 async def _compute(

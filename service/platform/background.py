@@ -2,10 +2,11 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 from service.platform.logs import logger
 
@@ -124,6 +125,41 @@ async def run_every(work: Callable[[], Awaitable[object]], *, every: float, name
         else:
             failures.reset()
         await asyncio.sleep(every)
+
+
+async def for_each_organization(
+    ids: Iterable[UUID] | AsyncIterable[UUID], work: Callable[[UUID], Awaitable[object]]
+) -> None:
+    """Call `work` for each of these organizations in their order; the failure of one keeps no other from its own.
+
+    A failure is logged (`organization_failed`, with the organization's id), and all are raised at the end, in an
+    ExceptionGroup. An organization that comes again is left out once it has failed. Only what fails while it is
+    cancelled has been cancelled.
+    """
+    doing, failures = asyncio.current_task(), dict[UUID, Exception]()
+    async for each in _go_through(ids):
+        if each in failures:
+            continue
+        try:
+            await work(each)
+        except Exception as error:
+            if doing is not None and doing.cancelling():
+                raise
+            # Without a traceback, which goes with the group: some work comes again every two seconds.
+            name = "" if doing is None else doing.get_name()
+            logger.warning("organization_failed", task=name, organization_id=str(each), error=repr(error))
+            failures[each] = error
+    if failures:
+        raise ExceptionGroup("work for some organizations failed", list(failures.values()))
+
+
+async def _go_through(ids: Iterable[UUID] | AsyncIterable[UUID]) -> AsyncIterator[UUID]:
+    if isinstance(ids, AsyncIterable):
+        async for each in ids:
+            yield each
+    else:
+        for each in ids:
+            yield each
 
 
 class _Failures:

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -15,7 +16,7 @@ from structlog.testing import capture_logs
 
 import service as package
 from service.main import AGENTS, DOCSTORE
-from service.platform.background import Background, run_every
+from service.platform.background import Background, for_each_organization, run_every
 from service.platform.disk import FileSystem
 from service.runtime import Runtime
 from tests.harness.documents import uploaded
@@ -127,6 +128,46 @@ def test_failures_in_a_row_are_logged_once_a_minute(harness_loop: LoopThread) ->
     with capture_logs() as logs:
         harness_loop.run(run())
     assert [log["failures_in_a_row"] for log in logs] == [1, 4, 1]
+
+
+def test_work_for_an_organization_is_given_up_after_its_first_failure(harness_loop: LoopThread) -> None:
+    """In later rounds the others alone have turns; a failure is logged with its organization, and told at the end."""
+    broken, other = UUID(int=1), UUID(int=2)
+    visited: list[UUID] = []
+
+    async def visit(organization_id: UUID) -> None:
+        visited.append(organization_id)
+        if organization_id == broken:
+            raise ValueError("broken")
+
+    with capture_logs() as logs, pytest.raises(ExceptionGroup) as told:
+        harness_loop.run(for_each_organization([broken, other, broken, other], visit))
+    assert visited == [broken, other, other]
+    assert [log["organization_id"] for log in logs if log["event"] == "organization_failed"] == [str(broken)]
+    assert [type(each) for each in told.value.exceptions] == [ValueError]
+
+
+def test_work_for_organizations_that_is_cancelled_ends(harness_loop: LoopThread) -> None:
+    """Also when the driver makes another error of it, as one does whose connection is cut off."""
+    visited: list[UUID] = []
+
+    async def visit(organization_id: UUID) -> None:
+        visited.append(organization_id)
+        try:
+            await asyncio.sleep(SECONDS)
+        except asyncio.CancelledError:
+            raise ValueError("cut off") from None
+
+    async def run() -> None:
+        working = asyncio.create_task(for_each_organization([UUID(int=1), UUID(int=2)], visit))
+        for _ in range(10):
+            await asyncio.sleep(0)
+        working.cancel()
+        with pytest.raises(ValueError, match="cut off"):
+            await working
+
+    harness_loop.run(run())
+    assert visited == [UUID(int=1)]
 
 
 def test_every_task_of_a_service_works_again_after_it_was_cancelled(

@@ -7,9 +7,11 @@ import threading
 from collections import Counter
 
 import pytest
+from sqlalchemy import text
 
 from service.index import queries
 from service.index import service as indexing
+from service.index.ingestion.sweeper import fold_all
 from service.index.service import (
     create_space,
     delete_space,
@@ -117,6 +119,58 @@ async def test_two_folds_at_once_count_nothing_twice(corpus):
     while await corpus.fold():
         pass
     assert (await corpus.frequency("ship"), await corpus.frequency("boat"), await corpus.total()) == (6, 5, 6)
+
+
+async def test_a_fold_keeps_the_portions_it_has_done(corpus, monkeypatch):
+    """When a later one fails, those before it are folded all the same."""
+    await corpus.add("Ships", ["the red ship"])
+    before, portions = await count_deltas(corpus), 0
+    fold_deltas = indexing.fold_deltas
+
+    async def fold_twice(*arguments, **options):
+        nonlocal portions
+        portions += 1
+        if portions == 3:
+            raise RuntimeError("broken")
+        return await fold_deltas(*arguments, **options)
+
+    monkeypatch.setattr(indexing, "FOLDED_AT_ONCE", 1)
+    monkeypatch.setattr(indexing, "fold_deltas", fold_twice)
+    with pytest.raises(ExceptionGroup):
+        await fold_all(corpus.database)
+    assert await count_deltas(corpus) == before - 2
+    monkeypatch.setattr(indexing, "fold_deltas", fold_deltas)
+    await fold_all(corpus.database)
+    assert await count_deltas(corpus) == 0
+    assert (await corpus.frequency("ship"), await corpus.total()) == (1, 1)
+
+
+async def test_terms_no_longer_used_go_and_no_others_are_looked_at(service, corpus):
+    """However many statistics other spaces have, a fold reads those of the terms it folds."""
+    document_id = await corpus.add("Ships", ["the red ship", "the blue boat"])
+    await corpus.add("Boats", ["a red boat"])
+    await corpus.fold()
+    async with corpus.transaction() as connection:
+        other = await create_space(connection, corpus.organization_id, model=corpus.model)
+    with service.owner_connection() as owner:
+        added = "INSERT INTO term_statistics SELECT %s, number, %s, 1 FROM generate_series(1, 20000) AS number"
+        owner.execute(added, [other.space_id, corpus.organization_id])
+        owner.execute("ANALYZE term_statistics")
+    async with corpus.transaction() as connection:
+        await remove_everywhere(connection, corpus.organization_id, document_id=document_id)
+    read = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'term_statistics'"
+    async with corpus.transaction() as connection:
+        assert await indexing.fold_statistics(connection, corpus.organization_id) > 0
+        assert (await connection.execute(text(read))).scalar_one() < 100
+        left = await connection.execute(text("SELECT count(*), min(frequency) FROM term_statistics"))
+        # Of the document that is left: its number of chunks, and its two words.
+        assert tuple(left.one()) == (20_000 + 3, 1)
+
+
+async def count_deltas(corpus):
+    """Count the deltas that are not folded yet."""
+    async with corpus.transaction() as connection:
+        return (await connection.execute(text("SELECT count(*) FROM term_deltas"))).scalar_one()
 
 
 async def test_a_long_document_keeps_nobody_waiting(corpus, monkeypatch):

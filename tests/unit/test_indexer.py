@@ -8,10 +8,12 @@ from uuid import UUID
 
 import pytest
 
+from service.index.ingestion import sweeper
 from service.index.ingestion.backlog.queries import PendingWork
-from service.index.ingestion.feeding import answer_waiting, feed
+from service.index.ingestion.feeding import answer_waiting, feed, measure, renew
 from service.index.ingestion.indexer import LARGE_BYTES, MOST_BYTES, MOST_DOCUMENTS, Indexer
 from service.index.ingestion.indexing import IndexOutcome
+from service.index.ingestion.pace import Backlog
 from service.index.ingestion.turns import Lane
 from service.text.embedding import Embedders
 
@@ -74,6 +76,59 @@ async def test_one_feeder_feeds_at_a_time(monkeypatch: pytest.MonkeyPatch) -> No
         indexer.note_backlog(organization_id, *Lane)
     await asyncio.gather(feed(indexer), feed(indexer))
     assert most == 1
+
+
+@pytest.mark.parametrize("statement", ["claim_pending", "measure_backlog", "list_pending", "renew_claims", "fold"])
+async def test_an_organization_that_fails_keeps_no_other_from_its_turn(
+    statement: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever is done for one organization after the other is done for those behind it; the failure is told then."""
+    indexer, done = new_indexer(), list[UUID]()
+    answers = {"claim_pending": [], "measure_backlog": Backlog(), "list_pending": {}, "renew_claims": None, "fold": 0}
+
+    async def list_both(_: object) -> list[UUID]:
+        return [ONE, TWO]
+
+    async def fail_for_one(_: object, organization_id: UUID, **__: object) -> Any:
+        if organization_id == ONE:
+            raise RuntimeError("broken")
+        done.append(organization_id)
+        return answers[statement]
+
+    monkeypatch.setattr(sweeper, "organization_ids", list_both)
+    if statement == "fold":
+        monkeypatch.setattr(sweeper, "fold_statistics", fail_for_one)
+    else:
+        monkeypatch.setattr(f"service.index.ingestion.feeding.{statement}", fail_for_one)
+    for number, organization_id in enumerate((ONE, TWO)):
+        if statement == "renew_claims":
+            begin(indexer, organization_id, number, packed_bytes=10)
+        else:
+            indexer.request(organization_id, document_id=DOCUMENT, space_ids=[1], is_begun=False, packed_bytes=10)
+    works = {"claim_pending": feed, "measure_backlog": measure, "list_pending": answer_waiting, "renew_claims": renew}
+    with pytest.raises(ExceptionGroup) as told:
+        await (sweeper.fold_all(cast("Any", indexer.database)) if statement == "fold" else works[statement](indexer))
+    await indexer.close()
+    assert done == [TWO]
+    assert [str(each) for each in told.value.exceptions] == ["broken"]
+
+
+async def test_a_backlog_that_can_not_be_measured_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An organization isn't let in because the look at what waits for it failed."""
+    indexer = new_indexer()
+
+    async def count(_: object, organization_id: UUID) -> Backlog:
+        if organization_id == ONE:
+            raise RuntimeError("broken")
+        return Backlog(documents=3)
+
+    monkeypatch.setattr("service.index.ingestion.feeding.measure_backlog", count)
+    for organization_id in (ONE, TWO):
+        indexer.note_backlog(organization_id, Lane.SMALL)
+    indexer.pressure.measure({ONE: Backlog(documents=20), TWO: Backlog(documents=20)})
+    with pytest.raises(ExceptionGroup):
+        await measure(indexer)
+    assert indexer.pressure.documents == 23
 
 
 def begin(indexer: Indexer, organization_id: UUID, number: int, *, packed_bytes: int, lane: Lane | None = None) -> Any:

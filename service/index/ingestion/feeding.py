@@ -16,11 +16,9 @@ from service.index.ingestion.backlog.queries import (
     renew_claims,
 )
 from service.index.ingestion.indexer import LARGE_BYTES, Indexer
-from service.index.ingestion.pace import Backlog
 from service.index.ingestion.turns import Lane
-from service.platform.background import Background
+from service.platform.background import Background, for_each_organization
 from service.platform.disk import DiskGuard
-from service.platform.logs import logger
 
 WATCH_SECONDS = 1.0
 ANSWERED_SECONDS = 2.0
@@ -39,15 +37,16 @@ async def feed(indexer: Indexer, organization_ids: Iterable[UUID] | None = None)
     taken, is_looked_for = 0, organization_ids is not None
     if organization_ids is None:
         organization_ids = sorted(indexer.backlogged, key=lambda each: len(indexer.jobs_of(each)))
-    for organization_id in organization_ids:
-        try:
-            # One at a time: two would both take up as much as there is room for.
-            async with indexer.feeding:
-                if is_looked_for and await _has_waiting(indexer, organization_id):
-                    indexer.note_backlog(organization_id, *_SIZES)
-                taken += await _feed_organization(indexer, organization_id)
-        except Exception:  # noqa: BLE001 - the other organizations' documents wait too
-            logger.exception("feeding_failed", organization_id=str(organization_id))
+
+    async def feed_one(organization_id: UUID) -> None:
+        nonlocal taken
+        # One at a time: two would both take up as much as there is room for.
+        async with indexer.feeding:
+            if is_looked_for and await _has_waiting(indexer, organization_id):
+                indexer.note_backlog(organization_id, *_SIZES)
+            taken += await _feed_organization(indexer, organization_id)
+
+    await for_each_organization(organization_ids, feed_one)
     return taken
 
 
@@ -125,26 +124,41 @@ async def _measure_seldom(indexer: Indexer) -> None:
 
 
 async def measure(indexer: Indexer) -> None:
-    """Measure the backlog of each organization that has one."""
-    found: dict[UUID, Backlog] = {}
-    for organization_id in list(indexer.backlogged):
+    """Measure the backlog of each organization that has one; what can't be measured stays as it was."""
+    waiting = list(indexer.backlogged)
+    found = indexer.pressure.last_measured(waiting)
+
+    async def measure_one(organization_id: UUID) -> None:
         async with indexer.database.transaction(organization_id, read_only=True) as connection:
             found[organization_id] = await measure_backlog(connection, organization_id)
-    indexer.pressure.measure(found)
+
+    try:
+        await for_each_organization(waiting, measure_one)
+    finally:
+        indexer.pressure.measure(found)
 
 
 async def answer_waiting(indexer: Indexer) -> None:
     """Answer requests whose documents were indexed by another process, or were deleted."""
-    for organization_id, waiters in indexer.list_waiters().items():
+    waiting = indexer.list_waiters()
+
+    async def answer(organization_id: UUID) -> None:
+        waiters = waiting[organization_id]
         document_ids = list({waiter.key[1] for waiter in waiters})
         async with indexer.database.transaction(organization_id, read_only=True) as connection:
             entries = await list_pending(connection, organization_id, document_ids=document_ids)
         # Requests that came meanwhile are of documents that weren't looked for.
         indexer.answer(waiters, entries)
 
+    await for_each_organization(waiting, answer)
+
 
 async def renew(indexer: Indexer) -> None:
     """Renew the claims on all documents that this process indexes, and record their progress."""
-    for organization_id, progress in indexer.progress().items():
+    progress = indexer.progress()
+
+    async def renew_one(organization_id: UUID) -> None:
         async with indexer.database.transaction(organization_id) as connection:
-            await renew_claims(connection, organization_id, progress=progress)
+            await renew_claims(connection, organization_id, progress=progress[organization_id])
+
+    await for_each_organization(progress, renew_one)

@@ -1,7 +1,7 @@
 """The pace of indexing and the size of the backlog, which decide whether uploads are refused until later."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from uuid import UUID
 
@@ -75,6 +75,10 @@ class BackPressure:
     def documents(self) -> int:
         """How many documents wait, of all organizations, as last measured."""
         return sum(backlog.documents for backlog in self._backlogs.values())
+
+    def last_measured(self, organization_ids: Iterable[UUID]) -> dict[UUID, Backlog]:
+        """Return the backlogs of these organizations as last measured, of those that had one."""
+        return {key: self._backlogs[key] for key in organization_ids if key in self._backlogs}
 
     def measure(self, backlogs: Mapping[UUID, Backlog]) -> None:
         """Replace all backlogs by measured ones; organizations that aren't named have none."""

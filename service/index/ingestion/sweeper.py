@@ -1,10 +1,13 @@
 """Sweeping: finding documents left unindexed by a crash, another process's end or a failing embedder."""
 
+from uuid import UUID
+
 from service.identity.queries import organization_ids
 from service.index.ingestion.backlog import queries
 from service.index.ingestion.feeding import feed
 from service.index.ingestion.indexer import Indexer
 from service.index.service import fold_statistics
+from service.platform.background import for_each_organization
 from service.platform.database import Database
 from service.platform.disk import DiskGuard
 
@@ -20,9 +23,14 @@ async def sweep(indexer: Indexer, disk: DiskGuard) -> int:
 
 async def fold_all(database: Database) -> None:
     """Fold the deltas of every organization's term statistics."""
-    for organization_id in await organization_ids(database):
-        async with database.transaction(organization_id) as connection:
-            await fold_statistics(connection, organization_id)
+
+    async def fold(organization_id: UUID) -> None:
+        folded = True
+        while folded:
+            async with database.transaction(organization_id) as connection:
+                folded = bool(await fold_statistics(connection, organization_id))
+
+    await for_each_organization(await organization_ids(database), fold)
 
 
 async def release_claims(database: Database) -> None:

@@ -7,7 +7,7 @@ yet is copied like the rest: the swap locks the old space against all who write 
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -27,6 +27,7 @@ from service.index.rebuilds.retired.queries import (
     list_some_documents,
 )
 from service.index.statistics.queries import try_lock_statistics
+from service.platform.background import for_each_organization
 from service.platform.disk import DiskGuard
 from service.platform.identifiers import uuid7
 from service.platform.logs import logger
@@ -42,22 +43,21 @@ async def rebuild_all(indexer: Indexer, disk: DiskGuard) -> None:
 
     An error in one organization doesn't stop the others: it is raised at the end.
     """
-    doing, failures = asyncio.current_task(), dict[UUID, Exception]()
     going_on = True
-    while going_on:
-        going_on = False
-        for each in await organization_ids(indexer.database):
-            if each in failures:
-                continue
-            try:
-                await disk.wait_for_room()
-                going_on |= await rebuild_organization(indexer, each)
-            except Exception as error:
-                if doing is not None and doing.cancelling():
-                    raise
-                failures[each] = error
-    if failures:
-        raise ExceptionGroup("rebuilds failed", list(failures.values()))
+
+    async def take_turns() -> AsyncGenerator[UUID]:
+        nonlocal going_on
+        while going_on:
+            going_on = False
+            for each in await organization_ids(indexer.database):
+                yield each
+
+    async def take_steps(organization_id: UUID) -> None:
+        nonlocal going_on
+        await disk.wait_for_room()
+        going_on |= await rebuild_organization(indexer, organization_id)
+
+    await for_each_organization(take_turns(), take_steps)
 
 
 async def rebuild_organization(indexer: Indexer, organization_id: UUID) -> bool:

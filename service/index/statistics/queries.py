@@ -1,13 +1,14 @@
 """SQL of term statistics: counting the chunks with a term, and folding the changes that writers append."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from uuid import UUID
 
 from sqlalchemy import delete, func, literal, select, tuple_, union_all
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.platform.sql import in_array
+from service.platform.sql import count_of, in_array
 from service.schema.indexing import term_deltas, term_statistics
 
 
@@ -37,8 +38,16 @@ async def try_lock_statistics(connection: AsyncConnection, organization_id: UUID
     return bool((await connection.execute(select(func.pg_try_advisory_xact_lock(key)))).scalar_one())
 
 
-async def fold_deltas(connection: AsyncConnection, organization_id: UUID, *, limit: int) -> int:
-    """Fold up to `limit` deltas into statistics, in one statement: a reader sees each once; return the number."""
+@dataclass(frozen=True, slots=True)
+class Folded:
+    """The number of deltas that were folded, and the terms that no chunk contains any more, by their spaces."""
+
+    deltas: int
+    unused: Mapping[int, Sequence[int]]
+
+
+async def fold_deltas(connection: AsyncConnection, organization_id: UUID, *, limit: int) -> Folded:
+    """Fold up to `limit` deltas into statistics, in one statement: a reader sees each once."""
     keys = (term_deltas.c.space_id, term_deltas.c.term, term_deltas.c.delta_id)
     own = term_deltas.c.organization_id == organization_id
     taken = (
@@ -58,17 +67,29 @@ async def fold_deltas(connection: AsyncConnection, organization_id: UUID, *, lim
             index_elements=["space_id", "term"],
             set_={"frequency": term_statistics.c.frequency + folding.excluded.frequency},
         )
-        .returning(term_statistics.c.term)
+        .returning(term_statistics.c.space_id, term_statistics.c.term, term_statistics.c.frequency)
         .cte("folded")
     )
-    statement = select(select(func.count()).select_from(taken).scalar_subquery()).add_cte(folded)
-    return (await connection.execute(statement)).scalar_one()
+    counted = select(count_of(taken).label("deltas")).subquery()
+    with_unused = counted.outerjoin(folded, folded.c.frequency == 0)
+    statement = select(counted.c.deltas, folded.c.space_id, folded.c.term).select_from(with_unused)
+    rows = (await connection.execute(statement)).all()
+    unused: dict[int, list[int]] = {}
+    for row in rows:
+        if row.space_id is not None:
+            unused.setdefault(row.space_id, []).append(row.term)
+    return Folded(rows[0].deltas, unused)
 
 
-async def delete_unused_terms(connection: AsyncConnection, organization_id: UUID) -> None:
-    """Delete the statistics of terms that no chunk contains any more."""
+async def delete_unused_terms(
+    connection: AsyncConnection, organization_id: UUID, *, space_id: int, terms: Sequence[int]
+) -> None:
+    """Delete the statistics of those of these terms that no chunk of the space contains; no other row is read."""
     await connection.execute(
         delete(term_statistics).where(
-            term_statistics.c.organization_id == organization_id, term_statistics.c.frequency == 0
+            term_statistics.c.organization_id == organization_id,
+            term_statistics.c.space_id == space_id,
+            in_array(term_statistics.c.term, terms),
+            term_statistics.c.frequency == 0,
         )
     )
