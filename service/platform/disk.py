@@ -355,9 +355,9 @@ def existing(folder: Path) -> Path:
 
 def _no_room(where: FileSystem, needed: int) -> InsufficientStorage:
     return InsufficientStorage(
-        f"The disk of the {where.names()} has {in_units(where.free)} free, and this needs {in_units(needed)} to be. "
-        "Nothing was changed; reading, searching and deleting still work. Have an operator make room or enlarge the "
-        "disk, then send this again."
+        f"The disk of the {where.names()} has {in_units(where.free)} free, and this needs {in_units(needed)} free. "
+        "Nothing was changed; reading and searching go on. Have an operator make room or enlarge the disk, then send "
+        "this again."
     )
 
 

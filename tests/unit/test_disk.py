@@ -70,7 +70,7 @@ def test_a_promise_grows_with_a_body_of_unknown_length() -> None:
         promise.grow(5 * MEBIBYTE)
         assert guard.file_systems[0].promised == 15 * MEBIBYTE
         received(5)
-        with pytest.raises(InsufficientStorage, match=r"this needs 149 MiB to be"):
+        with pytest.raises(InsufficientStorage, match=r"this needs 149 MiB free"):
             promise.grow(MEBIBYTE)
         assert guard.file_systems[0].promised == 0
 
