@@ -15,6 +15,7 @@ from service.index.ingestion.indexer import LARGE_BYTES, MOST_BYTES, MOST_DOCUME
 from service.index.ingestion.indexing import IndexOutcome
 from service.index.ingestion.pace import Backlog
 from service.index.ingestion.turns import Lane
+from service.platform.errors import Unavailable
 from service.text.embedding import Embedders
 
 ONE, TWO = UUID(int=1), UUID(int=2)
@@ -129,6 +130,23 @@ async def test_a_backlog_that_can_not_be_measured_stays_as_it_was(monkeypatch: p
     with pytest.raises(ExceptionGroup):
         await measure(indexer)
     assert indexer.pressure.documents == 23
+
+
+async def test_a_backlog_that_is_done_refuses_nothing_until_it_is_measured_again() -> None:
+    """Neither what waits nor what is at work is left of it; while either is, the measurement counts."""
+    indexer = new_indexer()
+    indexer.pressure.measure({ONE: Backlog(documents=20, chunks=10**6)})
+    indexer.refuse_backlog(ONE)
+    begin(indexer, ONE, 1, packed_bytes=10)
+    with pytest.raises(Unavailable):
+        indexer.refuse_backlog(ONE)
+    await asyncio.sleep(0)
+    await indexer.close()
+    assert not indexer.running
+    indexer.refuse_backlog(ONE)
+    indexer.note_backlog(ONE, Lane.SMALL)
+    with pytest.raises(Unavailable):
+        indexer.refuse_backlog(ONE)
 
 
 def begin(indexer: Indexer, organization_id: UUID, number: int, *, packed_bytes: int, lane: Lane | None = None) -> Any:

@@ -151,7 +151,9 @@ class Indexer:
 
     def refuse_backlog(self, organization_id: UUID) -> None:
         """Raise Unavailable `indexing_backlog` when an organization's backlog is too large to accept more."""
-        self.pressure.refuse(organization_id)
+        # What is done since it was measured, seldom, is no reason any more.
+        if organization_id in self.backlogged or self.jobs_of(organization_id):
+            self.pressure.refuse(organization_id)
 
     def request(
         self,
