@@ -2,6 +2,7 @@
 
 import io
 import os
+import signal
 import sys
 import traceback
 from collections.abc import Sequence
@@ -62,6 +63,8 @@ def run(arguments: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that lacks a letter is no reason to fail
     given = list(sys.argv[1:] if arguments is None else arguments)
+    # Whoever stops a service or a scheduled job sends SIGTERM, which then is like Ctrl-C.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         app(args=given, prog_name="carrel")
     except SystemExit as exc:

@@ -87,8 +87,15 @@ def run_collection_add(source: str, options: CollectionOptions, *, screen: Scree
 def _run_to_end(work: Callable[[], Awaitable[object]], *, ledger: Ledger, screen: Screen) -> None:
     try:
         asyncio.run(watch_run(work, ledger=ledger.address, screen=screen))
-    except KeyboardInterrupt as exc:
+    except BaseException as exc:
+        if not _is_interruption(exc):
+            raise
         raise KeyboardInterrupt(interruption(ledger)) from exc
+
+
+def _is_interruption(error: BaseException) -> bool:
+    """Return whether Ctrl-C or SIGTERM has ended a run; upon SIGTERM Prefect raises an exception of its own."""
+    return isinstance(error, KeyboardInterrupt) or type(error).__name__ == "TerminationSignal"
 
 
 def _hint(ledger: Ledger) -> str:

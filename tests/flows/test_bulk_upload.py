@@ -4,11 +4,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from carrel import Carrel
 from flows.operations.bulk import upload
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.options import UploadOptions
 from flows.settings import FlowSettings
+from tests.faults.loading import Loader
 from tests.harness.services import RunningService
 
 
@@ -97,3 +100,18 @@ async def test_manifest_brings_access_and_metadata(
         manifest.write_text("\n".join(json.dumps(row) for row in rows))
         assert (await _run(manifest, flow_settings))["updated"] == 1
         assert set(readable("ada@example.com")) == {"everybody"}
+
+
+@pytest.mark.parametrize("options", [["--direct"], []])
+def test_a_run_that_is_told_to_end_says_what_stays(prefect_api: str, tmp_path: Path, options: list[str]) -> None:
+    """SIGTERM, by which schedulers and `timeout` end a program, is like Ctrl-C: exit code 130, and no traceback."""
+    loader = Loader(tmp_path, "http://127.0.0.1:9", name="ended", PREFECT_API_URL=prefect_api)
+    loader.write(1)
+    run = loader.start(*options, machine=False)
+    assert run.stderr is not None
+    while "waiting for the service" not in (line := run.stderr.readline()):
+        assert line, "it ended before it was told to"
+    run.terminate()
+    ended = loader.end(run)
+    assert (ended.code, "Traceback" in ended.errors) == (130, False), ended
+    assert "What was done stays" in ended.errors
