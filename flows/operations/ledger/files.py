@@ -72,7 +72,7 @@ def _set_up(connection: sqlite3.Connection, _: object) -> None:
     connection.execute("PRAGMA journal_mode = WAL")
     # A killed process loses nothing so; a power cut may lose the last rows, which the next plan finds again.
     connection.execute("PRAGMA synchronous = NORMAL")
-    connection.execute("PRAGMA cache_size = -16000")
+    connection.execute("PRAGMA cache_size = -4000")
 
 
 def _begin(connection: Connection) -> None:
