@@ -33,6 +33,7 @@ OWN_TASKS = {
     "text/embedding/remote.py": "the slices of a request's texts",
     "index/ingestion/indexer.py": "the indexing of a document, found again by the sweeper",
     "web/listener.py": "a connection that begins",
+    "domains/catalog/waiting.py": "the wait of a request for an index, ended with it",
 }
 ONE_OFF_WORK = {
     "domains/rebuilds/service.py": "a rebuild's first step, found again by the next look",

@@ -118,7 +118,9 @@ def test_an_unknown_account_is_slowed_down_like_any_other(service: RunningServic
     app = an_app(service)
     nobody = Person(service, "nobody@example.test")
     page = nobody.open(app)
-    assert [try_in(nobody, page).status_code for _ in range(8)] == [403] * 6 + [429] * 2
+    assert [try_in(nobody, page).status_code for _ in range(6)] == [403] * 6
+    # The first wait is a second, which a try on a busy machine may take; each one after it is twice as long.
+    assert 429 in {try_in(nobody, page).status_code for _ in range(5)}
 
 
 def test_an_address_that_fails_with_many_accounts_is_slowed_down(service: RunningService) -> None:
