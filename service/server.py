@@ -38,10 +38,6 @@ MOST_PIPELINED = 16
 MOST_DISCARDED_BYTES = 64 * 1024 * 1024
 
 
-class TooManyRequestsError(Exception):
-    """Ends the parsing of what a connection sent, which is closed."""
-
-
 class BoundedProtocol(HttpToolsProtocol):
     """HTTP/1.1 that hangs up on callers that send without end, keep the service waiting, or don't read their answers.
 
@@ -104,7 +100,7 @@ class BoundedProtocol(HttpToolsProtocol):
         if len(self.pipeline) >= MOST_PIPELINED:
             self.pipeline.clear()
             self.abort()
-            raise TooManyRequestsError
+            raise ConnectionAbortedError  # ends the parsing of what was sent
         self.in_headers = True
         self.framing_bytes = 0
         self.discarded_bytes = 0
