@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.identity.queries import credential_status
-from service.platform.sql import ORGANIZATION, param, params, set_organization
+from service.platform.sql import ORGANIZATION, find_row, param, params, set_organization
 from service.schema.identity import api_keys, group_members, organizations, principals, service_account_tokens
 from service.schema.oauth import oauth_access_tokens, oauth_clients
 
@@ -209,19 +209,16 @@ async def get_acting_principal(
 ) -> ActingPrincipal | None:
     """Get a user or service account, an inactive one too."""
     parameters = params(organization_id, principal_id=principal_id)
-    row = (await connection.execute(_ACTING_BY_ID, parameters)).one_or_none()
-    return None if row is None else ActingPrincipal(*row)
+    return await find_row(connection, _ACTING_BY_ID, ActingPrincipal, parameters)
 
 
 async def get_grantee(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> Grantee | None:
     """Get a user, service account or group, an inactive one too."""
     parameters = params(organization_id, principal_id=principal_id)
-    row = (await connection.execute(_GRANTEE_BY_ID, parameters)).one_or_none()
-    return None if row is None else Grantee(*row)
+    return await find_row(connection, _GRANTEE_BY_ID, Grantee, parameters)
 
 
 async def find_acting_user(connection: AsyncConnection, organization_id: UUID, *, email: str) -> ActingPrincipal | None:
     """Find the active user of this address (lower case)."""
     parameters = params(organization_id, email=email)
-    row = (await connection.execute(_ACTING_BY_EMAIL, parameters)).one_or_none()
-    return None if row is None else ActingPrincipal(*row)
+    return await find_row(connection, _ACTING_BY_EMAIL, ActingPrincipal, parameters)

@@ -24,7 +24,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.platform.database import Database
-from service.platform.sql import columns_of, in_array, optional_in, rows_of
+from service.platform.sql import columns_of, find_row, in_array, optional_in, rows_of
 from service.schema.identity import api_keys, group_members, organizations, principals
 
 # What changes when a principal is put again; its id, kind and address stay.
@@ -287,8 +287,7 @@ async def revoke_api_key(connection: AsyncConnection, organization_id: UUID, *, 
 async def get_api_key(connection: AsyncConnection, organization_id: UUID, *, api_key_id: UUID) -> ApiKey | None:
     """Get an API key."""
     statement = _api_keys(organization_id).where(api_keys.c.api_key_id == api_key_id)
-    row = (await connection.execute(statement)).one_or_none()
-    return None if row is None else ApiKey(*row)
+    return await find_row(connection, statement, ApiKey)
 
 
 async def list_api_keys(
@@ -321,8 +320,7 @@ def credential_status(table: Table, now: ColumnElement[datetime] | None = None) 
 async def find_person(connection: AsyncConnection, organization_id: UUID, *, email: str) -> PrincipalSummary | None:
     """Find the user or service account of this address (lower case), inactive and deleted ones too."""
     statement = select(*_SUMMARY).where(principals.c.organization_id == organization_id, principals.c.email == email)
-    row = (await connection.execute(statement)).one_or_none()
-    return None if row is None else PrincipalSummary(*row)
+    return await find_row(connection, statement, PrincipalSummary)
 
 
 async def find_principal(
@@ -334,8 +332,7 @@ async def find_principal(
         principals.c.principal_id == principal_id,
         principals.c.kind == kind,
     )
-    row = (await connection.execute(statement)).one_or_none()
-    return None if row is None else PrincipalSummary(*row)
+    return await find_row(connection, statement, PrincipalSummary)
 
 
 async def list_principals(

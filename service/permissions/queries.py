@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.common import Role
 from service.auth.callers import Caller
 from service.permissions.access import RANKED
-from service.platform.sql import ORGANIZATION, columns_of, in_array, param, params
+from service.platform.sql import ORGANIZATION, columns_of, find_row, in_array, param, params
 from service.schema.indexing import INDEX_TABLES, spaces
 from service.schema.permissions import access_classes, class_readers, resources
 
@@ -128,8 +128,7 @@ async def find_resource(
         resources.c.resource_type == resource_type,
         resources.c.resource_id == resource_id,
     )
-    row = (await connection.execute(statement)).one_or_none()
-    return None if row is None else Resource(*row)
+    return await find_row(connection, statement, Resource)
 
 
 async def get_resource(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID) -> Resource | None:
@@ -137,8 +136,7 @@ async def get_resource(connection: AsyncConnection, organization_id: UUID, *, ob
     statement = select(*_RESOURCE).where(
         resources.c.organization_id == organization_id, resources.c.object_id == object_id
     )
-    row = (await connection.execute(statement)).one_or_none()
-    return None if row is None else Resource(*row)
+    return await find_row(connection, statement, Resource)
 
 
 _INSERTED = ("organization_id", "object_id", "resource_type", "resource_id")

@@ -1,6 +1,6 @@
 """Helpers for building SQL that several packages use."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from uuid import UUID
@@ -10,6 +10,7 @@ from sqlalchemy import (
     BindParameter,
     Column,
     ColumnElement,
+    Executable,
     FromClause,
     Row,
     Table,
@@ -25,6 +26,7 @@ from sqlalchemy import (
     select,
     true,
 )
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.platform.database import ORGANIZATION_SETTING
 
@@ -35,6 +37,7 @@ AnyRow: TypeAlias = Row[*tuple[Any, ...]]
 """A row whose columns its query's docstring names."""
 
 Value = TypeVar("Value")
+Found = TypeVar("Found")
 
 
 def param(column: ColumnElement[Value], name: str | None = None) -> BindParameter[Value]:
@@ -78,6 +81,17 @@ def rows_of(columns: Sequence[Column[Any]], rows: Sequence[Mapping[str, object]]
 def columns_of(table: Table, kind: "type[DataclassInstance]") -> tuple[Column[Any], ...]:
     """Return the columns of a table that have the names of a dataclass's fields, in their order."""
     return tuple(table.c[one.name] for one in fields(kind))
+
+
+async def find_row(
+    connection: AsyncConnection,
+    statement: Executable,
+    kind: Callable[..., Found],
+    parameters: Mapping[str, Any] | None = None,
+) -> Found | None:
+    """Run a statement that selects a dataclass's fields in their order, and return its row as one; None without any."""
+    row = (await connection.execute(statement, parameters)).one_or_none()
+    return None if row is None else kind(*row)
 
 
 def count_of(rows: FromClause) -> ColumnElement[int]:
