@@ -108,18 +108,6 @@ class _Upload:
     read: _Extracted | None
 
 
-async def upload_file(runtime: Runtime, caller: Caller, *, form: UploadFileForm, file: ReceivedFile) -> Uploaded:
-    """Create or update the document of `form.document_external_id`, and wait a while for its index.
-
-    Raises what `save_upload` does.
-    """
-    saved = await save_upload(runtime, caller, form=form, file=file)
-    if saved.waiter is None:
-        return saved.to_uploaded(is_indexed=True)
-    indexed = await runtime.indexer.wait(saved.waiter, seconds=runtime.settings.inline_indexing_seconds)
-    return saved.to_uploaded(is_indexed=indexed is not None)
-
-
 async def save_upload(
     runtime: Runtime, caller: Caller, *, form: UploadFileForm, file: ReceivedFile, new_only: bool = False
 ) -> SavedUpload:

@@ -16,7 +16,7 @@ from carrel.wire.uploads import UploadStatus
 from service.auth.callers import Caller
 from service.domains.catalog.forms import uploads_folder
 from service.domains.catalog.queries import read_upload_states
-from service.domains.catalog.uploads import upload_file
+from service.domains.catalog.uploads import save_upload
 from service.domains.docstore.mapping import MappedDocument, MappingError, map_document
 from service.domains.docstore.running import queries
 from service.domains.docstore.running.queries import Counts, Failure
@@ -146,8 +146,10 @@ async def _upload_patiently(run: Run, caller: Caller, one: MappedDocument) -> Up
 async def _upload(runtime: Runtime, caller: Caller, one: MappedDocument) -> UploadStatus:
     limit = runtime.settings.max_upload_bytes
     async with write_bytes(one.content, folder=uploads_folder(runtime), name=one.file_name, max_bytes=limit) as file:
-        uploaded = await upload_file(runtime, caller, form=one.form, file=file)
-    return uploaded.status
+        saved = await save_upload(runtime, caller, form=one.form, file=file)
+    if saved.waiter is not None:
+        await runtime.indexer.wait(saved.waiter, seconds=runtime.settings.inline_indexing_seconds)
+    return saved.status
 
 
 def _failure(one: _Attempt, outcome: UploadStatus | ServiceError | MappingError) -> Failure | None:
