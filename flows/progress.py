@@ -28,6 +28,7 @@ from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 from prefect.exceptions import PrefectException
 
 from flows.errors import FlowError
+from flows.operations.formatting import capitalize
 from flows.operations.jobs import Stopwatch
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.notes import notes_of
@@ -162,5 +163,5 @@ def plan_markdown(scanned: Scanned, plan: Plan, *, problems: int) -> str:
     ]
     if plan.held_back:
         lines += [f"**{plan.held_back}**", ""]
-    lines += [f"{line[:1].upper()}{line[1:]}." for line in scanned.left_out()]
+    lines += [f"{capitalize(line)}." for line in scanned.left_out()]
     return "\n".join(lines)

@@ -5,12 +5,7 @@ from collections.abc import Mapping
 from carrel.wire.catalog import Document, DocumentIndexing, GetDocumentResponse, IndexingStatus
 from carrel.wire.common import UserPrincipal
 from carrel.wire.formats import FORMATS
-from flows.operations.formatting import count_text
-
-
-def capitalize(name: str) -> str:
-    """Return a name with a capital first letter, and the rest unchanged."""
-    return name[:1].upper() + name[1:]
+from flows.operations.formatting import capitalize, count_text
 
 
 def _describe_kind(kind: str) -> tuple[str, tuple[str, ...]]:

@@ -20,7 +20,7 @@ from app.loading.labels import (
 )
 from app.ui.notices import show_heading, show_problem, show_table, show_text, show_warning
 from app.ui.tables import show_text_pages, source_of
-from flows.operations.formatting import count_text
+from flows.operations.formatting import capitalize, count_text
 from flows.runs import RunStatus
 
 ENDS = {"FAILED": "It failed.", "CRASHED": "The process that ran it ended before it was done."}
@@ -76,7 +76,7 @@ def _show_state(run: RunStatus, *, left_waiting: bool) -> None:
         done = 100.0 if run.finished else min(max(run.progress, 0.0), 100.0)
         st.progress(done / 100, text=phase_in_words(run))
         if run.waiting_for and not run.finished:
-            show_text(f"{run.waiting_for[:1].upper()}{run.waiting_for[1:]}.")
+            show_text(f"{capitalize(run.waiting_for)}.")
     if run.state == "COMPLETED" and run.flow == "permission-snapshot":
         show_text(run.message)
 

@@ -76,13 +76,12 @@ class BusyNotice:
 
     async def begin(self, error: APIConnectionError | APIError, *, seconds: float) -> None:
         """Note the service's message, with the size of its indexing backlog if that is the reason."""
-        if isinstance(error, APIConnectionError) or error.code != "indexing_backlog":
-            said = str(error) if isinstance(error, APIConnectionError) else error.message
+        said = error.message if isinstance(error, APIError) else str(error)
+        if isinstance(error, APIError) and error.code == "indexing_backlog":
+            backlog = await self._reader.read()
+            text = ahead_text(backlog) if backlog else f"waiting for the service to index: {said}"
+        else:
             text = f"waiting for the service: {said} (asking again in {seconds:.0f} s)"
-            self._notes.begin_wait(self, text)
-            return
-        backlog = await self._reader.read()
-        text = ahead_text(backlog) if backlog else f"waiting for the service to index: {error.message}"
         self._notes.begin_wait(self, text)
 
     def end(self) -> None:

@@ -6,6 +6,11 @@ def count_text(number: int, one: str, many: str | None = None) -> str:
     return f"{number:,} {one if number == 1 else many or f'{one}s'}"
 
 
+def capitalize(text: str) -> str:
+    """Return a text with a capital first letter, and the rest unchanged."""
+    return text[:1].upper() + text[1:]
+
+
 def duration_text(seconds: float) -> str:
     """Return a rough duration: about 40 s, about 12 min, about 3 h."""
     if seconds < 90:
