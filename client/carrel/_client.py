@@ -75,7 +75,7 @@ class _Client(Resource[M]):
 
     @cached_property
     def sources(self) -> Sources[M]:
-        """What runs load documents from, and what of it could not be loaded."""
+        """Sources that runs load documents from, and the documents of each source that could not be loaded."""
         return Sources(self._session)
 
     @cached_property

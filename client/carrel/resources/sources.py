@@ -34,7 +34,7 @@ class Sources(Resource[M]):
         """Begin to report the quarantine of a source; a report that was begun before can't go on.
 
         `report_no` is None when the last report had the same fingerprint: then there is nothing to send. Raises
-        NotFoundError when somebody else reports the source, ConflictError `too_many_sources`.
+        ConflictError `too_many_sources`.
         """
         request = wire.ReportSourceRequest(
             ledger=ledger,
@@ -85,7 +85,7 @@ class Sources(Resource[M]):
         page_size: int = 100,
         page_token: str | None = None,
     ) -> Listing[wire.Source, wire.ListSourcesResponse]:
-        """Walk the sources, each with how much of it could not be loaded; or the one of a ledger."""
+        """Walk the sources, each with how much of it could not be loaded; or those of a ledger."""
         request = wire.ListSourcesRequest(
             ledger=ledger, user_email=user_email, page_size=page_size, page_token=page_token
         )

@@ -256,7 +256,7 @@ class RemoveSourceResponse(ResponseModel):
 
 
 REPORT_SOURCE = ApiOperation(
-    "sources/reportSource", ReportSourceRequest, ReportSourceResponse, WRITE, ADDS_DATA | NOT_FOUND | CONFLICT
+    "sources/reportSource", ReportSourceRequest, ReportSourceResponse, WRITE, ADDS_DATA | CONFLICT
 )
 REPORT_SOURCE_ITEMS = ApiOperation(
     "sources/reportSourceItems",
