@@ -14,6 +14,7 @@ from app.formatting import ago, moment, size
 from app.settings import settings
 from carrel.wire.oversight import (
     AdminStatusGetResponse,
+    ConnectionsState,
     IndexingState,
     JobsState,
     StorageArea,
@@ -26,6 +27,7 @@ from flows.runs import Runs, RunsError
 
 LATE_INDEXING = timedelta(minutes=15)
 LATE_JOBS = timedelta(minutes=5)
+RECENT_PRESSURE = timedelta(minutes=5)
 # Somebody is to look when less is free than so many times what is kept free.
 EARLY = 2
 _KEPT = {StorageArea.DATABASE: "database", StorageArea.UPLOADS: "uploads", StorageArea.FILES: "files"}
@@ -64,8 +66,9 @@ def ask_service() -> AdminStatusGetResponse | Finding:
     try:
         return api.client().admin.status.get()
     except carrel.APIConnectionError:
-        said = f"It doesn't answer at {settings().base_url}."
-        return Finding("The service", Level.TROUBLE, said, "Start it with: make up. If it runs, look at its log.")
+        said = f"No whole answer comes from {settings().base_url}."
+        todo = "Start it with: make up. If it runs, its log says why, for example too_many_connections."
+        return Finding("The service", Level.TROUBLE, said, todo)
     except carrel.APIError as error:
         todo = f"See its log. Request id: {error.request_id}" if error.request_id else "See its log."
         return Finding("The service", Level.TROUBLE, error.message, todo)
@@ -85,6 +88,7 @@ def findings_of(status: AdminStatusGetResponse, *, now: datetime | None = None) 
         *_of_rebuilds(status.rebuilds_running),
         _of_jobs(status.jobs, at),
         _of_syncs(status.syncs),
+        *(_of_connections(connections, at) for connections in (status.connections,) if connections),
         *(_of_disk(storage) for storage in status.storage),
     ]
 
@@ -104,6 +108,14 @@ def _of_index(index: IndexingState, at: datetime) -> Finding:
         return Finding(
             "The index", Level.TROUBLE, said, todo, PageLink("The documents", "documents?of=all&state=failed")
         )
+    if index.uploads_refused_seconds is not None:
+        said = f"{can}{waits} More waits than the service takes on: uploads are refused until later."
+        todo = (
+            "Runs that load documents wait, and go on by themselves. More processors, or an embeddings endpoint, "
+            "shorten the wait."
+        )
+        see = PageLink("The documents", "documents?of=all&state=running")
+        return Finding("The index", Level.TROUBLE, said, todo, see)
     if _is_late(index.oldest_waiting_at, at, LATE_INDEXING):
         todo = "Indexing doesn't keep up, or the embedding model is away: look at the service's log."
         see = PageLink("The documents", "documents?of=all&state=running")
@@ -154,12 +166,27 @@ def _of_disk(storage: StorageState) -> Finding:
     if storage.level is StorageLevel.FULL:
         said = f"{said} Nothing is added, and the database itself is running out of room."
     elif storage.level is StorageLevel.LOW:
-        said = f"{said} Nothing is added until there is more room; reading, searching and deleting still work."
+        said = f"{said} Nothing is added or indexed until there is more room; reading, searching and deleting work."
     elif storage.free_bytes < EARLY * storage.low_below_bytes:
         said = f"{said} Below {size(storage.low_below_bytes)}, nothing more is added."
     else:
         return Finding(about, Level.FINE, said)
     return Finding(about, Level.TROUBLE, said, todo)
+
+
+def _of_connections(connections: ConnectionsState, at: datetime) -> Finding:
+    said = f"{connections.open:,} of at most {connections.most:,} are open."
+    if connections.pressed_at is None or _is_late(connections.pressed_at, at, RECENT_PRESSURE):
+        return Finding("Connections", Level.FINE, said)
+    said = (
+        f"{said} There were too many {ago(connections.pressed_at, now=at)}: since the start, "
+        f"{connections.refused:,} were refused, and {connections.evicted:,} were closed to make room."
+    )
+    todo = (
+        "See in the service's log (too_many_connections) from how many addresses they come. If they are wanted, let "
+        "the service open more files, for example LimitNOFILE=65536; if not, stop them before they reach it."
+    )
+    return Finding("Connections", Level.TROUBLE, said, todo)
 
 
 def _join_names(words: Sequence[str]) -> str:

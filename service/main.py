@@ -87,6 +87,7 @@ def create_app(runtime: Runtime) -> FastAPI:
     """Assemble the application around a runtime that is already open."""
     app = DescribedApi(title="Carrel", version=VERSION, openapi_url=None, redirect_slashes=False)
     app.state.runtime = runtime
+    app.state.connections = None
     app.state.metrics = Metrics(runtime)
     app.add_middleware(Edge, metrics=app.state.metrics)
     errors.install(app)

@@ -377,6 +377,7 @@ async def serve(settings: Settings) -> None:
     settings = settings.model_copy(update={"port": listener.getsockname()[1]})
     try:
         async with open_app(settings) as app:
+            app.state.connections = connections
             app.state.metrics.watch(connections)
             config.app = app
             if not server.should_exit:

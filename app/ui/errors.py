@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TypeVar
 
+import httpx
 import streamlit as st
 
 import carrel
@@ -63,17 +64,25 @@ def problem_of(error: carrel.CarrelError | RunsError) -> Problem:
             return _problem_of_runs(error)
         case SignInRequiredError() | InvalidClientError():
             return Problem("Your sign-in has ended.", ("Reload this page to sign in again.",))
-        case carrel.APITimeoutError():
-            return Problem("The service takes too long to answer.", ("Try again in a moment.",))
         case carrel.APIConnectionError():
-            message = f"The service at {settings().base_url} doesn't answer."
-            return Problem(message, ("Start it with: make up. Then reload this page.",))
+            return _problem_of_connection(error)
         case carrel.APIError():
             message, *more = _message_of(error)
             request = (f"Request id: {error.request_id}",) if error.request_id else ()
             return Problem(message, (*more, *request))
         case _:
             return Problem(str(error))
+
+
+def _problem_of_connection(error: carrel.APIConnectionError) -> Problem:
+    if isinstance(error, carrel.APITimeoutError):
+        return Problem("The service takes too long to answer.", ("Try again in a moment.",))
+    if isinstance(error.__cause__, httpx.ConnectError):
+        message = f"The service at {settings().base_url} doesn't answer."
+        return Problem(message, ("Start it with: make up. Then reload this page.",))
+    message = f"The service at {settings().base_url} closed the connection before its answer was whole."
+    todo = "It is stopping, or it has too many connections, which the page Health says. Try again in a moment."
+    return Problem(message, (todo,))
 
 
 def line_of(error: carrel.CarrelError) -> str:

@@ -10,6 +10,7 @@ the protocol (`service.server`), however many connections there are.
 import asyncio
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from ipaddress import ip_address, ip_network
 from itertools import islice
 from typing import Protocol
@@ -65,6 +66,7 @@ class Connections:
         self.most_of_address = max(1, most // SHARE_OF_AN_ADDRESS)
         self.refused = 0
         self.evicted = 0
+        self.pressed_at: datetime | None = None
         self.failed: str | None = None
         self.is_closing = False
         self._is_shared = is_shared
@@ -171,6 +173,7 @@ class Connections:
         return self._all, self._networks[connection.origin]
 
     def _report_soon(self) -> None:
+        self.pressed_at = datetime.now(UTC)
         if self._report is None:
             self._report = asyncio.get_running_loop().call_later(REPORT_SECONDS, self._log_pressure)
 

@@ -9,6 +9,7 @@ import pytest
 from app.health import Level, findings_of, troubles
 from carrel.wire.oversight import (
     AdminStatusGetResponse,
+    ConnectionsState,
     IndexingState,
     JobsState,
     StorageArea,
@@ -80,6 +81,11 @@ def test_what_is_well_is_fine_and_asks_for_nothing() -> None:
             "Replies and sync runs",
             Level.TROUBLE,
         ),
+        (
+            {"indexing": IndexingState(done=3, running=2, failed=0, oldest_waiting_at=NOW, uploads_refused_seconds=9)},
+            "The index",
+            Level.TROUBLE,
+        ),
         ({"syncs": SyncsState(running=1, failed=0)}, "Syncs", Level.BUSY),
         ({"syncs": SyncsState(running=0, failed=2)}, "Syncs", Level.TROUBLE),
         ({"rebuilds_running": 2}, "Rebuilding", Level.BUSY),
@@ -100,7 +106,7 @@ def test_what_is_at_work_or_wrong_is_told_apart(changes: dict[str, Any], about: 
     [
         (50, StorageLevel.OK, Level.FINE, "50 GiB of 100 GiB are free."),
         (15, StorageLevel.OK, Level.TROUBLE, "Below 8.0 GiB, nothing more is added."),
-        (7, StorageLevel.LOW, Level.TROUBLE, "Nothing is added until there is more room"),
+        (7, StorageLevel.LOW, Level.TROUBLE, "Nothing is added or indexed until there is more room"),
         (1, StorageLevel.FULL, Level.TROUBLE, "the database itself is running out of room"),
     ],
 )
@@ -117,6 +123,21 @@ def test_a_disk_is_told_before_it_is_full(free: int, storage_level: StorageLevel
     one = found["The disk of the database and files"]
     assert (one.level, bool(one.todo)) == (level, level is Level.TROUBLE)
     assert words in one.said.replace("50.0", "50").replace("100.0", "100")
+
+
+@pytest.mark.parametrize(
+    ("pressed", "level"),
+    [(None, Level.FINE), (timedelta(hours=1), Level.FINE), (timedelta(minutes=1), Level.TROUBLE)],
+)
+def test_too_many_connections_are_told_while_it_is_so(pressed: timedelta | None, level: Level) -> None:
+    """The finding names both counts and what to do while connections were turned away lately; afterwards it is fine."""
+    connections = ConnectionsState(
+        open=90, most=100, refused=2, evicted=1300, pressed_at=None if pressed is None else NOW - pressed
+    )
+    [one] = [one for one in findings_of(a_status(connections=connections), now=NOW) if one.about == "Connections"]
+    assert (one.level, bool(one.todo)) == (level, level is Level.TROUBLE)
+    assert "90 of at most 100 are open." in one.said
+    assert ("2 were refused, and 1,300 were closed" in one.said) == (level is Level.TROUBLE)
 
 
 def test_the_page_counts_what_there_is_and_says_that_prefect_is_away(house: House) -> None:

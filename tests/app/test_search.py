@@ -14,6 +14,7 @@ from app.ui.passages import link_html
 from carrel import Carrel
 from carrel.wire.search import FilterOperator, SearchMode
 from tests.app.conftest import House, Open, SetUp, draw, html_of, markdown_of, sign_in
+from tests.harness.proxy import Fault, faulty
 from tests.harness.services import RunningService
 from tests.oauth.flow import PASSWORD
 
@@ -357,6 +358,20 @@ def test_a_service_that_is_down_is_explained(service: RunningService, workbench:
     assert not page.exception
     assert "The service at http://127.0.0.1:1 doesn&#x27;t answer." in html_of(page)
     assert "make up" in html_of(page)
+
+
+def test_a_service_that_closes_connections_is_not_called_down(service: RunningService, workbench: SetUp) -> None:
+    """Where it is reached but gives no answer, nobody is told to start it: Health says whether it has too many."""
+    with faulty(service.base_url) as proxy:
+        workbench(service, CARREL_V1_BASE_URL=proxy.base_url)
+        session = sign_in(service)
+        proxy.rates = {Fault.RESET: 1.0}
+        page = draw("search", session=session, q="sheep")
+    assert not page.exception
+    shown = html_of(page)
+    assert "closed the connection before its answer was whole" in shown
+    assert "Health" in shown
+    assert "make up" not in shown
 
 
 def test_an_ended_sign_in_offers_the_next(open_page: Open) -> None:

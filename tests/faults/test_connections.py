@@ -11,7 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import httpx
 import psutil
@@ -164,6 +166,8 @@ def test_half_sent_requests_leave_descriptors_for_the_service(limited: Callable[
     service = limited(SMALL)
     server = service.database_server().process()
     assert statuses(service, seconds=1) == {200}
+    calm = connections_of(service)
+    assert ("pressedAt" in calm, calm["refused"], calm["evicted"]) == (False, 0, 0)
     before = service.descriptors()
     with crowd(service, 1400, head=HALF_SENT_HEAD):
         assert statuses(service, seconds=8) == {200}
@@ -177,6 +181,16 @@ def test_half_sent_requests_leave_descriptors_for_the_service(limited: Callable[
     assert 1 <= len(pressure) < 10
     assert sum(int(str(event["evicted"])) for event in pressure) > 500
     assert "carrel_connections_evicted_total 0" not in service.http.get("/metrics").text
+    found = connections_of(service)
+    assert 1 <= found["open"] <= found["most"] < SMALL[1] // 2
+    assert found["evicted"] > 500
+    assert datetime.now(UTC) - timedelta(minutes=2) < datetime.fromisoformat(found["pressedAt"]) < datetime.now(UTC)
+
+
+def connections_of(service: LimitedService) -> dict[str, Any]:
+    """The connections, as the status tells an admin."""
+    status: dict[str, Any] = service.call("admin/status/get").raise_for_status().json()
+    return dict(status["connections"])
 
 
 @pytest.mark.parametrize("limits", [SMALL, pytest.param(LARGE, marks=pytest.mark.long)])

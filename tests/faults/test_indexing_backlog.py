@@ -178,6 +178,7 @@ def test_an_upload_beyond_the_backlog_is_refused_early_and_taken_later(
     service = make_service(inline_indexing_seconds=0, sweep_seconds=3600, indexing_backlog_seconds=5)
     big = "The tide is written down every hour. " * 40_000
     ok(upload(service, "big", big))
+    assert "uploadsRefusedSeconds" not in ok(service.call("admin/status/get"))["indexing"]
     slow.seconds_a_text = 1
     answers = (upload(service, f"log-{number}", long_text(number, kilobytes=20)) for number in range(200))
     taken: list[Any] = []
@@ -198,6 +199,7 @@ def test_an_upload_beyond_the_backlog_is_refused_early_and_taken_later(
     assert state["waitingDocuments"] >= 16
     assert state["waitingChunks"] > 0
     assert state["chunksPerSecond"] > 0
+    assert 1 <= state["uploadsRefusedSeconds"] <= 120
     assert ok(upload(service, "log-0", long_text(0, kilobytes=20)))["status"] == "UNCHANGED"
     assert ok(upload(service, "big", big))["status"] == "UNCHANGED"
     large = refused(upload(service, "large", long_text(0, kilobytes=1200)), 503, "indexing_backlog")

@@ -78,6 +78,8 @@ class IndexingState(ResponseModel):
     """About how many chunks of these have no vector yet."""
     chunks_per_second: float | None = None
     """Chunks that the organization had embedded per second of late, by the process that answers."""
+    uploads_refused_seconds: int | None = None
+    """In how many seconds an upload that is refused now is to come again; absent while uploads are taken in."""
 
 
 class JobsState(ResponseModel):
@@ -133,6 +135,21 @@ class StorageState(ResponseModel):
     """Whether there is room."""
 
 
+class ConnectionsState(ResponseModel):
+    """Callers' connections to the process that answers, whichever organization they belong to."""
+
+    open: int
+    """Connections that are open."""
+    most: int
+    """Connections that may be open."""
+    refused: int
+    """Connections that were not accepted since the start."""
+    evicted: int
+    """Idle or slow connections that were closed to make room for others since the start."""
+    pressed_at: Instant | None = None
+    """When a connection was last refused, evicted or lost for want of descriptors; absent when none ever was."""
+
+
 class AdminStatusGetResponse(ResponseModel):
     """How the organization is doing, at one moment."""
 
@@ -158,6 +175,8 @@ class AdminStatusGetResponse(ResponseModel):
     """Default language model of agents, or `built-in`."""
     storage: list[StorageState] = Field(default_factory=list[StorageState])
     """Disks of the process that answers; an outside database and buckets are not among them."""
+    connections: ConnectionsState | None = None
+    """Callers' connections; absent where another server than Carrel's own accepts them."""
 
 
 class AdminAuditLogQueryRequest(NarrowedRequest):

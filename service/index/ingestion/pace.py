@@ -94,18 +94,28 @@ class BackPressure:
         sharing = len(self._backlogs.keys() | {organization_id})
         return max(self.pace.chunks_per_second, SLOWEST_PACE) / sharing
 
+    def refused_seconds(self, organization_id: UUID) -> int | None:
+        """Return in how many seconds an upload is to come again; None while the backlog has room for it."""
+        waiting = self._waiting_seconds(self._backlogs.get(organization_id), organization_id)
+        if waiting <= self.seconds:
+            return None
+        return math.ceil(min(max(waiting - DRAINED * self.seconds, 1), LONGEST_RETRY_SECONDS))
+
     def refuse(self, organization_id: UUID) -> None:
         """Raise Unavailable `indexing_backlog`, with the seconds to wait, if an organization's backlog is too large."""
-        backlog = self._backlogs.get(organization_id)
-        if backlog is None or backlog.documents < FEWEST_WAITING:
+        seconds = self.refused_seconds(organization_id)
+        if seconds is None:
             return
-        waiting = self.pace.chunks_in(backlog) / self.pace_of(organization_id)
-        if waiting <= self.seconds:
-            return
-        seconds = math.ceil(min(max(waiting - DRAINED * self.seconds, 1), LONGEST_RETRY_SECONDS))
+        backlog = self._backlogs[organization_id]
+        minutes = math.ceil(self._waiting_seconds(backlog, organization_id) / 60)
         raise Unavailable(
             f"The service is busy indexing: {backlog.documents:,} documents of your organization wait, about "
-            f"{math.ceil(waiting / 60):,} min of work. Nothing of this request was kept. Try again in {seconds} s.",
+            f"{minutes:,} min of work. Nothing of this request was kept. Try again in {seconds} s.",
             code="indexing_backlog",
             retry_after=seconds,
         )
+
+    def _waiting_seconds(self, backlog: Backlog | None, organization_id: UUID) -> float:
+        if backlog is None or backlog.documents < FEWEST_WAITING:
+            return 0.0
+        return self.pace.chunks_in(backlog) / self.pace_of(organization_id)

@@ -1,7 +1,10 @@
 """admin/status/get: an extension, for admins."""
 
+from fastapi import Request
+
 from carrel.wire.oversight import ADMIN_STATUS_GET, AdminStatusGetRequest, AdminStatusGetResponse
 from service.operate.status import service
+from service.web.connections import Connections
 from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
 from service.web.routing import Router
 
@@ -10,8 +13,13 @@ router = Router()
 
 @router.operation(ADMIN_STATUS_GET)
 async def get_status(
-    request: AdminStatusGetRequest, runtime: RuntimeDep, connection: ConnectionDep, caller: CallerDep
+    request: AdminStatusGetRequest,
+    http_request: Request,
+    runtime: RuntimeDep,
+    connection: ConnectionDep,
+    caller: CallerDep,
 ) -> AdminStatusGetResponse:
     """Say how the organization is doing: what there is, what is being indexed, which jobs and syncs go on or failed."""
     del request
-    return await service.get_status(runtime, connection, caller)
+    connections: Connections | None = http_request.app.state.connections
+    return await service.get_status(runtime, connection, caller, connections=connections)

@@ -2,17 +2,20 @@
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.oversight import AdminStatusGetResponse, IndexingState, JobsState, SyncsState
+from carrel.wire.oversight import AdminStatusGetResponse, ConnectionsState, IndexingState, JobsState, SyncsState
 from service.auth.callers import Caller
 from service.index.ingestion.backlog.queries import measure_backlog
 from service.operate.status import queries
 from service.platform.version import VERSION
 from service.runtime import Runtime
+from service.web.connections import Connections
 
 BUILT_IN = "built-in"
 
 
-async def get_status(runtime: Runtime, connection: AsyncConnection, caller: Caller) -> AdminStatusGetResponse:
+async def get_status(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, connections: Connections | None
+) -> AdminStatusGetResponse:
     """Return the organization's state at this moment; for admins."""
     row = await queries.read_state(connection, caller.organization_id)
     backlog = await measure_backlog(connection, caller.organization_id)
@@ -30,6 +33,7 @@ async def get_status(runtime: Runtime, connection: AsyncConnection, caller: Call
             waiting_documents=backlog.documents,
             waiting_chunks=indexer.deps.pace.chunks_in(backlog),
             chunks_per_second=round(indexer.pace_of(caller.organization_id), 1) if backlog.documents else 0.0,
+            uploads_refused_seconds=indexer.pressure.refused_seconds(caller.organization_id),
         ),
         jobs=JobsState(
             waiting=row.jobs_waiting,
@@ -42,4 +46,15 @@ async def get_status(runtime: Runtime, connection: AsyncConnection, caller: Call
         embedding_model=row.embedding_model or runtime.embedders.default.model.name,
         language_model=settings.model_names[0] if settings.model_url else BUILT_IN,
         storage=[file_system.describe() for file_system in runtime.disk.file_systems],
+        connections=_describe(connections) if connections else None,
+    )
+
+
+def _describe(connections: Connections) -> ConnectionsState:
+    return ConnectionsState(
+        open=connections.open,
+        most=connections.most,
+        refused=connections.refused,
+        evicted=connections.evicted,
+        pressed_at=connections.pressed_at,
     )
