@@ -55,6 +55,7 @@ from service.web.dependencies import V0_PREFIX, V1_PREFIX
 from service.web.edge import Edge
 from service.web.idempotency import purging
 from service.web.metrics import Metrics
+from service.web.multipart import UNTOUCHED_SECONDS, remove_leftovers
 from service.web.openapi import DescribedApi
 from service.web.pages import confidential
 
@@ -143,6 +144,8 @@ def _keep_tasks(runtime: Runtime) -> None:
     repeat("rebuilds", partial(rebuild_all, indexer, disk), every=settings.sweep_seconds)
     repeat("idempotency-keys", partial(purging.purge, beside), every=purging.EVERY_SECONDS)
     repeat("oauth-tokens", partial(oauth_purging.purge, beside), every=oauth_purging.EVERY_SECONDS)
+    remove = partial(remove_leftovers, settings.uploads_dir, untouched_seconds=UNTOUCHED_SECONDS)
+    repeat("broken-off-uploads", partial(asyncio.to_thread, remove), every=UNTOUCHED_SECONDS / 24)
     if settings.text_retention_days is not None:
         erase = partial(erasure.erase_old, beside, days=settings.text_retention_days)
         repeat("erasure", erase, every=erasure.EVERY_SECONDS)

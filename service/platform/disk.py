@@ -68,7 +68,7 @@ class Reserve:
                 if os.geteuid() == 0:
                     os.fchown(file, owner.st_uid, owner.st_gid)
                 os.fchmod(file, 0o600)
-                os.posix_fallocate(file, 0, self._size)
+                _fill(file, held, self._size)
         except OSError:
             self._shrink_to(held)
             return False
@@ -98,6 +98,16 @@ class Reserve:
                 return os.fstat(file).st_size
         except OSError:
             return 0
+
+
+def _fill(file: int, held: int, size: int) -> None:
+    """Take up the disk's space for a file's bytes from `held` on; macOS has no call for that, so zeros are written."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(file, 0, size)
+        return
+    zeros = bytes(MEBIBYTE)
+    for position in range(held, size, MEBIBYTE):
+        os.pwrite(file, zeros[: size - position], position)
 
 
 @contextmanager

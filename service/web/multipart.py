@@ -3,8 +3,9 @@
 import asyncio
 import hashlib
 import threading
+import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -31,6 +32,8 @@ _FRAMING_BYTES = 4 << 20
 _PLAIN_ENCODINGS = frozenset({b"", b"7bit", b"8bit", b"binary"})
 _NAME_CHARACTERS = 100
 TEMPORARY_PREFIX = "upload-"
+# The slowest upload that is not closed writes its file every few minutes.
+UNTOUCHED_SECONDS = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,12 +124,18 @@ def declared_length(request: Request) -> int | None:
     return None if declared is None else int(declared)
 
 
-def remove_leftovers(folder: Path) -> int:
-    """Remove what uploads left that a crash cut off, and return how many; for the start, before requests come."""
-    left = [path for path in folder.glob(f"{TEMPORARY_PREFIX}*") if path.is_file()]
-    for path in left:
-        path.unlink(missing_ok=True)
-    return len(left)
+def remove_leftovers(folder: Path, *, untouched_seconds: float = 0) -> int:
+    """Remove what uploads left that a crash cut off, and return how many.
+
+    While requests come, only what nobody has written to for so long that no upload of theirs can be it.
+    """
+    before, removed = time.time() - untouched_seconds, 0
+    for path in folder.glob(f"{TEMPORARY_PREFIX}*"):
+        with suppress(FileNotFoundError):  # its upload has just ended
+            if path.is_file() and path.stat().st_mtime <= before:
+                path.unlink()
+                removed += 1
+    return removed
 
 
 async def _read(request: Request, parser: MultipartParser, parts: "_Parts", sink: "_Sink", *, max_bytes: int) -> None:

@@ -26,7 +26,7 @@ from tests.harness.services import RunningService
 SECONDS = 60
 WORKERS = {f"worker-{AGENTS}", f"worker-{DOCSTORE}"}
 # Looks at disks, and never at the database.
-DISKS = {"storage"}
+DISKS = {"storage", "broken-off-uploads"}
 # Where a task may be made that nobody starts again: it ends with the work that made it.
 OWN_TASKS = {
     "platform/background.py": "the one place where tasks are kept",

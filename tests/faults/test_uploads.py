@@ -20,7 +20,7 @@ from fastapi import FastAPI, Request
 from service.domains.docstore.running import applying
 from service.platform import errors
 from service.web import multipart
-from service.web.multipart import receive, remove_leftovers
+from service.web.multipart import UNTOUCHED_SECONDS, receive, remove_leftovers
 
 LIMIT = 8 << 20
 FIELDS = frozenset({"documentExternalId", "customMetadata"})
@@ -303,6 +303,26 @@ def test_what_a_crash_left_is_removed_at_the_start(tmp_path):
     (tmp_path / "other").write_bytes(b"kept")
     assert remove_leftovers(tmp_path) == 1
     assert [path.name for path in tmp_path.iterdir()] == ["other"]
+
+
+def test_what_a_crash_left_is_removed_while_requests_come(make_service):
+    """Beside an outside database, whose other processes may share the folder: what is a day old, and nothing newer."""
+    service = make_service()
+    folder = service.settings.uploads_dir
+    folder.mkdir()
+    for name, age in (("upload-old", 2 * UNTOUCHED_SECONDS), ("upload-new", UNTOUCHED_SECONDS - 600)):
+        (folder / name).write_bytes(b"half")
+        os.utime(folder / name, (time.time() - age, time.time() - age))
+
+    async def look_again():
+        service.runtime.background.kept["broken-off-uploads"].running.cancel()
+
+    service.run(look_again())
+    deadline = time.monotonic() + 60
+    while (folder / "upload-old").exists():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    assert [path.name for path in folder.iterdir()] == ["upload-new"]
 
 
 def test_a_sync_cut_off_while_it_writes_leaves_nothing(tmp_path, monkeypatch):

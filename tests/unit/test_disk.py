@@ -1,5 +1,6 @@
 """When a disk counts as short of room, and what is promised to requests that are under way."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -116,6 +117,19 @@ def test_the_reserve_is_given_up_whatever_is_to_be_kept_free(tmp_path: Path, low
     with DiskGuard([disk]).room_for(0):
         disk.measure(disk.total, 2 * RESERVE)
     assert (disk.level, file.stat().st_size) == (StorageLevel.OK, RESERVE)
+
+
+def test_a_reserve_takes_up_room_where_the_system_has_no_call_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on macOS: its bytes are written, and a part that is there already stays."""
+    monkeypatch.delattr(os, "posix_fallocate")
+    reserve = Reserve(tmp_path, size=3 * MEBIBYTE + 5)
+    (tmp_path / RESERVE_NAME).write_bytes(b"x" * MEBIBYTE)
+    assert reserve.make()
+    found = (tmp_path / RESERVE_NAME).stat()
+    assert (found.st_size, reserve.missing) == (3 * MEBIBYTE + 5, 0)
+    assert found.st_blocks * 512 >= 3 * MEBIBYTE
 
 
 def test_a_reserve_is_made_only_where_much_is_left(tmp_path: Path) -> None:
