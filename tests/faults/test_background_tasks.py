@@ -3,25 +3,35 @@
 import ast
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Callable, Coroutine, Iterator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
+from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 from uuid import UUID
 
 import pytest
+from sqlalchemy.exc import DataError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from structlog.testing import capture_logs
 
 import service as package
+from service.domains.conversations.abandoned import expire_turns
+from service.domains.oauth import purging as oauth_purging
+from service.identity.queries import organization_ids
+from service.index.ingestion.sweeper import release_claims
 from service.main import AGENTS, DOCSTORE
+from service.operate.audit_log.erasure import erase_before
 from service.platform.background import Background, for_each_organization, run_every
 from service.platform.disk import FileSystem
 from service.runtime import Runtime
+from service.web.idempotency import purging
 from tests.harness.documents import uploaded
 from tests.harness.loops import LoopThread
 from tests.harness.services import RunningService
+from tests.service.directory import another_organization
 
 SECONDS = 60
 WORKERS = {f"worker-{AGENTS}", f"worker-{DOCSTORE}"}
@@ -39,6 +49,10 @@ ONE_OFF_WORK = {
     "domains/rebuilds/service.py": "a rebuild's first step, found again by the next look",
     "operate/startup.py": "warming up, which the first file would do as well",
 }
+
+
+# Whether what runs is the work that a test has called, and not a task of the service.
+in_hand: ContextVar[bool] = ContextVar("in_hand", default=False)
 
 
 class Fatal(BaseException):
@@ -169,6 +183,48 @@ def test_work_for_organizations_that_is_cancelled_ends(harness_loop: LoopThread)
 
     harness_loop.run(run())
     assert visited == [UUID(int=1)]
+
+
+HOUSEKEEPING: dict[str, Callable[[Runtime], Awaitable[object]]] = {
+    "idempotency keys": purging.purge,
+    "sign-in and tokens": oauth_purging.purge,
+    "abandoned turns": expire_turns,
+    "old texts": lambda runtime: erase_before(runtime.database, moment=datetime.now(UTC)),
+    "claims": lambda runtime: release_claims(runtime.indexer.database),
+}
+
+
+@pytest.mark.parametrize("work", HOUSEKEEPING.values(), ids=HOUSEKEEPING.keys())
+def test_housekeeping_goes_on_after_an_organization_that_fails(
+    work: Callable[[Runtime], Awaitable[object]], service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is done in every other organization, and the failure is told at the end."""
+    another_organization(service)
+    runtime, done = service.runtime, list[UUID]()
+    broken, other = service.run(organization_ids(runtime.database))
+
+    @asynccontextmanager
+    async def fail_for_one(
+        transaction: Callable[..., Any], organization_id: UUID | None, **options: Any
+    ) -> AsyncGenerator[AsyncConnection]:
+        async with transaction(organization_id, **options) as connection:
+            if in_hand.get() and organization_id == broken:
+                await connection.exec_driver_sql("SELECT 1 / 0")
+            yield connection
+        if in_hand.get() and organization_id is not None:
+            done.append(organization_id)
+
+    for database in (runtime.database, runtime.indexer.database):
+        monkeypatch.setattr(database, "transaction", partial(fail_for_one, database.transaction))
+
+    async def keep_house() -> None:
+        in_hand.set(True)
+        with pytest.raises(ExceptionGroup, match="work for some organizations failed") as told:
+            await work(runtime)
+        assert [type(each) for each in told.value.exceptions] == [DataError]
+
+    service.run(keep_house())
+    assert set(done) == {other}
 
 
 def test_every_task_of_a_service_works_again_after_it_was_cancelled(

@@ -266,6 +266,25 @@ def test_a_backlog_that_is_killed_is_indexed_by_the_next_process(
         wait_until(all_done, 90)
 
 
+REFUSE_UPDATES = """
+    CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'broken'; END $$;
+    CREATE TRIGGER refuse BEFORE UPDATE ON space_documents EXECUTE FUNCTION refuse();
+"""
+
+
+def test_a_start_goes_on_when_an_organizations_claims_can_not_be_released(
+    service_process: Callable[..., ServiceProcess],
+) -> None:
+    """They run out by themselves; the log tells of the failure."""
+    with embeddings_server() as embeddings:
+        process = service_process(**embeddings)
+        process.kill()
+        with connect(process.database_server().url(user=SUPERUSER)) as connection:
+            connection.execute(REFUSE_UPDATES)
+        process.start()
+    assert "claims_not_released" in process.log.read_text()
+
+
 @pytest.mark.long
 def test_searches_are_answered_beside_uploads(service_process: Callable[..., ServiceProcess]) -> None:
     """With 6 uploaders of 120 KB texts that don't wait and 64 searchers on the local model, no search is refused."""

@@ -7,6 +7,7 @@ from service.domains.conversations import outcomes, queries
 from service.domains.conversations.jobs import enqueue_next
 from service.domains.conversations.models import Work
 from service.identity.queries import organization_ids
+from service.platform.background import for_each_organization
 from service.platform.errors import Unavailable
 from service.runtime import Runtime
 
@@ -18,7 +19,14 @@ PATIENCE = timedelta(minutes=10)
 
 async def expire_turns(runtime: Runtime) -> int:
     """Fail the abandoned turns of every organization; return their number."""
-    return sum([await _expire_turns_in(runtime, one) for one in await organization_ids(runtime.database)])
+    expired = 0
+
+    async def expire(organization_id: UUID) -> None:
+        nonlocal expired
+        expired += await _expire_turns_in(runtime, organization_id)
+
+    await for_each_organization(await organization_ids(runtime.database), expire)
+    return expired
 
 
 async def _expire_turns_in(runtime: Runtime, organization_id: UUID) -> int:

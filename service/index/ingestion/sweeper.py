@@ -35,6 +35,9 @@ async def fold_all(database: Database) -> None:
 
 async def release_claims(database: Database) -> None:
     """Release all claims on documents, in every organization; only where no other process can be indexing."""
-    for organization_id in await organization_ids(database):
+
+    async def release(organization_id: UUID) -> None:
         async with database.transaction(organization_id) as connection:
             await queries.release_claims(connection, organization_id)
+
+    await for_each_organization(await organization_ids(database), release)

@@ -13,6 +13,7 @@ from service.audit import queries
 from service.audit.service import Change, record_unattended
 from service.domains.conversations.queries import delete_conversations_before, delete_conversations_of
 from service.identity.queries import find_principals, organization_ids
+from service.platform.background import for_each_organization
 from service.platform.database import Database
 from service.platform.errors import NotFound
 from service.platform.identifiers import first_uuid7_at
@@ -36,9 +37,13 @@ async def erase_before(database: Database, *, moment: datetime) -> int:
     Conversations are erased as a whole, when no message came since `moment`.
     """
     erased = 0
-    for organization_id in await organization_ids(database):
+
+    async def erase(organization_id: UUID) -> None:
+        nonlocal erased
         while count := await _erase_some(database, organization_id, moment):
             erased += count
+
+    await for_each_organization(await organization_ids(database), erase)
     return erased
 
 
