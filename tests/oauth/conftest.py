@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 import pytest
 
@@ -28,6 +29,17 @@ def standing(service_harness: ServiceHarness) -> Iterator[Standing]:
     service, stack = service_harness.start()
     yield Standing(service, an_app(service), a_person(service).email)
     service_harness.stop(service, stack)
+
+
+@pytest.fixture
+def still_clock(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the service's time pass by `later` alone, so that no wait ends because the machine is slow."""
+    clock, began = service.runtime.clock, datetime.now(UTC)
+
+    async def now(_: object) -> datetime:
+        return began + clock.offset
+
+    monkeypatch.setattr(clock, "now", now)
 
 
 @pytest.fixture(autouse=True)

@@ -68,6 +68,7 @@ def test_whoever_is_not_let_in_is_told_the_same(service: RunningService, email: 
     assert "Set-Cookie" not in refused.headers
 
 
+@pytest.mark.usefixtures("still_clock")
 def test_failing_is_slowed_down_here_and_there_together(service: RunningService) -> None:
     """It is the same account, whichever page it is tried on."""
     app, ada = an_app(service), a_person(service)
@@ -115,6 +116,7 @@ def test_among_several_organizations_a_person_names_theirs(service: RunningServi
     assert "Ada Lovelace" in ada.follow(press(ada, opened(ada), organization="example.test")).text
 
 
+@pytest.mark.usefixtures("still_clock")
 def test_trying_organizations_that_are_not_there_is_slowed_down(service: RunningService) -> None:
     """Like trying accounts that are not there."""
     another_organization(service)
