@@ -66,7 +66,8 @@ spaces = Table(
 
 # What should be in a space (`version`: the one wanted) and what is (`indexed_version`, NULL until first indexed).
 # Work is whatever differs: a worker claims it until `claimed_until`, so a crash loses nothing, and tells how far it
-# is: `chunks_embedded` of `chunks_expected` (only while it works; afterwards `chunk_count` counts).
+# is: `chunks_embedded` of `chunks_expected` (only while it works; afterwards `chunk_count` counts). Large texts wait in
+# a line of their own (`is_large`, as of the last request), so that its first is found however many small ones wait.
 space_documents = Table(
     "space_documents",
     metadata,
@@ -80,6 +81,7 @@ space_documents = Table(
     Column("chunks_embedded", Integer, nullable=False, server_default=text("0")),
     Column("caller_chunks", Boolean, nullable=False, server_default=text("false")),
     Column("custom_metadata", JSONB, nullable=False, server_default=text("'{}'")),
+    Column("is_large", Boolean, nullable=False, server_default=text("false")),
     Column("claimed_until", DateTime(timezone=True)),
     Column("attempts", Integer, nullable=False, server_default=text("0")),
     Column("error", Text),
@@ -88,6 +90,7 @@ space_documents = Table(
     Index(
         "ix_space_documents_pending",
         "organization_id",
+        "is_large",
         "claimed_until",
         postgresql_where=text("indexed_version IS DISTINCT FROM version"),
     ),

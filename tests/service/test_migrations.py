@@ -273,6 +273,50 @@ def test_sources_come_to_a_database_that_has_been_in_use(databases: TestDatabase
             connection.execute(new, [uuid4(), ids["id"], ids["id"]])
 
 
+def test_what_waits_for_the_index_is_sorted_by_size(databases: TestDatabases, outside: URL) -> None:
+    """By the text, or by the caller's chunks where those wait; what is indexed is sorted when it is requested again."""
+    migrate(outside, "0013")
+    ids = {"id": uuid4()}
+    small, large = b"x" * 16_383, b"x" * 16_384
+    # Of each: the text, the caller's chunks, and the version that is indexed.
+    cases = [(small, None, None), (large, None, None), (large, small, None), (small, large, 1), (large, None, 2)]
+    entries = {uuid4(): case for case in cases}
+    with databases.connect(str(outside.database)) as connection:
+        connection.execute("INSERT INTO organizations (organization_id, name, domain) VALUES (%(id)s, 'x', 'x')", ids)
+        connection.execute("SET session_replication_role = replica")
+        connection.execute(
+            "INSERT INTO spaces (organization_id, model, dimensions, is_catalog) VALUES (%(id)s, 'x', 384, true)", ids
+        )
+        for document_id, (text_, chunks, indexed) in entries.items():
+            values = {**ids, "document": document_id, "text": text_, "chunks": chunks, "indexed": indexed}
+            connection.execute(
+                "INSERT INTO document_contents (document_id, organization_id, version, blocks)"
+                " VALUES (%(document)s, %(id)s, 2, %(text)s)",
+                values,
+            )
+            connection.execute(
+                "INSERT INTO space_documents (document_id, space_id, organization_id, version, indexed_version,"
+                " caller_chunks) SELECT %(document)s, space_id, %(id)s, 2, %(indexed)s,"
+                " %(chunks)s::bytea IS NOT NULL FROM spaces",
+                values,
+            )
+            connection.execute(
+                "INSERT INTO caller_chunks (document_id, space_id, organization_id, batch_id, chunks)"
+                " SELECT %(document)s, space_id, %(id)s, %(id)s, %(chunks)s FROM spaces"
+                " WHERE %(chunks)s::bytea IS NOT NULL",
+                values,
+            )
+        connection.execute("SET session_replication_role = origin")
+        migrate(outside, "head")
+        found = dict(connection.execute("SELECT document_id, is_large FROM space_documents").fetchall())
+        forced = connection.execute(
+            "SELECT count(*) FROM pg_class WHERE relforcerowsecurity AND relname = ANY(%s)",
+            [["space_documents", "document_contents", "caller_chunks"]],
+        )
+        assert forced.fetchone() == (3,)
+    assert [found[document_id] for document_id in entries] == [False, True, False, True, False]
+
+
 def test_every_table_is_under_row_level_security(databases: TestDatabases, migrated: str) -> None:
     """Each table names its organization, forces the policy on its owner too, and has a policy for every command."""
     tables = """

@@ -11,10 +11,10 @@ import pytest
 from service.index.ingestion import sweeper
 from service.index.ingestion.backlog.queries import PendingWork
 from service.index.ingestion.feeding import answer_waiting, feed, measure, renew
-from service.index.ingestion.indexer import LARGE_BYTES, MOST_BYTES, MOST_DOCUMENTS, Indexer
+from service.index.ingestion.indexer import MOST_BYTES, MOST_DOCUMENTS, Indexer
 from service.index.ingestion.indexing import IndexOutcome
 from service.index.ingestion.pace import Backlog
-from service.index.ingestion.turns import Lane
+from service.index.ingestion.turns import LARGE_BYTES, Lane
 from service.platform.errors import Unavailable
 from service.text.embedding import Embedders
 
@@ -77,6 +77,34 @@ async def test_one_feeder_feeds_at_a_time(monkeypatch: pytest.MonkeyPatch) -> No
         indexer.note_backlog(organization_id, *Lane)
     await asyncio.gather(feed(indexer), feed(indexer))
     assert most == 1
+
+
+async def test_an_organization_whose_claim_failed_rests_and_is_fed_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever comes meanwhile, it isn't looked at before; afterwards it is, though nothing comes."""
+    indexer, claims = new_indexer(), 0
+
+    async def claim(*_: object, **__: object) -> list[object]:
+        nonlocal claims
+        claims += 1
+        if claims == 1:
+            raise RuntimeError("broken")
+        return []
+
+    monkeypatch.setattr("service.index.ingestion.feeding.claim_pending", claim)
+    monkeypatch.setattr("service.index.ingestion.feeding.REST_SECONDS", 0.2)
+    indexer.note_backlog(ONE, Lane.SMALL)
+    with pytest.raises(ExceptionGroup):
+        await feed(indexer)
+    for _ in range(3):
+        indexer.note_backlog(ONE, Lane.SMALL)
+        assert await feed(indexer) == 0
+    assert claims == 1
+    assert indexer.backlogged == {ONE: {Lane.SMALL}}
+    indexer.changed.clear()
+    async with asyncio.timeout(10):
+        await indexer.changed.wait()
+    await feed(indexer)
+    assert (claims, indexer.backlogged) == (2, {})
 
 
 @pytest.mark.parametrize("statement", ["claim_pending", "measure_backlog", "list_pending", "renew_claims", "fold"])

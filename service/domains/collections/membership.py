@@ -95,7 +95,7 @@ async def add_chunks(
             version=document.version,
             custom_metadata=request.custom_metadata,
             is_begun=is_begun,
-            from_caller=True,
+            caller_bytes=len(packed),
         )
         await keep_caller_chunks(
             connection,

@@ -15,24 +15,26 @@ from service.index.ingestion.backlog.queries import (
     measure_backlog,
     renew_claims,
 )
-from service.index.ingestion.indexer import LARGE_BYTES, Indexer
+from service.index.ingestion.indexer import MOST_OF_LANE, Indexer
 from service.index.ingestion.turns import Lane
 from service.platform.background import Background, for_each_organization
 from service.platform.disk import DiskGuard
 
 WATCH_SECONDS = 1.0
+# After a claim that failed, however much comes meanwhile.
+REST_SECONDS = 2.0
 ANSWERED_SECONDS = 2.0
 # So often that a claim outlives a renewal that got no connection (`INDEXING_WAIT_SECONDS`) and the next one's wait.
 RENEWED_SECONDS = LEASE.total_seconds() / 10
 # What waits is measured so rarely that it takes a tenth of the time.
 MEASURED_SECONDS, MEASURED_SHARE = 2.0, 10
-_SIZES: dict[Lane, dict[str, int]] = {Lane.SMALL: {"below": LARGE_BYTES}, Lane.LARGE: {"at_least": LARGE_BYTES}}
 
 
 async def feed(indexer: Indexer, organization_ids: Iterable[UUID] | None = None) -> int:
     """Claim waiting documents, as far as there is room, in these organizations, or in those known to have a backlog.
 
-    Of the latter, those with the fewest documents in work come first. Returns the number of claimed documents.
+    Of the latter, those with the fewest documents in work come first. An organization whose claim failed rests for a
+    moment and is fed then, unasked. Returns the number of claimed documents.
     """
     taken, is_looked_for = 0, organization_ids is not None
     if organization_ids is None:
@@ -43,8 +45,9 @@ async def feed(indexer: Indexer, organization_ids: Iterable[UUID] | None = None)
         # One at a time: two would both take up as much as there is room for.
         async with indexer.feeding:
             if is_looked_for and await _has_waiting(indexer, organization_id):
-                indexer.note_backlog(organization_id, *_SIZES)
-            taken += await _feed_organization(indexer, organization_id)
+                indexer.note_backlog(organization_id, *MOST_OF_LANE)
+            if organization_id not in indexer.resting:
+                taken += await _feed_organization(indexer, organization_id)
 
     await for_each_organization(organization_ids, feed_one)
     return taken
@@ -55,10 +58,19 @@ async def _has_waiting(indexer: Indexer, organization_id: UUID) -> bool:
         return await has_waiting(connection, organization_id)
 
 
+def _rest(indexer: Indexer, organization_id: UUID) -> None:
+    def wake() -> None:
+        indexer.resting.discard(organization_id)
+        indexer.changed.set()
+
+    indexer.resting.add(organization_id)
+    asyncio.get_running_loop().call_later(REST_SECONDS, wake)
+
+
 async def _feed_organization(indexer: Indexer, organization_id: UUID) -> int:
     taken = 0
     lanes = indexer.backlogged.get(organization_id, set[Lane]())
-    for lane in [each for each in _SIZES if each in lanes]:
+    for lane in [each for each in MOST_OF_LANE if each in lanes]:
         room = indexer.room(organization_id, lane)
         if room and indexer.is_worth_a_claim(organization_id, lane, room):
             # Before they are claimed, so that what is wanted meanwhile puts it back.
@@ -77,6 +89,9 @@ async def _feed_lane(indexer: Indexer, organization_id: UUID, lane: Lane, room: 
             indexer.take_up(organization_id, each)
         is_empty = sum(len(each.space_ids) for each in claimed) < room
         return len(claimed)
+    except Exception:
+        _rest(indexer, organization_id)
+        raise
     finally:
         if not is_empty:
             indexer.backlogged.setdefault(organization_id, set()).add(lane)
@@ -84,7 +99,7 @@ async def _feed_lane(indexer: Indexer, organization_id: UUID, lane: Lane, room: 
 
 async def _claim(indexer: Indexer, organization_id: UUID, lane: Lane, room: int) -> list[PendingWork]:
     async with indexer.database.transaction(organization_id) as connection:
-        return await claim_pending(connection, organization_id, limit=room, **_SIZES[lane])
+        return await claim_pending(connection, organization_id, limit=room, lane=lane)
 
 
 def keep_indexing(indexer: Indexer, disk: DiskGuard, background: Background) -> None:

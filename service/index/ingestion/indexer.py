@@ -15,7 +15,7 @@ from service.index.ingestion.backlog.queries import PendingWork, Progress
 from service.index.ingestion.indexing import IndexingDeps, IndexOutcome, Outcomes, Work, index_in_spaces
 from service.index.ingestion.pace import BackPressure, Pace
 from service.index.ingestion.queries import IndexingWork
-from service.index.ingestion.turns import Lane
+from service.index.ingestion.turns import Lane, lane_of
 from service.platform.database import Database
 from service.platform.logs import logger
 from service.text.embedding import Embedders
@@ -30,18 +30,11 @@ MOST_LARGE = MOST_DOCUMENTS // 2
 # Of the packed texts of large documents; the largest counts for half at most, so that there is room for two. Beyond
 # that each organization without a large one at work may have one, up to twice as much.
 MOST_BYTES = 64 * 1024 * 1024
-# A text is large from so many packed bytes on, which are about as many chunks as are embedded in one turn.
-LARGE_BYTES = 16 * 1024
 # Requests that wait for their own documents; any further one is answered at once that its document is waiting.
 MOST_WAITING = 256
 
 Key = tuple[UUID, UUID]
 """A document: its organization's id and its own."""
-
-
-def lane_of(packed_bytes: int) -> Lane:
-    """Return the lane of a document that isn't indexed for a rebuild."""
-    return Lane.SMALL if packed_bytes < LARGE_BYTES else Lane.LARGE
 
 
 @dataclass(eq=False, slots=True)
@@ -94,6 +87,7 @@ class Indexer:
         self.rebuilding = asyncio.Semaphore(REBUILDS_AT_ONCE)
         self.feeding = asyncio.Lock()
         self.backlogged: dict[UUID, set[Lane]] = {}
+        self.resting: set[UUID] = set()
         self._jobs: dict[Key, Job] = {}
         self._waiters: dict[Key, list[Waiter]] = {}
         self._closed = False

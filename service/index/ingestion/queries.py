@@ -30,7 +30,8 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.index.ingestion.backlog.queries import LEASE
+from service.index.ingestion.backlog.queries import LEASE, has_large_text
+from service.index.ingestion.turns import LARGE_BYTES
 from service.index.queries import is_pending
 from service.index.spaces.queries import is_searched, stands_for
 from service.platform.sql import ORGANIZATION, AnyRow, param, params
@@ -153,6 +154,7 @@ def _extend_claim(claimed_until: ColumnElement[Any]) -> ColumnElement[Any]:
 def _build_request(*, collections_too: bool) -> Select[*tuple[Any, ...]]:
     entry = space_documents.c
     version, own = param(entry.version), param(entry.document_id)
+    is_large = has_large_text(ORGANIZATION, own)
     is_begun: ColumnElement[bool] = bindparam("param_is_begun", type_=Boolean())
     is_catalog = and_(spaces.c.organization_id == ORGANIZATION, spaces.c.is_catalog)
     catalog_id = select(spaces.c.space_id).where(is_catalog).scalar_subquery()
@@ -169,12 +171,14 @@ def _build_request(*, collections_too: bool) -> Select[*tuple[Any, ...]]:
         .with_for_update(key_share=True, read=True)
         .cte("homes")
     )
+    claim = _claim_until(and_(homes.c.is_catalog, is_begun))
     new = insert(space_documents).from_select(
-        ["document_id", "space_id", "organization_id", "version", "claimed_until"],
-        select(own, homes.c.space_id, ORGANIZATION, version, _claim_until(and_(homes.c.is_catalog, is_begun))),
+        ["document_id", "space_id", "organization_id", "version", "is_large", "claimed_until"],
+        select(own, homes.c.space_id, ORGANIZATION, version, is_large, claim),
     )
     replaced = {
         "version": new.excluded.version,
+        "is_large": new.excluded.is_large,
         "claimed_until": _extend_claim(new.excluded.claimed_until),
     } | FROM_THE_START
     catalog = new.on_conflict_do_update(index_elements=[entry.document_id, entry.space_id], set_=replaced).cte(
@@ -194,6 +198,7 @@ def _build_request(*, collections_too: bool) -> Select[*tuple[Any, ...]]:
         )
         .values(
             version=version,
+            is_large=is_large,
             claimed_until=_extend_claim(_claim_until(and_(is_searched(), is_begun))),
             **FROM_THE_START,
         )
@@ -241,30 +246,33 @@ async def request_indexing_in_space(
     version: int,
     custom_metadata: Mapping[str, str],
     is_begun: bool,
-    from_caller: bool = False,
+    caller_bytes: int | None = None,
     anew: bool = False,
 ) -> None:
     """Request a version's indexing in a collection's space, with this metadata there.
 
     With `is_begun` the work is claimed for this process, which begins it at once; else it waits for its turn. The
-    version is also requested in a replacement of the space, for later. `from_caller`: the chunks are the caller's.
-    Those, and with `anew` the document's own, count as not yet indexed, whatever was indexed before.
+    version is also requested in a replacement of the space, for later. `caller_bytes`: the chunks are the caller's, of
+    so many packed bytes. Those, and with `anew` the document's own, count as not yet indexed, whatever was indexed
+    before.
     """
-    values = {
+    own, owner = literal(document_id, Uuid()), literal(organization_id, Uuid())
+    values: dict[str, ColumnElement[Any]] = {
         "version": literal(version, Integer()),
         "custom_metadata": literal(dict(custom_metadata), JSONB()),
-        "caller_chunks": literal(from_caller),
+        "caller_chunks": literal(caller_bytes is not None),
+        "is_large": has_large_text(owner, own) if caller_bytes is None else literal(caller_bytes >= LARGE_BYTES),
         "claimed_until": _claim_until(and_(spaces.c.space_id == space_id, literal(is_begun))),
     }
     new = insert(space_documents).from_select(
         ["document_id", "space_id", "organization_id", *values],
-        select(literal(document_id, Uuid()), spaces.c.space_id, spaces.c.organization_id, *values.values())
+        select(own, spaces.c.space_id, spaces.c.organization_id, *values.values())
         .where(spaces.c.organization_id == organization_id, stands_for(space_id))
         .order_by(spaces.c.space_id),
     )
     changed: dict[str, Any] = {name: new.excluded[name] for name in values} | FROM_THE_START
     changed["claimed_until"] = _extend_claim(new.excluded.claimed_until)
-    if from_caller or anew:
+    if caller_bytes is not None or anew:
         changed["indexed_version"] = None
     keys = [space_documents.c.document_id, space_documents.c.space_id]
     await connection.execute(new.on_conflict_do_update(index_elements=keys, set_=changed))

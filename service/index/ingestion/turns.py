@@ -19,6 +19,8 @@ TURNS = 8
 LONG_TURNS = 4
 TURN_OF_REBUILDS = 8
 MOST_REMEMBERED = 1000
+# A text is large from so many packed bytes on, which are about as many chunks as are embedded in one turn.
+LARGE_BYTES = 16 * 1024
 
 
 class Lane(StrEnum):
@@ -27,6 +29,11 @@ class Lane(StrEnum):
     SMALL = "small"
     LARGE = "large"
     REBUILD = "rebuild"
+
+
+def lane_of(packed_bytes: int) -> Lane:
+    """Return the lane of a document that isn't indexed for a rebuild."""
+    return Lane.SMALL if packed_bytes < LARGE_BYTES else Lane.LARGE
 
 
 @dataclass(eq=False, slots=True)

@@ -191,7 +191,7 @@ async def copy_entries(
 
     Returns document_id and caller_chunks of each entry that was added.
     """
-    copied = ("document_id", "organization_id", "version", "caller_chunks", "custom_metadata", "added_at")
+    copied = ("document_id", "organization_id", "version", "caller_chunks", "is_large", "custom_metadata", "added_at")
     still = and_(spaces.c.space_id == new_id, spaces.c.replaces_space_id == old_id)
     wanted = (
         select(*(space_documents.c[name] for name in copied), spaces.c.space_id, func.now())

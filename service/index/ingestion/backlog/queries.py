@@ -21,6 +21,7 @@ from sqlalchemy import (
     case,
     column,
     exists,
+    false,
     func,
     literal,
     or_,
@@ -31,6 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.index.ingestion.pace import Backlog
+from service.index.ingestion.turns import LARGE_BYTES, Lane
 from service.index.queries import is_pending
 from service.index.spaces.queries import is_searched
 from service.platform.sql import in_array
@@ -93,6 +95,15 @@ def _packed_bytes() -> ColumnElement[int]:
     return func.coalesce(case((space_documents.c.caller_chunks, chunks), else_=blocks), 0)
 
 
+def has_large_text(organization_id: ColumnElement[UUID], document_id: ColumnElement[UUID]) -> ColumnElement[bool]:
+    """Select whether a document's text is large, by its length alone."""
+    contents = document_contents.c
+    size = select(func.octet_length(contents.blocks)).where(
+        contents.organization_id == organization_id, contents.document_id == document_id
+    )
+    return func.coalesce(size.scalar_subquery() >= LARGE_BYTES, false())
+
+
 def _is_free() -> ColumnElement[bool]:
     return or_(space_documents.c.claimed_until.is_(None), space_documents.c.claimed_until < func.now())
 
@@ -111,19 +122,16 @@ async def has_waiting(connection: AsyncConnection, organization_id: UUID) -> boo
 _KEYS = (space_documents.c.document_id, space_documents.c.space_id)
 
 
-def _select_free(organization_id: UUID, *, at_least: int, below: int | None) -> Select[UUID, int, int]:
-    """Select what is pending and unclaimed, the oldest first; of texts with so many packed bytes alone."""
-    size = _packed_bytes()
+def _select_free(organization_id: UUID, *, lane: Lane | None) -> Select[UUID, int, int]:
+    """Select what is pending and unclaimed: small texts before large ones, of each the oldest first; or of one lane."""
     statement = (
-        select(*_KEYS, size.label("packed_bytes"))
+        select(*_KEYS, _packed_bytes().label("packed_bytes"))
         .select_from(_with_texts())
         .where(space_documents.c.organization_id == organization_id, is_pending(), _is_free())
         # As in the index of pending places, so that a claim reads the first of many and sorts none.
-        .order_by(space_documents.c.claimed_until)
+        .order_by(space_documents.c.is_large, space_documents.c.claimed_until)
     )
-    if at_least:
-        statement = statement.where(size >= at_least)
-    return statement if below is None else statement.where(size < below)
+    return statement if lane is None else statement.where(space_documents.c.is_large == (lane is Lane.LARGE))
 
 
 async def claim_pending(
@@ -132,17 +140,15 @@ async def claim_pending(
     *,
     limit: int,
     space_id: int | None = None,
-    at_least: int = 0,
-    below: int | None = None,
+    lane: Lane | None = None,
 ) -> list[PendingWork]:
     """Claim up to `limit` unclaimed documents to index, the oldest first; concurrent claims skip each other's rows.
 
-    In every space that is searched, or with `space_id` in one that is built; of texts with at least so many packed
-    bytes, and fewer than `below`.
+    Of a lane, in every space that is searched; or with `space_id` of both, the small ones first, in one that is built.
     """
     spaces = _searched_spaces(organization_id) if space_id is None else [space_id]
     free = (
-        _select_free(organization_id, at_least=at_least, below=below)
+        _select_free(organization_id, lane=lane)
         .where(space_documents.c.space_id.in_(spaces))
         .limit(limit)
         .with_for_update(of=space_documents, skip_locked=True)

@@ -1,0 +1,106 @@
+"""Claims from a backlog: of small and of large texts, each found however many of the others wait."""
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+from uuid import UUID
+
+import pytest
+from sqlalchemy import event
+
+from service.index.ingestion.backlog.queries import claim_pending
+from service.index.ingestion.turns import LARGE_BYTES, Lane
+from tests.harness.documents import add_to_collection, create_collection, ok, upload, uploaded
+from tests.harness.services import RunningService
+from tests.service.directory import organization_id
+
+MANY = 2000
+# Of texts and rows in spaces alone, which is all that a claim reads.
+FILL = """
+    WITH ids AS (SELECT gen_random_uuid() AS id FROM generate_series(1, %(count)s)),
+    texts AS (
+        INSERT INTO document_contents (document_id, organization_id, version, blocks)
+        SELECT id, %(organization)s, 1, 'x' FROM ids
+    )
+    INSERT INTO space_documents (document_id, space_id, organization_id, version, claimed_until, is_large)
+    SELECT id, space_id, %(organization)s, 1, now() - interval '1 hour', %(is_large)s FROM ids, spaces
+"""
+READ = {"space_documents", "document_contents", "caller_chunks"}
+
+
+def nodes(plan: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield every node of a plan."""
+    yield plan
+    for child in plan.get("Plans", []):
+        yield from nodes(child)
+
+
+@contextmanager
+def explained(service: RunningService) -> Iterator[list[dict[str, Any]]]:
+    """Explain each claim as the service's own role, under row-level security, before it runs."""
+    plans: list[dict[str, Any]] = []
+
+    def explain(_connection: Any, cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
+        cursor.execute(f"EXPLAIN (ANALYZE, FORMAT JSON) {statement}", parameters)
+        [plan] = cursor.fetchone()
+        plans.append((plan if isinstance(plan, list) else json.loads(plan))[0]["Plan"])
+
+    engine = service.runtime.indexer.database._engine.sync_engine
+    event.listen(engine, "before_cursor_execute", explain)
+    yield plans
+    event.remove(engine, "before_cursor_execute", explain)
+
+
+@pytest.mark.parametrize("lane", [Lane.SMALL, Lane.LARGE])
+@pytest.mark.parametrize("analyzed", [True, False])
+def test_a_claim_reads_nothing_of_the_other_lane(
+    make_service: Callable[..., RunningService], lane: Lane, analyzed: bool
+) -> None:
+    """With thousands of the other lane waiting and none of its own, it reads no row; with statistics and without."""
+    service = make_service(sweep_seconds=3600)
+    organization = organization_id(service)
+    uploaded(service, "a", "Indexed, so that there is a space.")
+    with service.owner_connection() as connection:
+        connection.execute("SET session_replication_role = replica")
+        values = {"count": MANY, "organization": organization, "is_large": lane is Lane.SMALL}
+        connection.execute(FILL, values)
+        if analyzed:
+            connection.execute("ANALYZE space_documents, document_contents, spaces")
+
+    async def look() -> dict[str, Any]:
+        async with service.runtime.indexer.database.transaction(organization) as connection:
+            with explained(service) as plans:
+                assert await claim_pending(connection, organization, limit=16, lane=lane) == []
+        [plan] = plans
+        return plan
+
+    scans = [node for node in nodes(service.run(look())) if node.get("Relation Name") in READ]
+    assert {node["Relation Name"] for node in scans} == READ
+    for scan in scans:
+        read = scan["Actual Rows"] + scan.get("Rows Removed by Filter", 0)
+        assert read * scan["Actual Loops"] == 0, scan
+
+
+def lanes(service: RunningService, document_id: str) -> set[tuple[bool, bool]]:
+    """Return of each space that a document is in whether it is the catalog's, and whether its text there is large."""
+    statement = "SELECT is_catalog, is_large FROM space_documents JOIN spaces USING (space_id) WHERE document_id = %s"
+    with service.owner_connection() as connection:
+        return set(connection.execute(statement, [UUID(document_id)]).fetchall())
+
+
+def test_each_request_notes_how_large_its_text_is(make_service: Callable[..., RunningService]) -> None:
+    """In the catalog and in collections, of the document's own text and of a caller's chunks; the newest counts."""
+    service = make_service(inline_indexing_seconds=0, sweep_seconds=3600)
+    words = [f"{number * 2654435761 % 2**32:x}" for number in range(LARGE_BYTES // 2)]
+    large, chunks = " ".join(words), [" ".join(words[start : start + 100]) for start in range(0, len(words), 100)]
+    own, chunked = create_collection(service, "Own"), create_collection(service, "Chunked")
+    document = str(ok(upload(service, "a", large))["documentId"])
+    assert lanes(service, document) == {(True, True)}
+    ok(add_to_collection(service, document, own))
+    assert lanes(service, document) == {(True, True), (False, True)}
+    ok(upload(service, "a", "A few words.", reindexCollections="true"))
+    assert lanes(service, document) == {(True, False), (False, False)}
+    add = "addDocumentChunksToCollection"
+    ok(add_to_collection(service, document, chunked, operation=add, chunks=chunks, customMetadata={}))
+    assert lanes(service, document) == {(True, False), (False, False), (False, True)}
