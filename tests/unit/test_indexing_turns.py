@@ -101,10 +101,11 @@ async def test_a_turn_of_cancelled_work_is_given_to_the_next(is_held: bool) -> N
     cancelled.cancel()
     await asyncio.gather(cancelled, return_exceptions=True)
     ends.set()
-    await asyncio.gather(first, second, third, return_exceptions=True)
-    assert turns.held == 0
-    async with asyncio.timeout(5), turns.take(turns.enqueue(ONE, SMALL)):
-        assert turns.held == 1
+    async with asyncio.timeout(5):
+        await asyncio.gather(first, second, third, return_exceptions=True)
+        assert turns.held == 0
+        async with turns.take(turns.enqueue(ONE, SMALL)):
+            assert turns.held == 1
 
 
 def test_what_is_refused_is_told_when_there_is_room_again() -> None:
