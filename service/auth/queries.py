@@ -1,7 +1,7 @@
 """SQL from a credential to the principal that acts; these run on every request, so each statement is built once."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import InitVar, dataclass, field, fields
 from datetime import timedelta
 from typing import Any, Literal
 from uuid import UUID
@@ -51,6 +51,7 @@ class Credential:
     client_scopes: Sequence[str] | None
     service_accounts_enabled: bool
     unused_for_a_minute: bool
+    entered: InitVar[str]
 
 
 @dataclass(frozen=True)
@@ -143,9 +144,7 @@ async def enter_by_credential(
 ) -> Credential | None:
     """Find a credential by its hash, with its organization's settings; enter that organization in the transaction."""
     parameters = {"param_secret_hash": secret_hash, "param_offset": clock_offset}
-    row = (await connection.execute(_CREDENTIAL_OF_HASH[kind], parameters)).one_or_none()
-    # The last column only enters the organization.
-    return None if row is None else Credential(*row[:-1])
+    return await find_row(connection, _CREDENTIAL_OF_HASH[kind], Credential, parameters)
 
 
 async def touch_credential(

@@ -1,13 +1,14 @@
 """SQL of organizations, the principals in them, and API keys."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import (
     ColumnElement,
+    Label,
     Select,
     Table,
     Uuid,
@@ -24,7 +25,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.platform.database import Database
-from service.platform.sql import columns_of, find_row, in_array, optional_in, rows_of
+from service.platform.sql import columns_of, find_row, find_rows, get_row, in_array, optional_in, rows_of
 from service.schema.identity import api_keys, group_members, organizations, principals
 
 # What changes when a principal is put again; its id, kind and address stay.
@@ -96,7 +97,7 @@ async def lock_bootstrap(connection: AsyncConnection) -> None:
 async def list_organizations(connection: AsyncConnection) -> list[Organization]:
     """List all organizations by name, outside of any organization."""
     statement = select(*_ORGANIZATION).order_by(organizations.c.name)
-    return [Organization(*row) for row in await connection.execute(statement)]
+    return await find_rows(connection, statement, Organization)
 
 
 async def any_organization(connection: AsyncConnection) -> bool:
@@ -113,7 +114,7 @@ async def lock_organization(connection: AsyncConnection, organization_id: UUID) 
 async def get_organization(connection: AsyncConnection, organization_id: UUID) -> Organization:
     """Get the organization's settings."""
     statement = select(*_ORGANIZATION).where(organizations.c.organization_id == organization_id)
-    return Organization(*(await connection.execute(statement)).one())
+    return await get_row(connection, statement, Organization)
 
 
 async def insert_organization(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
@@ -146,7 +147,7 @@ async def find_principals(
     statement = select(*_PRINCIPAL).where(principals.c.organization_id == organization_id, or_(by_email, by_id))
     if not deleted:
         statement = statement.where(principals.c.deleted_at.is_(None))
-    return [Principal(*row) for row in await connection.execute(statement)]
+    return await find_rows(connection, statement, Principal)
 
 
 async def find_groups(
@@ -167,7 +168,7 @@ async def find_groups(
             and_(in_array(principals.c.name, names), principals.c.external_id.is_(None)),
         ),
     )
-    return [Principal(*row) for row in await connection.execute(statement)]
+    return await find_rows(connection, statement, Principal)
 
 
 async def put_principals(connection: AsyncConnection, organization_id: UUID, *, rows: Sequence[Principal]) -> None:
@@ -212,7 +213,7 @@ async def list_users(
     if query:
         matches = principals.c.name.icontains(query, autoescape=True)
         statement = statement.where(or_(matches, principals.c.email.icontains(query, autoescape=True)))
-    return [Principal(*row) for row in await connection.execute(statement)]
+    return await find_rows(connection, statement, Principal)
 
 
 async def list_groups(
@@ -229,7 +230,7 @@ async def list_groups(
     statement = page.where(optional_in(principals.c.principal_id, ids))
     if query:
         statement = statement.where(principals.c.name.icontains(query, autoescape=True))
-    return [Principal(*row) for row in await connection.execute(statement)]
+    return await find_rows(connection, statement, Principal)
 
 
 def _page(organization_id: UUID, kind: str, *, after: UUID, limit: int) -> Select[*tuple[Any, ...]]:
@@ -261,7 +262,7 @@ async def list_members(
         .order_by(group_members.c.member_id)
         .limit(limit)
     )
-    return [Principal(*row) for row in await connection.execute(statement)]
+    return await find_rows(connection, statement, Principal)
 
 
 async def insert_api_key(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
@@ -295,21 +296,19 @@ async def list_api_keys(
 ) -> list[ApiKey]:
     """List API keys (of these ids, if any), ordered by id."""
     statement = _api_keys(organization_id).where(api_keys.c.api_key_id > after, optional_in(api_keys.c.api_key_id, ids))
-    rows = await connection.execute(statement.order_by(api_keys.c.api_key_id).limit(limit))
-    return [ApiKey(*row) for row in rows]
+    return await find_rows(connection, statement.order_by(api_keys.c.api_key_id).limit(limit), ApiKey)
 
 
 def _api_keys(organization_id: UUID) -> Select[*tuple[Any, ...]]:
-    computed = {"owner_email": principals.c.email, "status": credential_status(api_keys)}
-    columns = (computed[one.name] if one.name in computed else api_keys.c[one.name] for one in fields(ApiKey))
+    owner_email = principals.c.email.label("owner_email")
     return (
-        select(*columns)
+        select(*columns_of(api_keys, ApiKey, owner_email, credential_status(api_keys)))
         .join(principals, principals.c.principal_id == api_keys.c.owner_id)
         .where(api_keys.c.organization_id == organization_id)
     )
 
 
-def credential_status(table: Table, now: ColumnElement[datetime] | None = None) -> ColumnElement[str]:
+def credential_status(table: Table, now: ColumnElement[datetime] | None = None) -> Label[str]:
     """Select a credential's status by the database's clock: `active`, `expired` or `revoked`."""
     now = func.now() if now is None else now
     return case(
@@ -342,7 +341,7 @@ async def list_principals(
     statement = select(*_SUMMARY).where(
         principals.c.organization_id == organization_id, in_array(principals.c.principal_id, principal_ids)
     )
-    return [PrincipalSummary(*row) for row in await connection.execute(statement)]
+    return await find_rows(connection, statement, PrincipalSummary)
 
 
 async def organization_ids(database: Database) -> Sequence[UUID]:

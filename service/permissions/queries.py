@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.common import Role
 from service.auth.callers import Caller
 from service.permissions.access import RANKED
-from service.platform.sql import ORGANIZATION, columns_of, find_row, in_array, param, params
+from service.platform.sql import ORGANIZATION, columns_of, find_row, find_rows, in_array, param, params
 from service.schema.indexing import INDEX_TABLES, spaces
 from service.schema.permissions import access_classes, class_readers, resources
 
@@ -116,7 +116,7 @@ async def lock_resources(
         .order_by(resources.c.object_id)
         .with_for_update()
     )
-    return [Resource(*row) for row in await connection.execute(statement)]
+    return await find_rows(connection, statement, Resource)
 
 
 async def find_resource(

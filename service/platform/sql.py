@@ -2,20 +2,23 @@
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 from uuid import UUID
 
+from pydantic import BaseModel
 from sqlalchemy import (
     ARRAY,
     BindParameter,
-    Column,
     ColumnElement,
     Executable,
     FromClause,
+    Label,
+    Result,
     Row,
-    Table,
     TableValuedAlias,
     Text,
+    TypeDecorator,
     Uuid,
     any_,
     bindparam,
@@ -25,8 +28,10 @@ from sqlalchemy import (
     literal,
     select,
     true,
+    type_coerce,
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.elements import KeyedColumnElement
 
 from service.platform.database import ORGANIZATION_SETTING
 
@@ -68,19 +73,54 @@ def optional_in(column: ColumnElement[UUID], ids: Collection[UUID] | None) -> Co
     return true() if ids is None else in_array(column, ids)
 
 
-def rows_of(columns: Sequence[Column[Any]], rows: Sequence[Mapping[str, object]]) -> TableValuedAlias:
+def rows_of(columns: Sequence[KeyedColumnElement[Any]], rows: Sequence[Mapping[str, object]]) -> TableValuedAlias:
     """Build a table of rows with these columns: one array for each column, however many rows.
 
     A statement runs once for all of them; the driver's way for many runs it for each.
     """
-    arrays = (literal([row[one.name] for row in rows], ARRAY(one.type)) for one in columns)
-    named = (column(one.name, one.type) for one in columns)
+    arrays = (literal([row[one.key] for row in rows], ARRAY(one.type)) for one in columns)
+    named = (column(one.key, one.type) for one in columns)
     return func.unnest(*arrays).table_valued(*named).render_derived(name="given")
 
 
-def columns_of(table: Table, kind: "type[DataclassInstance]") -> tuple[Column[Any], ...]:
-    """Return the columns of a table that have the names of a dataclass's fields, in their order."""
-    return tuple(table.c[one.name] for one in fields(kind))
+def columns_of(
+    table: FromClause, kind: "type[DataclassInstance | BaseModel]", *others: KeyedColumnElement[Any]
+) -> tuple[KeyedColumnElement[Any], ...]:
+    """Return the columns that have the names of the fields of a dataclass or model: of `others`, or of a table."""
+    named = {one.key: one for one in (*table.columns, *others)}
+    names = kind.model_fields if issubclass(kind, BaseModel) else [one.name for one in fields(kind)]
+    return tuple(named[name] for name in names)
+
+
+class _Member(TypeDecorator[Any]):
+    """Text that is read as a member of an enum."""
+
+    impl = Text
+    cache_ok = True
+
+    def __init__(self, kind: type[StrEnum]) -> None:
+        super().__init__()
+        self.kind = kind
+
+    def process_result_value(self, value: str | None, dialect: object) -> StrEnum | None:  # noqa: ARG002 - SQLAlchemy's
+        """Return the member of a value; None for NULL."""
+        return None if value is None else self.kind(value)
+
+
+def as_member(column: KeyedColumnElement[Any], kind: type[StrEnum]) -> Label[Any]:
+    """Return a column of text whose values are read as members of an enum, under the column's name."""
+    return type_coerce(column, _Member(kind)).label(column.key)
+
+
+async def find_rows(
+    connection: AsyncConnection,
+    statement: Executable,
+    kind: Callable[..., Found],
+    parameters: Mapping[str, Any] | None = None,
+) -> list[Found]:
+    """Run a statement, and return its rows as `kind`, whose fields have the names of the columns."""
+    result = await connection.execute(statement, parameters)
+    return list(map(_maker(kind, result), result))
 
 
 async def find_row(
@@ -89,9 +129,27 @@ async def find_row(
     kind: Callable[..., Found],
     parameters: Mapping[str, Any] | None = None,
 ) -> Found | None:
-    """Run a statement that selects a dataclass's fields in their order, and return its row as one; None without any."""
-    row = (await connection.execute(statement, parameters)).one_or_none()
-    return None if row is None else kind(*row)
+    """Run a statement for one row at most, and return it as `find_rows` does; None without any."""
+    result = await connection.execute(statement, parameters)
+    row = result.one_or_none()
+    return None if row is None else _maker(kind, result)(row)
+
+
+async def get_row(
+    connection: AsyncConnection,
+    statement: Executable,
+    kind: Callable[..., Found],
+    parameters: Mapping[str, Any] | None = None,
+) -> Found:
+    """Run a statement for exactly one row, and return it as `find_rows` does."""
+    result = await connection.execute(statement, parameters)
+    return _maker(kind, result)(result.one())
+
+
+def _maker(kind: Callable[..., Found], result: Result[Any]) -> Callable[[Sequence[Any]], Found]:
+    """Return a function that makes a row of a result by name; for a dataclass a column too many is an error, too."""
+    names = tuple(result.keys())
+    return lambda row: kind(**dict(zip(names, row, strict=True)))
 
 
 def count_of(rows: FromClause) -> ColumnElement[int]:

@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import Role
 from service.permissions.access import Access
-from service.platform.sql import columns_of, in_array
+from service.platform.sql import columns_of, find_rows, in_array
 from service.schema.identity import principals
 from service.schema.permissions import access_classes, class_readers
 
@@ -77,7 +77,7 @@ async def list_readers(
     statement = select(*columns_of(class_readers, ClassReader)).where(
         class_readers.c.organization_id == organization_id, in_array(class_readers.c.access_class, access_classes)
     )
-    return [ClassReader(*row) for row in await connection.execute(statement)]
+    return await find_rows(connection, statement, ClassReader)
 
 
 async def has_role(
@@ -122,4 +122,4 @@ async def list_grants(
     if after is not None:
         # The first condition is one that the index can begin at; the second knows the roles of one principal apart.
         statement = statement.where(held.principal_id >= after[0], tuple_(held.principal_id, held.role) > after)
-    return [Grant(*row) for row in await connection.execute(statement)]
+    return await find_rows(connection, statement, Grant)
