@@ -1,6 +1,8 @@
 """SQL of sources, their reports and the items in them."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -9,13 +11,68 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.auth.callers import Caller
-from service.platform.sql import AnyRow, in_array, rows_of
+from service.platform.sql import columns_of, find_row, find_rows, get_row, in_array, rows_of
 from service.schema.identity import principals
 from service.schema.sources import source_items, source_reports, sources
 
 # As much of a name as fits into an index, whatever its characters.
 SORTED_CHARACTERS = 200
 _REPLACED = ("code", "message", "fingerprint", "since", "ignored")
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A source; `shown_no` is the report that people see (None until one has ended), `latest_no` the last begun."""
+
+    source_id: UUID
+    ledger: str
+    latest_no: int
+    shown_no: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class ReportedSource:
+    """A source that has been reported, with what its shown report says, and who reported it."""
+
+    source_id: UUID
+    ledger: str
+    source: str
+    collection_id: UUID | None
+    principal_id: UUID
+    principal_name: str
+    principal_email: str
+    item_count: int
+    ignored_count: int
+    reported_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a report says of its source, and how many items were sent for it."""
+
+    source: str
+    collection_id: UUID | None
+    fingerprint: str | None
+    sent_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """An item of a report; by `sort_key` and `item_id` it is listed."""
+
+    item_id: UUID
+    sort_key: str
+    name: str
+    place: str
+    external_id: str | None
+    code: str
+    message: str
+    fingerprint: str
+    since: datetime
+    ignored: bool
+
+
+_SOURCE = columns_of(sources, Source)
 
 
 def _visible(caller: Caller) -> ColumnElement[bool]:
@@ -64,37 +121,40 @@ async def insert_source(connection: AsyncConnection, caller: Caller, *, source_i
     )
 
 
-async def lock_source(connection: AsyncConnection, caller: Caller, *, source_id: UUID) -> AnyRow | None:
+async def lock_source(connection: AsyncConnection, caller: Caller, *, source_id: UUID) -> Source | None:
     """Lock a source of the caller's until the transaction ends; None when there is none that it may know about."""
-    statement = select(sources).where(_visible(caller), sources.c.source_id == source_id).with_for_update()
-    return (await connection.execute(statement)).one_or_none()
+    statement = select(*_SOURCE).where(_visible(caller), sources.c.source_id == source_id).with_for_update()
+    return await find_row(connection, statement, Source)
 
 
-async def lock_source_of(connection: AsyncConnection, caller: Caller, *, ledger: str) -> AnyRow | None:
+async def lock_source_of(connection: AsyncConnection, caller: Caller, *, ledger: str) -> Source | None:
     """Lock the source of this ledger that the caller itself reports, until the transaction ends; None without one."""
-    statement = select(sources).where(
+    statement = select(*_SOURCE).where(
         sources.c.organization_id == caller.organization_id,
         sources.c.principal_id == caller.principal_id,
         sources.c.ledger == ledger,
     )
-    return (await connection.execute(statement.with_for_update())).one_or_none()
+    return await find_row(connection, statement.with_for_update(), Source)
 
 
-async def find_source(connection: AsyncConnection, caller: Caller, *, source_id: UUID) -> AnyRow | None:
+async def find_source(connection: AsyncConnection, caller: Caller, *, source_id: UUID) -> Source | None:
     """Find a source of the caller's; None when there is none that it may know about."""
-    statement = select(sources).where(_visible(caller), sources.c.source_id == source_id)
-    return (await connection.execute(statement)).one_or_none()
+    statement = select(*_SOURCE).where(_visible(caller), sources.c.source_id == source_id)
+    return await find_row(connection, statement, Source)
 
 
 def _select_reported(caller: Caller) -> Select[*tuple[Any, ...]]:
     """Select the caller's sources that have been reported, each with its shown report and who reported it."""
     return (
         select(
-            sources,
-            source_reports.c.source,
-            source_reports.c.collection_id,
-            principals.c.name.label("principal_name"),
-            principals.c.email.label("principal_email"),
+            *columns_of(
+                sources,
+                ReportedSource,
+                source_reports.c.source,
+                source_reports.c.collection_id,
+                principals.c.name.label("principal_name"),
+                principals.c.email.label("principal_email"),
+            )
         )
         .join(
             source_reports,
@@ -108,19 +168,19 @@ def _select_reported(caller: Caller) -> Select[*tuple[Any, ...]]:
     )
 
 
-async def read_source(connection: AsyncConnection, caller: Caller, *, source_id: UUID) -> AnyRow:
-    """Return a source that has been reported, with the columns of `list_sources`."""
-    return (await connection.execute(_select_reported(caller).where(sources.c.source_id == source_id))).one()
+async def read_source(connection: AsyncConnection, caller: Caller, *, source_id: UUID) -> ReportedSource:
+    """Return a source that has been reported, as `list_sources` does."""
+    return await get_row(connection, _select_reported(caller).where(sources.c.source_id == source_id), ReportedSource)
 
 
 async def list_sources(
     connection: AsyncConnection, caller: Caller, *, ledger: str | None, after: UUID, limit: int
-) -> Sequence[AnyRow]:
+) -> list[ReportedSource]:
     """List the caller's sources by id, with what their shown reports say, and who reported them."""
     statement = _select_reported(caller).where(sources.c.source_id > after).order_by(sources.c.source_id).limit(limit)
     if ledger is not None:
         statement = statement.where(sources.c.ledger == ledger)
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, ReportedSource)
 
 
 async def delete_source(connection: AsyncConnection, organization_id: UUID, *, source_id: UUID) -> None:
@@ -143,10 +203,10 @@ async def update_source(
 
 async def find_report(
     connection: AsyncConnection, organization_id: UUID, *, source_id: UUID, report_no: int
-) -> AnyRow | None:
+) -> Report | None:
     """Find a report of a source; None when it never was, or another one has taken its place."""
-    statement = select(source_reports).where(_is_report(organization_id, source_id, report_no))
-    return (await connection.execute(statement)).one_or_none()
+    statement = select(*columns_of(source_reports, Report)).where(_is_report(organization_id, source_id, report_no))
+    return await find_row(connection, statement, Report)
 
 
 async def insert_report(
@@ -241,10 +301,10 @@ async def list_items(
     ignored: bool | None,
     after: tuple[str, UUID],
     limit: int,
-) -> Sequence[AnyRow]:
+) -> list[Item]:
     """List the items of a source's shown report by name, if the source is the caller's to know about."""
     statement = (
-        select(source_items)
+        select(*columns_of(source_items, Item))
         .join(
             sources,
             and_(sources.c.source_id == source_items.c.source_id, sources.c.shown_no == source_items.c.report_no),
@@ -260,7 +320,7 @@ async def list_items(
     )
     if ignored is not None:
         statement = statement.where(source_items.c.ignored.is_(ignored))
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, Item)
 
 
 async def set_ignored(

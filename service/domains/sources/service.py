@@ -29,7 +29,6 @@ from service.domains.sources import queries
 from service.domains.sources.queries import SORTED_CHARACTERS
 from service.platform.errors import Conflict, NotFound
 from service.platform.identifiers import NIL, uuid7
-from service.platform.sql import AnyRow
 from service.web.pagination import Cursor, Page
 
 TARGET = "source"
@@ -62,7 +61,7 @@ async def begin_report(
             connection, caller.organization_id, source_id=source.source_id, values={}, reported=True
         )
         return ReportSourceResponse(source_id=source.source_id)
-    report_no: int = source.latest_no + 1
+    report_no = source.latest_no + 1
     values = {
         "report_no": report_no,
         "source": request.source,
@@ -84,7 +83,7 @@ async def add_items(connection: AsyncConnection, caller: Caller, *, request: Rep
     """
     source = await _lock(connection, caller, request.source_id)
     report = await _report_going_on(connection, caller, source, request.report_no)
-    sent_count: int = report.sent_count + len(request.items)
+    sent_count = report.sent_count + len(request.items)
     if sent_count > MOST_ITEMS:
         raise Conflict(
             f"A report has at most {MOST_ITEMS:,} items. End it with those that it has.", code="too_many_source_items"
@@ -169,7 +168,7 @@ async def remove_source(connection: AsyncConnection, caller: Caller, *, source_i
     await _record(connection, caller, "source.remove", source)
 
 
-async def _source_of(connection: AsyncConnection, caller: Caller, *, ledger: str) -> AnyRow:
+async def _source_of(connection: AsyncConnection, caller: Caller, *, ledger: str) -> queries.Source:
     source = await queries.lock_source_of(connection, caller, ledger=ledger)
     if source is not None:
         return source
@@ -184,7 +183,7 @@ async def _source_of(connection: AsyncConnection, caller: Caller, *, ledger: str
     return source
 
 
-async def _lock(connection: AsyncConnection, caller: Caller, source_id: UUID) -> AnyRow:
+async def _lock(connection: AsyncConnection, caller: Caller, source_id: UUID) -> queries.Source:
     source = await queries.lock_source(connection, caller, source_id=source_id)
     if source is None:
         raise unknown_source()
@@ -192,7 +191,7 @@ async def _lock(connection: AsyncConnection, caller: Caller, source_id: UUID) ->
 
 
 async def _is_unchanged(
-    connection: AsyncConnection, caller: Caller, source: AnyRow, request: ReportSourceRequest
+    connection: AsyncConnection, caller: Caller, source: queries.Source, request: ReportSourceRequest
 ) -> bool:
     if source.shown_no is None or request.fingerprint is None:
         return False
@@ -203,7 +202,9 @@ async def _is_unchanged(
     return shown is not None and told == (shown.source, shown.collection_id, shown.fingerprint)
 
 
-async def _report_going_on(connection: AsyncConnection, caller: Caller, source: AnyRow, report_no: int) -> AnyRow:
+async def _report_going_on(
+    connection: AsyncConnection, caller: Caller, source: queries.Source, report_no: int
+) -> queries.Report:
     report = await queries.find_report(
         connection, caller.organization_id, source_id=source.source_id, report_no=report_no
     )
@@ -229,7 +230,7 @@ async def _show(
 
 
 async def _record(
-    connection: AsyncConnection, caller: Caller, action: str, source: AnyRow, *, names: Sequence[str] = ()
+    connection: AsyncConnection, caller: Caller, action: str, source: queries.Source, *, names: Sequence[str] = ()
 ) -> None:
     details = {"ledger": source.ledger, **({"itemCount": len(names)} if names else {})}
     text = "\n".join(names)[:MOST_RECORDED_CHARACTERS]
@@ -255,7 +256,7 @@ def _to_row(source_id: UUID, item: ReportedItem) -> dict[str, Any]:
     }
 
 
-def _to_source(row: AnyRow) -> Source:
+def _to_source(row: queries.ReportedSource) -> Source:
     return Source(
         source_id=row.source_id,
         ledger=row.ledger,
@@ -268,7 +269,7 @@ def _to_source(row: AnyRow) -> Source:
     )
 
 
-def _to_item(row: AnyRow) -> SourceItem:
+def _to_item(row: queries.Item) -> SourceItem:
     return SourceItem(
         name=row.name,
         place=row.place,
