@@ -29,7 +29,6 @@ from service.permissions.classes.queries import list_grants
 from service.permissions.queries import get_resource, lock_resource
 from service.permissions.service import access_of, set_access
 from service.platform.identifiers import NIL
-from service.platform.sql import AnyRow
 from service.web.pagination import Cursor, Page
 
 
@@ -70,8 +69,7 @@ async def list_deployed_agents(
     rows = await queries.list_deployed_agents(
         connection, caller, among_ids=messageable_agents(caller), after=cursor.after_id, limit=cursor.limit
     )
-    page = cursor.page(rows, position=lambda row: [str(row.agent_id)])
-    return Page([_agent(row) for row in page.items], page.next_page_token)
+    return cursor.page(rows, position=lambda row: [str(row.agent_id)])
 
 
 async def read_deployed_names(
@@ -105,7 +103,3 @@ async def _list_deployed_to(connection: AsyncConnection, caller: Caller, agent_i
         raise unknown_agent()
     rows = await list_grants(connection, caller.organization_id, access_class=resource.access_class)
     return [to_named_principal(row) for row in rows]
-
-
-def _agent(row: AnyRow) -> Agent:
-    return Agent(agent_id=row.agent_id, name=row.name, description=row.description)

@@ -6,13 +6,14 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ARRAY, ColumnElement, Select, Uuid, delete, exists, func, literal, select, update
+from sqlalchemy import ARRAY, ColumnElement, Label, Select, Uuid, delete, exists, func, literal, select, update
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.agents import Agent
 from service.auth.callers import Caller
 from service.permissions.queries import Reader, readable_classes
-from service.platform.sql import AnyRow, in_array, optional_in, rows_of
+from service.platform.sql import columns_of, find_row, find_rows, in_array, optional_in, rows_of
 from service.schema.agents import agent_collections, agents
 from service.schema.collections import collections
 from service.schema.indexing import space_documents
@@ -34,10 +35,18 @@ class StoredAgent:
     api_access_enabled: bool
     created_at: datetime
     updated_at: datetime
-    collection_ids: tuple[UUID, ...]
+    collection_ids: Sequence[UUID]
 
 
-def _collection_ids(organization_id: UUID) -> ColumnElement[Any]:
+@dataclass(frozen=True, slots=True)
+class AgentWithoutSearch:
+    """An agent that can search nothing, with the number of all such."""
+
+    name: str
+    total: int
+
+
+def _collection_ids(organization_id: UUID) -> Label[Any]:
     """Select the collections of the agent at hand, as an array."""
     ids = func.array_agg(aggregate_order_by(agent_collections.c.collection_id, agent_collections.c.collection_id))
     return (
@@ -52,7 +61,7 @@ def _collection_ids(organization_id: UUID) -> ColumnElement[Any]:
 
 
 def _agents(organization_id: UUID) -> Select[*tuple[Any, ...]]:
-    return select(agents, _collection_ids(organization_id)).where(
+    return select(*columns_of(agents, StoredAgent, _collection_ids(organization_id))).where(
         agents.c.organization_id == organization_id, agents.c.deleted_at.is_(None)
     )
 
@@ -66,24 +75,10 @@ def _deployed_conditions(caller: Reader) -> tuple[ColumnElement[bool], ...]:
     )
 
 
-def _to_agent(row: AnyRow) -> StoredAgent:
-    return StoredAgent(
-        agent_id=row.agent_id,
-        name=row.name,
-        description=row.description,
-        instructions=row.instructions,
-        model=row.model,
-        api_access_enabled=row.api_access_enabled,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
-        collection_ids=tuple(row.collection_ids),
-    )
-
-
 async def get_agent(connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID) -> StoredAgent | None:
     """Return an agent without a check of rights; None when it doesn't exist (any more)."""
-    row = (await connection.execute(_agents(organization_id).where(agents.c.agent_id == agent_id))).one_or_none()
-    return None if row is None else _to_agent(row)
+    statement = _agents(organization_id).where(agents.c.agent_id == agent_id)
+    return await find_row(connection, statement, StoredAgent)
 
 
 async def get_deployed_agent(connection: AsyncConnection, caller: Caller, *, agent_id: UUID) -> StoredAgent | None:
@@ -93,8 +88,7 @@ async def get_deployed_agent(connection: AsyncConnection, caller: Caller, *, age
         .join(resources, resources.c.object_id == agents.c.agent_id)
         .where(*_deployed_conditions(caller), agents.c.agent_id == agent_id)
     )
-    row = (await connection.execute(statement)).one_or_none()
-    return None if row is None else _to_agent(row)
+    return await find_row(connection, statement, StoredAgent)
 
 
 async def list_agents(
@@ -111,15 +105,15 @@ async def list_agents(
     statement = page.where(optional_in(agents.c.agent_id, ids))
     if name_contains:
         statement = statement.where(agents.c.name.icontains(name_contains, autoescape=True))
-    return [_to_agent(row) for row in await connection.execute(statement)]
+    return await find_rows(connection, statement, StoredAgent)
 
 
 async def list_deployed_agents(
     connection: AsyncConnection, caller: Reader, *, among_ids: Collection[UUID] | None, after: UUID, limit: int
-) -> Sequence[AnyRow]:
-    """Return the agents (of these ids, if any are given) that are deployed to the caller, by id: id and words."""
+) -> list[Agent]:
+    """Return the agents (of these ids, if any are given) that are deployed to the caller, by id."""
     statement = (
-        select(agents.c.agent_id, agents.c.name, agents.c.description)
+        select(*columns_of(agents, Agent))
         .join(resources, resources.c.object_id == agents.c.agent_id)
         .where(*_deployed_conditions(caller), agents.c.agent_id > after)
         .order_by(agents.c.agent_id)
@@ -127,7 +121,7 @@ async def list_deployed_agents(
     )
     if among_ids is not None:
         statement = statement.where(in_array(agents.c.agent_id, among_ids))
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, Agent)
 
 
 async def count_documents_through_agents(connection: AsyncConnection, caller: Caller) -> int:
@@ -148,11 +142,12 @@ async def count_documents_through_agents(connection: AsyncConnection, caller: Ca
     return (await connection.execute(statement)).scalar_one()
 
 
-async def list_agents_without_search(connection: AsyncConnection, caller: Caller, *, limit: int) -> Sequence[AnyRow]:
+async def list_agents_without_search(
+    connection: AsyncConnection, caller: Caller, *, limit: int
+) -> list[AgentWithoutSearch]:
     """List the first agents that a program may message as the caller and that can search nothing for it.
 
-    They have collections, none of which the caller may search. Rows, ordered by id, have the agent's `name`, and in
-    `total` the number of all such agents.
+    They have collections, none of which the caller may search. They are ordered by id.
     """
     having_some = select(agent_collections.c.agent_id).where(
         agent_collections.c.organization_id == caller.organization_id
@@ -169,7 +164,7 @@ async def list_agents_without_search(connection: AsyncConnection, caller: Caller
         .order_by(agents.c.agent_id)
         .limit(limit)
     )
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, AgentWithoutSearch)
 
 
 def _select_searchable(caller: Caller) -> Select[UUID]:

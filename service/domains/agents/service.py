@@ -185,7 +185,7 @@ def _merge(before: StoredAgent, request: AdminAgentsUpdateRequest) -> StoredAgen
     if "model" in request.model_fields_set:
         given["model"] = request.model
     if request.collection_ids is not None:
-        given["collection_ids"] = tuple(sorted(set(request.collection_ids)))
+        given["collection_ids"] = sorted(set(request.collection_ids))
     return replace(before, **given)
 
 

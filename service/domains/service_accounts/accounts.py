@@ -22,7 +22,6 @@ from service.domains.service_accounts.addresses import make_local_part
 from service.identity.queries import get_organization, lock_organization
 from service.platform.errors import FieldError, NotFound
 from service.platform.identifiers import uuid7
-from service.platform.sql import AnyRow
 from service.web.pagination import Cursor
 
 FIRST_CANDIDATES = 8
@@ -34,11 +33,11 @@ async def create_account(connection: AsyncConnection, caller: Caller, *, display
     organization = await get_organization(connection, caller.organization_id)
     email = await _free_address(connection, caller, local=make_local_part(display_name), domain=organization.domain)
     account_id = uuid7()
-    row = await queries.insert_account(
+    account = await queries.insert_account(
         connection, caller.organization_id, account_id=account_id, name=display_name, email=email
     )
     await record(connection, caller, action="serviceAccount.create", target_type="serviceAccount", target_id=account_id)
-    return _account(row)
+    return account
 
 
 async def list_accounts(
@@ -54,10 +53,8 @@ async def list_accounts(
         after=cursor.after_id,
         limit=cursor.limit,
     )
-    page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
-    return AdminServiceAccountsListResponse(
-        service_accounts=[_account(row) for row in page.items], next_page_token=page.next_page_token
-    )
+    page = cursor.page(rows, position=lambda row: [str(row.service_account_id)])
+    return AdminServiceAccountsListResponse(service_accounts=list(page.items), next_page_token=page.next_page_token)
 
 
 async def delete_account(
@@ -114,9 +111,3 @@ async def _free_address(connection: AsyncConnection, caller: Caller, *, local: s
 def _number_addresses(local: str, domain: str) -> Iterator[str]:
     yield normal_email(f"{local}@{domain}")
     yield from (normal_email(f"{local}-{number}@{domain}") for number in count(2))
-
-
-def _account(row: AnyRow) -> ServiceAccount:
-    return ServiceAccount(
-        service_account_id=row.principal_id, display_name=row.name, email=row.email, created_at=row.created_at
-    )

@@ -1,17 +1,20 @@
 """SQL of service accounts, of their tokens, and of what a token could reach. Of a deleted account the address stays."""
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, case, func, or_, select, update
+from sqlalchemy import ColumnElement, Label, Select, case, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import Role
+from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
 from service.auth.callers import Caller
 from service.identity.queries import credential_status
 from service.permissions.queries import readable_classes
-from service.platform.sql import AnyRow, in_array, optional_in
+from service.platform.sql import as_member, columns_of, find_row, find_rows, get_row, in_array, optional_in
 from service.schema.agents import agents
 from service.schema.catalog import documents
 from service.schema.collections import collections
@@ -19,8 +22,43 @@ from service.schema.identity import principals, service_account_tokens
 from service.schema.indexing import space_documents
 from service.schema.permissions import class_readers, resources
 
-_ACCOUNT = (principals.c.principal_id, principals.c.name, principals.c.email, principals.c.created_at)
-_TOKEN = tuple(column for column in service_account_tokens.c if column.name != "secret_hash")
+_ACCOUNT = columns_of(
+    principals,
+    ServiceAccount,
+    principals.c.principal_id.label("service_account_id"),
+    principals.c.name.label("display_name"),
+)
+_TOKEN = columns_of(service_account_tokens, ServiceAccountToken, credential_status(service_account_tokens))
+
+
+@dataclass(frozen=True, slots=True)
+class RevokedToken:
+    """A token that was revoked just now; `worked` until then, or had expired before."""
+
+    token_id: UUID
+    worked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedCollection:
+    """A collection that the caller may use, with the number of all such, and of those that it may change."""
+
+    collection_id: UUID
+    name: str
+    role: Role
+    total: int
+    editable: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReachedAgent:
+    """An agent that is deployed to the caller, with the number of all such, and of those closed to programs."""
+
+    agent_id: UUID
+    name: str
+    api_access_enabled: bool
+    total: int
+    closed: int
 
 
 async def list_taken_addresses(
@@ -35,12 +73,12 @@ async def list_taken_addresses(
 
 async def insert_account(
     connection: AsyncConnection, organization_id: UUID, *, account_id: UUID, name: str, email: str
-) -> AnyRow:
-    """Add a service account, and return its row."""
+) -> ServiceAccount:
+    """Add a service account, and return it."""
     statement = insert(principals).values(
         principal_id=account_id, organization_id=organization_id, kind="serviceAccount", name=name, email=email
     )
-    return (await connection.execute(statement.returning(*_ACCOUNT))).one()
+    return await get_row(connection, statement.returning(*_ACCOUNT), ServiceAccount)
 
 
 async def list_accounts(
@@ -51,20 +89,20 @@ async def list_accounts(
     ids: Collection[UUID] | None,
     after: UUID,
     limit: int,
-) -> Sequence[AnyRow]:
+) -> list[ServiceAccount]:
     """List service accounts by id whose name or address contains `query`, of these ids if any are given."""
     own_id = principals.c.principal_id
     statement = _accounts(organization_id).where(own_id > after, optional_in(own_id, ids))
     if query:
         matches = principals.c.name.icontains(query, autoescape=True)
         statement = statement.where(or_(matches, principals.c.email.icontains(query, autoescape=True)))
-    return (await connection.execute(statement.order_by(principals.c.principal_id).limit(limit))).all()
+    return await find_rows(connection, statement.order_by(principals.c.principal_id).limit(limit), ServiceAccount)
 
 
-async def get_account(connection: AsyncConnection, organization_id: UUID, *, account_id: UUID) -> AnyRow | None:
+async def get_account(connection: AsyncConnection, organization_id: UUID, *, account_id: UUID) -> ServiceAccount | None:
     """Get a service account; None when there is none."""
     statement = _accounts(organization_id).where(principals.c.principal_id == account_id)
-    return (await connection.execute(statement)).one_or_none()
+    return await find_row(connection, statement, ServiceAccount)
 
 
 async def lock_account(connection: AsyncConnection, organization_id: UUID, *, account_id: UUID) -> bool:
@@ -89,7 +127,7 @@ async def mark_deleted(connection: AsyncConnection, organization_id: UUID, *, ac
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-def _accounts(organization_id: UUID) -> Select[*tuple[UUID, str, str | None, object]]:
+def _accounts(organization_id: UUID) -> Select[*tuple[Any, ...]]:
     return select(*_ACCOUNT).where(
         principals.c.organization_id == organization_id,
         principals.c.kind == "serviceAccount",
@@ -107,10 +145,12 @@ async def insert_token(
     await connection.execute(insert(service_account_tokens).values(values))
 
 
-async def get_token(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> AnyRow | None:
+async def get_token(
+    connection: AsyncConnection, organization_id: UUID, *, token_id: UUID
+) -> ServiceAccountToken | None:
     """Get a token with its `status`; None when there is none."""
     statement = _tokens(organization_id).where(service_account_tokens.c.token_id == token_id)
-    return (await connection.execute(statement)).one_or_none()
+    return await find_row(connection, statement, ServiceAccountToken)
 
 
 async def list_tokens(
@@ -121,13 +161,15 @@ async def list_tokens(
     ids: Collection[UUID] | None,
     after: UUID,
     limit: int,
-) -> Sequence[AnyRow]:
+) -> list[ServiceAccountToken]:
     """List tokens by id with their `status`, of one account or of all, and of these ids if any are given."""
     own_id = service_account_tokens.c.token_id
     statement = _tokens(organization_id).where(own_id > after, optional_in(own_id, ids))
     if account_id is not None:
         statement = statement.where(service_account_tokens.c.service_account_id == account_id)
-    return (await connection.execute(statement.order_by(service_account_tokens.c.token_id).limit(limit))).all()
+    return await find_rows(
+        connection, statement.order_by(service_account_tokens.c.token_id).limit(limit), ServiceAccountToken
+    )
 
 
 async def revoke_token(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> bool:
@@ -145,8 +187,10 @@ async def revoke_token(connection: AsyncConnection, organization_id: UUID, *, to
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def revoke_tokens_of(connection: AsyncConnection, organization_id: UUID, *, account_id: UUID) -> Sequence[AnyRow]:
-    """Revoke every token of an account; return the `token_id` of those newly revoked, and whether each `worked`."""
+async def revoke_tokens_of(
+    connection: AsyncConnection, organization_id: UUID, *, account_id: UUID
+) -> list[RevokedToken]:
+    """Revoke every token of an account; return those newly revoked."""
     statement = (
         update(service_account_tokens)
         .where(
@@ -159,13 +203,11 @@ async def revoke_tokens_of(connection: AsyncConnection, organization_id: UUID, *
             service_account_tokens.c.token_id, (service_account_tokens.c.expires_at > func.now()).label("worked")
         )
     )
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, RevokedToken)
 
 
-def _tokens(organization_id: UUID) -> Select[*tuple[object, ...]]:
-    return select(*_TOKEN, credential_status(service_account_tokens)).where(
-        service_account_tokens.c.organization_id == organization_id
-    )
+def _tokens(organization_id: UUID) -> Select[*tuple[Any, ...]]:
+    return select(*_TOKEN).where(service_account_tokens.c.organization_id == organization_id)
 
 
 _document_resources = resources.alias("document_resources")
@@ -212,17 +254,14 @@ async def list_granted_groups(connection: AsyncConnection, caller: Caller, *, li
 
 async def list_reached_collections(
     connection: AsyncConnection, caller: Caller, *, at_least: Role, limit: int
-) -> Sequence[AnyRow]:
-    """List the first collections in which the caller has this role or a better one: id, name and `role`.
-
-    Each row also has the number of all such collections (`total`), and of those the caller may change (`editable`).
-    """
+) -> list[ReachedCollection]:
+    """List the first collections in which the caller has this role or a better one."""
     editable = resources.c.access_class.in_(readable_classes(caller, at_least=Role.EDITOR))
     statement = (
         select(
             collections.c.collection_id,
             collections.c.name,
-            _role(caller).label("role"),
+            as_member(_role(caller), Role),
             func.count().over().label("total"),
             func.count().filter(editable).over().label("editable"),
         )
@@ -231,7 +270,7 @@ async def list_reached_collections(
         .order_by(collections.c.collection_id)
         .limit(limit)
     )
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, ReachedCollection)
 
 
 async def count_fruitless_collections(connection: AsyncConnection, caller: Caller) -> int:
@@ -255,11 +294,8 @@ async def count_fruitless_collections(connection: AsyncConnection, caller: Calle
     return (await connection.execute(statement)).scalar_one()
 
 
-async def list_reached_agents(connection: AsyncConnection, caller: Caller, *, limit: int) -> Sequence[AnyRow]:
-    """List the first agents that are deployed to the caller: id, name, and whether programs may message the agent.
-
-    Each row also has the number of all such agents (`total`), and of those closed to programs (`closed`).
-    """
+async def list_reached_agents(connection: AsyncConnection, caller: Caller, *, limit: int) -> list[ReachedAgent]:
+    """List the first agents that are deployed to the caller."""
     statement = (
         select(
             agents.c.agent_id,
@@ -277,7 +313,7 @@ async def list_reached_agents(connection: AsyncConnection, caller: Caller, *, li
         .order_by(agents.c.agent_id)
         .limit(limit)
     )
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, ReachedAgent)
 
 
 def _reached_conditions(caller: Caller, *, at_least: Role) -> tuple[ColumnElement[bool], ...]:
@@ -287,7 +323,7 @@ def _reached_conditions(caller: Caller, *, at_least: Role) -> tuple[ColumnElemen
     )
 
 
-def _role(caller: Caller) -> ColumnElement[str]:
+def _role(caller: Caller) -> Label[str]:
     """Select the best role that the caller has in the current resource."""
     return case(
         *(
@@ -295,4 +331,4 @@ def _role(caller: Caller) -> ColumnElement[str]:
             for role in (Role.OWNER, Role.EDITOR)
         ),
         else_=Role.VIEWER.value,
-    )
+    ).label("role")

@@ -4,8 +4,9 @@ It is asked as the real requests ask: of the one table of requirements, and of t
 caller that such a token would be. So a preview can't differ from what the token gets.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -21,15 +22,20 @@ from carrel.wire.service_accounts import (
 )
 from service.auth.authorization import callable_by
 from service.auth.callers import Caller, load_service_account_caller
-from service.domains.agents.queries import count_documents_through_agents, list_agents_without_search
+from service.domains.agents.queries import (
+    AgentWithoutSearch,
+    count_documents_through_agents,
+    list_agents_without_search,
+)
 from service.domains.service_accounts import queries
 from service.domains.service_accounts.accounts import unknown_account
 from service.domains.service_accounts.tokens import get_token
 from service.platform.database import Database
-from service.platform.sql import AnyRow
 
 MOST_NAMED = 1000
 MOST_IN_WARNING = 3
+
+Row = TypeVar("Row")
 
 
 @dataclass(frozen=True)
@@ -46,11 +52,11 @@ class Reach:
     editable_documents: int = 0
     through_groups: int = 0
     groups: Sequence[str] = ()
-    collections: Sequence[AnyRow] = ()
+    collections: Sequence[queries.ReachedCollection] = ()
     fruitless: int = 0
-    agents: Sequence[AnyRow] = ()
+    agents: Sequence[queries.ReachedAgent] = ()
     through_agents: int = 0
-    without_search: Sequence[AnyRow] = ()
+    without_search: Sequence[AgentWithoutSearch] = ()
 
 
 async def preview_reach(
@@ -128,22 +134,22 @@ def _response(
         document_count=reach.documents,
         editable_document_count=reach.editable_documents,
         collections=[
-            ReachedCollection(document_collection_id=row.collection_id, collection_name=row.name, role=Role(row.role))
+            ReachedCollection(document_collection_id=row.collection_id, collection_name=row.name, role=row.role)
             for row in reach.collections
         ],
-        collection_count=_count(reach.collections),
+        collection_count=_count(reach.collections, lambda row: row.total),
         agents=[
             ReachedAgent(agent_id=row.agent_id, agent_name=row.name, api_access_enabled=row.api_access_enabled)
             for row in reach.agents
         ],
-        agent_count=_count(reach.agents),
+        agent_count=_count(reach.agents, lambda row: row.total),
         agent_document_count=reach.through_agents,
         warnings=warnings,
     )
 
 
-def _count(rows: Sequence[AnyRow], name: str = "total") -> int:
-    return getattr(rows[0], name) if rows else 0
+def _count(rows: Sequence[Row], count: Callable[[Row], int]) -> int:
+    return count(rows[0]) if rows else 0
 
 
 def _describe_stopped(token: ServiceAccountToken) -> str:
@@ -162,7 +168,11 @@ def _warnings(bearer: Caller, reach: Reach) -> Iterator[str]:
         yield "Without scopes a token can call nothing."
     if Scope.CATALOG_READ in scopes:
         yield from _reading_warnings(reach)
-    if Scope.CATALOG_WRITE in scopes and not reach.editable_documents and not _count(reach.collections, "editable"):
+    if (
+        Scope.CATALOG_WRITE in scopes
+        and not reach.editable_documents
+        and not _count(reach.collections, lambda row: row.editable)
+    ):
         yield (
             "There is no document or collection yet that it may change. It can add documents and collections of its "
             "own; for others it needs the role EDITOR."
@@ -177,7 +187,7 @@ def _warnings(bearer: Caller, reach: Reach) -> Iterator[str]:
 
 
 def _messaging_warnings(reach: Reach) -> Iterator[str]:
-    deployed, closed = _count(reach.agents), _count(reach.agents, "closed")
+    deployed, closed = _count(reach.agents, lambda row: row.total), _count(reach.agents, lambda row: row.closed)
     if not deployed:
         yield "No agent is deployed to the service account, so there is none that it could message."
     if closed:
@@ -188,7 +198,7 @@ def _messaging_warnings(reach: Reach) -> Iterator[str]:
     if reach.without_search:
         named = _list_names([row.name for row in reach.without_search])
         yield (
-            f"{_count(reach.without_search)} of {deployed} agents ({named}) it may message, but search none of their "
+            f"{reach.without_search[0].total} of {deployed} agents ({named}) it may message, but search none of their "
             "collections: every question is answered with nothing. Grant the service account the role VIEWER in their "
             "collections, and in the documents there that it shall read."
         )

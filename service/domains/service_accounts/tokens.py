@@ -4,7 +4,6 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.api_keys import CredentialStatus
 from carrel.wire.fields import format_instant
 from carrel.wire.scopes import Scope
 from carrel.wire.service_accounts import (
@@ -23,7 +22,6 @@ from service.identity.credentials import refuse_past
 from service.platform import secrets
 from service.platform.errors import NotFound
 from service.platform.identifiers import uuid7
-from service.platform.sql import AnyRow
 from service.web.pagination import Cursor
 
 
@@ -90,9 +88,7 @@ async def list_tokens(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.token_id)])
-    return AdminServiceAccountTokensListResponse(
-        tokens=[_token(row) for row in page.items], next_page_token=page.next_page_token
-    )
+    return AdminServiceAccountTokensListResponse(tokens=list(page.items), next_page_token=page.next_page_token)
 
 
 async def revoke_token(connection: AsyncConnection, caller: Caller, *, token_id: UUID) -> ServiceAccountToken:
@@ -113,22 +109,7 @@ async def revoke_token(connection: AsyncConnection, caller: Caller, *, token_id:
 
 async def get_token(connection: AsyncConnection, caller: Caller, *, token_id: UUID) -> ServiceAccountToken:
     """Return a token as it is now; for admins. NotFound when it is unknown, or another organization's."""
-    row = await queries.get_token(connection, caller.organization_id, token_id=token_id)
-    if row is None:
+    token = await queries.get_token(connection, caller.organization_id, token_id=token_id)
+    if token is None:
         raise NotFound("There is no such token in this organization.", code="token_not_found")
-    return _token(row)
-
-
-def _token(row: AnyRow) -> ServiceAccountToken:
-    return ServiceAccountToken(
-        token_id=row.token_id,
-        service_account_id=row.service_account_id,
-        hint=row.hint,
-        name=row.name,
-        description=row.description,
-        scopes=row.scopes,
-        status=CredentialStatus(row.status),
-        created_at=row.created_at,
-        expires_at=row.expires_at,
-        last_used_at=row.last_used_at,
-    )
+    return token
