@@ -21,7 +21,6 @@ from service.domains.oauth import queries
 from service.platform import secrets
 from service.platform.errors import Conflict, NotFound
 from service.platform.identifiers import uuid7
-from service.platform.sql import AnyRow
 from service.web.pagination import Cursor
 
 # So many may wait for an admin that one member asked for: a list that nobody could read is no list.
@@ -74,9 +73,7 @@ async def list_clients(
         connection, caller.organization_id, status=status, ids=request.ids, after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.client_id)])
-    return AdminOAuthClientsListResponse(
-        oauth_clients=[_client(row) for row in page.items], next_page_token=page.next_page_token
-    )
+    return AdminOAuthClientsListResponse(oauth_clients=list(page.items), next_page_token=page.next_page_token)
 
 
 async def update_client(
@@ -139,10 +136,10 @@ async def _change(
 
 
 async def _get(connection: AsyncConnection, caller: Caller, client_id: UUID) -> OAuthClient:
-    row = await queries.get_client(connection, caller.organization_id, client_id=client_id)
-    if row is None:
+    client = await queries.get_client(connection, caller.organization_id, client_id=client_id)
+    if client is None:
         raise _not_found()
-    return _client(row)
+    return client
 
 
 async def _with_secret(
@@ -162,19 +159,6 @@ async def _record(
 ) -> None:
     await record(
         connection, caller, action=action, target_type="oauthClient", target_id=client_id, details=details or {}
-    )
-
-
-def _client(row: AnyRow) -> OAuthClient:
-    return OAuthClient(
-        client_id=row.client_id,
-        name=row.name,
-        redirect_uris=row.redirect_uris,
-        scopes=row.scopes,
-        status=OAuthClientStatus(row.status),
-        hint=row.hint,
-        requested_by=row.requested_by_email,
-        created_at=row.created_at,
     )
 
 

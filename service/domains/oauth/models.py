@@ -6,14 +6,13 @@
 import hmac
 from collections.abc import Mapping
 from typing import Any, Literal
-from uuid import UUID
 
 from authlib.oauth2.rfc6749 import AuthorizationCodeMixin, ClientMixin, OAuth2Payload, OAuth2Request, TokenMixin
 
 from service.auth.scopes import covers, intersect_scopes, parse_scopes
+from service.domains.oauth.records import StoredClient, StoredCode, StoredRefreshToken, StoredToken
 from service.domains.oauth.requests import Parameters, all_of, first_of
 from service.platform import secrets
-from service.platform.sql import AnyRow
 
 
 class _Payload(OAuth2Payload):
@@ -61,14 +60,14 @@ class Request(OAuth2Request):
 class Client(ClientMixin):
     """An approved client, as its row has it."""
 
-    def __init__(self, row: AnyRow) -> None:
-        self.client_id: UUID = row.client_id
-        self.organization_id: UUID = row.organization_id
-        self.organization_name: str = row.organization_name
-        self.name: str = row.name
-        self.scopes: list[str] = row.scopes
-        self._redirect_uris: list[str] = row.redirect_uris
-        self._secret_hash: bytes = row.secret_hash
+    def __init__(self, row: StoredClient) -> None:
+        self.client_id = row.client_id
+        self.organization_id = row.organization_id
+        self.organization_name = row.organization_name
+        self.name = row.name
+        self.scopes = row.scopes
+        self._redirect_uris = row.redirect_uris
+        self._secret_hash = row.secret_hash
 
     def get_client_id(self) -> str:
         """Return the client's id as text."""
@@ -110,12 +109,12 @@ class Code(AuthorizationCodeMixin):
 
     code_challenge_method = "S256"
 
-    def __init__(self, row: AnyRow, client: Client) -> None:
-        self.code_id: UUID = row.code_id
-        self.principal_id: UUID = row.principal_id
-        self.scopes: list[str] = row.scopes
-        self.code_challenge: str = row.code_challenge
-        self._redirect_uri: str = row.redirect_uri
+    def __init__(self, row: StoredCode, client: Client) -> None:
+        self.code_id = row.code_id
+        self.principal_id = row.principal_id
+        self.scopes = row.scopes
+        self.code_challenge = row.code_challenge
+        self._redirect_uri = row.redirect_uri
         self._left = intersect_scopes(self.scopes, to=client.scopes)
 
     def get_redirect_uri(self) -> str:
@@ -130,12 +129,12 @@ class Code(AuthorizationCodeMixin):
 class Token(TokenMixin):
     """A refresh token that can be used, or a token that is to be revoked."""
 
-    def __init__(self, row: AnyRow, client: Client) -> None:
-        self.token_id: UUID = row.token_id
-        self.family_id: UUID = row.family_id
-        self.principal_id: UUID = row.principal_id
-        self.is_refresh_token = hasattr(row, "used_at")
-        self._client_id: UUID = row.client_id
+    def __init__(self, row: StoredToken, client: Client) -> None:
+        self.token_id = row.token_id
+        self.family_id = row.family_id
+        self.principal_id = row.principal_id
+        self.is_refresh_token = isinstance(row, StoredRefreshToken)
+        self._client_id = row.client_id
         self._left = intersect_scopes(row.scopes, to=client.scopes)
 
     def check_client(self, client: Client) -> bool:

@@ -9,7 +9,9 @@ from sqlalchemy import Select, and_, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.platform.sql import AnyRow, in_array, optional_in, param, set_organization
+from carrel.wire.oauth_clients import OAuthClient
+from service.domains.oauth.records import Consent, StoredClient, StoredCode, StoredRefreshToken, StoredToken
+from service.platform.sql import columns_of, find_row, find_rows, in_array, optional_in, param, set_organization
 from service.schema.identity import organizations, principals
 from service.schema.oauth import (
     oauth_access_tokens,
@@ -22,14 +24,7 @@ from service.schema.oauth import (
 
 _CLIENT_OF_ID = (
     select(
-        oauth_clients.c.client_id,
-        oauth_clients.c.organization_id,
-        oauth_clients.c.name,
-        oauth_clients.c.redirect_uris,
-        oauth_clients.c.scopes,
-        oauth_clients.c.status,
-        oauth_clients.c.secret_hash,
-        organizations.c.name.label("organization_name"),
+        *columns_of(oauth_clients, StoredClient, organizations.c.name.label("organization_name")),
         set_organization(oauth_clients.c.organization_id),
     )
     .join(organizations, organizations.c.organization_id == oauth_clients.c.organization_id)
@@ -37,9 +32,9 @@ _CLIENT_OF_ID = (
 )
 
 
-async def enter_by_client(connection: AsyncConnection, *, client_id: UUID) -> AnyRow | None:
+async def enter_by_client(connection: AsyncConnection, *, client_id: UUID) -> StoredClient | None:
     """Find a client by its id, whatever its status, and set the transaction to the client's organization."""
-    return (await connection.execute(_CLIENT_OF_ID, {"param_client_id": client_id})).one_or_none()
+    return await find_row(connection, _CLIENT_OF_ID, StoredClient, {"param_client_id": client_id})
 
 
 async def lock_client(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID) -> bool:
@@ -82,10 +77,10 @@ async def delete_client(connection: AsyncConnection, organization_id: UUID, *, c
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def get_client(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID) -> AnyRow | None:
-    """Get a client with the address of the person who requested it, `requested_by_email`; None when unknown."""
+async def get_client(connection: AsyncConnection, organization_id: UUID, *, client_id: UUID) -> OAuthClient | None:
+    """Get a client, with the address of the person who requested it; None when unknown."""
     statement = _clients(organization_id).where(oauth_clients.c.client_id == client_id)
-    return (await connection.execute(statement)).one_or_none()
+    return await find_row(connection, statement, OAuthClient)
 
 
 async def list_clients(
@@ -96,18 +91,18 @@ async def list_clients(
     ids: Collection[UUID] | None,
     after: UUID,
     limit: int,
-) -> Sequence[AnyRow]:
-    """List clients by id, of this status and of these ids if given, each with `requested_by_email`."""
+) -> list[OAuthClient]:
+    """List clients by id, of this status and of these ids if given."""
     own_id = oauth_clients.c.client_id
     statement = _clients(organization_id).where(own_id > after, optional_in(own_id, ids))
     if status is not None:
         statement = statement.where(oauth_clients.c.status == status)
-    return (await connection.execute(statement.order_by(oauth_clients.c.client_id).limit(limit))).all()
+    return await find_rows(connection, statement.order_by(oauth_clients.c.client_id).limit(limit), OAuthClient)
 
 
 def _clients(organization_id: UUID) -> Select[*tuple[Any, ...]]:
     return (
-        select(oauth_clients, principals.c.email.label("requested_by_email"))
+        select(*columns_of(oauth_clients, OAuthClient, principals.c.email.label("requested_by")))
         .join(principals, principals.c.principal_id == oauth_clients.c.requested_by)
         .where(oauth_clients.c.organization_id == organization_id)
     )
@@ -160,20 +155,15 @@ async def put_consent(
     await connection.execute(statement)
 
 
-async def list_consents(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> Sequence[AnyRow]:
+async def list_consents(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> list[Consent]:
     """List the clients that a person has allowed something, with the scopes, by the clients' names."""
     statement = (
-        select(
-            oauth_consents.c.client_id,
-            oauth_consents.c.scopes,
-            oauth_consents.c.granted_at,
-            oauth_clients.c.name,
-        )
+        select(*columns_of(oauth_consents, Consent, oauth_clients.c.name))
         .join(oauth_clients, oauth_clients.c.client_id == oauth_consents.c.client_id)
         .where(oauth_consents.c.organization_id == organization_id, oauth_consents.c.principal_id == principal_id)
         .order_by(oauth_clients.c.name, oauth_consents.c.client_id)
     )
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, Consent)
 
 
 async def delete_consent(
@@ -207,14 +197,14 @@ async def insert_code(connection: AsyncConnection, organization_id: UUID, *, row
 
 async def lock_code(
     connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes, client_id: UUID
-) -> AnyRow | None:
+) -> StoredCode | None:
     """Find the client's code by its hash, and lock it until the transaction ends; None for another client's code."""
-    statement = select(oauth_codes).where(
+    statement = select(*columns_of(oauth_codes, StoredCode)).where(
         oauth_codes.c.organization_id == organization_id,
         oauth_codes.c.secret_hash == secret_hash,
         oauth_codes.c.client_id == client_id,
     )
-    return (await connection.execute(statement.with_for_update())).one_or_none()
+    return await find_row(connection, statement.with_for_update(), StoredCode)
 
 
 async def use_code(
@@ -253,18 +243,21 @@ async def insert_tokens(
 
 async def lock_refresh_token(
     connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes
-) -> AnyRow | None:
+) -> StoredRefreshToken | None:
     """Find a refresh token by its hash, and lock it with its family until the transaction ends.
 
     Of two requests with one token the second waits, and sees what the first has done.
     """
     statement = (
         select(
-            oauth_refresh_tokens,
-            oauth_token_families.c.client_id,
-            oauth_token_families.c.principal_id,
-            oauth_token_families.c.scopes,
-            oauth_token_families.c.revoked_at,
+            *columns_of(
+                oauth_refresh_tokens,
+                StoredRefreshToken,
+                oauth_token_families.c.client_id,
+                oauth_token_families.c.principal_id,
+                oauth_token_families.c.scopes,
+                oauth_token_families.c.revoked_at,
+            )
         )
         .join(oauth_token_families, oauth_token_families.c.family_id == oauth_refresh_tokens.c.family_id)
         .where(
@@ -272,7 +265,7 @@ async def lock_refresh_token(
             oauth_refresh_tokens.c.secret_hash == secret_hash,
         )
     )
-    return (await connection.execute(statement.with_for_update())).one_or_none()
+    return await find_row(connection, statement.with_for_update(), StoredRefreshToken)
 
 
 async def use_refresh_token(
@@ -292,12 +285,14 @@ async def use_refresh_token(
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def find_access_token(connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes) -> AnyRow | None:
+async def find_access_token(
+    connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes
+) -> StoredToken | None:
     """Find an access token by its hash."""
-    statement = select(oauth_access_tokens).where(
+    statement = select(*columns_of(oauth_access_tokens, StoredToken)).where(
         oauth_access_tokens.c.organization_id == organization_id, oauth_access_tokens.c.secret_hash == secret_hash
     )
-    return (await connection.execute(statement)).one_or_none()
+    return await find_row(connection, statement, StoredToken)
 
 
 async def revoke_access_token(

@@ -13,10 +13,10 @@ from service.audit.service import Change, record_unattended
 from service.auth import lifetimes
 from service.domains.oauth import queries
 from service.domains.oauth.models import Client, Code, Token
+from service.domains.oauth.records import StoredCode, StoredRefreshToken
 from service.domains.signin.queries import get_person
 from service.platform import secrets
 from service.platform.identifiers import uuid7
-from service.platform.sql import AnyRow
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
@@ -171,11 +171,11 @@ class Store:
         else:
             self.ask(queries.revoke_access_token, organization_id, token_id=token.token_id, now=self.now)
 
-    def _refresh_token(self, value: str, client: Client) -> AnyRow | None:
+    def _refresh_token(self, value: str, client: Client) -> StoredRefreshToken | None:
         secret_hash = secrets.hash_secret(value)
         return self.ask(queries.lock_refresh_token, client.organization_id, secret_hash=secret_hash)
 
-    def _stop_reused(self, client: Client, row: AnyRow, *, what: str) -> None:
+    def _stop_reused(self, client: Client, row: StoredCode | StoredRefreshToken, *, what: str) -> None:
         """Revoke the tokens of a code or refresh token that is used again: one of its two users has stolen it."""
         family_ids = [] if row.family_id is None else [row.family_id]
         organization_id = client.organization_id

@@ -28,7 +28,6 @@ from service.domains.signin.provider import Proof, Provider
 from service.domains.signin.sessions import begin_session
 from service.platform import base64url
 from service.platform.errors import BadRequest
-from service.platform.sql import AnyRow
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
 from service.web.pages.routing import PageRoute
@@ -117,7 +116,9 @@ async def _begin_session(
     return await begin_session(connection, browser, person=person, now=now, by_password=False)
 
 
-async def _person(connection: AsyncConnection, organization_id: UUID, *, subject: Subject, now: datetime) -> AnyRow:
+async def _person(
+    connection: AsyncConnection, organization_id: UUID, *, subject: Subject, now: datetime
+) -> queries.Person:
     """Return the active person bound to a subject; bind a new subject to the person of its verified address.
 
     An address may pass to another person, a subject never does: so a person is bound to one subject only.
@@ -135,7 +136,7 @@ async def _person(connection: AsyncConnection, organization_id: UUID, *, subject
 
 async def _newly_bound(
     connection: AsyncConnection, organization_id: UUID, *, subject: Subject, now: datetime
-) -> AnyRow | None:
+) -> queries.Person | None:
     email = normal_email(subject.email or "")
     # Beyond ASCII there are letters that become others in lower case: such an address is somebody else's.
     if subject.email is None or not (subject.email.isascii() or subject.email == email):

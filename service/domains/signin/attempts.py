@@ -17,7 +17,6 @@ from service.domains.signin import queries
 from service.identity.passwords import verify_password
 from service.platform.errors import TooMany
 from service.platform.rate_limits import network_of
-from service.platform.sql import AnyRow
 from service.runtime import Runtime
 
 FREE_FOR_ACCOUNT = 5
@@ -46,7 +45,7 @@ class Attempt:
         return hashlib.sha256(f"address\n{network_of(self.address)}".encode()).digest()
 
 
-async def try_password(runtime: Runtime, attempt: Attempt) -> AnyRow | None:
+async def try_password(runtime: Runtime, attempt: Attempt) -> queries.Person | None:
     """Return the active person of this address and password; None for a wrong password and an unknown address alike.
 
     Raises TooMany while the account or the network's address must wait.

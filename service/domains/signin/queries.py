@@ -1,6 +1,7 @@
 """SQL of browser sessions, sign-in attempts and identities elsewhere. Times come from the caller's clock."""
 
 from collections.abc import Mapping
+from dataclasses import InitVar, dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
@@ -8,21 +9,41 @@ from sqlalchemy import ColumnElement, Float, and_, case, cast, delete, func, lit
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.platform.sql import AnyRow, param, set_organization
+from service.platform.sql import columns_of, find_row, param, set_organization
 from service.schema.identity import organizations, principals
 from service.schema.signin import browser_sessions, sign_in_attempts, upstream_identities
 
 MOST_DOUBLINGS = 30
 
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A session; `password_mark` is None for one that began without a password."""
+
+    organization_id: UUID
+    organization_name: str
+    principal_id: UUID
+    password_mark: bytes | None
+    expires_at: datetime
+    entered: InitVar[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """A person who may sign in, if active; `password_hash` is None without a password."""
+
+    principal_id: UUID
+    organization_id: UUID
+    name: str
+    email: str
+    is_admin: bool
+    active: bool
+    password_hash: str | None = field(repr=False)
+
+
 _SESSION_OF_HASH = (
     select(
-        browser_sessions.c.session_id,
-        browser_sessions.c.organization_id,
-        browser_sessions.c.principal_id,
-        browser_sessions.c.password_mark,
-        browser_sessions.c.created_at,
-        browser_sessions.c.expires_at,
-        organizations.c.name.label("organization_name"),
+        *columns_of(browser_sessions, Session, organizations.c.name.label("organization_name")),
         set_organization(browser_sessions.c.organization_id),
     )
     .join(organizations, organizations.c.organization_id == browser_sessions.c.organization_id)
@@ -30,25 +51,26 @@ _SESSION_OF_HASH = (
 )
 
 
-async def enter_by_session(connection: AsyncConnection, *, secret_hash: bytes) -> AnyRow | None:
+async def enter_by_session(connection: AsyncConnection, *, secret_hash: bytes) -> Session | None:
     """Find a session by its hash, and set the transaction to the session's organization.
 
     A transaction that is set to another organization doesn't find the session.
     """
-    return (await connection.execute(_SESSION_OF_HASH, {"param_secret_hash": secret_hash})).one_or_none()
+    return await find_row(connection, _SESSION_OF_HASH, Session, {"param_secret_hash": secret_hash})
 
 
-async def get_person(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> AnyRow | None:
+async def get_person(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> Person | None:
     """Get a person with the hash of their password; None when unknown."""
-    return (await connection.execute(select(principals).where(_user(organization_id, principal_id)))).one_or_none()
+    statement = select(*columns_of(principals, Person)).where(_user(organization_id, principal_id))
+    return await find_row(connection, statement, Person)
 
 
-async def find_person(connection: AsyncConnection, organization_id: UUID, *, email: str) -> AnyRow | None:
+async def find_person(connection: AsyncConnection, organization_id: UUID, *, email: str) -> Person | None:
     """Find a person by their address (lower case), with the hash of their password."""
-    statement = select(principals).where(
+    statement = select(*columns_of(principals, Person)).where(
         principals.c.organization_id == organization_id, principals.c.kind == "user", principals.c.email == email
     )
-    return (await connection.execute(statement)).one_or_none()
+    return await find_row(connection, statement, Person)
 
 
 def _user(organization_id: UUID, principal_id: UUID) -> ColumnElement[bool]:

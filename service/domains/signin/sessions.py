@@ -11,7 +11,6 @@ from service.audit.service import Change, record_for
 from service.domains.signin import queries
 from service.domains.signin.browsers import Browser
 from service.platform.identifiers import uuid7
-from service.platform.sql import AnyRow
 
 LIFETIME = timedelta(hours=12)
 
@@ -55,7 +54,7 @@ async def find_session(connection: AsyncConnection, browser: Browser, *, now: da
 
 
 async def begin_session(
-    connection: AsyncConnection, browser: Browser, *, person: AnyRow, now: datetime, by_password: bool
+    connection: AsyncConnection, browser: Browser, *, person: queries.Person, now: datetime, by_password: bool
 ) -> Browser:
     """Sign a person in, and whoever was signed in out; return the browser with its new value."""
     organization_id = person.organization_id

@@ -1,0 +1,65 @@
+"""Clients, consents, codes and tokens as they are stored."""
+
+from collections.abc import Sequence
+from dataclasses import InitVar, dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+
+@dataclass(frozen=True, slots=True)
+class StoredClient:
+    """A client, pending or approved, with the name of its organization."""
+
+    client_id: UUID
+    organization_id: UUID
+    organization_name: str
+    name: str
+    redirect_uris: Sequence[str]
+    scopes: Sequence[str]
+    status: str
+    secret_hash: bytes = field(repr=False)
+    entered: InitVar[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """What a person has allowed a client."""
+
+    client_id: UUID
+    name: str
+    scopes: Sequence[str]
+    granted_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCode:
+    """A code; once used, with the family of tokens that it gave."""
+
+    code_id: UUID
+    principal_id: UUID
+    redirect_uri: str
+    scopes: Sequence[str]
+    code_challenge: str
+    expires_at: datetime
+    used_at: datetime | None
+    family_id: UUID | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredToken:
+    """An access or refresh token."""
+
+    token_id: UUID
+    family_id: UUID
+    client_id: UUID
+    principal_id: UUID
+    scopes: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRefreshToken(StoredToken):
+    """A refresh token; `revoked_at` is its family's."""
+
+    expires_at: datetime
+    used_at: datetime | None
+    revoked_at: datetime | None
