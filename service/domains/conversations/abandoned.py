@@ -5,7 +5,6 @@ from uuid import UUID
 
 from service.domains.conversations import outcomes, queries
 from service.domains.conversations.jobs import enqueue_next
-from service.domains.conversations.models import Work
 from service.identity.queries import organization_ids
 from service.platform.background import for_each_organization
 from service.platform.errors import Unavailable
@@ -43,8 +42,6 @@ async def _fail(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> None:
     error = Unavailable("The service lost this message before it was answered. Send it again.", code="reply_lost")
     async with runtime.database.transaction(organization_id) as connection:
         await queries.lock_conversation_of(connection, organization_id, turn_id=turn_id)
-        row = await queries.get_work(connection, organization_id, turn_id=turn_id)
-        if row is not None and await outcomes.fail(
-            connection, Work.of(organization_id, row), attempt=row.attempt, error=error
-        ):
-            await enqueue_next(runtime, connection, organization_id, conversation_id=row.conversation_id)
+        work = await queries.get_work(connection, organization_id, turn_id=turn_id)
+        if work is not None and await outcomes.fail(connection, work, attempt=work.attempt, error=error):
+            await enqueue_next(runtime, connection, organization_id, conversation_id=work.conversation_id)

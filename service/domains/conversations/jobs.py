@@ -77,15 +77,14 @@ async def enqueue_next(
 async def _start(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> _Started | None:
     async with runtime.database.transaction(organization_id) as connection:
         await queries.lock_conversation_of(connection, organization_id, turn_id=turn_id)
-        row = await queries.begin_attempt(connection, organization_id, turn_id=turn_id)
-        if row is None:
+        work = await queries.begin_attempt(connection, organization_id, turn_id=turn_id)
+        if work is None:
             return None
-        work = Work.of(organization_id, row)
         begin_request(work.origin.request_id)
         try:
             caller, agent = await _sender(runtime, connection, work)
         except ServiceError as error:
-            await _end(runtime, connection, work, attempt=row.attempt, error=error)
+            await _end(runtime, connection, work, attempt=work.attempt, error=error)
             return None
         history = await queries.list_history(
             connection,
@@ -105,7 +104,7 @@ async def _start(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> _Sta
         collection_ids=agent.collection_ids,
         history=[Exchange(exchange.message, exchange.reply) for exchange in reversed(history)],
     )
-    return _Started(work, Draft(runtime, work, attempt=row.attempt, carried=carried), assignment)
+    return _Started(work, Draft(runtime, work, attempt=work.attempt, carried=carried), assignment)
 
 
 async def _sender(runtime: Runtime, connection: AsyncConnection, work: Work) -> tuple[Caller, StoredAgent]:

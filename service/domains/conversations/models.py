@@ -7,7 +7,6 @@ from uuid import UUID
 from carrel.wire.messages import InputVariable
 from service.audit.service import Origin
 from service.platform.errors import NotFound
-from service.platform.sql import AnyRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,33 +24,24 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """A turn that a worker answers."""
+    """A running turn that a worker answers, in an attempt of this number (0: in none yet)."""
 
     organization_id: UUID
     conversation_id: UUID
     turn_id: UUID
     turn_no: int
+    attempt: int
     agent_id: UUID
     message: str
-    origin: Origin
+    principal_id: UUID
+    credential_id: UUID
+    acting_through_id: UUID | None
+    request_id: str | None
 
-    @classmethod
-    def of(cls, organization_id: UUID, row: AnyRow) -> "Work":
-        """Build the value from a row of `queries.begin_attempt` or `queries.get_work`."""
-        return cls(
-            organization_id=organization_id,
-            conversation_id=row.conversation_id,
-            turn_id=row.turn_id,
-            turn_no=row.turn_no,
-            agent_id=row.agent_id,
-            message=row.message,
-            origin=Origin(
-                principal_id=row.principal_id,
-                credential_id=row.credential_id,
-                acting_through=row.acting_through_id,
-                request_id=row.request_id,
-            ),
-        )
+    @property
+    def origin(self) -> Origin:
+        """The origin of the message."""
+        return Origin(self.principal_id, self.credential_id, self.acting_through_id, self.request_id)
 
 
 def unknown_conversation() -> NotFound:

@@ -24,8 +24,9 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.auth.callers import Caller
+from service.domains.conversations.models import Work
 from service.domains.conversations.reading.queries import is_withheld_from
-from service.platform.sql import AnyRow, in_array, optional_in, rows_of
+from service.platform.sql import columns_of, find_row, find_rows, in_array, optional_in, rows_of
 from service.schema.conversations import COMPLETED, FAILED, RUNNING, conversations, turn_passages, turns
 
 # The queue's table is its library's (`service.runtime.jobs`); a job's arguments are ids.
@@ -40,6 +41,23 @@ class StoredPassage:
     document_id: UUID
     text: str | None
     rests_on: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedTurn:
+    """A completed turn: a message and the reply."""
+
+    turn_id: UUID
+    message: str
+    reply: str
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedTurn:
+    """A turn that somebody gives feedback on."""
+
+    conversation_id: UUID
+    status: str
 
 
 async def lock_conversation(
@@ -142,21 +160,10 @@ async def rerun_turn(connection: AsyncConnection, organization_id: UUID, *, turn
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-_WORK = (
-    turns.c.turn_id,
-    turns.c.turn_no,
-    turns.c.attempt,
-    turns.c.message,
-    turns.c.credential_id,
-    turns.c.acting_through_id,
-    turns.c.request_id,
-    conversations.c.conversation_id,
-    conversations.c.principal_id,
-    conversations.c.agent_id,
-)
+_WORK = columns_of(turns, Work, conversations.c.conversation_id, conversations.c.principal_id, conversations.c.agent_id)
 
 
-async def begin_attempt(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> AnyRow | None:
+async def begin_attempt(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> Work | None:
     """Begin an attempt to answer a turn, which makes all earlier attempts void; return the turn's work, or None."""
     statement = (
         update(turns)
@@ -168,17 +175,17 @@ async def begin_attempt(connection: AsyncConnection, organization_id: UUID, *, t
         .values(attempt=turns.c.attempt + 1, reply=null())
         .returning(*_WORK)
     )
-    return (await connection.execute(statement)).one_or_none()
+    return await find_row(connection, statement, Work)
 
 
-async def get_work(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> AnyRow | None:
+async def get_work(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> Work | None:
     """Return the work of a running turn, without beginning an attempt."""
     statement = (
         select(*_WORK)
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
         .where(_is_turn(organization_id, turn_id), turns.c.status == RUNNING)
     )
-    return (await connection.execute(statement)).one_or_none()
+    return await find_row(connection, statement, Work)
 
 
 async def update_turn(
@@ -209,7 +216,7 @@ async def note_entry(connection: AsyncConnection, organization_id: UUID, *, turn
 
 async def list_history(
     connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, before: int, limit: int
-) -> Sequence[AnyRow]:
+) -> list[CompletedTurn]:
     """List the last completed turns before a number, the latest first, without those withheld from the caller."""
     statement = (
         select(turns.c.turn_id, turns.c.message, turns.c.reply)
@@ -223,7 +230,7 @@ async def list_history(
         .order_by(turns.c.turn_no.desc())
         .limit(limit)
     )
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, CompletedTurn)
 
 
 async def list_documents_under(
@@ -274,10 +281,10 @@ async def note_feedback(
     agent_id: UUID,
     principal_ids: Collection[UUID] | None,
     feedback: str,
-) -> AnyRow | None:
+) -> JudgedTurn | None:
     """Keep the last verdict on a reply of this agent to one of these principals (None: to anybody).
 
-    Return the row with the turn's `status` and `conversation_id`; None when there was no such turn in the organization.
+    Return the turn; None when there was no such turn in the organization.
     """
     statement = (
         update(turns)
@@ -291,7 +298,7 @@ async def note_feedback(
         .values(feedback=feedback)
         .returning(turns.c.status, turns.c.conversation_id)
     )
-    return (await connection.execute(statement)).one_or_none()
+    return await find_row(connection, statement, JudgedTurn)
 
 
 async def list_abandoned(

@@ -116,7 +116,7 @@ async def stream_events(
 
 def job_events(turn: SeenTurn, position: Position) -> tuple[list[bytes], Position]:
     """Return the events between a position and a turn's state, and the position after them."""
-    attempt: int = turn.row.attempt
+    attempt = turn.row.attempt
     text, news = turn.text, list[bytes]()
     if text is not None and (position.attempt != attempt or position.sent > len(text)):
         is_void, position = position.sent > 0, Position(attempt)
@@ -141,11 +141,11 @@ def v0_events(turn: SeenTurn, position: Position) -> tuple[list[bytes], Position
 
     v0 has no event for text that becomes void, as after a crash: when some of it was sent, the stream ends there.
     """
-    attempt: int = turn.row.attempt
+    attempt = turn.row.attempt
     if turn.status == "WITHHELD":
         return [_chunk(ChunkKind.BLOCKED, **_opening(turn), blocks=[WITHHELD_REPLY])], position
     if turn.status == "FAILED":
-        return [_error(turn.row.error_code, turn.row.error_message)], position
+        return [_error(*turn.error)], position
     if turn.text is None and turn.status == "RUNNING":
         return [], position
     text = turn.text or ""

@@ -35,7 +35,8 @@ def job_of(turn: SeenTurn) -> FetchAgentResponseResponse:
     if turn.status == "RUNNING":
         return RunningJob(partial_text=turn.text or None)
     if turn.status == "FAILED":
-        return FailedJob(error_message=turn.row.error_message, error_code=turn.row.error_code)
+        code, message = turn.error
+        return FailedJob(error_message=message, error_code=code)
     if turn.status == "WITHHELD":
         return FailedJob(error_message=WITHHELD_REPLY, error_code="reply_withheld")
     result = AgentResponse(
@@ -43,6 +44,6 @@ def job_of(turn: SeenTurn) -> FetchAgentResponseResponse:
         message_id=turn.turn_id,
         referenced_sources=list(turn.cited),
         warnings=turn.warnings,
-        audit_log_id=turn.row.audit_log_id,
+        audit_log_id=turn.audit_log_id,
     )
     return CompletedJob(result=result, conversation_id=turn.row.conversation_id)

@@ -23,7 +23,6 @@ from service.domains.conversations.models import unknown_conversation
 from service.domains.conversations.reading import queries
 from service.domains.conversations.reading.queries import WalkPosition
 from service.domains.conversations.reading.turns import WITHHELD_REPLY, SeenTurn, see_turns
-from service.platform.sql import AnyRow
 from service.web.pagination import Cursor
 
 TITLE_CHARACTERS = 80
@@ -90,7 +89,7 @@ def _read_position(cursor: Cursor) -> WalkPosition | None:
     return WalkPosition(datetime.fromisoformat(began), datetime.fromisoformat(touched), UUID(last_id))
 
 
-def _conversation(row: AnyRow) -> Conversation:
+def _conversation(row: queries.StoredConversation) -> Conversation:
     return Conversation(
         conversation_id=row.conversation_id,
         agent_id=row.agent_id,

@@ -3,7 +3,7 @@
 Names and addresses of sources are read as they are now.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -12,9 +12,11 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, Select, and_, case, func, select, tuple_
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.common import ResourceType
+from carrel.wire.messages import Verdict
 from service.auth.callers import Caller
 from service.permissions.queries import readable_classes
-from service.platform.sql import AnyRow, in_array
+from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array
 from service.schema.agents import agents
 from service.schema.catalog import documents
 from service.schema.conversations import conversations, turn_passages, turns
@@ -22,23 +24,61 @@ from service.schema.permissions import resources
 
 TITLE_CHARACTERS = 200
 
-_TURN = (
-    turns.c.turn_id,
-    turns.c.turn_no,
-    turns.c.conversation_id,
-    turns.c.message,
-    turns.c.status,
-    turns.c.attempt,
-    turns.c.reply,
-    turns.c.citations,
-    turns.c.warnings,
-    turns.c.error_code,
-    turns.c.error_message,
-    turns.c.retry_after,
-    turns.c.feedback,
-    turns.c.audit_log_id,
-    turns.c.created_at,
-)
+
+@dataclass(frozen=True, slots=True)
+class StoredTurn:
+    """A turn, and whether its reply is `withheld` from the caller now."""
+
+    turn_id: UUID
+    turn_no: int
+    conversation_id: UUID
+    message: str
+    status: str
+    attempt: int
+    reply: str | None
+    citations: Sequence[Mapping[str, Any]]
+    warnings: Sequence[str]
+    error_code: str | None
+    error_message: str | None
+    retry_after: int | None
+    feedback: Verdict | None
+    audit_log_id: UUID | None
+    created_at: datetime
+    withheld: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A passage of a turn, whose document the caller may READ."""
+
+    turn_id: UUID
+    passage_no: int
+    document_id: UUID
+    name: str
+    external_url: str | None
+    resource_id: str
+    resource_type: ResourceType
+    text: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredConversation:
+    """A conversation with the `beginning` of its first message, and its number of turns (`length`)."""
+
+    conversation_id: UUID
+    agent_id: UUID
+    agent_name: str
+    beginning: str | None
+    length: int
+    created_at: datetime
+    updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ListedConversation(StoredConversation):
+    """A conversation in a list, ordered by when it was `touched`."""
+
+    touched: datetime
 
 
 @dataclass(frozen=True)
@@ -74,18 +114,23 @@ def is_withheld_from(caller: Caller) -> ColumnElement[bool]:
     )
 
 
+def _select_turns(caller: Caller) -> Select[*tuple[Any, ...]]:
+    withheld = is_withheld_from(caller).label("withheld")
+    return select(*columns_of(turns, StoredTurn, as_member(turns.c.feedback, Verdict), withheld))
+
+
 async def find_turn(
     connection: AsyncConnection, caller: Caller, *, turn_id: UUID, agent_ids: Collection[UUID] | None = None
-) -> AnyRow | None:
+) -> StoredTurn | None:
     """Find a turn of the caller's own conversations, of these agents if any are given, with its `withheld`."""
     statement = (
-        select(*_TURN, conversations.c.agent_id, is_withheld_from(caller).label("withheld"))
+        _select_turns(caller)
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
         .where(
             _is_own(caller, agent_ids), turns.c.organization_id == caller.organization_id, turns.c.turn_id == turn_id
         )
     )
-    return (await connection.execute(statement)).one_or_none()
+    return await find_row(connection, statement, StoredTurn)
 
 
 async def status_of(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> str | None:
@@ -96,10 +141,10 @@ async def status_of(connection: AsyncConnection, organization_id: UUID, *, turn_
 
 async def list_turns(
     connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, after: int, limit: int
-) -> Sequence[AnyRow]:
+) -> list[StoredTurn]:
     """List the turns of one of the caller's own conversations in order, each with its `withheld`."""
     statement = (
-        select(*_TURN, is_withheld_from(caller).label("withheld"))
+        _select_turns(caller)
         .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
         .where(
             _is_own(caller, None),
@@ -110,12 +155,12 @@ async def list_turns(
         .order_by(turns.c.turn_no)
         .limit(limit)
     )
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, StoredTurn)
 
 
 async def list_sources(
     connection: AsyncConnection, caller: Caller, *, turn_ids: Collection[UUID], with_text: bool
-) -> Sequence[AnyRow]:
+) -> list[Source]:
     """List the turns' passages whose documents the caller may READ, with the documents' names, and texts if asked."""
     columns = [turn_passages.c.turn_id, turn_passages.c.passage_no, turn_passages.c.document_id]
     if with_text:
@@ -126,7 +171,7 @@ async def list_sources(
             documents.c.name,
             documents.c.external_url,
             resources.c.resource_id,
-            resources.c.resource_type,
+            as_member(resources.c.resource_type, ResourceType),
         )
         .join(documents, documents.c.document_id == turn_passages.c.document_id)
         .join(resources, resources.c.object_id == turn_passages.c.document_id)
@@ -138,7 +183,7 @@ async def list_sources(
         )
         .order_by(turn_passages.c.turn_id, turn_passages.c.passage_no)
     )
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, Source)
 
 
 async def list_names(connection: AsyncConnection, caller: Caller, *, document_ids: Collection[UUID]) -> dict[UUID, str]:
@@ -157,10 +202,10 @@ async def list_names(connection: AsyncConnection, caller: Caller, *, document_id
 
 async def find_conversation(
     connection: AsyncConnection, caller: Caller, *, conversation_id: UUID, agent_ids: Collection[UUID] | None
-) -> AnyRow | None:
+) -> StoredConversation | None:
     """Find one of the caller's own conversations, of these agents if any are given."""
     statement = _conversations(caller, agent_ids).where(conversations.c.conversation_id == conversation_id)
-    return (await connection.execute(statement)).one_or_none()
+    return await find_row(connection, statement, StoredConversation)
 
 
 async def list_conversations(
@@ -170,7 +215,7 @@ async def list_conversations(
     agent_ids: Collection[UUID] | None,
     position: WalkPosition | None,
     limit: int,
-) -> Sequence[AnyRow]:
+) -> list[ListedConversation]:
     """List the caller's own conversations, the last `touched` (changed) first.
 
     A page after a position keeps the order of the moment when the first page was read: conversations changed since then
@@ -192,7 +237,7 @@ async def list_conversations(
         statement = statement.where(
             tuple_(touched, conversations.c.conversation_id) < (position.touched, position.last_id)
         )
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, ListedConversation)
 
 
 def _latest_message_before(caller: Caller, moment: datetime) -> ColumnElement[datetime]:

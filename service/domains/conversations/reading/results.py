@@ -10,7 +10,7 @@ def result_of(turn: SeenTurn) -> SendChatResult:
     """Convert a finished turn to the result of a message; raise the error of a failed turn."""
     if turn.status == "FAILED":
         raise _failure(turn)
-    entry = InsertedAuditLog(id=turn.row.audit_log_id)
+    entry = InsertedAuditLog(id=turn.audit_log_id)
     if turn.status == "WITHHELD":
         return BlockedResult(
             conversation_id=turn.row.conversation_id,
@@ -31,9 +31,8 @@ def result_of(turn: SeenTurn) -> SendChatResult:
 
 def _failure(turn: SeenTurn) -> ServiceError:
     """Build the error that a turn failed with; other errors than an unknown agent or an internal one can be retried."""
-    code: str = turn.row.error_code
+    code, message = turn.error
     for known in (unknown_agent(), internal_error()):
         if code == known.code:
             return known
-    retry_after: int | None = turn.row.retry_after
-    return Unavailable(turn.row.error_message, code=code, retry_after=retry_after or RETRY_SECONDS)
+    return Unavailable(message, code=code, retry_after=turn.row.retry_after or RETRY_SECONDS)

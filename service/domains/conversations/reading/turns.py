@@ -10,7 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.replies import ExternalResourceId, ReferencedSource
 from service.auth.callers import Caller
 from service.domains.conversations.reading import queries
-from service.platform.sql import AnyRow
+from service.domains.conversations.reading.queries import Source, StoredTurn
 from service.schema.conversations import COMPLETED, FAILED, RUNNING
 
 WITHHELD_REPLY = (
@@ -18,7 +18,7 @@ WITHHELD_REPLY = (
     "what you may read now."
 )
 Status = Literal["RUNNING", "COMPLETED", "FAILED", "WITHHELD"]
-Sources = Mapping[int, AnyRow]
+Sources = Mapping[int, Source]
 """The passages of a turn that may be shown, by number."""
 
 
@@ -26,7 +26,7 @@ Sources = Mapping[int, AnyRow]
 class SeenTurn:
     """A turn, and what of it the caller may see. While it is RUNNING, `text` is the unfinished reply."""
 
-    row: AnyRow
+    row: StoredTurn
     status: Status
     text: str | None
     cited: Sequence[ReferencedSource] = ()
@@ -41,6 +41,20 @@ class SeenTurn:
     def warnings(self) -> list[str]:
         """The warnings about the reply; none while the turn runs, or when its reply is withheld."""
         return list(self.row.warnings) if self.status == COMPLETED else []
+
+    @property
+    def error(self) -> tuple[str, str]:
+        """The code and the message of the error that a FAILED turn ended with."""
+        code, message = self.row.error_code, self.row.error_message
+        assert code is not None  # noqa: S101 - it is kept with the status
+        assert message is not None  # noqa: S101 - likewise
+        return code, message
+
+    @property
+    def audit_log_id(self) -> UUID:
+        """The entry of the audit log about a turn that has ended."""
+        assert self.row.audit_log_id is not None  # noqa: S101 - it is added with the end
+        return self.row.audit_log_id
 
 
 async def see_turn(
@@ -58,18 +72,18 @@ async def see_turn(
 
 
 async def see_turns(
-    connection: AsyncConnection, caller: Caller, *, rows: Sequence[AnyRow], with_text: bool = False
+    connection: AsyncConnection, caller: Caller, *, rows: Sequence[StoredTurn], with_text: bool = False
 ) -> list[SeenTurn]:
     """Return what the caller may see of their own turns; `with_text` adds all passages that were retrieved."""
     shown = [row.turn_id for row in rows if row.status == COMPLETED and not row.withheld]
-    found: dict[UUID, dict[int, AnyRow]] = {turn_id: {} for turn_id in shown}
+    found: dict[UUID, dict[int, Source]] = {turn_id: {} for turn_id in shown}
     if shown:
         for source in await queries.list_sources(connection, caller, turn_ids=shown, with_text=with_text):
             found[source.turn_id][source.passage_no] = source
     return [_to_seen_turn(row, found.get(row.turn_id, {}), with_text=with_text) for row in rows]
 
 
-def _to_seen_turn(row: AnyRow, sources: Sources, *, with_text: bool) -> SeenTurn:
+def _to_seen_turn(row: StoredTurn, sources: Sources, *, with_text: bool) -> SeenTurn:
     if row.status == RUNNING:
         return SeenTurn(row, RUNNING, None if row.withheld else row.reply)
     if row.status == FAILED:
@@ -86,7 +100,7 @@ def _to_seen_turn(row: AnyRow, sources: Sources, *, with_text: bool) -> SeenTurn
     )
 
 
-def _source(row: AnyRow, quote: Any) -> ReferencedSource:
+def _source(row: Source, quote: Any) -> ReferencedSource:
     return ReferencedSource(
         id=row.document_id,
         name=row.name,
