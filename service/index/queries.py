@@ -42,7 +42,7 @@ from carrel.wire.catalog import IndexingStatus
 from service.index.codes import from_binary
 from service.index.progress import FAILED_AFTER
 from service.index.spaces.queries import stands_for
-from service.platform.sql import ORGANIZATION, AnyRow, param, params
+from service.platform.sql import ORGANIZATION, find_row, find_rows, param, params
 from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, space_documents, spaces, term_deltas
 from service.schema.permissions import resources
 
@@ -107,6 +107,25 @@ def has_status(
     return document_id == any_(ids)
 
 
+@dataclass(frozen=True, slots=True)
+class LockedEntry:
+    """A document's entry in a space: its access class, the desired version, and how many chunks are indexed."""
+
+    access_class: int
+    version: int
+    chunk_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class IndexedChunk:
+    """A chunk as it is indexed; its terms are as pgvector writes them."""
+
+    chunk_no: int
+    text_hash: bytes
+    text: str
+    terms: str
+
+
 _LOCK_ENTRY = (
     select(resources.c.access_class, space_documents.c.version, space_documents.c.chunk_count)
     .join(space_documents, space_documents.c.document_id == resources.c.object_id)
@@ -123,14 +142,14 @@ _LOCK_ENTRY = (
 )
 
 
-async def lock_entry(connection: AsyncConnection, entry: IndexEntry) -> AnyRow | None:
+async def lock_entry(connection: AsyncConnection, entry: IndexEntry) -> LockedEntry | None:
     """Lock a document's resource and then its row in the space, and return both as they are with the locks held.
 
-    The row has the access_class, the desired version in the space, and the chunk_count that is indexed; None when the
-    document is not in the space, or the space is retired. The space isn't retired until the transaction ends.
+    None when the document is not in the space, or the space is retired. The space isn't retired until the transaction
+    ends.
     """
     parameters = params(entry.organization_id, object_id=entry.document_id, space_id=entry.space_id)
-    return (await connection.execute(_LOCK_ENTRY, parameters)).one_or_none()
+    return await find_row(connection, _LOCK_ENTRY, LockedEntry, parameters)
 
 
 async def lock_entries(
@@ -167,10 +186,10 @@ def _select_chunks(dimensions: int) -> Select[*tuple[Any, ...]]:
     )
 
 
-async def list_chunks(connection: AsyncConnection, entry: IndexEntry) -> Sequence[AnyRow]:
-    """List a document's chunks in a space: chunk_no, text_hash, text and terms (as pgvector writes them)."""
+async def list_chunks(connection: AsyncConnection, entry: IndexEntry) -> list[IndexedChunk]:
+    """List a document's chunks in a space."""
     parameters = params(entry.organization_id, document_id=entry.document_id, space_id=entry.space_id)
-    return (await connection.execute(_select_chunks(entry.dimensions), parameters)).all()
+    return await find_rows(connection, _select_chunks(entry.dimensions), IndexedChunk, parameters)
 
 
 @cache

@@ -17,13 +17,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.index import queries
 from service.index.codes import as_vector, binary_codes, pages_of
-from service.index.queries import ChunkRow, IndexEntry, IndexWrite, read_embeddings
+from service.index.queries import ChunkRow, IndexedChunk, IndexEntry, IndexWrite, read_embeddings
 from service.index.spaces import queries as space_queries
+from service.index.spaces.queries import Space
 from service.index.statistics.queries import delete_unused_terms, fold_deltas, try_lock_statistics
 from service.index.terms import as_sparsevec, read_sparsevec, weigh_chunks
 from service.permissions.queries import lock_resource
 from service.platform.identifiers import uuid7
-from service.platform.sql import AnyRow
 from service.schema.indexing import CHUNKS_PER_PAGE, TOTAL_TERM
 
 __all__ = [
@@ -37,7 +37,6 @@ __all__ = [
     "read_embeddings",
     "remove_everywhere",
     "remove_from_space",
-    "space_from_row",
     "write_index",
 ]
 
@@ -80,19 +79,9 @@ class ChunkToIndex(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
-class Space:
-    """The catalog or a collection's index: one model, and one language for its terms."""
-
-    space_id: int
-    model: str
-    dimensions: int
-    language: str = ENGLISH
-
-
 async def ensure_catalog_space(connection: AsyncConnection, organization_id: UUID, *, model: Model) -> Space:
     """Return the organization's catalog space, which is created with this model if there is none yet."""
-    while (row := await space_queries.find_catalog_space(connection, organization_id)) is None:
+    while (space := await find_catalog(connection, organization_id)) is None:
         await space_queries.insert_space(
             connection,
             organization_id,
@@ -101,19 +90,17 @@ async def ensure_catalog_space(connection: AsyncConnection, organization_id: UUI
             language=ENGLISH,
             is_catalog=True,
         )
-    return space_from_row(row)
+    return space
 
 
 async def find_catalog(connection: AsyncConnection, organization_id: UUID) -> Space | None:
     """Return the organization's catalog space; None before its first upload."""
-    row = await space_queries.find_catalog_space(connection, organization_id)
-    return None if row is None else space_from_row(row)
+    return await space_queries.find_catalog_space(connection, organization_id)
 
 
 async def find_current_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> Space | None:
     """Return the space that is searched in place of a given one: itself or its replacement; None when deleted."""
-    row = await space_queries.read_successor(connection, organization_id, space_id=space_id)
-    return None if row is None else space_from_row(row)
+    return await space_queries.read_successor(connection, organization_id, space_id=space_id)
 
 
 async def create_space(
@@ -126,11 +113,6 @@ async def create_space(
     if space_id is None:
         raise RuntimeError("A space that is no catalog can't be in conflict with another.")
     return Space(space_id, model.name, model.dimensions, language)
-
-
-def space_from_row(row: AnyRow) -> Space:
-    """Read a row of `spaces`."""
-    return Space(row.space_id, row.model, row.dimensions, row.language)
 
 
 async def write_index(
@@ -207,7 +189,7 @@ class _Change:
     deltas: Mapping[int, int]
 
 
-def _change(before: Sequence[AnyRow], contents: _Contents) -> _Change:
+def _change(before: Sequence[IndexedChunk], contents: _Contents) -> _Change:
     known = {row.chunk_no: row for row in before}
     written = [
         number
@@ -271,7 +253,7 @@ async def _compute(
     return await asyncio.to_thread(work, *args, **options)
 
 
-def _is_unchanged(before: AnyRow, chunk: ChunkToIndex, terms: Mapping[int, float]) -> bool:
+def _is_unchanged(before: IndexedChunk, chunk: ChunkToIndex, terms: Mapping[int, float]) -> bool:
     if before.text_hash != chunk.hash or before.text != chunk.text:
         return False
     known = read_sparsevec(before.terms)
@@ -285,7 +267,7 @@ async def _remove(connection: AsyncConnection, entry: IndexEntry) -> None:
     await queries.remove_entry(connection, entry)
 
 
-def _removal_deltas(rows: Sequence[AnyRow]) -> Mapping[int, int]:
+def _removal_deltas(rows: Sequence[IndexedChunk]) -> Mapping[int, int]:
     return _count_deltas(added=[], removed=[read_sparsevec(row.terms) for row in rows])
 
 

@@ -329,7 +329,7 @@ def reads(tenant: Tenant) -> dict[str, Work]:
         "read a document": lambda c: documents.read_document(c, own, document_id=document),
         "list documents": lambda c: catalog.list_documents(c, caller, filters=narrowed, after=None, limit=9),
         "list versions": lambda c: catalog.list_versions(c, own, document_id=document),
-        "read a file": lambda c: catalog.read_file(c, own, document_id=document, version=1),
+        "read a file": lambda c: documents.read_file(c, own, document_id=document, version=1),
         "look at uploads": lambda c: catalog.read_upload_states(c, caller, document_ids=[document]),
         "read a collection": lambda c: collections.read_collection(c, caller, collection_id=collection),
         "list collections": lambda c: collections.list_collections(c, caller, name_contains=None, **page),

@@ -65,7 +65,7 @@ EXCUSED = {
     "domains.agents.queries.lock_collections": ADMINS_ALONE,
     "domains.agents.queries.is_name_taken": ADMINS_ALONE,
     "domains.agents.queries.list_agents": ADMINS_ALONE,
-    "domains.catalog.queries.read_file": RIGHTS_FIRST,
+    "domains.documents.queries.read_file": RIGHTS_FIRST,
     "domains.catalog.queries.save_document": RIGHTS_FIRST,
     "domains.catalog.queries.save_version": RIGHTS_FIRST,
     "domains.catalog.queries.set_source_identity": RIGHTS_FIRST,

@@ -24,14 +24,13 @@ from service.audit.service import record
 from service.auth.callers import Caller
 from service.domains.catalog import queries
 from service.domains.catalog.queries import DocumentFilter
-from service.domains.collections.queries import list_memberships
-from service.domains.documents.queries import StoredDocument, StoredFile, lock_document, read_document
+from service.domains.collections.queries import DocumentEntry, list_memberships
+from service.domains.documents.queries import StoredDocument, StoredFile, lock_document, read_document, read_file
 from service.domains.documents.rights import role_in, unknown_document
 from service.index.progress import indexing_status
 from service.index.service import remove_everywhere
 from service.permissions.service import unregister_resource
 from service.platform.errors import Forbidden, NotFound
-from service.platform.sql import AnyRow
 from service.web.pagination import Cursor, Page
 
 
@@ -81,7 +80,7 @@ async def find_download(
         raise unknown_document()
     if version is None or version == document.version:
         return document.file
-    file = await queries.read_file(connection, caller.organization_id, document_id=document_id, version=version)
+    file = await read_file(connection, caller.organization_id, document_id=document_id, version=version)
     if file is None:
         raise NotFound("The document has no such version; getDocument lists them.", code="version_not_found")
     return file
@@ -112,11 +111,11 @@ async def delete_document(connection: AsyncConnection, caller: Caller, *, docume
     )
 
 
-def _principal(row: AnyRow) -> Principal:
+def _principal(row: queries.Author) -> Principal:
     return UserPrincipal(email=row.email, id=str(row.principal_id), name=row.name)
 
 
-def _document_members(document: StoredDocument, owner: AnyRow) -> dict[str, Any]:
+def _document_members(document: StoredDocument, owner: queries.Author) -> dict[str, Any]:
     fields, file = document.fields, document.file
     return {
         "document_id": document.document_id,
@@ -138,7 +137,7 @@ def _document_members(document: StoredDocument, owner: AnyRow) -> dict[str, Any]
     }
 
 
-def _to_document(row: AnyRow) -> Document:
+def _to_document(row: queries.ListedDocument) -> Document:
     return Document(
         document_id=row.document_id,
         document_name=row.name,
@@ -157,12 +156,12 @@ def _to_document(row: AnyRow) -> Document:
         indexing=None
         if row.wanted_version is None
         else indexing_status(
-            desired_version=row.wanted_version, indexed_version=row.indexed_version, attempts=row.attempts
+            desired_version=row.wanted_version, indexed_version=row.indexed_version, attempts=row.attempts or 0
         ),
     )
 
 
-def _to_version(row: AnyRow) -> DocumentVersion:
+def _to_version(row: queries.StoredVersion) -> DocumentVersion:
     return DocumentVersion(
         document_version=row.version,
         file_name=row.file_name,
@@ -173,7 +172,7 @@ def _to_version(row: AnyRow) -> DocumentVersion:
     )
 
 
-def _to_indexing(row: AnyRow) -> DocumentIndexing:
+def _to_indexing(row: DocumentEntry) -> DocumentIndexing:
     status = indexing_status(desired_version=row.version, indexed_version=row.indexed_version, attempts=row.attempts)
     told = status is IndexingStatus.RUNNING and row.chunks_expected > 0
     return DocumentIndexing(

@@ -25,12 +25,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.dml import ReturningInsert
 
 from carrel.wire.catalog import IndexingStatus
-from carrel.wire.common import Role
+from carrel.wire.common import ResourceType, Role
 from service.auth.callers import Caller
 from service.domains.documents.queries import DocumentFields, StoredFile, existing_documents
 from service.index.queries import has_status
 from service.permissions.queries import readable_classes
-from service.platform.sql import ORGANIZATION, AnyRow, in_array, param, params
+from service.platform.sql import ORGANIZATION, as_member, columns_of, find_rows, get_row, in_array, param, params
 from service.schema.catalog import document_contents, document_versions, documents
 from service.schema.collections import caller_chunks
 from service.schema.identity import principals
@@ -57,6 +57,52 @@ class DocumentFilter:
     updated_from: datetime | None = None
     updated_before: datetime | None = None
     indexing: IndexingStatus | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Author:
+    """A principal that a document refers to: its owner, or who made a version."""
+
+    principal_id: UUID
+    name: str
+    email: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredVersion(Author):
+    """A version of a document, and who made it."""
+
+    version: int
+    file_name: str
+    file_size: int
+    media_type: str
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class ListedDocument:
+    """A document in a list; `wanted_version` is None for one that the catalog's index doesn't have."""
+
+    document_id: UUID
+    name: str
+    external_id: str
+    external_url: str | None
+    resource_type: ResourceType
+    resource_id: str
+    owner_id: UUID
+    owner_name: str
+    owner_email: str
+    version: int
+    file_name: str
+    file_size: int
+    media_type: str
+    custom_metadata: dict[str, str]
+    source_updated_at: datetime | None
+    created_at: datetime
+    updated_at: datetime
+    wanted_version: int | None
+    indexed_version: int | None
+    attempts: int | None
 
 
 def _document_values(document_id: UUID, version: int, fields: DocumentFields) -> dict[str, Any]:
@@ -214,10 +260,16 @@ async def read_upload_states(
     return {row.document_id: (row.fingerprint, row.may_update) for row in rows}
 
 
-async def list_versions(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> Sequence[AnyRow]:
-    """Return the versions of a document, newest first: the columns of the table, and who made each."""
+async def list_versions(
+    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID
+) -> list[StoredVersion]:
+    """Return the versions of a document, newest first."""
     statement = (
-        select(document_versions, principals.c.principal_id, principals.c.kind, principals.c.email, principals.c.name)
+        select(
+            *columns_of(
+                document_versions, StoredVersion, principals.c.principal_id, principals.c.email, principals.c.name
+            )
+        )
         .join(principals, principals.c.principal_id == document_versions.c.created_by)
         .where(
             document_versions.c.organization_id == organization_id,
@@ -225,28 +277,15 @@ async def list_versions(connection: AsyncConnection, organization_id: UUID, *, d
         )
         .order_by(document_versions.c.version.desc())
     )
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, StoredVersion)
 
 
-async def read_file(
-    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, version: int
-) -> StoredFile | None:
-    """Return the file of one version of a document; None when there is no such version."""
-    statement = select(document_versions).where(
-        document_versions.c.organization_id == organization_id,
-        document_versions.c.document_id == document_id,
-        document_versions.c.version == version,
-    )
-    row = (await connection.execute(statement)).one_or_none()
-    return None if row is None else StoredFile(row.file_sha256, row.file_size, row.file_name, row.media_type)
-
-
-async def read_principal(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> AnyRow:
-    """Return the name, address and kind of a principal that a document refers to."""
-    statement = select(principals).where(
+async def read_principal(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> Author:
+    """Return a principal that a document refers to."""
+    statement = select(*columns_of(principals, Author)).where(
         principals.c.organization_id == organization_id, principals.c.principal_id == principal_id
     )
-    return (await connection.execute(statement)).one()
+    return await get_row(connection, statement, Author)
 
 
 async def list_documents(
@@ -256,23 +295,25 @@ async def list_documents(
     filters: DocumentFilter,
     after: tuple[datetime, UUID] | None,
     limit: int,
-) -> Sequence[AnyRow]:
+) -> list[ListedDocument]:
     """Return documents, newest created first, that the caller may read (an admin: that exist), after a position."""
     statement = (
         existing_documents(
             caller.organization_id,
-            documents,
-            document_versions.c.file_name,
-            document_versions.c.file_size,
-            document_versions.c.media_type,
-            resources.c.resource_type,
-            resources.c.resource_id,
-            principals.c.kind.label("owner_kind"),
-            principals.c.email.label("owner_email"),
-            principals.c.name.label("owner_name"),
-            space_documents.c.version.label("wanted_version"),
-            space_documents.c.indexed_version,
-            space_documents.c.attempts,
+            *columns_of(
+                documents,
+                ListedDocument,
+                document_versions.c.file_name,
+                document_versions.c.file_size,
+                document_versions.c.media_type,
+                as_member(resources.c.resource_type, ResourceType),
+                resources.c.resource_id,
+                principals.c.email.label("owner_email"),
+                principals.c.name.label("owner_name"),
+                space_documents.c.version.label("wanted_version"),
+                space_documents.c.indexed_version,
+                space_documents.c.attempts,
+            ),
         )
         .join(principals, principals.c.principal_id == documents.c.owner_id)
         .outerjoin(space_documents, _in_catalog(caller.organization_id))
@@ -294,7 +335,7 @@ async def list_documents(
         statement = statement.where(resources.c.access_class.in_(readable_classes(caller)))
     if after is not None:
         statement = statement.where(tuple_(documents.c.created_at, documents.c.document_id) < tuple_(*after))
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, ListedDocument)
 
 
 def _catalog(organization_id: UUID) -> ColumnElement[int]:

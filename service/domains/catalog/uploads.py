@@ -6,6 +6,7 @@ can't be read, a refusal, a crash or a full disk leaves the document as it was; 
 to stays in the store, where it is addressed by content and harms nobody.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
@@ -24,7 +25,7 @@ from service.domains.collections.membership import place_document
 from service.domains.documents.queries import StoredFile
 from service.index.ingestion.indexer import Waiter
 from service.index.ingestion.queries import IndexingWork, request_indexing
-from service.index.service import Space, ensure_catalog_space, space_from_row
+from service.index.service import Space, ensure_catalog_space
 from service.permissions.access import Access
 from service.permissions.service import register_resource, set_access
 from service.platform.errors import Conflict
@@ -264,7 +265,7 @@ async def _save_version(upload: _Upload, version: int) -> tuple[int, _IndexingPl
     return version, _IndexingPlan(space_ids, known, is_begun=is_begun, packed_bytes=packed_bytes)
 
 
-async def _request_version(upload: _Upload, version: int, *, is_begun: bool) -> list[Space]:
+async def _request_version(upload: _Upload, version: int, *, is_begun: bool) -> Sequence[Space]:
     """Request the version's indexing; return the spaces to index in, the catalog first (added when there is none)."""
     organization_id = upload.caller.organization_id
     request = partial(
@@ -276,11 +277,11 @@ async def _request_version(upload: _Upload, version: int, *, is_begun: bool) -> 
         collections_too=upload.form.reindex_collections,
         is_begun=is_begun,
     )
-    rows = await request()
-    if not rows or not rows[0].is_catalog:
+    spaces = await request()
+    if not spaces or not spaces[0].is_catalog:
         await ensure_catalog_space(upload.connection, organization_id, model=upload.runtime.embedders.default.model)
-        rows = await request()
-    return [space_from_row(row) for row in rows]
+        spaces = await request()
+    return spaces
 
 
 def _title(form: UploadFileForm, read: _Extracted, name: str) -> str:

@@ -9,7 +9,6 @@ from carrel.wire.collections import (
     LIST_DOCUMENT_COLLECTIONS,
     LIST_DOCUMENTS_IN_COLLECTION,
     CustomMetadataSchemaInfo,
-    DocumentChunk,
     DocumentCollection,
     DocumentInCollection,
     GetDocumentChunksRequest,
@@ -25,7 +24,6 @@ from service.domains.collections.queries import StoredCollection
 from service.domains.collections.service import require_collection, require_document
 from service.index.progress import indexing_status
 from service.platform.errors import NotFound
-from service.platform.sql import AnyRow
 from service.web.pagination import Cursor, Page
 
 
@@ -91,9 +89,10 @@ async def get_chunks(
         after=after,
         limit=cursor.limit,
     )
-    page = cursor.page(rows, position=lambda row: [str(row.chunk_no)])
-    chunks = [DocumentChunk(chunk_id=row.chunk_id, chunk_index=row.chunk_no, text=row.text) for row in page.items]
-    return GetDocumentChunksResponse(document_version=version, chunks=chunks, next_page_token=page.next_page_token)
+    page = cursor.page(rows, position=lambda row: [str(row.chunk_index)])
+    return GetDocumentChunksResponse(
+        document_version=version, chunks=list(page.items), next_page_token=page.next_page_token
+    )
 
 
 async def _space(connection: AsyncConnection, caller: Caller, collection_id: UUID | None) -> tuple[int, int]:
@@ -122,7 +121,7 @@ def _collection(stored: StoredCollection, document_count: int) -> DocumentCollec
     )
 
 
-def _member(row: AnyRow) -> DocumentInCollection:
+def _member(row: queries.Member) -> DocumentInCollection:
     return DocumentInCollection(
         document_id=row.document_id,
         document_name=row.name,

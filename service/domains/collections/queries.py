@@ -11,13 +11,14 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.catalog import IndexingStatus
-from carrel.wire.common import Role
+from carrel.wire.collections import DocumentChunk
+from carrel.wire.common import ResourceType, Role
 from service.auth.callers import Caller
 from service.index.queries import has_status
 from service.index.spaces.queries import is_searched, stands_for
 from service.permissions.access import RANKED
 from service.permissions.queries import readable_classes
-from service.platform.sql import AnyRow, in_array, optional_in
+from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, optional_in
 from service.schema.catalog import documents
 from service.schema.collections import caller_chunks, collections
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces
@@ -53,6 +54,40 @@ class Membership:
     custom_metadata: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Member:
+    """A document in a space: its newest version, the desired one there, and the indexed one."""
+
+    document_id: UUID
+    name: str
+    external_id: str
+    resource_type: ResourceType
+    resource_id: str
+    newest_version: int
+    version: int
+    indexed_version: int | None
+    chunk_count: int
+    custom_metadata: dict[str, str]
+    added_at: datetime
+    attempts: int
+    error: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentEntry:
+    """A document's index entry in a collection, or (`collection_id` None) in the catalog."""
+
+    collection_id: UUID | None
+    name: str | None
+    version: int
+    indexed_version: int | None
+    chunk_count: int
+    chunks_expected: int
+    chunks_embedded: int
+    attempts: int
+    error: str | None
+
+
 def _roles(caller: Caller) -> ColumnElement[Any]:
     """Select every role the caller has on the collection at hand, as an array."""
     return (
@@ -69,25 +104,31 @@ def _roles(caller: Caller) -> ColumnElement[Any]:
 
 def _collections(caller: Caller, *further: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
     return (
-        select(collections, spaces.c.model, spaces.c.dimensions, _roles(caller), *further)
+        select(
+            collections.c.collection_id,
+            collections.c.space_id,
+            collections.c.name,
+            collections.c.distance_metric,
+            collections.c.schema_fields,
+            collections.c.created_at,
+            spaces.c.model,
+            spaces.c.dimensions,
+            _roles(caller),
+            *further,
+        )
         .join(spaces, spaces.c.space_id == collections.c.space_id)
         .join(resources, resources.c.object_id == collections.c.collection_id)
         .where(collections.c.organization_id == caller.organization_id)
     )
 
 
-def _to_collection(row: AnyRow) -> StoredCollection:
-    roles = row.roles or ()
+def _to_collection(
+    *, schema_fields: Sequence[Mapping[str, str]], roles: Sequence[str] | None, **columns: Any
+) -> StoredCollection:
     return StoredCollection(
-        collection_id=row.collection_id,
-        space_id=row.space_id,
-        name=row.name,
-        model=row.model,
-        dimensions=row.dimensions,
-        distance_metric=row.distance_metric,
-        fields={field["name"]: field["type"] for field in row.schema_fields},
-        created_at=row.created_at,
-        role=next((role for role in RANKED if role in roles), None),
+        fields={field["name"]: field["type"] for field in schema_fields},
+        role=next((role for role in RANKED if role in (roles or ())), None),
+        **columns,
     )
 
 
@@ -103,9 +144,7 @@ async def read_collection(
     if lock:
         kept = select(collections.c.collection_id).where(*own).with_for_update(key_share=True, read=True)
         await connection.execute(kept)
-    statement = _collections(caller).where(*own)
-    row = (await connection.execute(statement)).one_or_none()
-    return None if row is None else _to_collection(row)
+    return await find_row(connection, _collections(caller).where(*own), _to_collection)
 
 
 async def list_searchable(
@@ -120,7 +159,7 @@ async def list_searchable(
         )
         .order_by(collections.c.collection_id)
     )
-    return [_to_collection(row) for row in await connection.execute(statement)]
+    return await find_rows(connection, statement, _to_collection)
 
 
 async def insert_collection(
@@ -195,7 +234,11 @@ async def list_collections(
     )
     if name_contains is not None:
         statement = statement.where(collections.c.name.icontains(name_contains, autoescape=True))
-    return [(_to_collection(row), row.document_count) for row in await connection.execute(statement)]
+    return await find_rows(connection, statement, _to_counted)
+
+
+def _to_counted(*, document_count: int, **columns: Any) -> tuple[StoredCollection, int]:
+    return _to_collection(**columns), document_count
 
 
 _document_resources = resources.alias("document_resources")
@@ -205,21 +248,12 @@ async def read_membership(
     connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int
 ) -> Membership | None:
     """Return a document's membership in a collection's space; None when it is not in it."""
-    statement = select(space_documents).where(
+    statement = select(*columns_of(space_documents, Membership)).where(
         space_documents.c.organization_id == organization_id,
         space_documents.c.document_id == document_id,
         space_documents.c.space_id == space_id,
     )
-    row = (await connection.execute(statement)).one_or_none()
-    if row is None:
-        return None
-    return Membership(
-        version=row.version,
-        indexed_version=row.indexed_version,
-        chunk_count=row.chunk_count,
-        caller_chunks=row.caller_chunks,
-        custom_metadata=row.custom_metadata,
-    )
+    return await find_row(connection, statement, Membership)
 
 
 async def delete_waiting_chunks(
@@ -245,16 +279,19 @@ async def list_members(
     indexing: IndexingStatus | None,
     after: UUID,
     limit: int,
-) -> Sequence[AnyRow]:
+) -> list[Member]:
     """List the documents of a space that the caller may READ, by id, each with its desired and indexed versions."""
     statement = (
         select(
-            documents.c.name,
-            documents.c.external_id,
-            documents.c.version.label("newest_version"),
-            resources.c.resource_id,
-            resources.c.resource_type,
-            space_documents,
+            *columns_of(
+                space_documents,
+                Member,
+                documents.c.name,
+                documents.c.external_id,
+                documents.c.version.label("newest_version"),
+                resources.c.resource_id,
+                as_member(resources.c.resource_type, ResourceType),
+            )
         )
         .select_from(space_documents)
         .join(documents, documents.c.document_id == space_documents.c.document_id)
@@ -278,13 +315,13 @@ async def list_members(
                 space_id=literal(space_id),
             )
         )
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, Member)
 
 
-async def list_memberships(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> Sequence[AnyRow]:
+async def list_memberships(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> list[DocumentEntry]:
     """List a document's index entries: the catalog's, and those of collections the caller may know (an admin: all)."""
     statement = (
-        select(space_documents, collections.c.collection_id, collections.c.name)
+        select(*columns_of(space_documents, DocumentEntry, collections.c.collection_id, collections.c.name))
         .select_from(space_documents)
         .join(spaces, spaces.c.space_id == space_documents.c.space_id)
         .outerjoin(collections, collections.c.space_id == spaces.c.space_id)
@@ -300,7 +337,7 @@ async def list_memberships(connection: AsyncConnection, caller: Caller, *, docum
         statement = statement.where(
             spaces.c.is_catalog | resources.c.access_class.in_(readable_classes(caller)),
         )
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, DocumentEntry)
 
 
 async def find_catalog_space_id(connection: AsyncConnection, organization_id: UUID) -> tuple[int, int] | None:
@@ -321,11 +358,11 @@ async def list_chunks(
     dimensions: int,
     after: int,
     limit: int,
-) -> Sequence[AnyRow]:
+) -> list[DocumentChunk]:
     """Return the chunks of a document in a space, in reading order, if the caller may READ it."""
     chunks = INDEX_TABLES[dimensions].chunks
     statement = (
-        select(chunks.c.chunk_id, chunks.c.chunk_no, chunks.c.text)
+        select(*columns_of(chunks, DocumentChunk, chunks.c.chunk_no.label("chunk_index")))
         .where(
             and_(
                 chunks.c.organization_id == caller.organization_id,
@@ -338,4 +375,4 @@ async def list_chunks(
         .order_by(chunks.c.chunk_no)
         .limit(limit)
     )
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, DocumentChunk)

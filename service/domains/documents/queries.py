@@ -1,7 +1,7 @@
 """SQL of a document as it is stored: its fields, its newest file, who reads it, and whether it waits to be indexed."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.index.spaces.queries import is_searched
 from service.permissions.access import Access
 from service.permissions.queries import lock_resource
-from service.platform.sql import ORGANIZATION, AnyRow, param, params
+from service.platform.sql import ORGANIZATION, columns_of, find_row, param, params
 from service.schema.catalog import document_versions, documents
 from service.schema.indexing import space_documents, spaces
 from service.schema.permissions import class_readers, resources
@@ -70,7 +70,11 @@ async def lock_document(connection: AsyncConnection, document_id: UUID) -> None:
 
 
 _document_columns = (
-    documents,
+    *columns_of(documents, DocumentFields),
+    documents.c.document_id,
+    documents.c.version,
+    documents.c.created_at,
+    documents.c.updated_at,
     document_versions.c.file_sha256,
     document_versions.c.file_size,
     document_versions.c.file_name,
@@ -119,31 +123,26 @@ async def read_document(
     there is a document or not, so that the time taken tells nobody.
     """
     there = not lock or await lock_resource(connection, organization_id, document_id) is not None
-    row = (await connection.execute(_DOCUMENT, params(organization_id, document_id=document_id))).one_or_none()
-    return _stored_document(row) if there and row is not None else None
+    document = await find_row(connection, _DOCUMENT, _to_document, params(organization_id, document_id=document_id))
+    return document if there else None
 
 
-def _stored_document(row: AnyRow) -> StoredDocument:
-    return StoredDocument(
-        document_id=row.document_id,
-        version=row.version,
-        fields=DocumentFields(
-            external_id=row.external_id,
-            name=row.name,
-            external_url=row.external_url,
-            owner_id=row.owner_id,
-            custom_metadata=row.custom_metadata,
-            fingerprint=row.fingerprint,
-            source_updated_at=row.source_updated_at,
-        ),
-        file=StoredFile(row.file_sha256, row.file_size, row.file_name, row.media_type),
-        resource_type=row.resource_type,
-        resource_id=row.resource_id,
-        access=_access(row.readers or ()),
-        pending=row.pending,
-        created_at=row.created_at,
-        updated_at=row.updated_at,
+async def read_file(
+    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, version: int
+) -> StoredFile | None:
+    """Return the file of one version of a document; None when there is no such version."""
+    own = document_versions.c
+    columns = own.file_sha256.label("sha256"), own.file_size.label("size"), own.file_name.label("name"), own.media_type
+    statement = select(*columns).where(
+        own.organization_id == organization_id, own.document_id == document_id, own.version == version
     )
+    return await find_row(connection, statement, StoredFile)
+
+
+def _to_document(*, readers: Sequence[str] | None, **columns: Any) -> StoredDocument:
+    own = DocumentFields(**{one.name: columns.pop(one.name) for one in fields(DocumentFields)})
+    file = StoredFile(*(columns.pop(name) for name in ("file_sha256", "file_size", "file_name", "media_type")))
+    return StoredDocument(fields=own, file=file, access=_access(readers or ()), **columns)
 
 
 def _access(readers: Sequence[str]) -> Access:

@@ -24,12 +24,12 @@ from service.domains.collections.service import unknown_collection
 from service.index.ingestion.indexer import Indexer
 from service.index.progress import FAILED_AFTER
 from service.index.rebuilds import queries
+from service.index.rebuilds.queries import Rebuild
 from service.index.rebuilds.running import rebuild_organization
 from service.index.service import find_catalog
-from service.index.spaces.queries import retire_replacement
+from service.index.spaces.queries import SearchedSpace, lock_space, retire_replacement
 from service.platform.errors import Conflict, Forbidden
 from service.platform.identifiers import uuid7
-from service.platform.sql import AnyRow
 from service.runtime import Runtime
 from service.text.embedding import EmbeddingModel
 from service.web.pagination import Cursor, Page
@@ -77,8 +77,7 @@ async def list_failures(
         after=cursor.after_id,
         limit=cursor.limit,
     )
-    page = cursor.page(rows, position=lambda row: [str(row.document_id)])
-    return Page([_failure(row) for row in page.items], page.next_page_token)
+    return cursor.page(rows, position=lambda row: [str(row.document_id)])
 
 
 async def cancel_rebuild(connection: AsyncConnection, caller: Caller, *, collection_id: UUID | None) -> IndexRebuild:
@@ -98,7 +97,7 @@ async def cancel_rebuild(connection: AsyncConnection, caller: Caller, *, collect
 
 async def _start(
     connection: AsyncConnection, caller: Caller, *, model: EmbeddingModel, request: StartIndexRebuildRequest
-) -> AnyRow:
+) -> Rebuild:
     collection_id, organization_id = request.document_collection_id, caller.organization_id
     space = await _lock(connection, caller, collection_id)
     newest = await queries.find_newest_rebuild(connection, organization_id, collection_id=collection_id)
@@ -126,8 +125,8 @@ async def _start(
 
 
 async def _retry(
-    connection: AsyncConnection, caller: Caller, running: AnyRow, *, model: EmbeddingModel, force: bool
-) -> AnyRow:
+    connection: AsyncConnection, caller: Caller, running: Rebuild, *, model: EmbeddingModel, force: bool
+) -> Rebuild:
     """Retry failed documents at once, and from now on go without them if the request forces that."""
     if running.model != model.name:
         raise Conflict(
@@ -161,7 +160,7 @@ async def _check(connection: AsyncConnection, caller: Caller, collection_id: UUI
         )
 
 
-async def _lock(connection: AsyncConnection, caller: Caller, collection_id: UUID | None) -> AnyRow:
+async def _lock(connection: AsyncConnection, caller: Caller, collection_id: UUID | None) -> SearchedSpace:
     """Lock an index that the caller may rebuild against being written, replaced or deleted; the space searched now."""
     organization_id = caller.organization_id
     await _check(connection, caller, collection_id)
@@ -169,7 +168,7 @@ async def _lock(connection: AsyncConnection, caller: Caller, collection_id: UUID
         await queries.lock_collection(connection, organization_id, collection_id=collection_id)
     while True:
         space_id = await _space_id(connection, caller, collection_id)
-        space = await queries.lock_space(connection, organization_id, space_id=space_id)
+        space = await lock_space(connection, organization_id, space_id=space_id)
         # Another space took the catalog's place while this waited: that one, then.
         if space is not None:
             return space
@@ -187,14 +186,14 @@ async def _space_id(connection: AsyncConnection, caller: Caller, collection_id: 
     return catalog.space_id
 
 
-async def _newest(connection: AsyncConnection, caller: Caller, collection_id: UUID | None) -> AnyRow:
+async def _newest(connection: AsyncConnection, caller: Caller, collection_id: UUID | None) -> Rebuild:
     rebuild = await queries.find_newest_rebuild(connection, caller.organization_id, collection_id=collection_id)
     if rebuild is None:
         raise Conflict("This index has never been rebuilt. Start it with startIndexRebuild.", code="no_rebuild")
     return rebuild
 
 
-async def _record(connection: AsyncConnection, caller: Caller, action: str, rebuild: AnyRow) -> None:
+async def _record(connection: AsyncConnection, caller: Caller, action: str, rebuild: Rebuild) -> None:
     details = {"model": rebuild.model}
     if rebuild.collection_id is not None:
         details["collectionId"] = str(rebuild.collection_id)
@@ -207,13 +206,13 @@ async def _run_now(indexer: Indexer, organization_id: UUID) -> None:
         pass
 
 
-async def _to_rebuild(connection: AsyncConnection, caller: Caller, rebuild: AnyRow) -> IndexRebuild:
+async def _to_rebuild(connection: AsyncConnection, caller: Caller, rebuild: Rebuild) -> IndexRebuild:
     shown = IndexRebuild(
         index_rebuild_id=rebuild.rebuild_id,
         document_collection_id=rebuild.collection_id,
         embeddings_model=rebuild.model,
         previous_embeddings_model=rebuild.previous_model,
-        status=IndexRebuildStatus(rebuild.status),
+        status=rebuild.status,
         forced=rebuild.forced,
         # How many documents there are that the caller may not know of is told to admins alone.
         left_count=rebuild.left_count if caller.is_admin else None,
@@ -232,14 +231,4 @@ async def _to_rebuild(connection: AsyncConnection, caller: Caller, rebuild: AnyR
             "indexed_count": counts.indexed,
             "failed_count": counts.failed,
         }
-    )
-
-
-def _failure(row: AnyRow) -> IndexRebuildFailure:
-    return IndexRebuildFailure(
-        document_id=row.document_id,
-        document_name=row.name,
-        document_external_id=row.external_id,
-        error=row.error,
-        attempts=row.attempts,
     )

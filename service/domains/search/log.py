@@ -15,7 +15,6 @@ from carrel.wire.oversight import (
 from service.auth.callers import Caller
 from service.domains.search import queries
 from service.domains.search.queries import SearchFilter
-from service.platform.sql import AnyRow
 from service.web.pagination import Cursor
 
 
@@ -41,7 +40,7 @@ async def query_log(
     )
 
 
-def _search(row: AnyRow) -> LoggedSearch:
+def _search(row: queries.StoredSearch) -> LoggedSearch:
     return LoggedSearch(
         search_id=row.search_id,
         at=row.at,

@@ -13,13 +13,15 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, func, literal_column, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.search import SearchFeedback
+from carrel.wire.common import ResourceType
+from carrel.wire.oversight import SearchesInBucket
+from carrel.wire.search import SearchFeedback, SearchMode
 from service.domains.search import sql
 from service.domains.search.fusion import Scores
 from service.domains.search.search_query import WHOLE, Hit, Scope, SearchQuery
 from service.domains.search.sql import AnySelect, Shape
 from service.permissions.queries import reader_parameters
-from service.platform.sql import AnyRow, optional_in
+from service.platform.sql import as_member, columns_of, find_row, find_rows, optional_in
 from service.schema.audit import free_texts
 from service.schema.identity import principals
 from service.schema.search import searches
@@ -44,6 +46,59 @@ class ChunkWeights:
 
     lexical: float
     dense: float
+
+
+@dataclass(frozen=True, slots=True)
+class FoundDocument:
+    """A result of a search of the catalog: a document with its resource, and the text of its best chunk."""
+
+    document_id: UUID
+    name: str
+    external_id: str
+    external_url: str | None
+    custom_metadata: dict[str, str]
+    updated_at: datetime
+    resource_type: ResourceType
+    resource_id: str
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class FoundChunk:
+    """A result of a search of a collection: a chunk, and its document with the metadata in the collection."""
+
+    document_id: UUID
+    hit_no: int
+    chunk_no: int
+    chunk_id: UUID
+    text: str
+    name: str
+    external_id: str
+    external_url: str | None
+    custom_metadata: dict[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSearch:
+    """A search of the log, and who it was done as; `text` is None once its words are erased."""
+
+    search_id: UUID
+    at: datetime
+    principal_id: UUID
+    name: str | None
+    email: str | None
+    text: str | None
+    collection_id: UUID | None
+    mode: SearchMode
+    result_count: int
+    feedback: SearchFeedback | None
+
+
+@dataclass(frozen=True, slots=True)
+class Findings:
+    """The documents that a search found; None for a search from before they were kept."""
+
+    document_ids: Sequence[UUID] | None
 
 
 def shape_of(scope: Scope) -> Shape:
@@ -135,20 +190,20 @@ async def read_found_documents(
     *,
     hits: Sequence[Hit],
     chunk_weights: ChunkWeights,
-) -> dict[UUID, AnyRow]:
-    """Read the results' documents: record, resource, and the text of the best chunk."""
+) -> dict[UUID, FoundDocument]:
+    """Read the results' documents."""
     shares = {"lexical_share": chunk_weights.lexical, "dense_share": chunk_weights.dense}
     parameters = _parameters(scope, search_query) | _hits(hits) | shares
-    rows = await connection.execute(sql.found_documents(shape_of(scope)), parameters)
+    rows = await find_rows(connection, sql.found_documents(shape_of(scope)), FoundDocument, parameters)
     return {row.document_id: row for row in rows}
 
 
 async def read_found_chunks(
     connection: AsyncConnection, scope: Scope, search_query: SearchQuery, *, hits: Sequence[Hit]
-) -> dict[Hit, AnyRow]:
-    """Read the results' chunks: id and text, document, and the document's metadata in the collection."""
+) -> dict[Hit, FoundChunk]:
+    """Read the results' chunks."""
     parameters = _parameters(scope, search_query) | _hits(hits)
-    rows = await connection.execute(sql.found_chunks(shape_of(scope)), parameters)
+    rows = await find_rows(connection, sql.found_chunks(shape_of(scope)), FoundChunk, parameters)
     return {Hit(row.document_id, row.hit_no): row for row in rows}
 
 
@@ -166,10 +221,10 @@ async def note_feedback(
     search_id: UUID,
     principal_ids: Collection[UUID] | None,
     feedback: str,
-) -> AnyRow | None:
+) -> Findings | None:
     """Keep the newest feedback on a search by one of these principals (None: by anybody).
 
-    Return the row with the search's `document_ids`; None when there was no such search in the organization.
+    Return what the search found; None when there was no such search in the organization.
     """
     statement = (
         update(searches)
@@ -181,7 +236,7 @@ async def note_feedback(
         .values(feedback=feedback)
         .returning(searches.c.document_ids)
     )
-    return (await connection.execute(statement)).one_or_none()
+    return await find_row(connection, statement, Findings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,10 +257,20 @@ async def list_searches(
     filters: SearchFilter,
     before: tuple[datetime, UUID] | None,
     limit: int,
-) -> Sequence[AnyRow]:
+) -> list[StoredSearch]:
     """Searches newest first, before the position of the last one seen; with their words, and who they were done as."""
     statement = (
-        select(searches, principals.c.name, principals.c.email, free_texts.c.text)
+        select(
+            *columns_of(
+                searches,
+                StoredSearch,
+                principals.c.name,
+                principals.c.email,
+                free_texts.c.text,
+                as_member(searches.c.mode, SearchMode),
+                as_member(searches.c.feedback, SearchFeedback),
+            )
+        )
         .outerjoin(principals, principals.c.principal_id == searches.c.principal_id)
         .outerjoin(free_texts, free_texts.c.subject_id == searches.c.search_id)
         .where(searches.c.organization_id == organization_id, *_log_conditions(filters))
@@ -214,18 +279,17 @@ async def list_searches(
     )
     if before is not None:
         statement = statement.where(tuple_(searches.c.at, searches.c.search_id) < before)
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, StoredSearch)
 
 
 async def count_searches(
     connection: AsyncConnection, organization_id: UUID, *, since: datetime, until: datetime, bucket: str
-) -> Sequence[AnyRow]:
+) -> list[SearchesInBucket]:
     """How many searches there were from one moment until before another, by the `day` or `week` in UTC they were in.
 
-    Each with its `start`; how many of them found nothing, and how many were given which feedback. Empty ones are left
-    out.
+    Empty ones are left out.
     """
-    start = func.date_trunc(bucket, searches.c.at, "UTC").label("start")
+    start = func.date_trunc(bucket, searches.c.at, "UTC").label("from_")
 
     def number(condition: ColumnElement[bool], name: str) -> ColumnElement[int]:
         return func.count().filter(condition).label(name)
@@ -239,9 +303,9 @@ async def count_searches(
             number(searches.c.feedback == SearchFeedback.THUMBS_DOWN.value, "thumbs_down"),
         )
         .where(searches.c.organization_id == organization_id, searches.c.at >= since, searches.c.at < until)
-        .group_by(literal_column("start"))
+        .group_by(literal_column("from_"))
     )
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, SearchesInBucket)
 
 
 def _log_conditions(filters: SearchFilter) -> list[ColumnElement[bool]]:

@@ -44,7 +44,6 @@ from service.platform.database import leave_out_when_full
 from service.platform.errors import BadRequest, FieldError, NotFound
 from service.platform.identifiers import uuid7
 from service.platform.logs import request_id
-from service.platform.sql import AnyRow
 from service.runtime import Runtime
 
 
@@ -164,7 +163,7 @@ async def submit_feedback(connection: AsyncConnection, caller: Caller, *, reques
     )
 
 
-def _require_result(document_id: UUID, search: AnyRow) -> None:
+def _require_result(document_id: UUID, search: queries.Findings) -> None:
     # Of searches from before their results were kept, any document is taken: what they found is not known.
     if search.document_ids is not None and document_id not in search.document_ids:
         message = "The search did not find this document. Send a documentId of its results, or leave it out."
@@ -215,7 +214,7 @@ async def _embed_query(runtime: Runtime, search: _Search, space: Space) -> Searc
     )
 
 
-def _to_document(row: AnyRow, score: float, search_query: SearchQuery) -> CatalogSearchResult:
+def _to_document(row: queries.FoundDocument, score: float, search_query: SearchQuery) -> CatalogSearchResult:
     passage = snippet_of(row.text, search_query.term_set, language=search_query.language)
     return CatalogSearchResult(
         document_id=row.document_id,
@@ -248,7 +247,7 @@ def _cut_below(threshold: float, scores: Mapping[Hit, float], most: int) -> dict
 
 
 def _group_by_document(
-    scores: Mapping[Hit, float], found: Mapping[Hit, AnyRow], *, merged: bool
+    scores: Mapping[Hit, float], found: Mapping[Hit, queries.FoundChunk], *, merged: bool
 ) -> list[CollectionSearchResult]:
     """Gather chunks, best first, by document; the document of the best chunk comes first."""
     by_document: dict[UUID, list[Hit]] = {}
@@ -258,7 +257,7 @@ def _group_by_document(
 
 
 def _to_result(
-    hits: Sequence[Hit], scores: Mapping[Hit, float], found: Mapping[Hit, AnyRow], *, merged: bool
+    hits: Sequence[Hit], scores: Mapping[Hit, float], found: Mapping[Hit, queries.FoundChunk], *, merged: bool
 ) -> CollectionSearchResult:
     document = found[hits[0]]
     chunks = [

@@ -39,9 +39,11 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.types import NullType, TypeEngine
 
+from carrel.wire.common import ResourceType
 from carrel.wire.search import FilterOperator
 from service.domains.search.filters import Condition, Kind
 from service.permissions.queries import readable_by_parameters
+from service.platform.sql import as_member
 from service.schema.audit import free_texts
 from service.schema.catalog import documents
 from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, TERM_DIMENSIONS, space_documents
@@ -295,7 +297,7 @@ def found_documents(shape: Shape) -> AnySelect:
         documents.c.external_url,
         documents.c.custom_metadata,
         documents.c.updated_at,
-        resources.c.resource_type,
+        as_member(resources.c.resource_type, ResourceType),
         resources.c.resource_id,
     )
     return (

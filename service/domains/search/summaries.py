@@ -14,7 +14,6 @@ from carrel.wire.oversight import (
 from service.auth.callers import Caller
 from service.domains.search import queries
 from service.platform.errors import BadRequest, FieldError
-from service.platform.sql import AnyRow
 
 MOST_BUCKETS = 400
 LENGTHS = {Bucket.DAY: timedelta(days=1), Bucket.WEEK: timedelta(weeks=1)}
@@ -31,8 +30,8 @@ async def summarize(
     rows = await queries.count_searches(
         connection, caller.organization_id, since=request.from_, until=request.to, bucket=request.bucket.value
     )
-    found = {row.start: row for row in rows}
-    return AdminSearchLogSummarizeResponse(buckets=[_bucket(start, found.get(start)) for start in starts])
+    found = {row.from_: row for row in rows}
+    return AdminSearchLogSummarizeResponse(buckets=[found.get(start) or _empty(start) for start in starts])
 
 
 def _starts(since: datetime, until: datetime, bucket: Bucket) -> list[datetime]:
@@ -58,13 +57,5 @@ def _every(first: datetime, until: datetime, length: timedelta) -> Iterator[date
         yield first + number * length
 
 
-def _bucket(start: datetime, row: AnyRow | None) -> SearchesInBucket:
-    if row is None:
-        return SearchesInBucket(from_=start, searches=0, without_results=0, thumbs_up=0, thumbs_down=0)
-    return SearchesInBucket(
-        from_=start,
-        searches=row.searches,
-        without_results=row.without_results,
-        thumbs_up=row.thumbs_up,
-        thumbs_down=row.thumbs_down,
-    )
+def _empty(start: datetime) -> SearchesInBucket:
+    return SearchesInBucket(from_=start, searches=0, without_results=0, thumbs_up=0, thumbs_down=0)

@@ -3,7 +3,7 @@
 The queue is the difference between `version` and `indexed_version` of a document in a space; there is no other.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 from uuid import UUID
@@ -33,8 +33,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.index.ingestion.backlog.queries import LEASE, has_large_text
 from service.index.ingestion.turns import LARGE_BYTES
 from service.index.queries import is_pending
-from service.index.spaces.queries import is_searched, stands_for
-from service.platform.sql import ORGANIZATION, AnyRow, param, params
+from service.index.spaces.queries import SearchedSpace, is_searched, stands_for
+from service.platform.sql import ORGANIZATION, columns_of, find_rows, param, params
 from service.schema.catalog import document_contents, documents
 from service.schema.collections import caller_chunks
 from service.schema.indexing import space_documents, spaces
@@ -209,7 +209,7 @@ def _build_request(*, collections_too: bool) -> Select[*tuple[Any, ...]]:
         select(homes).where(homes.c.is_catalog),
         select(spaces).join(elsewhere, elsewhere.c.space_id == spaces.c.space_id).where(is_searched()),
     ).subquery()
-    return select(both).add_cte(catalog).order_by(both.c.is_catalog.desc(), both.c.space_id)
+    return select(*columns_of(both, SearchedSpace)).add_cte(catalog).order_by(both.c.is_catalog.desc(), both.c.space_id)
 
 
 _REQUEST_INDEXING = {
@@ -225,7 +225,7 @@ async def request_indexing(
     version: int,
     collections_too: bool,
     is_begun: bool,
-) -> Sequence[AnyRow]:
+) -> list[SearchedSpace]:
     """Request a version's indexing in the catalog and, with `collections_too`, in the document's other spaces.
 
     With `is_begun` the work is claimed for this process, which begins it at once; else it waits for its turn. A
@@ -234,7 +234,7 @@ async def request_indexing(
     wasn't replaced this moment. The version is also requested in replacements of spaces, for later.
     """
     parameters = params(organization_id, document_id=document_id, version=version, is_begun=is_begun)
-    return (await connection.execute(_REQUEST_INDEXING[collections_too], parameters)).all()
+    return await find_rows(connection, _REQUEST_INDEXING[collections_too], SearchedSpace, parameters)
 
 
 async def request_indexing_in_space(

@@ -4,6 +4,8 @@ A space that is built is written by the indexer as every other; here is what onl
 """
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 from uuid import UUID
 
@@ -11,14 +13,65 @@ from sqlalchemy import ColumnElement, Integer, Select, and_, func, literal, or_,
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.rebuilds import IndexRebuildFailure, IndexRebuildStatus
 from service.auth.callers import Caller
+from service.index.spaces.queries import SearchedSpace, Space
 from service.permissions.queries import readable_classes
-from service.platform.sql import AnyRow, in_array
+from service.platform.sql import as_member, columns_of, find_row, find_rows, get_row, in_array
 from service.schema.catalog import documents
 from service.schema.collections import caller_chunks, collections
 from service.schema.indexing import space_documents, spaces
 from service.schema.permissions import resources
 from service.schema.rebuilds import index_rebuilds
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuild:
+    """A rebuild, of a collection's index or of the catalog's; while it runs it replaces another space."""
+
+    rebuild_id: UUID
+    collection_id: UUID | None
+    space_id: int
+    replaces_space_id: int | None
+    model: str
+    previous_model: str
+    status: IndexRebuildStatus
+    forced: bool
+    left_count: int
+    started_at: datetime
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class RunningRebuild:
+    """A rebuild that goes on, with the dimensions of the space that it replaces."""
+
+    rebuild_id: UUID
+    collection_id: UUID | None
+    space_id: int
+    replaces_space_id: int
+    replaced_dimensions: int
+    model: str
+    forced: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CopiedEntry:
+    """An entry that was added to the new space; `caller_chunks`: a caller has made its chunks."""
+
+    document_id: UUID
+    caller_chunks: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """The documents of a rebuild; `held`: some are left, and none of these without many failures."""
+
+    documents: int
+    indexed: int
+    failed: int
+    held: bool
+
 
 _old = space_documents.alias("old_places")
 _new = space_documents.alias("new_places")
@@ -47,25 +100,10 @@ def _select_entries(organization_id: UUID, old_id: int, new_id: int, *columns: A
     )
 
 
-async def lock_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> AnyRow | None:
-    """Lock a searched space: nothing is indexed or added there until the transaction ends.
-
-    None when it was replaced while this waited.
-    """
-    statement = (
-        select(spaces)
-        .where(
-            spaces.c.organization_id == organization_id, spaces.c.space_id == space_id, spaces.c.retired_at.is_(None)
-        )
-        .with_for_update()
-    )
-    return (await connection.execute(statement)).one_or_none()
-
-
 async def insert_replacement(
-    connection: AsyncConnection, organization_id: UUID, *, replaced: AnyRow, model: str, dimensions: int
+    connection: AsyncConnection, organization_id: UUID, *, replaced: Space, model: str, dimensions: int
 ) -> int:
-    """Add an empty space as the replacement of another (a locked row of `spaces`), and return its id."""
+    """Add an empty space as the replacement of another, which is locked, and return its id."""
     statement = (
         insert(spaces)
         .values(
@@ -109,10 +147,16 @@ async def insert_rebuild(
 _replaced = spaces.alias("replaced")
 
 
-def _select_rebuilds(organization_id: UUID) -> Select[*tuple[Any, ...]]:
+def _select_rebuilds(organization_id: UUID, kind: type[Rebuild | RunningRebuild]) -> Select[*tuple[Any, ...]]:
     """Select rebuilds, each with the id and dimensions of the space that it replaces while it runs."""
     chosen: Select[*tuple[Any, ...]] = select(
-        index_rebuilds, spaces.c.replaces_space_id, _replaced.c.dimensions.label("replaced_dimensions")
+        *columns_of(
+            index_rebuilds,
+            kind,
+            as_member(index_rebuilds.c.status, IndexRebuildStatus),
+            spaces.c.replaces_space_id,
+            _replaced.c.dimensions.label("replaced_dimensions"),
+        )
     )
     return (
         chosen.outerjoin(spaces, spaces.c.space_id == index_rebuilds.c.space_id)
@@ -123,24 +167,24 @@ def _select_rebuilds(organization_id: UUID) -> Select[*tuple[Any, ...]]:
 
 async def find_newest_rebuild(
     connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID | None
-) -> AnyRow | None:
-    """Find the newest rebuild of a collection's index, or of the catalog's; the row has `replaces_space_id`.
+) -> Rebuild | None:
+    """Find the newest rebuild of a collection's index, or of the catalog's.
 
     A running rebuild is the newest. Ids don't give the order, because they come from the clocks of several replicas.
     """
     statement = (
-        _select_rebuilds(organization_id)
+        _select_rebuilds(organization_id, Rebuild)
         .where(index_rebuilds.c.collection_id.is_not_distinct_from(collection_id))
         .order_by((index_rebuilds.c.status == "RUNNING").desc(), index_rebuilds.c.started_at.desc())
         .limit(1)
     )
-    return (await connection.execute(statement)).one_or_none()
+    return await find_row(connection, statement, Rebuild)
 
 
-async def list_running(connection: AsyncConnection, organization_id: UUID) -> Sequence[AnyRow]:
-    """List the running rebuilds, the oldest first, each with `replaces_space_id`."""
-    statement = _select_rebuilds(organization_id).where(index_rebuilds.c.status == "RUNNING")
-    return (await connection.execute(statement.order_by(index_rebuilds.c.rebuild_id))).all()
+async def list_running(connection: AsyncConnection, organization_id: UUID) -> list[RunningRebuild]:
+    """List the running rebuilds, the oldest first."""
+    statement = _select_rebuilds(organization_id, RunningRebuild).where(index_rebuilds.c.status == "RUNNING")
+    return await find_rows(connection, statement.order_by(index_rebuilds.c.rebuild_id), RunningRebuild)
 
 
 async def force_completion(connection: AsyncConnection, organization_id: UUID, *, rebuild_id: UUID) -> None:
@@ -186,10 +230,10 @@ async def lock_documents(connection: AsyncConnection, organization_id: UUID, *, 
 
 async def copy_entries(
     connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, document_ids: Collection[UUID]
-) -> Sequence[AnyRow]:
+) -> list[CopiedEntry]:
     """Request in the new space the versions desired of these locked documents in the old one, if it is still replaced.
 
-    Returns document_id and caller_chunks of each entry that was added.
+    Returns the entries that were added.
     """
     copied = ("document_id", "organization_id", "version", "caller_chunks", "is_large", "custom_metadata", "added_at")
     still = and_(spaces.c.space_id == new_id, spaces.c.replaces_space_id == old_id)
@@ -208,7 +252,7 @@ async def copy_entries(
         .on_conflict_do_nothing()
         .returning(space_documents.c.document_id, space_documents.c.caller_chunks)
     )
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, CopiedEntry)
 
 
 async def copy_waiting_chunks(
@@ -267,8 +311,8 @@ def _is_visible(caller: Caller) -> ColumnElement[bool]:
 
 async def count_progress(
     connection: AsyncConnection, caller: Caller, *, old_id: int, new_id: int, hopeless: int
-) -> AnyRow:
-    """Count the documents that the caller may know about: `documents`, `indexed` of them, and `failed`; and `held`.
+) -> Progress:
+    """Count the documents that the caller may know about, those of them that are indexed, and those that failed.
 
     `held` is about all documents: some are left, and each of those failed at least `hopeless` times in a row.
     """
@@ -285,21 +329,21 @@ async def count_progress(
         func.count().filter(known, ~ready, failed).label("failed"),
         and_(left > 0, left == beyond_hope).label("held"),
     )
-    return (await connection.execute(statement)).one()
+    return await get_row(connection, statement, Progress)
 
 
 async def list_failures(
     connection: AsyncConnection, caller: Caller, *, old_id: int, new_id: int, after: UUID, limit: int
-) -> Sequence[AnyRow]:
-    """List failed documents that the caller may know about, by id, with name, external_id, error and attempts."""
+) -> list[IndexRebuildFailure]:
+    """List failed documents that the caller may know about, by id."""
     statement = (
         _select_entries(
             caller.organization_id,
             old_id,
             new_id,
             documents.c.document_id,
-            documents.c.name,
-            documents.c.external_id,
+            documents.c.name.label("document_name"),
+            documents.c.external_id.label("document_external_id"),
             _new.c.error,
             _new.c.attempts,
         )
@@ -308,13 +352,13 @@ async def list_failures(
         .order_by(_old.c.document_id)
         .limit(limit)
     )
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, IndexRebuildFailure)
 
 
 async def swap(
-    connection: AsyncConnection, organization_id: UUID, *, old: AnyRow, new_id: int, collection_id: UUID | None
+    connection: AsyncConnection, organization_id: UUID, *, old: SearchedSpace, new_id: int, collection_id: UUID | None
 ) -> None:
-    """Replace the old space (a row of `spaces`, locked with its collection) by the new one, and retire the old one."""
+    """Replace the old space (locked with its collection) by the new one, and retire the old one."""
     own = spaces.c.organization_id == organization_id
     retired = {"is_catalog": False, "retired_at": func.now(), "replaced_by_space_id": new_id}
     await connection.execute(update(spaces).where(own, spaces.c.space_id == old.space_id).values(retired))

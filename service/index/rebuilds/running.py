@@ -8,6 +8,7 @@ yet is copied like the rest: the swap locks the old space against all who write 
 
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -19,19 +20,21 @@ from service.index.ingestion.indexer import Indexer
 from service.index.ingestion.indexing import pack_chunks
 from service.index.queries import IndexEntry, list_chunks
 from service.index.rebuilds import queries
+from service.index.rebuilds.queries import RunningRebuild
 from service.index.rebuilds.retired.queries import (
+    RetiredSpace,
     clear_entries,
     delete_row,
     delete_statistics,
     list_retired,
     list_some_documents,
 )
+from service.index.spaces.queries import SearchedSpace, lock_space
 from service.index.statistics.queries import try_lock_statistics
 from service.platform.background import for_each_organization
 from service.platform.disk import DiskGuard
 from service.platform.identifiers import uuid7
 from service.platform.logs import logger
-from service.platform.sql import AnyRow
 
 COPIED_AT_ONCE = 200
 EMPTIED_AT_ONCE = 200
@@ -70,7 +73,7 @@ async def rebuild_organization(indexer: Indexer, organization_id: UUID) -> bool:
     return any(progressed)
 
 
-async def _advance(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> bool:
+async def _advance(indexer: Indexer, organization_id: UUID, rebuild: RunningRebuild) -> bool:
     # Indexing first: to look for what is not copied yet compares all places of both spaces.
     return (
         await _index_batch(indexer, organization_id, rebuild)
@@ -79,7 +82,7 @@ async def _advance(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> 
     )
 
 
-async def copy_batch(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> bool:
+async def copy_batch(indexer: Indexer, organization_id: UUID, rebuild: RunningRebuild) -> bool:
     """Request some documents of the old space in the new one; False if none were missing."""
     spaces = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id}
     async with indexer.database.transaction(organization_id) as connection:
@@ -94,7 +97,7 @@ async def copy_batch(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -
 
 
 async def _copy_chunks(
-    connection: AsyncConnection, organization_id: UUID, rebuild: AnyRow, document_ids: Sequence[UUID]
+    connection: AsyncConnection, organization_id: UUID, rebuild: RunningRebuild, document_ids: Sequence[UUID]
 ) -> None:
     """Copy the texts of chunks that callers made: those that wait to be indexed, else those that are indexed."""
     if not document_ids:
@@ -117,7 +120,7 @@ async def _copy_chunks(
             )
 
 
-async def _index_batch(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> bool:
+async def _index_batch(indexer: Indexer, organization_id: UUID, rebuild: RunningRebuild) -> bool:
     async with indexer.rebuilding:
         async with indexer.database.transaction(organization_id) as connection:
             claimed = await claim_pending(connection, organization_id, limit=INDEXED_AT_ONCE, space_id=rebuild.space_id)
@@ -125,9 +128,9 @@ async def _index_batch(indexer: Indexer, organization_id: UUID, rebuild: AnyRow)
     return bool(claimed)
 
 
-async def try_swap(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> bool:
+async def try_swap(indexer: Indexer, organization_id: UUID, rebuild: RunningRebuild) -> bool:
     """Replace the old space by the new one if that has all that is searched; return whether it did."""
-    key = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id, "forced": rebuild.forced}
+    key: dict[str, Any] = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id, "forced": rebuild.forced}
     async with indexer.database.transaction(organization_id, read_only=True) as connection:
         if await queries.count_blocking(connection, organization_id, **key):
             return False
@@ -140,17 +143,19 @@ async def try_swap(indexer: Indexer, organization_id: UUID, rebuild: AnyRow) -> 
     return True
 
 
-async def _lock(connection: AsyncConnection, organization_id: UUID, rebuild: AnyRow) -> AnyRow | None:
+async def _lock(connection: AsyncConnection, organization_id: UUID, rebuild: RunningRebuild) -> SearchedSpace | None:
     """Lock the collection or catalog of a rebuild, and return the old space; None when the rebuild has ended."""
     if rebuild.collection_id is not None:
         await queries.lock_collection(connection, organization_id, collection_id=rebuild.collection_id)
-    old = await queries.lock_space(connection, organization_id, space_id=rebuild.replaces_space_id)
+    old = await lock_space(connection, organization_id, space_id=rebuild.replaces_space_id)
     now = await queries.find_newest_rebuild(connection, organization_id, collection_id=rebuild.collection_id)
     runs = now is not None and (now.rebuild_id, now.status) == (rebuild.rebuild_id, "RUNNING")
     return old if runs else None
 
 
-async def _swap(connection: AsyncConnection, organization_id: UUID, rebuild: AnyRow, old: AnyRow) -> None:
+async def _swap(
+    connection: AsyncConnection, organization_id: UUID, rebuild: RunningRebuild, old: SearchedSpace
+) -> None:
     new_id = rebuild.space_id
     left = await queries.count_unready(connection, organization_id, old_id=old.space_id, new_id=new_id)
     await queries.swap(connection, organization_id, old=old, new_id=new_id, collection_id=rebuild.collection_id)
@@ -164,7 +169,7 @@ async def _swap(connection: AsyncConnection, organization_id: UUID, rebuild: Any
     await record_unattended(connection, organization_id, change=change)
 
 
-async def _empty(indexer: Indexer, organization_id: UUID, space: AnyRow) -> bool:
+async def _empty(indexer: Indexer, organization_id: UUID, space: RetiredSpace) -> bool:
     """Remove a part of a retired space, at last its row; False if there was nothing to remove."""
     space_id = space.space_id
     async with indexer.database.transaction(organization_id) as connection:

@@ -1,13 +1,34 @@
 """SQL of index spaces: which one is searched, adding one, and deleting one with all that is indexed there."""
 
+from dataclasses import dataclass
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.platform.sql import AnyRow
+from service.platform.sql import columns_of, find_row
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces, term_deltas, term_statistics
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """The catalog or a collection's index: one model, and one language for its terms."""
+
+    space_id: int
+    model: str
+    dimensions: int
+    language: str = "english"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchedSpace(Space):
+    """A space that is searched: the catalog, or a collection's."""
+
+    is_catalog: bool
+
+
+_SPACE = columns_of(spaces, Space)
 
 
 def is_searched() -> ColumnElement[bool]:
@@ -20,21 +41,36 @@ def stands_for(space_id: int) -> ColumnElement[bool]:
     return or_(spaces.c.space_id == space_id, spaces.c.replaces_space_id == space_id)
 
 
-async def find_catalog_space(connection: AsyncConnection, organization_id: UUID) -> AnyRow | None:
+async def find_catalog_space(connection: AsyncConnection, organization_id: UUID) -> Space | None:
     """Find the organization's catalog space."""
-    statement = select(spaces).where(spaces.c.organization_id == organization_id, spaces.c.is_catalog)
-    return (await connection.execute(statement)).one_or_none()
+    statement = select(*_SPACE).where(spaces.c.organization_id == organization_id, spaces.c.is_catalog)
+    return await find_row(connection, statement, Space)
 
 
-async def read_successor(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> AnyRow | None:
+async def read_successor(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> Space | None:
     """Read the space that is searched in place of a given one: itself, or its replacement; None when deleted."""
     known = spaces.alias("known")
     statement = (
-        select(spaces)
+        select(*_SPACE)
         .join(known, spaces.c.space_id == func.coalesce(known.c.replaced_by_space_id, known.c.space_id))
         .where(known.c.organization_id == organization_id, known.c.space_id == space_id)
     )
-    return (await connection.execute(statement)).one_or_none()
+    return await find_row(connection, statement, Space)
+
+
+async def lock_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> SearchedSpace | None:
+    """Lock a searched space: nothing is indexed or added there until the transaction ends.
+
+    None when it was replaced while this waited.
+    """
+    statement = (
+        select(*columns_of(spaces, SearchedSpace))
+        .where(
+            spaces.c.organization_id == organization_id, spaces.c.space_id == space_id, spaces.c.retired_at.is_(None)
+        )
+        .with_for_update()
+    )
+    return await find_row(connection, statement, SearchedSpace)
 
 
 async def insert_space(

@@ -1,13 +1,14 @@
 """SQL of retired spaces: what is left there when another one has taken their place, and its removal."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from uuid import UUID
 
 from sqlalchemy import and_, delete, func, or_, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.platform.sql import AnyRow, in_array
+from service.platform.sql import columns_of, find_rows, in_array
 from service.schema.collections import caller_chunks
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces, term_deltas, term_statistics
 
@@ -17,13 +18,22 @@ READ_FOR = timedelta(minutes=1)
 LEADS_FOR = timedelta(hours=1)
 
 
-async def list_retired(connection: AsyncConnection, organization_id: UUID) -> Sequence[AnyRow]:
-    """List retired spaces that no search reads any more: space_id, dimensions, whether the row may go too (`done`)."""
+@dataclass(frozen=True, slots=True)
+class RetiredSpace:
+    """A retired space; `done`: its row may go too."""
+
+    space_id: int
+    dimensions: int
+    done: bool
+
+
+async def list_retired(connection: AsyncConnection, organization_id: UUID) -> list[RetiredSpace]:
+    """List retired spaces that no search reads any more."""
     done = or_(spaces.c.replaced_by_space_id.is_(None), spaces.c.retired_at < func.now() - LEADS_FOR)
-    statement = select(spaces.c.space_id, spaces.c.dimensions, done.label("done")).where(
+    statement = select(*columns_of(spaces, RetiredSpace, done.label("done"))).where(
         spaces.c.organization_id == organization_id, spaces.c.retired_at < func.now() - READ_FOR
     )
-    return (await connection.execute(statement.order_by(spaces.c.space_id))).all()
+    return await find_rows(connection, statement.order_by(spaces.c.space_id), RetiredSpace)
 
 
 async def list_some_documents(
@@ -40,7 +50,7 @@ async def list_some_documents(
 
 
 async def clear_entries(
-    connection: AsyncConnection, organization_id: UUID, *, space: AnyRow, document_ids: Collection[UUID]
+    connection: AsyncConnection, organization_id: UUID, *, space: RetiredSpace, document_ids: Collection[UUID]
 ) -> None:
     """Remove these locked documents from a retired space; the space's term statistics are deleted as a whole later."""
     tables = INDEX_TABLES[space.dimensions]
