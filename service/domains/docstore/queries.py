@@ -1,8 +1,8 @@
 """SQL of syncs, for the requests of people; SQL of their runs is in `running.queries`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -11,9 +11,10 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import Role
+from carrel.wire.docstore import DocstoreSyncStatus
 from service.auth.callers import Caller
 from service.permissions.queries import readable_classes
-from service.platform.sql import AnyRow
+from service.platform.sql import as_member, columns_of, find_row, find_rows, get_row
 from service.schema.catalog import documents
 from service.schema.docstore import docstore_documents, docstore_failures, docstore_syncs
 from service.schema.permissions import resources
@@ -24,7 +25,7 @@ LOST_AFTER = timedelta(minutes=15)
 
 @dataclass(frozen=True, slots=True)
 class StoredSync:
-    """A row of the table of syncs; `origin` columns are about the request that created the sync."""
+    """A sync; its principal, its credential and who acted are those of the request that created the sync."""
 
     sync_id: UUID
     collection_id: UUID
@@ -37,10 +38,44 @@ class StoredSync:
     attempt: int
     cursor: Mapping[str, Any] | None
 
-    @classmethod
-    def of(cls, row: AnyRow) -> "StoredSync":
-        """Build the value from a row of the table."""
-        return cls(**{name: getattr(row, name) for name in cls.__dataclass_fields__})
+
+@dataclass(frozen=True, slots=True)
+class SyncState:
+    """A sync, how its last run went, and how many documents of it exist and failed."""
+
+    sync_id: UUID
+    collection_id: UUID
+    config: dict[str, Any]
+    status: DocstoreSyncStatus
+    read_count: int
+    created_count: int
+    updated_count: int
+    unchanged_count: int
+    deleted_count: int
+    failed_count: int
+    document_count: int
+    cursor: dict[str, Any] | None
+    warning_code: str | None
+    warning_message: str | None
+    error_code: str | None
+    error_message: str | None
+    created_at: datetime
+    updated_at: datetime
+    progress_at: datetime | None
+    started_at: datetime | None
+    finished_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFailure:
+    """A document that a sync could not take; `source_id` is in canonical Extended JSON."""
+
+    document_id: UUID
+    source_id: str
+    external_id: str
+    code: str
+    message: str
+    failed_at: datetime
 
 
 def _is_sync(organization_id: UUID, sync_id: UUID) -> ColumnElement[bool]:
@@ -56,9 +91,13 @@ def _select_syncs(organization_id: UUID) -> Select[*tuple[Any, ...]]:
         for table in (docstore_documents, docstore_failures)
     )
     return select(
-        docstore_syncs,
-        tried.where(document_exists(organization_id)).scalar_subquery().label("document_count"),
-        failed.scalar_subquery().label("failed_count"),
+        *columns_of(
+            docstore_syncs,
+            SyncState,
+            as_member(docstore_syncs.c.status, DocstoreSyncStatus),
+            tried.where(document_exists(organization_id)).scalar_subquery().label("document_count"),
+            failed.scalar_subquery().label("failed_count"),
+        )
     ).where(docstore_syncs.c.organization_id == organization_id)
 
 
@@ -98,22 +137,23 @@ async def get_sync(
     connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, lock: bool = False
 ) -> StoredSync | None:
     """Get a sync without a check of rights, None when there is none; `lock` locks it until the transaction ends."""
-    statement = select(docstore_syncs).where(_is_sync(organization_id, sync_id))
+    statement = select(*columns_of(docstore_syncs, StoredSync)).where(_is_sync(organization_id, sync_id))
     if lock:
         statement = statement.with_for_update()
-    row = (await connection.execute(statement)).one_or_none()
-    return None if row is None else StoredSync.of(row)
+    return await find_row(connection, statement, StoredSync)
 
 
-async def read_sync(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> AnyRow:
-    """Return all columns of an existing sync, with `document_count` and `failed_count`."""
-    return (await connection.execute(_select_syncs(organization_id).where(docstore_syncs.c.sync_id == sync_id))).one()
+async def read_sync(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> SyncState:
+    """Return the state of an existing sync."""
+    return await get_row(
+        connection, _select_syncs(organization_id).where(docstore_syncs.c.sync_id == sync_id), SyncState
+    )
 
 
 async def list_syncs(
     connection: AsyncConnection, caller: Caller, *, collection_id: UUID | None, after: UUID, limit: int
-) -> Sequence[AnyRow]:
-    """List syncs by id, with the columns of `read_sync`: those into collections the caller may edit; all for admins."""
+) -> list[SyncState]:
+    """List the states of syncs by id: those into collections the caller may edit; all for admins."""
     statement = (
         _select_syncs(caller.organization_id)
         .join(resources, resources.c.object_id == docstore_syncs.c.collection_id)
@@ -125,7 +165,7 @@ async def list_syncs(
         statement = statement.where(resources.c.access_class.in_(readable_classes(caller, at_least=Role.EDITOR)))
     if collection_id is not None:
         statement = statement.where(docstore_syncs.c.collection_id == collection_id)
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, SyncState)
 
 
 async def replace_sync(
@@ -168,10 +208,10 @@ async def delete_sync(connection: AsyncConnection, organization_id: UUID, *, syn
 
 async def list_failures(
     connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, after: UUID, limit: int
-) -> Sequence[AnyRow]:
+) -> list[StoredFailure]:
     """List the documents that a sync could not take, by document id, with the reasons."""
     statement = (
-        select(docstore_failures)
+        select(*columns_of(docstore_failures, StoredFailure))
         .where(
             docstore_failures.c.organization_id == organization_id,
             docstore_failures.c.sync_id == sync_id,
@@ -180,7 +220,7 @@ async def list_failures(
         .order_by(docstore_failures.c.document_id)
         .limit(limit)
     )
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, StoredFailure)
 
 
 async def lock_sealed_uris(connection: AsyncConnection, organization_id: UUID) -> dict[UUID, bytes]:

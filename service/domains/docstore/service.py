@@ -44,7 +44,6 @@ from service.domains.docstore.sealing import seal
 from service.permissions.service import resolve_readers
 from service.platform.errors import Forbidden, NotFound
 from service.platform.identifiers import uuid7
-from service.platform.sql import AnyRow
 from service.runtime import Runtime
 from service.web.pagination import Cursor, Page
 
@@ -215,13 +214,13 @@ def _to_launched(sync_id: UUID, *, launched: bool) -> DocstoreSyncLaunched:
     return DocstoreSyncLaunched(docstore_credential_id=sync_id, resource_id=str(sync_id), sync_launched=launched)
 
 
-def _to_sync(row: AnyRow) -> DocstoreSync:
+def _to_sync(row: queries.SyncState) -> DocstoreSync:
     return DocstoreSync(
         docstore_credential_id=row.sync_id,
         resource_id=str(row.sync_id),
         document_collection_id=row.collection_id,
         config=DocstoreConfigInfo.model_validate(_with_defaults(row.config)),
-        status=DocstoreSyncStatus(row.status),
+        status=row.status,
         counts=DocstoreCounts(
             read=row.read_count,
             created=row.created_count,
@@ -236,7 +235,9 @@ def _to_sync(row: AnyRow) -> DocstoreSync:
         last_error=_to_error(row.error_code, row.error_message),
         created_at=row.created_at,
         updated_at=row.updated_at,
-        wanted_at=max(row.updated_at, row.progress_at or row.updated_at) if row.status == "PENDING" else None,
+        wanted_at=max(row.updated_at, row.progress_at or row.updated_at)
+        if row.status is DocstoreSyncStatus.PENDING
+        else None,
         started_at=row.started_at,
         finished_at=row.finished_at,
     )
@@ -250,7 +251,7 @@ def _to_error(code: str | None, message: str | None) -> DocstoreError | None:
     return None if code is None else DocstoreError(code=code, message=message or "")
 
 
-def _failure(row: AnyRow) -> DocstoreFailure:
+def _failure(row: queries.StoredFailure) -> DocstoreFailure:
     return DocstoreFailure(
         source_id=json.loads(row.source_id),
         document_external_id=row.external_id,

@@ -10,7 +10,6 @@ from service.domains.docstore.running.applying import apply_documents
 from service.domains.docstore.running.run import Note, Run, RunError
 from service.domains.docstore.values import SourceId, from_extended
 from service.platform.identifiers import NIL
-from service.platform.sql import AnyRow
 
 AT_ONCE = 100
 NOT_MAPPED, NOT_TAKEN, SOME_FAILED = "source_not_mapped", "documents_not_taken", "documents_failed"
@@ -71,13 +70,13 @@ async def sum_up(run: Run, note: Note | None) -> Note | None:
     return Note(note.code if note else SOME_FAILED, message)
 
 
-def _reasons_text(reasons: Sequence[AnyRow]) -> str:
+def _reasons_text(reasons: Sequence[queries.FailureGroup]) -> str:
     told = [f"{row.message.rstrip('.')} ({_examples_text(row)})" for row in reasons[:_REASONS]]
     further = sum(row.number for row in reasons[_REASONS:])
     return "; ".join([*told, f"and {further} for other reasons"] if further else told)
 
 
-def _examples_text(row: AnyRow) -> str:
+def _examples_text(row: queries.FailureGroup) -> str:
     ids = ", ".join(one if len(one) <= _LONGEST_EXAMPLE else f"{one[:_LONGEST_EXAMPLE]}…" for one in row.source_ids)
     documents = "1 document" if row.number == 1 else f"{row.number} documents"
     return f"{documents}{',' if row.number == 1 else ', such as'} {ids}"

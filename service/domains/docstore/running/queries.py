@@ -10,7 +10,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.domains.docstore.queries import StoredSync, document_exists
-from service.platform.sql import AnyRow, in_array, rows_of
+from service.platform.sql import columns_of, find_row, find_rows, get_row, in_array, rows_of
 from service.schema.collections import collections
 from service.schema.docstore import docstore_documents, docstore_failures, docstore_syncs
 from service.schema.indexing import space_documents
@@ -54,6 +54,27 @@ class Listing:
     unlisted: int
 
 
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """How a run ended, and its counts."""
+
+    status: str
+    read_count: int
+    created_count: int
+    updated_count: int
+    deleted_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailureGroup:
+    """A reason for which documents failed: its `number` of documents, and the ids of some of them in the source."""
+
+    code: str
+    message: str
+    number: int
+    source_ids: Sequence[str]
+
+
 def _run(organization_id: UUID, sync_id: UUID, attempt: int) -> ColumnElement[bool]:
     return and_(
         docstore_syncs.c.organization_id == organization_id,
@@ -69,7 +90,8 @@ async def begin_run(connection: AsyncConnection, organization_id: UUID, *, sync_
     The sync is returned with its status before: PENDING for a new run, whose counts begin at zero.
     """
     of_sync = and_(docstore_syncs.c.organization_id == organization_id, docstore_syncs.c.sync_id == sync_id)
-    before = (await connection.execute(select(docstore_syncs).where(of_sync).with_for_update())).one_or_none()
+    kept = select(*columns_of(docstore_syncs, StoredSync)).where(of_sync).with_for_update()
+    before = await find_row(connection, kept, StoredSync)
     if before is None or before.status not in {"PENDING", "RUNNING"}:
         return None
     is_new = docstore_syncs.c.status == "PENDING"
@@ -92,7 +114,7 @@ async def begin_run(connection: AsyncConnection, organization_id: UUID, *, sync_
         .returning(docstore_syncs.c.attempt)
     )
     attempt: int = (await connection.execute(statement)).scalar_one()
-    return replace(StoredSync.of(before), attempt=attempt)
+    return replace(before, attempt=attempt)
 
 
 async def lock_run(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, attempt: int) -> bool:
@@ -128,8 +150,8 @@ async def finish_run(
     attempt: int,
     error: tuple[str, str] | None,
     warning: tuple[str, str] | None,
-) -> AnyRow | None:
-    """End a run with an error or a warning (code, message), or neither; return its row, None when it was replaced."""
+) -> FinishedRun | None:
+    """End a run with an error or a warning (code, message), or neither; return its end, None when it was replaced."""
     error_code, error_message = error or (None, None)
     warning_code, warning_message = warning or (None, None)
     statement = (
@@ -143,9 +165,9 @@ async def finish_run(
             warning_message=warning_message,
             finished_at=func.now(),
         )
-        .returning(docstore_syncs)
+        .returning(*columns_of(docstore_syncs, FinishedRun))
     )
-    return (await connection.execute(statement)).one_or_none()
+    return await find_row(connection, statement, FinishedRun)
 
 
 async def note_documents(
@@ -263,8 +285,7 @@ async def count_listed(
         created.scalar_subquery().label("created"),
         func.count().filter(is_unlisted).label("unlisted"),
     ).where(docstore_documents.c.organization_id == organization_id, docstore_documents.c.sync_id == sync_id)
-    row = (await connection.execute(statement)).one()
-    return Listing(existing=row.existing, missing=row.missing, created=row.created, unlisted=row.unlisted)
+    return await get_row(connection, statement, Listing)
 
 
 async def count_taken(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> tuple[int, int]:
@@ -290,11 +311,8 @@ async def count_taken(connection: AsyncConnection, organization_id: UUID, *, syn
 
 async def group_failures(
     connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, examples: int
-) -> Sequence[AnyRow]:
-    """List the reasons for which a sync's documents failed, the most frequent first.
-
-    Each has its `code` and `message`, its `number` of documents, and some of their `source_ids`.
-    """
+) -> list[FailureGroup]:
+    """List the reasons for which a sync's documents failed, the most frequent first."""
     some = func.array_agg(aggregate_order_by(docstore_failures.c.source_id, docstore_failures.c.document_id))
     statement = (
         select(
@@ -307,7 +325,7 @@ async def group_failures(
         .group_by(docstore_failures.c.code, docstore_failures.c.message)
         .order_by(func.count().desc(), docstore_failures.c.message, docstore_failures.c.code)
     )
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, FailureGroup)
 
 
 async def list_unlisted_documents(
