@@ -3,12 +3,13 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Uuid, delete, func, insert, literal, or_, select, tuple_, union_all
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.platform.sql import AnyRow, optional_in, rows_of
+from service.platform.sql import columns_of, find_rows, optional_in, rows_of
 from service.schema.audit import audit_entries, free_texts
 from service.schema.identity import principals
 from service.schema.search import searches
@@ -24,6 +25,26 @@ class EntryFilter:
     since: datetime | None = None
     until: datetime | None = None
     ids: Collection[UUID] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEntry:
+    """An entry, with who acted and for whom; `text` is None without any, or once it is erased."""
+
+    audit_log_id: UUID
+    at: datetime
+    actor_id: UUID | None
+    actor_name: str | None
+    actor_email: str | None
+    acting_for_id: UUID | None
+    acting_for_name: str | None
+    acting_for_email: str | None
+    action: str
+    target_type: str | None
+    target_id: str | None
+    details: dict[str, Any]
+    text: str | None
+    request_id: str | None
 
 
 _INSERT_ENTRY = insert(audit_entries)
@@ -85,17 +106,20 @@ async def list_entries(
     filters: EntryFilter,
     before: tuple[datetime, UUID] | None,
     limit: int,
-) -> Sequence[AnyRow]:
-    """List audit entries, newest first, before a position; each with the addresses of its actor and its subject."""
+) -> list[StoredEntry]:
+    """List audit entries, newest first, before a position."""
     actors, subjects = principals.alias("actors"), principals.alias("subjects")
     statement = (
         select(
-            audit_entries,
-            actors.c.email.label("actor_email"),
-            actors.c.name.label("actor_name"),
-            subjects.c.email.label("acting_for_email"),
-            subjects.c.name.label("acting_for_name"),
-            free_texts.c.text,
+            *columns_of(
+                audit_entries,
+                StoredEntry,
+                actors.c.email.label("actor_email"),
+                actors.c.name.label("actor_name"),
+                subjects.c.email.label("acting_for_email"),
+                subjects.c.name.label("acting_for_name"),
+                free_texts.c.text,
+            )
         )
         .outerjoin(actors, actors.c.principal_id == audit_entries.c.actor_id)
         .outerjoin(subjects, subjects.c.principal_id == audit_entries.c.acting_for_id)
@@ -106,7 +130,7 @@ async def list_entries(
     )
     if before is not None:
         statement = statement.where(tuple_(audit_entries.c.at, audit_entries.c.audit_log_id) < before)
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, StoredEntry)
 
 
 def _conditions(organization_id: UUID, filters: EntryFilter) -> list[ColumnElement[bool]]:

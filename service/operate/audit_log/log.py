@@ -17,7 +17,6 @@ from carrel.wire.oversight import (
 from service.audit import queries
 from service.audit.queries import EntryFilter
 from service.auth.callers import Caller
-from service.platform.sql import AnyRow
 from service.web.pagination import Cursor
 
 
@@ -42,7 +41,7 @@ async def query_log(
     return AdminAuditLogQueryResponse(entries=[_entry(row) for row in page.items], next_page_token=page.next_page_token)
 
 
-def _entry(row: AnyRow) -> AuditEntry:
+def _entry(row: queries.StoredEntry) -> AuditEntry:
     return AuditEntry(
         audit_log_id=row.audit_log_id,
         at=row.at,

@@ -1,6 +1,7 @@
 """SQL of an organization's state: one statement, each figure from an index or from tables that are small."""
 
-from datetime import timedelta
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -23,7 +24,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.common import ResourceType
 from service.index.progress import FAILED_AFTER
 from service.index.queries import is_pending
-from service.platform.sql import AnyRow
+from service.platform.sql import get_row
 from service.schema.catalog import document_versions
 from service.schema.collections import collections
 from service.schema.conversations import conversations, turns
@@ -40,8 +41,28 @@ NO_DOCUMENTS = (ResourceType.DOCUMENT_COLLECTION.value, ResourceType.AGENT.value
 _jobs = table("procrastinate_jobs", column("status", Text), column("args", JSONB))
 
 
-async def read_state(connection: AsyncConnection, organization_id: UUID) -> AnyRow:
-    """Read the database's figures of `AdminStatusGetResponse`; `embedding_model` is None before any upload."""
+@dataclass(frozen=True, slots=True)
+class State:
+    """The database's figures of `AdminStatusGetResponse`; `embedding_model` is None before any upload."""
+
+    documents: int
+    collections: int
+    chunks: int
+    indexing: int
+    unindexed: int
+    indexing_since: datetime | None
+    jobs_waiting: int
+    jobs_running: int
+    jobs_since: datetime | None
+    replies_failed: int
+    syncs_running: int
+    syncs_failed: int
+    rebuilds: int
+    embedding_model: str | None
+
+
+async def read_state(connection: AsyncConnection, organization_id: UUID) -> State:
+    """Read the state of an organization."""
     pending, jobs = _pending(organization_id), _select_jobs(organization_id)
     is_document = resources.c.resource_type.not_in(NO_DOCUMENTS)
     has_failed, waits = pending.c.attempts >= FAILED_AFTER, jobs.c.status == "todo"
@@ -63,7 +84,7 @@ async def read_state(connection: AsyncConnection, organization_id: UUID) -> AnyR
         "embedding_model": _catalog(organization_id, spaces.c.model),
     }
     statement = select(*(figure.label(name) for name, figure in figures.items()))
-    return (await connection.execute(statement)).one()
+    return await get_row(connection, statement, State)
 
 
 def _number(source: Any, *conditions: ColumnElement[bool]) -> ColumnElement[int]:

@@ -90,7 +90,7 @@ async def _paths(
         below[organization_id] = [principal.principal_id]
     roles = await queries.list_roles(connection, organization_id, access_class=access_class, grantees=levels)
     nearest = sorted(roles, key=lambda row: (levels[row.principal_id], RANKED.index(row.role), row.principal_id))
-    return (_Path(chain, Role(row.role)) for row in nearest for chain in chains_to(row.principal_id, below))
+    return (_Path(chain, row.role) for row in nearest for chain in chains_to(row.principal_id, below))
 
 
 async def _is_wide(connection: AsyncConnection, organization_id: UUID, *, access_class: int) -> bool:

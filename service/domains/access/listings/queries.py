@@ -1,7 +1,9 @@
 """SQL of the lists of all access; each is walked in the order of an index, and a page is one statement."""
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy import (
@@ -21,10 +23,22 @@ from sqlalchemy import (
 from sqlalchemy import cast as sql_cast
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.platform.sql import AnyRow, in_array
+from carrel.wire.access import GroupPerson
+from service.platform.sql import find_rows, in_array
 from service.schema.audit import audit_entries
 from service.schema.identity import group_members, principals
 from service.schema.permissions import resources
+
+
+@dataclass(frozen=True, slots=True)
+class ClassGrantee:
+    """A principal that holds a role in the access class of this digest."""
+
+    digest: bytes
+    principal_id: UUID
+    kind: str
+    role: str
+
 
 # The first condition is one that the index can begin at; the second knows the holders of one class apart.
 _HOLDERS = text("""
@@ -43,7 +57,7 @@ LIMIT :limit
 
 async def list_grantees(
     connection: AsyncConnection, organization_id: UUID, *, after: tuple[bytes, UUID, str], limit: int
-) -> Sequence[AnyRow]:
+) -> list[ClassGrantee]:
     """List the grantees of each access class that a resource has, ordered by class digest, principal and role.
 
     Inactive people, and service accounts that were deleted, are left out.
@@ -56,12 +70,12 @@ async def list_grantees(
         "role": role,
         "limit": limit,
     }
-    return (await connection.execute(_HOLDERS, parameters)).all()
+    return await find_rows(connection, _HOLDERS, ClassGrantee, parameters)
 
 
 # Group by group, so that a page reads the groups it shows and the one that it ends in, not all there are.
 _GROUP_PEOPLE = text("""
-SELECT g.principal_id AS group_id, person.member_id
+SELECT g.principal_id AS group_id, person.member_id AS principal_id
 FROM principals g CROSS JOIN LATERAL (
     WITH RECURSIVE inside (group_id) AS (
         SELECT g.principal_id
@@ -83,7 +97,7 @@ LIMIT :limit
 
 async def list_group_people(
     connection: AsyncConnection, organization_id: UUID, *, after: tuple[UUID, UUID], limit: int
-) -> Sequence[AnyRow]:
+) -> list[GroupPerson]:
     """List every active person in every group, nested or not, each once per group; ordered by group, then person."""
     group_id, member_id = after
     parameters = {
@@ -92,7 +106,7 @@ async def list_group_people(
         "member_id": member_id,
         "limit": limit,
     }
-    return (await connection.execute(_GROUP_PEOPLE, parameters)).all()
+    return await find_rows(connection, _GROUP_PEOPLE, GroupPerson, parameters)
 
 
 def _total(organization_id: UUID, table: Table, *ids: ColumnElement[UUID]) -> list[ColumnElement[str]]:
@@ -121,7 +135,7 @@ async def read_totals(connection: AsyncConnection, organization_id: UUID) -> tup
         *_total(organization_id, group_members, group_members.c.group_id, group_members.c.member_id),
         func.now(),
     )
-    row: AnyRow = (await connection.execute(statement)).one()
+    row: Sequence[Any] = (await connection.execute(statement)).one()
     return row[:-1], row[-1]
 
 

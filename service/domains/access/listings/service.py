@@ -16,9 +16,9 @@ from carrel.wire.access import (
     AdminAccessListGroupPeopleResponse,
     AdminAccessListHoldersRequest,
     AdminAccessListHoldersResponse,
-    GroupPerson,
     HolderType,
 )
+from carrel.wire.common import Role
 from service.auth.callers import Caller
 from service.domains.access.listings import queries
 from service.platform import base64url
@@ -90,7 +90,7 @@ async def list_grantees(
                 access_class=base64url.encode(row.digest),
                 principal_id=row.principal_id,
                 principal_type=HolderType.ORGANIZATION if row.kind == "everyone" else HolderType(row.kind),
-                role=row.role,
+                role=Role(row.role),
             )
             for row in page.items
         ],
@@ -105,8 +105,8 @@ async def list_group_people(
     cursor = Cursor.read(caller, operation=ADMIN_ACCESS_LIST_GROUP_PEOPLE.path, request=request)
     after = (UUID(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else (NIL, NIL)
     rows = await queries.list_group_people(connection, caller.organization_id, after=after, limit=cursor.limit)
-    page = cursor.page(rows, position=lambda row: [str(row.group_id), str(row.member_id)])
+    page = cursor.page(rows, position=lambda row: [str(row.group_id), str(row.principal_id)])
     return AdminAccessListGroupPeopleResponse(
-        people=[GroupPerson(group_id=row.group_id, principal_id=row.member_id) for row in page.items],
+        people=list(page.items),
         next_page_token=page.next_page_token,
     )

@@ -15,7 +15,6 @@ from service.auth.callers import Caller, acting_for
 from service.domains.access.lookups import queries
 from service.permissions.queries import find_resource
 from service.permissions.service import unknown_resource
-from service.platform.sql import AnyRow
 from service.web.pagination import Cursor
 
 
@@ -66,7 +65,7 @@ async def list_authorized_resources(
     )
 
 
-def _principal(row: AnyRow) -> Principal:
+def _principal(row: queries.EffectivePrincipal) -> Principal:
     if row.kind == "group":
         return GroupPrincipal(id=str(row.principal_id), name=row.name)
-    return UserPrincipal(id=str(row.principal_id), name=row.name, email=row.email)
+    return UserPrincipal(id=str(row.principal_id), name=row.name, email=row.email or "")

@@ -6,8 +6,9 @@ a stretch, which fills the page unless what fits is rare; only what is missing t
 statement, so that all of it is from one moment.
 """
 
-from collections.abc import Collection, Sequence
-from typing import TypeAlias
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 from uuid import UUID
 
 from sqlalchemy import (
@@ -30,11 +31,32 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.common import ResourceType
 from service.auth.callers import Caller
 from service.permissions.queries import readable_by_parameters, readable_classes, reader_parameters
-from service.platform.sql import ORGANIZATION, AnyRow, count_of, param, params
+from service.platform.sql import ORGANIZATION, as_member, count_of, find_rows, param, params
 from service.schema.identity import principals
 from service.schema.permissions import resources
+
+
+@dataclass(frozen=True, slots=True)
+class ReadableResource:
+    """A resource that somebody may read."""
+
+    object_id: UUID
+    resource_type: ResourceType
+    resource_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class EffectivePrincipal:
+    """A group that holds a role, or a person who has one; groups have no address."""
+
+    principal_id: UUID
+    kind: str
+    name: str
+    email: str | None
+
 
 FEW = 32
 """So many classes or groups, at most, are asked for their part of a page straight away."""
@@ -49,13 +71,13 @@ _LIMIT = bindparam("param_limit", type_=Integer())
 Bound: TypeAlias = ColumnElement[UUID]
 
 
-def _readable_resources(organization_id: Bound, *, resource_type: ColumnElement[str] | None) -> Select[UUID, str, str]:
+def _readable_resources(organization_id: Bound, *, resource_type: ColumnElement[str] | None) -> Select[UUID, Any, str]:
     return resources_in(organization_id, readable_by_parameters(), resource_type=resource_type)
 
 
 def resources_in(
     organization_id: Bound, classes: Select[int] | CompoundSelect[int], *, resource_type: ColumnElement[str] | None
-) -> Select[UUID, str, str]:
+) -> Select[UUID, Any, str]:
     """Select a page of the resources in these access classes, ordered by their objects' ids.
 
     It runs with `page_parameters`. `resource_type` is one, `any_(…)` of several, or none.
@@ -86,7 +108,7 @@ def resources_in(
     found = select(walked.c.object_id).union_all(select(asked.c.object_id).select_from(nearest.join(asked, true())))
     page = found.order_by("object_id").limit(_LIMIT).cte("page")
     return (
-        select(resources.c.object_id, resources.c.resource_type, resources.c.resource_id)
+        select(resources.c.object_id, as_member(resources.c.resource_type, ResourceType), resources.c.resource_id)
         .join(page, page.c.object_id == resources.c.object_id)
         .where(resources.c.organization_id == organization_id)
         .order_by(resources.c.object_id)
@@ -123,11 +145,11 @@ _READABLE_RESOURCES_OF_TYPE = _readable_resources(ORGANIZATION, resource_type=pa
 
 async def list_readable_resources(
     connection: AsyncConnection, caller: Caller, *, resource_type: str | None, after: UUID, limit: int
-) -> Sequence[AnyRow]:
+) -> list[ReadableResource]:
     """List the resources the caller may read, ordered by their objects' ids."""
     parameters = params(caller.organization_id, after=after, limit=limit, resource_type=resource_type)
     statement = _READABLE_RESOURCES if resource_type is None else _READABLE_RESOURCES_OF_TYPE
-    return (await connection.execute(statement, parameters | reader_parameters(caller))).all()
+    return await find_rows(connection, statement, ReadableResource, parameters | reader_parameters(caller))
 
 
 async def find_subject(connection: AsyncConnection, organization_id: UUID, *, email: str) -> UUID | None:
@@ -224,7 +246,7 @@ ORDER BY p.principal_id
 
 async def list_effective_principals(
     connection: AsyncConnection, organization_id: UUID, *, access_class: int, after: UUID, limit: int
-) -> Sequence[AnyRow]:
+) -> list[EffectivePrincipal]:
     """List every group and active person with a role in a class, directly or not, each once, ordered by id."""
     parameters = {
         "organization_id": organization_id,
@@ -234,4 +256,4 @@ async def list_effective_principals(
         "few": FEW,
         "stretch": STRETCH,
     }
-    return (await connection.execute(_EFFECTIVE_PRINCIPALS, parameters)).all()
+    return await find_rows(connection, _EFFECTIVE_PRINCIPALS, EffectivePrincipal, parameters)

@@ -14,6 +14,7 @@ from sqlalchemy import (
     ColumnElement,
     CompoundSelect,
     FromClause,
+    Label,
     Select,
     Text,
     and_,
@@ -28,15 +29,35 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.access import ResourceCount
+from carrel.wire.common import ResourceType
 from service.domains.access.lookups.queries import page_parameters, resources_in
 from service.permissions.queries import Reader, readable_classes
-from service.platform.sql import AnyRow, in_array
+from service.platform.sql import as_member, columns_of, find_rows, in_array
 from service.schema.agents import agents
 from service.schema.catalog import documents
 from service.schema.collections import collections
 from service.schema.permissions import access_classes, resources
 
 _NAMED = {documents.c.document_id: documents, collections.c.collection_id: collections, agents.c.agent_id: agents}
+
+
+@dataclass(frozen=True, slots=True)
+class FoundResource:
+    """A resource with the digest of its access class; `name` is that of its document, collection or agent."""
+
+    object_id: UUID
+    resource_type: ResourceType
+    resource_id: str
+    digest: bytes
+    name: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class SortedResource(FoundResource):
+    """A resource in a list by name; `sort_key`, beside the object's id, is its position."""
+
+    sort_key: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +84,8 @@ class ResourceFilter:
 
 async def list_resources(
     connection: AsyncConnection, organization_id: UUID, *, resource_filter: ResourceFilter, after: UUID, limit: int
-) -> Sequence[AnyRow]:
-    """List matching resources, each with its class's digest and its name, ordered by their objects' ids."""
+) -> list[FoundResource]:
+    """List matching resources, ordered by their objects' ids."""
     if (reader := resource_filter.only_reader) is not None:
         classes = _classes(reader, but=resource_filter.not_readable_by)
         page = resources_in(literal(organization_id), classes, resource_type=_type(resource_filter))
@@ -72,14 +93,22 @@ async def list_resources(
         page = _select_page(organization_id, resource_filter, after=after, limit=limit)
     shown = page.add_columns(resources.c.access_class).subquery("page")
     statement = (
-        select(shown, access_classes.c.digest, _name().label("name"))
+        select(
+            *columns_of(
+                shown,
+                FoundResource,
+                as_member(shown.c.resource_type, ResourceType),
+                access_classes.c.digest,
+                _name(),
+            )
+        )
         .select_from(_with_names(organization_id, shown))
         .join(access_classes, access_classes.c.access_class == shown.c.access_class)
         .where(access_classes.c.organization_id == organization_id)
         .order_by(shown.c.object_id)
     )
     parameters = page_parameters(organization_id, after=after, limit=limit)
-    return (await connection.execute(statement, parameters)).all()
+    return await find_rows(connection, statement, FoundResource, parameters)
 
 
 async def list_resources_by_name(
@@ -89,14 +118,20 @@ async def list_resources_by_name(
     resource_filter: ResourceFilter,
     after: tuple[str, UUID] | None,
     limit: int,
-) -> Sequence[AnyRow]:
-    """List matching resources ordered by name; all matching ones are sorted for each page.
-
-    `sort_key`, beside the object's id, is the position of a row.
-    """
-    key = func.lower(func.coalesce(_name(), resources.c.resource_id))
+) -> list[SortedResource]:
+    """List matching resources ordered by name; all matching ones are sorted for each page."""
+    key = func.lower(func.coalesce(_name().element, resources.c.resource_id))
     statement = (
-        select(resources, access_classes.c.digest, _name().label("name"), key.label("sort_key"))
+        select(
+            *columns_of(
+                resources,
+                SortedResource,
+                as_member(resources.c.resource_type, ResourceType),
+                access_classes.c.digest,
+                _name(),
+                key.label("sort_key"),
+            )
+        )
         .select_from(_with_names(organization_id, resources))
         .join(access_classes, access_classes.c.access_class == resources.c.access_class)
         .where(*_conditions(organization_id, resource_filter), access_classes.c.organization_id == organization_id)
@@ -105,7 +140,7 @@ async def list_resources_by_name(
     )
     if after is not None:
         statement = statement.where(tuple_(key, resources.c.object_id) > after)
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, SortedResource)
 
 
 async def find_name(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID) -> str | None:
@@ -120,15 +155,15 @@ async def find_name(connection: AsyncConnection, organization_id: UUID, *, objec
 
 async def count_resources(
     connection: AsyncConnection, organization_id: UUID, *, resource_filter: ResourceFilter
-) -> Sequence[AnyRow]:
-    """Count the matching resources of each type (`resource_type`, `number`), ordered by type."""
+) -> list[ResourceCount]:
+    """Count the matching resources of each type, ordered by type."""
     statement = (
-        select(resources.c.resource_type, func.count().label("number"))
+        select(resources.c.resource_type, func.count().label("count"))
         .where(*_conditions(organization_id, resource_filter))
         .group_by(resources.c.resource_type)
         .order_by(resources.c.resource_type)
     )
-    return (await connection.execute(statement)).all()
+    return await find_rows(connection, statement, ResourceCount)
 
 
 def _select_page(
@@ -195,5 +230,5 @@ def _with_names(organization_id: UUID, source: FromClause) -> FromClause:
     return source
 
 
-def _name() -> ColumnElement[str | None]:
-    return func.coalesce(*(table.c.name for table in _NAMED.values()))
+def _name() -> Label[str | None]:
+    return func.coalesce(*(table.c.name for table in _NAMED.values())).label("name")

@@ -14,7 +14,6 @@ from carrel.wire.access import (
     AdminAccessListResourcesRequest,
     AdminAccessListResourcesResponse,
     ClassedResource,
-    ResourceCount,
     ResourceFilters,
     ResourceOrder,
 )
@@ -25,7 +24,6 @@ from service.domains.access.resources import queries
 from service.domains.access.resources.queries import ResourceFilter
 from service.permissions.readers import find_grantee
 from service.platform import base64url
-from service.platform.sql import AnyRow
 from service.web.pagination import Cursor, Page
 
 
@@ -69,16 +67,16 @@ async def count_resources(
 ) -> AdminAccessCountResourcesResponse:
     """Count the matching resources of each type. Raises BadRequest `unknown_principal`."""
     resource_filter = await _read_filter(connection, caller, request)
-    rows = await queries.count_resources(connection, caller.organization_id, resource_filter=resource_filter)
+    counts = await queries.count_resources(connection, caller.organization_id, resource_filter=resource_filter)
     return AdminAccessCountResourcesResponse(
-        counts=[ResourceCount(resource_type=row.resource_type, count=row.number) for row in rows],
-        total=sum(row.number for row in rows),
+        counts=counts,
+        total=sum(one.count for one in counts),
     )
 
 
 async def _list_by_name(
     connection: AsyncConnection, caller: Caller, *, resource_filter: ResourceFilter, cursor: Cursor
-) -> Page[AnyRow]:
+) -> Page[queries.SortedResource]:
     after = (cursor.after[0], UUID(cursor.after[1])) if cursor.after else None
     rows = await queries.list_resources_by_name(
         connection, caller.organization_id, resource_filter=resource_filter, after=after, limit=cursor.limit
