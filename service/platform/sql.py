@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 from uuid import UUID
 
 from pydantic import BaseModel
@@ -15,7 +15,6 @@ from sqlalchemy import (
     FromClause,
     Label,
     Result,
-    Row,
     TableValuedAlias,
     Text,
     TypeDecorator,
@@ -37,9 +36,6 @@ from service.platform.database import ORGANIZATION_SETTING
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
-
-AnyRow: TypeAlias = Row[*tuple[Any, ...]]
-"""A row whose columns its query's docstring names."""
 
 Value = TypeVar("Value")
 Found = TypeVar("Found")
