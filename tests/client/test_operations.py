@@ -549,8 +549,8 @@ SINGLE: list[Case] = [
 LISTS: list[Case] = [
     (
         "sources/listSources",
-        lambda c: c.sources.list_sources(ledger=LEDGER),
-        {"ledger": LEDGER},
+        lambda c: c.sources.list_sources(ledger=LEDGER, own=True),
+        {"ledger": LEDGER, "own": True},
         {"sources": [SOURCE_ROW]},
     ),
     (

@@ -81,6 +81,16 @@ def test_sources_are_listed_by_their_ledger(reporter: Reporter) -> None:
     assert found == [second]
 
 
+def test_an_admin_finds_what_is_its_own(reporter: Reporter) -> None:
+    """Of the sources of one ledger, which several people report, those that it reports itself."""
+    theirs = reporter.report()
+    admin = Reporter(reporter.service)
+    assert done(admin.call("listSources", {"ledger": LEDGER, "own": True}))["sources"] == []
+    own = admin.report()
+    assert done(admin.call("listSources", {"ledger": LEDGER, "own": True}))["sources"] == [own]
+    assert done(admin.call("listSources", {"ledger": LEDGER}))["sources"] == [theirs, own]
+
+
 def test_a_report_replaces_the_one_before(reporter: Reporter) -> None:
     """Items that it does not name go; those that it names are as it says, and the source keeps its id."""
     first = reporter.report([an_item("a"), an_item("b")])

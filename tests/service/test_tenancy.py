@@ -350,7 +350,7 @@ def reads(tenant: Tenant) -> dict[str, Work]:
         "find a source": lambda c: sources.find_source(c, caller, source_id=source),
         "hold a source": lambda c: sources.lock_source(c, caller, source_id=source),
         "show a source": lambda c: sources.read_source(c, caller, source_id=source),
-        "list reported sources": lambda c: sources.list_sources(c, caller, ledger=None, **page),
+        "list reported sources": lambda c: sources.list_sources(c, caller, ledger=None, own=False, **page),
         "find a report": lambda c: sources.find_report(c, own, source_id=source, report_no=1),
         "list items of a source": lambda c: sources.list_items(
             c, caller, source_id=source, ignored=None, after=("", NIL), limit=9

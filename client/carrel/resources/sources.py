@@ -81,13 +81,14 @@ class Sources(Resource[M]):
         self,
         *,
         ledger: str | None = None,
+        own: bool = False,
         user_email: str | None = None,
         page_size: int = 100,
         page_token: str | None = None,
     ) -> Listing[wire.Source, wire.ListSourcesResponse]:
-        """Walk the sources, each with how much of it could not be loaded; or those of a ledger."""
+        """Walk the sources, each with how much of it could not be loaded; or those of a ledger, or the caller's own."""
         request = wire.ListSourcesRequest(
-            ledger=ledger, user_email=user_email, page_size=page_size, page_token=page_token
+            ledger=ledger, own=own, user_email=user_email, page_size=page_size, page_token=page_token
         )
         return Listing(wire.LIST_SOURCES, request, lambda page: page.sources)
 

@@ -155,6 +155,8 @@ class ListSourcesRequest(ActingRequest, PagedRequest):
 
     ledger: LedgerName | None = None
     """Only sources with the ledger of this name."""
+    own: StrictFlag = False
+    """Only sources that the caller itself reports, for admins too; false unless given."""
 
 
 class ListSourcesResponse(PagedResponse):

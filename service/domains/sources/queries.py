@@ -174,12 +174,17 @@ async def read_source(connection: AsyncConnection, caller: Caller, *, source_id:
 
 
 async def list_sources(
-    connection: AsyncConnection, caller: Caller, *, ledger: str | None, after: UUID, limit: int
+    connection: AsyncConnection, caller: Caller, *, ledger: str | None, own: bool, after: UUID, limit: int
 ) -> list[ReportedSource]:
-    """List the caller's sources by id, with what their shown reports say, and who reported them."""
+    """List the caller's sources by id, with what their shown reports say, and who reported them.
+
+    `own`: without those that an admin sees and somebody else reports.
+    """
     statement = _select_reported(caller).where(sources.c.source_id > after).order_by(sources.c.source_id).limit(limit)
     if ledger is not None:
         statement = statement.where(sources.c.ledger == ledger)
+    if own:
+        statement = statement.where(sources.c.principal_id == caller.principal_id)
     return await find_rows(connection, statement, ReportedSource)
 
 

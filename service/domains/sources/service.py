@@ -118,7 +118,7 @@ async def list_sources(connection: AsyncConnection, caller: Caller, *, request: 
     """Return a page of the sources that the caller has reported (an admin: of all), in the order of their creation."""
     cursor = Cursor.read(caller, operation=LIST_SOURCES.path, request=request)
     rows = await queries.list_sources(
-        connection, caller, ledger=request.ledger, after=cursor.after_id, limit=cursor.limit
+        connection, caller, ledger=request.ledger, own=request.own, after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.source_id)])
     return Page(items=[_to_source(row) for row in page.items], next_page_token=page.next_page_token)
