@@ -15,6 +15,7 @@ from flows.limits import ensure_limits, give_slots_back, one_of_the_batches, slo
 from flows.operations.apply import run_workers
 from flows.operations.jobs import Hooks, Job, Outcome, RunBatches, run_batch
 from flows.operations.ledger.ledger import Ledger
+from flows.operations.notes import notes_of
 from flows.operations.plan import Plan
 from flows.operations.scan import Scanned
 from flows.progress import Progress
@@ -98,6 +99,8 @@ async def conclude(progress: Progress, outcome: Outcome) -> State[dict[str, Any]
     progress.phase = "done"
     await progress.publish_summary(outcome.summary)
     get_run_logger().info(outcome.summary.text())
+    for remark in notes_of(outcome.ledger.name).remarks:
+        get_run_logger().warning(remark)
     name = "Completed" if outcome.summary.complete else "CompletedWithProblems"
     if outcome.summary.quarantined:
         name = "CompletedWithQuarantine"

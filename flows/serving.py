@@ -15,6 +15,8 @@ from flows.deployments import Entry, read_served
 from flows.errors import DeploymentsError, FlowError, ServiceDownError
 from flows.limits import set_limits
 from flows.lost_runs import watch_for_lost_runs
+from flows.operations.jobs import open_client, outage_policy_of
+from flows.operations.reporting import report_own_ledgers
 from flows.scheduling import register
 from flows.settings import FlowSettings
 
@@ -47,10 +49,12 @@ async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> No
     await _register(entries, path=settings.deployments, runner=runner, say=say)
     say("Serving the flows; stop with Ctrl-C.")
     following = asyncio.create_task(_follow_file(settings.deployments, seen=read, runner=runner, say=say))
+    reporting = asyncio.create_task(_report_ledgers(settings, say=say))
     try:
         await runner.start()
     finally:
         following.cancel()
+        reporting.cancel()
 
 
 def _refuse_former_file() -> None:
@@ -89,6 +93,17 @@ async def _follow_file(path: Path, *, seen: _Mark, runner: Runner, say: Say) -> 
             if failed != repr(exc):  # not every two seconds
                 failed = repr(exc)
                 say(f"{path} has changed and could not be registered ({failed}); it is tried again.")
+
+
+async def _report_ledgers(settings: FlowSettings, *, say: Say) -> None:
+    """Report the quarantine of all ledgers here once: those of earlier versions were never, and a run may have died."""
+    try:
+        async with open_client(settings) as client:
+            remarks = await report_own_ledgers(client, settings=settings, outages=outage_policy_of(client, settings))
+    except Exception as exc:  # noqa: BLE001 - whatever it is, the flows are served, and each run reports its own
+        remarks = [f"The quarantine of the ledgers here was not reported to the service ({exc}). Runs report it."]
+    for remark in remarks:
+        say(remark)
 
 
 def _mark(path: Path) -> _Mark:

@@ -1,6 +1,7 @@
 """A bulk upload: scan, plan, batches, index. It knows nothing of Prefect."""
 
 import asyncio
+from contextlib import nullcontext
 
 from flows.operations.deletions import plan_deletions
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome, Planned, Stopwatch, carry_out, open_client, outage_policy_of
@@ -9,6 +10,7 @@ from flows.operations.names import names_of
 from flows.operations.notes import notes_of
 from flows.operations.options import UploadOptions, options_for_ledger
 from flows.operations.plan import make_plan, read_plan
+from flows.operations.reporting import report_at_end, take_ignored
 from flows.operations.scan import scan
 from flows.operations.sources.reading import source_identity
 from flows.operations.summary import summarize
@@ -46,26 +48,29 @@ async def upload(
         with upload_ledger(source, settings=settings) as ledger:
             kept = None if only_quarantine or dry_run else options_for_ledger(source, options)
             await asyncio.to_thread(ledger.begin, options=kept, anew=only_quarantine)
-            outages = outage_policy_of(client, settings, ledger=ledger.address.name)
-            names = names_of(client, outages=outages)
-            defaults = await names.defaults(options.defaults())
-            scanned = await scan(ledger, source, defaults=defaults, names=names, only_quarantine=only_quarantine)
-            notes_of(ledger.address.name).scanned = scanned
-            plan = await make_plan(
-                client,
-                ledger,
-                outages=outages,
-                upload_as=options.upload_as_user_email,
-                retry_refused=options.retry_refused or only_quarantine,
-            )
-            if options.delete_missing and not only_quarantine:
-                await plan_deletions(client, ledger, source, options=options, outages=outages)
-                plan = await asyncio.to_thread(read_plan, ledger)
-            planned = Planned(
-                "upload", scanned, plan, options.wait_for_index, options.upload_as_user_email, dry_run=dry_run
-            )
-            await carry_out(planned, client, ledger, settings=settings, outages=outages, hooks=hooks)
-            outcome = Outcome(summarize(ledger), plan, scanned, watch.seconds, ledger.address)
-            if dry_run:
-                await asyncio.to_thread(ledger.forget_plan)
-            return outcome
+            ending = nullcontext() if dry_run else report_at_end(client, ledger, settings=settings)
+            async with ending:
+                outages = outage_policy_of(client, settings, ledger=ledger.address.name)
+                names = names_of(client, outages=outages)
+                defaults = await names.defaults(options.defaults())
+                scanned = await scan(ledger, source, defaults=defaults, names=names, only_quarantine=only_quarantine)
+                notes_of(ledger.address.name).scanned = scanned
+                await take_ignored(client, ledger, settings=settings, outages=outages)
+                plan = await make_plan(
+                    client,
+                    ledger,
+                    outages=outages,
+                    upload_as=options.upload_as_user_email,
+                    retry_refused=options.retry_refused or only_quarantine,
+                )
+                if options.delete_missing and not only_quarantine:
+                    await plan_deletions(client, ledger, source, options=options, outages=outages)
+                    plan = await asyncio.to_thread(read_plan, ledger)
+                planned = Planned(
+                    "upload", scanned, plan, options.wait_for_index, options.upload_as_user_email, dry_run=dry_run
+                )
+                await carry_out(planned, client, ledger, settings=settings, outages=outages, hooks=hooks)
+                outcome = Outcome(summarize(ledger), plan, scanned, watch.seconds, ledger.address)
+                if dry_run:
+                    await asyncio.to_thread(ledger.forget_plan)
+                return outcome

@@ -16,6 +16,7 @@ from flows.operations.notes import notes_of
 from flows.operations.options import CollectionOptions, options_for_ledger
 from flows.operations.outages import OutagePolicy
 from flows.operations.plan import read_plan
+from flows.operations.reporting import report_at_end, take_ignored
 from flows.operations.scan import Prepare, scan
 from flows.operations.sources.documents import Defaults, SourceDocument
 from flows.operations.sources.reading import source_identity
@@ -28,9 +29,9 @@ def collection_ledger(source: str, collection: str, *, settings: FlowSettings) -
     """Open the ledger of adding this source's documents to a collection (its id)."""
     return Ledger.at(
         settings.ledgers,
-        kind=f"collection {collection}",
         target=settings.base_url,
         source=source_identity(source),
+        collection=collection,
         database_url=settings.flows_database_url,
     )
 
@@ -60,26 +61,29 @@ async def add_to_collection(
         with collection_ledger(source, collection, settings=settings) as ledger:
             kept = None if only_quarantine else options_for_ledger(source, options)
             await asyncio.to_thread(ledger.begin, options=kept, anew=only_quarantine)
-            scanned = await scan(
-                ledger,
-                source,
-                defaults=defaults,
-                names=names,
-                prepare=_membership(collection),
-                only_quarantine=only_quarantine,
-                chunks=select_documents(client, source, defaults=defaults, outages=outages)
-                if is_selection(source)
-                else None,
-            )
-            notes_of(ledger.address.name).scanned = scanned
-            await _identify(client, ledger, outages=outages)
-            if not options.metadata:
-                await _keep_metadata(client, ledger, collection, outages=outages)
-            await asyncio.to_thread(ledger.plan_identified)
-            plan = await asyncio.to_thread(read_plan, ledger)
-            planned = Planned("collection", scanned, plan, options.wait_for_index)
-            await carry_out(planned, client, ledger, settings=settings, outages=outages, hooks=hooks)
-            return Outcome(summarize(ledger), plan, scanned, watch.seconds, ledger.address)
+            async with report_at_end(client, ledger, settings=settings):
+                scanned = await scan(
+                    ledger,
+                    source,
+                    defaults=defaults,
+                    names=names,
+                    prepare=_membership(collection),
+                    only_quarantine=only_quarantine,
+                    chunks=select_documents(client, source, defaults=defaults, outages=outages)
+                    if is_selection(source)
+                    else None,
+                )
+                notes_of(ledger.address.name).scanned = scanned
+                await take_ignored(client, ledger, settings=settings, outages=outages)
+                await _identify(client, ledger, outages=outages)
+                if not options.metadata:
+                    await _keep_metadata(client, ledger, collection, outages=outages)
+                await asyncio.to_thread(ledger.plan_identified)
+                await asyncio.to_thread(ledger.set_aside, refused=False)
+                plan = await asyncio.to_thread(read_plan, ledger)
+                planned = Planned("collection", scanned, plan, options.wait_for_index)
+                await carry_out(planned, client, ledger, settings=settings, outages=outages, hooks=hooks)
+                return Outcome(summarize(ledger), plan, scanned, watch.seconds, ledger.address)
 
 
 def _membership(collection: str) -> Prepare:

@@ -9,9 +9,13 @@ _MOST_KEPT = 100  # of the latest runs: what is told of older ones is in their l
 
 @dataclass(slots=True)
 class RunNotes:
-    """A run's notes: the texts about what its parts wait for; `scanned` is the result of its scan."""
+    """A run's notes: the texts about what its parts wait for; `scanned` is the result of its scan.
+
+    `remarks` are sentences that belong into its words, and are no reason to fail.
+    """
 
     scanned: Scanned = field(default_factory=Scanned)
+    remarks: list[str] = field(default_factory=list[str])
     _waits: dict[object, str] = field(default_factory=dict[object, str])
 
     @property

@@ -1,7 +1,7 @@
 """The quarantine: everything of a source that did not get into the catalog, each with its reason.
 
 It lasts over runs: what a run comes upon is kept until it is in the catalog, or no longer in the source. `retry` sends
-what is there again; `ignore` sets an item aside for as long as it stays as it is.
+what is there again. What is ignored, for as long as it stays as it is, the service keeps (flows.operations.reporting).
 """
 
 import asyncio
@@ -12,10 +12,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from carrel import AsyncCarrel
+from carrel.wire.sources import Source
 from flows.errors import SourceError
 from flows.operations.bulk import upload
 from flows.operations.collecting import add_to_collection
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome
+from flows.operations.ledger.addresses import ledger_name
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.registry import KnownSource, list_sources, read_quarantine, set_ignored
 from flows.operations.ledger.rows import Failure
@@ -24,6 +27,7 @@ from flows.operations.sources.reading import source_identity
 from flows.settings import FlowSettings
 
 _SHOWN = 1000
+_PAGE = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +52,62 @@ class Quarantined:
     def name(self) -> str:
         """What `ignore` takes: the external id, or the place of what has none."""
         return self.external_id or self.place
+
+
+async def find_sources(client: AsyncCarrel, source: str | None, *, settings: FlowSettings) -> list[Source]:
+    """Return the sources that the service shows the caller, or those that `source` means.
+
+    That is a path or a URL as it was loaded or as it is listed, the name of a ledger, or a source's id. Raises
+    SourceError when nobody has reported such a source.
+    """
+    every = [one async for one in client.sources.list_sources(page_size=_PAGE)]
+    if source is None:
+        return every
+    found = [one for one in every if source in {one.ledger, str(one.source_id)}]
+    if not found:
+        identity, target = source_identity(source), settings.base_url
+        found = [one for one in every if one.ledger == _ledger_of(identity, one, target=target)]
+    found = found or [one for one in every if one.source == source]
+    if not found:
+        msg = f"No run has reported {source}. `carrel quarantine list` names the sources."
+        raise SourceError(msg)
+    return found
+
+
+def _ledger_of(identity: str, reported: Source, *, target: str) -> str:
+    """Return the name that the ledger of what was reported would have, if it was loaded from `identity`."""
+    collection = reported.document_collection_id
+    return ledger_name(identity, target=target, collection=collection and str(collection))
+
+
+async def ignore_items(
+    client: AsyncCarrel, source: str, names: Sequence[str], *, undo: bool, settings: FlowSettings
+) -> list[str]:
+    """Let items of a reported source (SourceItem.name) count no more until they change; `undo`: let them count again.
+
+    Returns the names that are not in its quarantine. Raises SourceError for no such source, or several.
+    """
+    found = await find_sources(client, source, settings=settings)
+    if len(found) > 1:
+        means = ", ".join(f"{one.source_id} ({purpose_of(one)}, reported by {reporter_of(one)})" for one in found)
+        msg = f"{source} means more than one source. Give the id of one: {means}."
+        raise SourceError(msg)
+    change = client.sources.restore_source_items if undo else client.sources.ignore_source_items
+    wanted, unknown = list(dict.fromkeys(names)), list[str]()
+    for start in range(0, len(wanted), _PAGE):
+        unknown += (await change(found[0].source_id, wanted[start : start + _PAGE])).unknown_names
+    return unknown
+
+
+def purpose_of(source: Source) -> str:
+    """Return what was done with a reported source, for people."""
+    collection = source.document_collection_id
+    return f"added to collection {collection}" if collection else "uploaded"
+
+
+def reporter_of(source: Source) -> str:
+    """Return who reports a source, for people."""
+    return source.reported_by.email or source.reported_by.name
 
 
 def list_quarantine(

@@ -17,10 +17,11 @@ from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Entry
 from flows.operations.ledger.states import Action, State
 from flows.operations.options import UploadOptions
-from flows.operations.quarantine import ignore, list_quarantine, retry
+from flows.operations.quarantine import retry
 from flows.operations.sources.documents import SourceDocument
 from flows.operations.summary import summarize
 from flows.settings import FlowSettings
+from tests.flows.quarantined import ignore, listed
 from tests.harness.services import RunningService
 
 
@@ -111,10 +112,6 @@ async def unsearchable(library: Path, flow_settings: FlowSettings, make_service:
     return slow, settings
 
 
-def _listed(settings: FlowSettings, **narrowed: Any) -> dict[str, str]:
-    return {item.name: item.code for item in list_quarantine(settings=settings, **narrowed)}
-
-
 async def test_index_that_failed_is_asked_after_by_later_runs(library: Path, unsearchable: Any) -> None:
     """Run again or retried, waited for or not, a document whose index is not there stays in quarantine until it is."""
     slow, settings = unsearchable
@@ -125,22 +122,22 @@ async def test_index_that_failed_is_asked_after_by_later_runs(library: Path, uns
         again = (await upload(source, options=options, settings=settings)).summary
         assert (again.documents, again.unchanged, again.failed, again.indexing) == (12, 11, 1, 0), options
         assert not again.complete
-        assert _listed(settings) == {"shelf-1/note-1.md": "indexing_failed"}
+        assert await listed(settings) == {"shelf-1/note-1.md": "indexing_failed"}
     retried = (await retry(source, settings=settings)).summary
     assert (retried.documents, retried.failed) == (1, 1)
-    assert _listed(settings) == {"shelf-1/note-1.md": "indexing_failed"}
+    assert await listed(settings) == {"shelf-1/note-1.md": "indexing_failed"}
     with slow.owner_connection() as connection:
         connection.execute(_MENDED)
     well = (await retry(source, settings=settings)).summary
     assert (well.unchanged, well.quarantined, well.complete) == (1, 0, True)
-    assert _listed(settings) == {}
+    assert await listed(settings) == {}
 
 
 async def test_index_that_failed_is_ignored_when_told(library: Path, unsearchable: Any) -> None:
     """A person may set it aside; it stays so over runs."""
     _, settings = unsearchable
-    ignore(str(library), ["shelf-1/note-1.md"], settings=settings)
+    await ignore(settings, str(library), "shelf-1/note-1.md")
     for _ in range(2):
         again = (await upload(str(library), options=UploadOptions(), settings=settings)).summary
         assert (again.unchanged, again.ignored, again.complete) == (11, 1, True)
-    assert _listed(settings, ignored=True) == {"shelf-1/note-1.md": "indexing_failed"}
+    assert await listed(settings, ignored=True) == {"shelf-1/note-1.md": "indexing_failed"}

@@ -13,9 +13,9 @@ from flows.operations.bulk import upload
 from flows.operations.collecting import add_to_collection
 from flows.operations.jobs import Outcome
 from flows.operations.options import CollectionOptions, UploadOptions
-from flows.operations.quarantine import ignore, list_quarantine, retry
-from flows.operations.quarantine_overview import overview
+from flows.operations.quarantine import retry
 from flows.settings import FlowSettings
+from tests.flows.quarantined import ignore, items_of, listed, reported
 from tests.harness.services import RunningService
 
 
@@ -39,10 +39,6 @@ async def _upload(source: Path, settings: FlowSettings, **options: Any) -> Outco
     return await upload(str(source), options=UploadOptions(**options), settings=settings)
 
 
-def _listed(settings: FlowSettings, **narrowed: Any) -> dict[str, str]:
-    return {item.name: item.code for item in list_quarantine(settings=settings, **narrowed)}
-
-
 async def test_quarantine_of_all_sources_lasts_until_each_is_mended(
     poisoned: Path, tmp_path: Path, settings: FlowSettings
 ) -> None:
@@ -53,19 +49,20 @@ async def test_quarantine_of_all_sources_lasts_until_each_is_mended(
     await _upload(poisoned, settings)
     await _upload(other, settings)
     expected = {"empty.md": "file_empty", "broken.pdf": "file_corrupt", "blank.txt": "file_without_text"}
-    assert _listed(settings) == expected
-    assert _listed(settings, source=str(other)) == {"blank.txt": "file_without_text"}
-    first = {item.name: item for item in list_quarantine(settings=settings)}
-    assert (first["empty.md"].source, first["blank.txt"].source) == (str(poisoned), str(other))
-    assert _listed(settings, source=first["blank.txt"].ledger) == {"blank.txt": "file_without_text"}
+    assert await listed(settings) == expected
+    ledgers = {source.source: source.ledger for source in await reported(settings)}
+    assert set(ledgers) == {str(poisoned), str(other)}
+    for name in (str(other), ledgers[str(other)]):
+        assert await listed(settings, name) == {"blank.txt": "file_without_text"}
+    first = {item.since for item in await items_of(settings)}
     (poisoned / "empty.md").write_text("Mended.")
     await upload(str(poisoned), options=UploadOptions(), settings=settings, dry_run=True)
-    assert _listed(settings) == expected
+    assert await listed(settings) == expected
     await _upload(poisoned, settings)
-    assert _listed(settings) == {name: code for name, code in expected.items() if name != "empty.md"}
-    assert {item.since for item in list_quarantine(settings=settings)} < {item.since for item in first.values()}
+    assert await listed(settings) == {name: code for name, code in expected.items() if name != "empty.md"}
+    assert {item.since for item in await items_of(settings)} < first
     with pytest.raises(SourceError, match="carrel quarantine list"):
-        list(list_quarantine(settings=settings, source=str(tmp_path / "never")))
+        await reported(settings, str(tmp_path / "never"))
 
 
 async def test_retry_sends_what_is_in_quarantine_and_nothing_else(
@@ -81,7 +78,7 @@ async def test_retry_sends_what_is_in_quarantine_and_nothing_else(
     outcome = await retry(str(poisoned), settings=settings)
     summary = outcome.summary
     assert (summary.documents, summary.created, summary.failed, summary.deleted) == (2, 1, 1, 0)
-    assert _listed(settings) == {"broken.pdf": "file_corrupt"}
+    assert await listed(settings) == {"broken.pdf": "file_corrupt"}
     with Carrel(service.api_key, service.base_url) as client:
         readable = {found.document_external_id for found in client.catalog.list_documents(user_email="ada@example.com")}
     assert len(readable) == 13
@@ -105,30 +102,35 @@ async def test_retry_reads_rows_and_folders_that_are_mended(library: Path, flow_
     (library / "later.md").write_text("Here now.")
     third = await retry(str(manifest), settings=flow_settings)
     assert (third.summary.created, third.summary.quarantined) == (1, 0)
-    assert _listed(flow_settings) == {}
+    assert await listed(flow_settings) == {}
 
 
 async def test_ignored_item_counts_no_more_until_it_changes(poisoned: Path, settings: FlowSettings) -> None:
-    """What is ignored isn't sent, listed or counted, by runs and retries; changed, or undone, it counts again."""
+    """What is ignored is not sent, listed or counted, by plans, runs, retries; changed, or undone, it counts again."""
+    source = str(poisoned)
     await _upload(poisoned, settings)
-    assert ignore(str(poisoned), ["empty.md", "unknown.md"], settings=settings) == ["unknown.md"]
-    assert _listed(settings) == {"broken.pdf": "file_corrupt"}
-    assert _listed(settings, ignored=True) == {"broken.pdf": "file_corrupt", "empty.md": "file_empty"}
+    assert await ignore(settings, source, "empty.md", "unknown.md") == ["unknown.md"]
+    assert await listed(settings) == {"broken.pdf": "file_corrupt"}
+    assert await listed(settings, ignored=True) == {"broken.pdf": "file_corrupt", "empty.md": "file_empty"}
+    planned = await upload(source, options=UploadOptions(), settings=settings, dry_run=True)
+    assert (planned.plan.ignored, planned.plan.refused) == (1, 1)
     again = await _upload(poisoned, settings, retry_refused=True)
     assert (again.summary.failed, again.summary.ignored, again.plan.ignored) == (1, 1, 1)
-    assert ignore(str(poisoned), ["broken.pdf"], settings=settings) == []
-    retried = await retry(str(poisoned), settings=settings)
+    assert await ignore(settings, source, "broken.pdf") == []
+    retried = await retry(source, settings=settings)
     assert (retried.summary.ignored, retried.summary.quarantined) == (2, 0)
     assert retried.summary.complete
     (poisoned / "empty.md").write_text("\n")
     changed = await _upload(poisoned, settings)
     assert (changed.summary.failed, changed.summary.ignored) == (1, 1)
-    assert _listed(settings) == {"empty.md": "file_without_text"}
-    assert ignore(str(poisoned), ["broken.pdf"], settings=settings, undo=True) == []
-    assert set(_listed(settings)) == {"empty.md", "broken.pdf"}
+    assert await listed(settings) == {"empty.md": "file_without_text"}
+    assert await ignore(settings, source, "broken.pdf", undo=True) == []
+    assert set(await listed(settings)) == {"empty.md", "broken.pdf"}
+    restored = await _upload(poisoned, settings)
+    assert (restored.summary.failed, restored.summary.ignored) == (2, 0)
     (poisoned / "broken.pdf").unlink()
     await _upload(poisoned, settings)
-    assert set(_listed(settings, ignored=True)) == {"empty.md"}
+    assert set(await listed(settings, ignored=True)) == {"empty.md"}
 
 
 async def test_problem_of_the_source_is_ignored_by_its_place(library: Path, flow_settings: FlowSettings) -> None:
@@ -136,30 +138,18 @@ async def test_problem_of_the_source_is_ignored_by_its_place(library: Path, flow
     (library / "shelf-0" / "gone").symlink_to(library / "nowhere")
     first = await _upload(library, flow_settings)
     assert not first.summary.complete
-    ignore(str(library), ["shelf-0/gone"], settings=flow_settings)
+    await ignore(flow_settings, str(library), "shelf-0/gone")
     second = await _upload(library, flow_settings)
     assert (second.summary.problems, second.summary.ignored, second.summary.complete) == (0, 1, True)
-
-
-async def test_the_overview_counts_all_and_shows_some(poisoned: Path, flow_settings: FlowSettings) -> None:
-    """However much there is, no more is sent around than a bound; the counts are of everything."""
-    await _upload(poisoned, flow_settings)
-    ignore(str(poisoned), ["empty.md"], settings=flow_settings)
-    (source,) = overview(settings=flow_settings)
-    assert (source.source, source.items, source.ignored) == (str(poisoned), 1, 1)
-    assert {item.name: item.ignored for item in source.shown} == {"broken.pdf": False, "empty.md": True}
-    (bounded,) = overview(settings=flow_settings, of_a_source=1)
-    assert (bounded.items, bounded.ignored, len(bounded.shown)) == (1, 1, 1)
-    assert overview(settings=flow_settings, of_all=0)[0].shown == []
 
 
 async def test_retry_of_what_went_to_another_service_is_refused(poisoned: Path, flow_settings: FlowSettings) -> None:
     """A ledger's name says where its source was loaded: elsewhere there is nothing to retry, and no success."""
     await _upload(poisoned, flow_settings)
-    ledger = next(list_quarantine(settings=flow_settings)).ledger
+    (source,) = await reported(flow_settings)
     elsewhere = flow_settings.model_copy(update={"base_url": "http://127.0.0.1:9"})
     with pytest.raises(SourceError, match=f"CARREL_BASE_URL={flow_settings.base_url}"):
-        await retry(ledger, settings=elsewhere)
+        await retry(source.ledger, settings=elsewhere)
 
 
 async def test_collection_and_upload_of_one_source_are_told_apart(
@@ -174,12 +164,33 @@ async def test_collection_and_upload_of_one_source_are_told_apart(
         )
         collection = str(created.document_collection_id)
         await add_to_collection(str(manifest), options=CollectionOptions(collection=collection), settings=flow_settings)
-        (item,) = list_quarantine(settings=flow_settings)
-        assert (item.name, item.code, item.collection) == ("shelf-0/note-0.md", "not_in_catalog", collection)
+        (source,) = await reported(flow_settings)
+        assert str(source.document_collection_id) == collection
+        assert await listed(flow_settings, str(manifest)) == {"shelf-0/note-0.md": "not_in_catalog"}
         await _upload(manifest, flow_settings)
-        with pytest.raises(SourceError, match=item.ledger):
+        with pytest.raises(SourceError, match=source.ledger):
             await retry(str(manifest), settings=flow_settings)
-        outcome = await retry(item.ledger, settings=flow_settings)
+        outcome = await retry(source.ledger, settings=flow_settings)
         assert (outcome.summary.created, outcome.summary.quarantined) == (1, 0)
-        listed = client.document_collections.list_documents_in_collection(collection)
-        assert [found.document_external_id for found in listed] == ["shelf-0/note-0.md"]
+        members = client.document_collections.list_documents_in_collection(collection)
+        assert [found.document_external_id for found in members] == ["shelf-0/note-0.md"]
+
+
+async def test_document_that_is_ignored_is_left_out_of_a_collection(
+    library: Path, flow_settings: FlowSettings, service: RunningService
+) -> None:
+    """One that no catalog has counts no more, nor one that can't be added and is the same; the others are added."""
+    await _upload(library, flow_settings)
+    manifest = library / "m.jsonl"
+    manifest.write_text("\n".join(json.dumps({"path": f"shelf-{n % 3}/note-{n}.md"}) for n in range(2)))
+    with Carrel(service.api_key, service.base_url) as client:
+        schema = CustomMetadataSchema.model_validate({"fields": []})
+        created = client.document_collections.create_document_collection("Notes", custom_metadata_schema=schema)
+        (gone,) = (one for one in client.catalog.list_documents() if one.document_external_id == "shelf-0/note-0.md")
+        client.catalog.delete_document(gone.document_id)
+    options = CollectionOptions(collection=str(created.document_collection_id))
+    first = await add_to_collection(str(manifest), options=options, settings=flow_settings)
+    assert (first.summary.created, first.summary.failed) == (1, 1)
+    assert await ignore(flow_settings, str(manifest), "shelf-0/note-0.md") == []
+    again = await add_to_collection(str(manifest), options=options, settings=flow_settings)
+    assert (again.summary.ignored, again.summary.failed, again.summary.complete) == (1, 0, True)

@@ -1,9 +1,28 @@
-"""Where a ledger is."""
+"""Where a ledger is, and how it is named."""
 
+import hashlib
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from pydantic import SecretStr
+
+_COLLECTION = "collection "
+
+
+def kind_of(collection: str | None) -> str:
+    """Return the kind of ledgers of additions to a collection (its id), or of uploads (None)."""
+    return "upload" if collection is None else f"{_COLLECTION}{collection}"
+
+
+def collection_of(kind: str) -> str | None:
+    """Return the id of the collection that ledgers of this kind add to; None for uploads."""
+    return kind.removeprefix(_COLLECTION) if kind.startswith(_COLLECTION) else None
+
+
+def ledger_name(source: str, *, target: str, collection: str | None = None) -> str:
+    """Return the name of the ledger of a source (flows.operations.sources.reading.source_identity) and a service."""
+    identity = source if collection is None else f"{kind_of(collection)} {source}"
+    return hashlib.sha256(f"{target}\n{identity}".encode()).hexdigest()[:24]
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,6 @@ ledger costs time and never a document. Beyond its runs it keeps what the source
 when the source no longer has it) and what is in quarantine.
 """
 
-import hashlib
 import socket
 import time
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
@@ -21,7 +20,7 @@ from pydantic import SecretStr
 from sqlalchemy import Connection
 
 from flows.errors import LedgerError, SourceBusyError
-from flows.operations.ledger.addresses import Address
+from flows.operations.ledger.addresses import Address, kind_of, ledger_name
 from flows.operations.ledger.places import open_store, open_stores
 from flows.operations.ledger.queries import documents, plans, quarantined, runs, sendings
 from flows.operations.ledger.queries.common import AnyRow
@@ -65,15 +64,20 @@ class Ledger:
 
     @classmethod
     def at(
-        cls, folder: Path, *, target: str, source: str, kind: str = "upload", database_url: SecretStr | None = None
+        cls,
+        folder: Path,
+        *,
+        target: str,
+        source: str,
+        collection: str | None = None,
+        database_url: SecretStr | None = None,
     ) -> Self:
         """Open the ledger of a source (flows.operations.sources.reading.source_identity) on the service at `target`.
 
-        It is a file in `folder`, or in the database that is given.
+        It is a file in `folder`, or in the database that is given; of additions to a `collection`, or of uploads.
         """
-        identity = source if kind == "upload" else f"{kind} {source}"
-        name = hashlib.sha256(f"{target}\n{identity}".encode()).hexdigest()[:24]
-        return cls(Address(folder, name, database_url), kind=kind, target=target, source=source)
+        address = Address(folder, ledger_name(source, target=target, collection=collection), database_url)
+        return cls(address, kind=kind_of(collection), target=target, source=source)
 
     @classmethod
     def join(cls, address: Address, claim: str) -> Self:
@@ -107,8 +111,7 @@ class Ledger:
 
     def join_latest(self) -> None:
         """Read the run that was begun last."""
-        found = self._latest_run()
-        if found is not None:
+        if (found := self._latest_run()) is not None:
             self._follow(found)
 
     def __enter__(self) -> Self:
@@ -156,9 +159,8 @@ class Ledger:
             return runs.latest_run(connection, self.address.name)
 
     def _busy_message(self) -> str:
-        run = self._latest_run()
         who = "another process"
-        if run is not None:
+        if (run := self._latest_run()) is not None:
             since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(run.started_at))
             machine = f" on {run.host}" if self.address.shared else ""
             who = f"process {run.process}{machine}, since {since}"
@@ -244,7 +246,7 @@ class Ledger:
     def set_aside(self, *, refused: bool = True) -> None:
         """Set aside what is as it was when it was ignored or (`refused`) when the service refused it for good."""
         with self._writing() as connection:
-            unwanted = (State.PLANNED, State.FORBIDDEN, State.UPLOADED)
+            unwanted = (State.PLANNED, State.FORBIDDEN, State.UPLOADED, State.FAILED)
             documents.set_aside(connection, self.run, states=unwanted, ignored=True)
             if refused:
                 documents.set_aside(connection, self.run, states=(State.PLANNED,), ignored=False)
@@ -331,15 +333,14 @@ class Ledger:
 
         As far as this place of ledgers knows; at most a thousand.
         """
-        name = self.address.name
         with self._store.read() as connection:
-            own = runs.read_source(connection, name)
+            own = runs.read_source(connection, self.address.name)
         found: set[str] = set()
         if own is None:
             return found
         for store in open_stores(self.address):
             with store.read() as connection:
-                found |= sendings.found_by_others(connection, name=name, target=own.target, external_ids=names)
+                found |= sendings.found_by_others(connection, name=own.name, target=own.target, external_ids=names)
         return found
 
     def named_by_problems(self, names: Sequence[str]) -> set[str]:

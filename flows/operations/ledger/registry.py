@@ -1,15 +1,15 @@
 """The source registry: all sources that have a ledger, and what each has in quarantine."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 
+from flows.operations.ledger.addresses import Address, collection_of
 from flows.operations.ledger.places import open_store, open_stores
 from flows.operations.ledger.queries import quarantined, runs
-from flows.operations.ledger.rows import Failure
+from flows.operations.ledger.queries.common import AnyRow
+from flows.operations.ledger.rows import Failure, ItemMark
 from flows.settings import FlowSettings
-
-_COLLECTION = "collection "
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,7 @@ class KnownSource:
     @property
     def collection(self) -> str | None:
         """The id of the collection that documents were added to; None: they were uploaded."""
-        return self.kind.removeprefix(_COLLECTION) if self.kind.startswith(_COLLECTION) else None
+        return collection_of(self.kind)
 
     @property
     def purpose(self) -> str:
@@ -45,8 +45,19 @@ def list_sources(settings: FlowSettings) -> list[KnownSource]:
     for store in open_stores(settings.ledger("")):
         with store.read() as connection:
             rows = runs.list_sources(connection)
-        found += [KnownSource(row.name, row.source_id, row.kind, row.target, row.source, row.options) for row in rows]
+        found += map(_source_of, rows)
     return found
+
+
+def read_source(address: Address) -> KnownSource | None:
+    """Return the source of a ledger; None when no run has begun on it."""
+    with open_store(address) as store, store.read() as connection:
+        row = runs.read_source(connection, address.name)
+    return None if row is None else _source_of(row)
+
+
+def _source_of(row: AnyRow) -> KnownSource:
+    return KnownSource(row.name, row.source_id, row.kind, row.target, row.source, row.options)
 
 
 def read_quarantine(settings: FlowSettings, known: KnownSource) -> Iterator[Failure]:
@@ -61,3 +72,18 @@ def set_ignored(settings: FlowSettings, known: KnownSource, *, names: Sequence[s
         return [
             name for name in names if not quarantined.set_ignored(connection, known.source_id, name, ignored=ignored)
         ]
+
+
+def mark_ignored(settings: FlowSettings, known: KnownSource, items: Collection[ItemMark], *, ignored: bool) -> int:
+    """Ignore those of the items, at most 500, that are in quarantine as they are said to be, or ignore them no more.
+
+    Returns how many are.
+    """
+    with open_store(settings.ledger(known.ledger)) as store, store.write() as connection:
+        return quarantined.mark_ignored(connection, known.source_id, items, ignored=ignored)
+
+
+def count_ignored(settings: FlowSettings, known: KnownSource) -> int:
+    """Return how many items of a source its ledger ignores."""
+    with open_store(settings.ledger(known.ledger)) as store, store.read() as connection:
+        return quarantined.count_ignored(connection, known.source_id)

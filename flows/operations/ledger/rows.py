@@ -55,7 +55,7 @@ class Digest:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Something in quarantine, and why; `since` when, in seconds since the epoch."""
+    """Something in quarantine, and why; `since` when, in seconds since the epoch; `fingerprint`: what it was then."""
 
     place: str
     external_id: str | None
@@ -63,6 +63,16 @@ class Failure:
     message: str
     since: float
     ignored: bool
+    fingerprint: str
+
+
+@dataclass(frozen=True, slots=True)
+class ItemMark:
+    """What names an item of a quarantine as it is: its place, its external id if it has one, and its fingerprint."""
+
+    place: str
+    external_id: str | None
+    fingerprint: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,6 @@
 """What did not get into the catalog, over all runs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from sqlalchemy import (
     Connection,
@@ -14,8 +14,8 @@ from sqlalchemy import (
     update,
 )
 
-from flows.operations.ledger.queries.common import Values, insert_into
-from flows.operations.ledger.rows import Failure, Run, storable
+from flows.operations.ledger.queries.common import AnyRow, Values, insert_into
+from flows.operations.ledger.rows import Failure, ItemMark, Run, storable
 from flows.operations.ledger.store import Store
 from flows.operations.ledger.tables import quarantine
 from flows.operations.sources.fingerprint import key_of
@@ -66,7 +66,8 @@ def read_quarantine(store: Store, source_id: int, *, scan: int | None = None) ->
         with store.read() as connection:
             rows = connection.execute(page).all()
         for row in rows:
-            yield Failure(row.place, row.external_id, row.code, row.message, row.since, bool(row.ignored))
+            since, ignored = row.since, bool(row.ignored)
+            yield Failure(row.place, row.external_id, row.code, row.message, since, ignored, row.fingerprint)
         if len(rows) < PAGE:
             return
         last = (rows[-1].part, rows[-1].position, rows[-1].name)
@@ -86,6 +87,32 @@ def set_ignored(connection: Connection, source_id: int, name: str, *, ignored: b
     named = or_(quarantine.c.key == key_of(name), and_(quarantine.c.part == 0, quarantine.c.external_id == name))
     statement = update(quarantine).where(quarantine.c.source_id == source_id, named).values(ignored=ignored)
     return connection.execute(statement).rowcount > 0
+
+
+def mark_ignored(connection: Connection, source_id: int, items: Collection[ItemMark], *, ignored: bool) -> int:
+    """Ignore those of the items, at most 500, that are in quarantine as they are said to be, or ignore them no more.
+
+    Returns how many are.
+    """
+    wanted = {(0, key_of(item.place), item.fingerprint) for item in items}
+    wanted |= {(1, key_of(item.external_id), item.fingerprint) for item in items if item.external_id}
+    named = and_(quarantine.c.source_id == source_id, quarantine.c.key.in_({key for _, key, _ in wanted}))
+    found = [row for row in connection.execute(select(quarantine).where(named)) if _mark_of(row) in wanted]
+    for part in (0, 1):
+        changed = [row.key for row in found if row.part == part and bool(row.ignored) != ignored]
+        which = and_(quarantine.c.source_id == source_id, quarantine.c.part == part, quarantine.c.key.in_(changed))
+        connection.execute(update(quarantine).where(which).values(ignored=ignored))
+    return len(found)
+
+
+def _mark_of(row: AnyRow) -> tuple[int, bytes, str]:
+    return row.part, bytes(row.key), row.fingerprint
+
+
+def count_ignored(connection: Connection, source_id: int) -> int:
+    """Return how many items of a source are ignored."""
+    ignored = and_(quarantine.c.source_id == source_id, quarantine.c.ignored)
+    return connection.execute(select(func.count()).where(ignored)).scalar_one()
 
 
 def count_codes(connection: Connection, run: Run) -> dict[str, int]:

@@ -1,0 +1,246 @@
+"""What runs tell the service of a source's quarantine, and take from it: the service keeps what people ignore.
+
+A run takes what is ignored before it plans, and reports its quarantine as a whole at its end. A quarantine that is as
+it was reported last costs one request. Nothing of this makes a run fail: what goes wrong is a remark in the run's
+words, and the next run reports again.
+"""
+
+import asyncio
+import hashlib
+import json
+from collections.abc import AsyncGenerator, Container, Iterable, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import astuple, replace
+from datetime import UTC, datetime
+from itertools import islice
+from uuid import UUID
+
+from pydantic import ValidationError
+
+from carrel import AsyncCarrel
+from carrel.errors import CarrelError, ConflictError
+from carrel.wire.sources import ReportedItem, Source, holds_credential
+from flows.errors import FlowError, RefusedError
+from flows.operations.ledger.ledger import Ledger
+from flows.operations.ledger.registry import (
+    KnownSource,
+    count_ignored,
+    list_sources,
+    mark_ignored,
+    read_quarantine,
+    read_source,
+)
+from flows.operations.ledger.rows import Failure, ItemMark
+from flows.operations.notes import notes_of
+from flows.operations.outages import OutagePolicy
+from flows.settings import FlowSettings
+
+_BATCH = 1000  # the most that reportSourceItems takes
+_MARKS = 500  # items whose marks a ledger takes at a time
+_LONGEST = 4096  # characters of a text of an item, or of a source
+_SECONDS, _INTERRUPTED_SECONDS = 600.0, 10.0
+_REQUEST_SECONDS = 60.0
+_NO_ROOM = "{:,} of the items in quarantine found no room at the service, which shows the others."
+
+
+async def take_ignored(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSettings, outages: OutagePolicy) -> None:
+    """Ignore in a run's ledger what people ignore at the service, and count again what they have restored.
+
+    An item is the same while its fingerprint is. What the service does not know, as in a ledger that was never
+    reported, stays as it is. Raises ServiceDownError and LedgerError.
+    """
+    known = await asyncio.to_thread(read_source, ledger.address)
+
+    async def take() -> None:
+        async for source in client.sources.list_sources(ledger=ledger.address.name, own=True):
+            if known is not None:
+                await _take_from(client, source, known, settings=settings)
+
+    try:
+        await outages.call(take)
+    except (CarrelError, RefusedError) as exc:
+        notes_of(ledger.address.name).remarks.append(
+            f"The service did not tell what is ignored of this source ({exc})."
+        )
+
+
+async def _take_from(client: AsyncCarrel, source: Source, known: KnownSource, *, settings: FlowSettings) -> None:
+    same = await _mark(client, source, known, settings=settings, ignored=True) if source.ignored_count else 0
+    if await asyncio.to_thread(count_ignored, settings, known) > same:
+        await _mark(client, source, known, settings=settings, ignored=False)
+
+
+async def _mark(
+    client: AsyncCarrel, source: Source, known: KnownSource, *, settings: FlowSettings, ignored: bool
+) -> int:
+    """Bring to the ledger what is ignored, or what is not; return how many of these items it has as they are."""
+    number = 0
+    listing = client.sources.list_source_items(source.source_id, ignored=ignored, page_size=_MARKS)
+    async for page in listing.pages():
+        marks = [ItemMark(item.place, item.document_external_id, item.fingerprint) for item in page.items]
+        number += await asyncio.to_thread(mark_ignored, settings, known, marks, ignored=ignored)
+    return number
+
+
+@asynccontextmanager
+async def report_at_end(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSettings) -> AsyncGenerator[None]:
+    """Report the quarantine of a run's ledger at the end of the block, however that ends."""
+    notes_of(ledger.address.name).remarks.clear()
+    try:
+        yield
+    except BaseException as exc:
+        seconds = _SECONDS if isinstance(exc, Exception) else _INTERRUPTED_SECONDS
+        await _report_run(client, ledger, settings=settings, seconds=seconds, failed=True)
+        raise
+    await _report_run(client, ledger, settings=settings, seconds=_SECONDS)
+
+
+async def _report_run(
+    client: AsyncCarrel, ledger: Ledger, *, settings: FlowSettings, seconds: float, failed: bool = False
+) -> None:
+    """Report for a run, in at most so many seconds; what goes wrong is a remark of the run.
+
+    A run that `failed` at what was never loaded, as at a path that was mistyped, is no source yet.
+    """
+    remark = ""
+    try:
+        async with asyncio.timeout(seconds):
+            known = await asyncio.to_thread(read_source, ledger.address)
+            if known is not None and not (failed and await _is_new(client, known, settings=settings)):
+                remark = await report(client, known, settings=settings)
+    except (CarrelError, FlowError, ValidationError, TimeoutError) as exc:
+        remark = f"What is in quarantine was not reported to the service ({_reason(exc)}). The next run reports it."
+    if remark:
+        notes_of(ledger.address.name).remarks.append(remark)
+
+
+async def _is_new(client: AsyncCarrel, known: KnownSource, *, settings: FlowSettings) -> bool:
+    """Return whether nothing of a source is in quarantine, and nothing of it was ever reported."""
+    if await asyncio.to_thread(next, read_quarantine(settings, known), None) is not None:
+        return False
+    return not [source async for source in client.sources.list_sources(ledger=known.ledger, own=True)]
+
+
+async def report_own_ledgers(client: AsyncCarrel, *, settings: FlowSettings, outages: OutagePolicy) -> list[str]:
+    """Report each ledger here, as `report_ledgers`, but for those that only somebody else reports.
+
+    Waits for a service that is away. Raises CarrelError and FlowError.
+    """
+
+    async def list_others() -> set[str]:
+        every = {source.ledger async for source in client.sources.list_sources(page_size=_BATCH)}
+        return every - {source.ledger async for source in client.sources.list_sources(own=True, page_size=_BATCH)}
+
+    return await report_ledgers(client, settings=settings, leave=await outages.call(list_others))
+
+
+async def report_ledgers(client: AsyncCarrel, *, settings: FlowSettings, leave: Container[str] = ()) -> list[str]:
+    """Report the quarantine of each ledger here that is the settings' service's, without those to `leave` (names).
+
+    Returns a sentence for each that went wrong. Raises LedgerError for a ledger that can't be read.
+    """
+    remarks: list[str] = []
+    for known in await asyncio.to_thread(list_sources, settings):
+        if known.target != settings.base_url or known.ledger in leave:
+            continue
+        try:
+            remark = await report(client, known, settings=settings)
+        except (CarrelError, FlowError, ValidationError) as exc:
+            remark = f"it was not reported to the service ({_reason(exc)})."
+        if remark:
+            remarks.append(f"The quarantine of {known.source}: {remark}")
+    return remarks
+
+
+async def report(client: AsyncCarrel, known: KnownSource, *, settings: FlowSettings) -> str:
+    """Report the quarantine of a source as its ledger has it; return what is to be said of that, or nothing.
+
+    Of a report that a newer one overtakes nothing is to be said. Raises CarrelError, ValidationError and LedgerError.
+    """
+    try:
+        return await _report(client.with_options(timeout=_REQUEST_SECONDS), known, settings=settings)
+    except ConflictError as exc:
+        if exc.code != "source_report_over":
+            raise
+    return ""
+
+
+async def _report(client: AsyncCarrel, known: KnownSource, *, settings: FlowSettings) -> str:
+    fingerprint = await asyncio.to_thread(_fingerprint, settings, known)
+    begun = await client.sources.report_source(
+        known.ledger, _text_of(known), document_collection_id=known.collection, fingerprint=fingerprint
+    )
+    if begun.report_no is None:
+        return ""
+    sent, left_out = await _send(client, known, begun.source_id, begun.report_no, settings=settings)
+    if sent != fingerprint:  # a run goes on, which reports at its end
+        return ""
+    await client.sources.end_source_report(begun.source_id, begun.report_no)
+    return _NO_ROOM.format(left_out) if left_out else ""
+
+
+async def _send(
+    client: AsyncCarrel, known: KnownSource, source_id: UUID, report_no: int, *, settings: FlowSettings
+) -> tuple[str, int]:
+    """Send the items of a report; return the fingerprint of all that were there, and how many found no room."""
+    digest, left_out, failures = _Digest(), 0, read_quarantine(settings, known)
+    while batch := await asyncio.to_thread(_batch_of, failures):
+        digest.add(batch)
+        try:
+            if not left_out:
+                await client.sources.report_source_items(source_id, report_no, map(_item_of, batch))
+                continue
+        except ConflictError as exc:
+            if exc.code != "too_many_source_items":
+                raise
+        left_out += len(batch)
+    return digest.text, left_out
+
+
+class _Digest:
+    """A digest of a quarantine, without what is ignored: the service keeps that."""
+
+    def __init__(self) -> None:
+        self._hash = hashlib.sha256()
+
+    def add(self, failures: Iterable[Failure]) -> None:
+        for failure in failures:
+            self._hash.update(json.dumps(astuple(replace(failure, ignored=False))).encode())
+
+    @property
+    def text(self) -> str:
+        return self._hash.hexdigest()
+
+
+def _fingerprint(settings: FlowSettings, known: KnownSource) -> str:
+    digest = _Digest()
+    digest.add(read_quarantine(settings, known))
+    return digest.text
+
+
+def _batch_of(failures: Iterator[Failure]) -> list[Failure]:
+    return list(islice(failures, _BATCH))
+
+
+def _item_of(failure: Failure) -> ReportedItem:
+    """Return an item as the service takes it: one whose external id is too long for it goes by its place."""
+    name = failure.external_id
+    return ReportedItem(
+        document_external_id=name if name and len(name) <= _LONGEST else None,
+        place=failure.place[:_LONGEST] or name or "-",
+        code=failure.code,
+        message=failure.message[:_LONGEST],
+        fingerprint=failure.fingerprint or "-",
+        since=datetime.fromtimestamp(failure.since, UTC),
+        ignored=failure.ignored,
+    )
+
+
+def _text_of(known: KnownSource) -> str:
+    """Return what a source was loaded from, without the query of an address, which may hold a secret."""
+    text = known.source
+    return (text.partition("?")[0] if holds_credential(text) else text)[:_LONGEST]
+
+
+def _reason(error: Exception) -> str:
+    return "it took too long" if isinstance(error, TimeoutError) else str(error)
