@@ -12,7 +12,8 @@ app = typer.Typer(
     name="quarantine", help="What could not be loaded: see it, send it again, or leave it out.", no_args_is_help=True
 )
 
-_SOURCE = "What it was loaded from, as `carrel upload` was given it, or the ledger's name that `list` shows."
+_LOADED = "What it was loaded from, as `carrel upload` was given it, or the ledger's name that `list` shows"
+_SOURCE = f"{_LOADED}; a source's id, of several."
 
 
 @app.callback()
@@ -27,7 +28,10 @@ def list_items(
     ignored: Annotated[bool, typer.Option("--ignored", help="Also what is ignored.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """List what is in quarantine on this machine (or in the database of the ledgers), with its reason."""
+    """List what is in quarantine, with its reason: of the sources that you load; for admins, of all.
+
+    Runs report it to the service, wherever they are carried out.
+    """
     screen = Screen(as_json=as_json)
     with show_errors(screen):
         from cli.quarantined import show_quarantine  # noqa: PLC0415 - the flows come with an extra of their own
@@ -36,9 +40,10 @@ def list_items(
 
 
 @app.command()
-def retry(source: Annotated[str, typer.Argument(help=_SOURCE)], *, as_json: AsJson = False) -> None:
+def retry(source: Annotated[str, typer.Argument(help=f"{_LOADED}.")], *, as_json: AsJson = False) -> None:
     """Send what of a source is in quarantine again, and nothing else, as its last run was told to.
 
+    It goes where the source was loaded: on that machine, or one with the same database of ledgers.
     Exit code 0: all of it is in the catalog now; 1: some is still in quarantine.
     """
     screen = Screen(as_json=as_json)
@@ -56,12 +61,12 @@ def ignore(
     undo: Annotated[bool, typer.Option("--undo", help="Let them count again.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Let items of a source's quarantine count no more, until they change.
+    """Let items of a source's quarantine count no more, until they change; its next run leaves them out.
 
     Exit code 1: some of the names aren't in quarantine.
     """
     screen = Screen(as_json=as_json)
     with show_errors(screen):
-        from cli.quarantined import ignore_items  # noqa: PLC0415 - as above
+        from cli.quarantined import change_ignored  # noqa: PLC0415 - as above
 
-        raise typer.Exit(ignore_items(source, names, undo=undo, screen=screen))
+        raise typer.Exit(change_ignored(source, names, undo=undo, screen=screen))

@@ -1,35 +1,74 @@
 """Printing and changing the quarantine for `carrel quarantine`."""
 
+import asyncio
 from collections.abc import Sequence
-from itertools import groupby
 from typing import Any
 
+from carrel import AsyncCarrel
+from carrel.errors import CarrelError
+from carrel.wire.sources import Source, SourceItem
 from cli.outcome import ExitCode
 from cli.screen import Screen
-from flows.operations.quarantine import Quarantined, ignore, list_quarantine
+from flows.errors import LedgerError
+from flows.operations.jobs import open_client
+from flows.operations.quarantine import find_sources, ignore_items, reporter_of
+from flows.operations.reporting import report_ledgers
 from flows.settings import FlowSettings
+
+_PAGE = 1000
 
 
 def show_quarantine(source: str | None, *, with_ignored: bool, screen: Screen) -> ExitCode:
-    """Print the items source by source. Raises what flows.operations.quarantine.list_quarantine does."""
-    items = list_quarantine(settings=FlowSettings(), source=source, ignored=with_ignored)
-    if screen.as_json:
-        rows = [_members(item) for item in items]
-        screen.json({"outcome": "listed", "exitCode": ExitCode.DONE, "quarantine": rows})
-        return ExitCode.DONE
-    number = 0
-    for head, group in groupby(items, key=_head):
-        screen.line(head, style="bold")
-        for item in group:
-            number += 1
-            screen.line(_line(item), style="dim" if item.ignored else "red")
-    screen.say(f"{number:,} in quarantine." if number else "Nothing is in quarantine.")
+    """Print the items source by source. Raises what flows.operations.quarantine.find_sources does."""
+    asyncio.run(_show(source, with_ignored=with_ignored, screen=screen))
     return ExitCode.DONE
 
 
-def ignore_items(source: str, names: Sequence[str], *, undo: bool, screen: Screen) -> ExitCode:
+async def _show(source: str | None, *, with_ignored: bool, screen: Screen) -> None:
+    settings = FlowSettings()
+    async with open_client(settings) as client:
+        await _report_unreported(client, settings=settings, screen=screen)
+        sources = await find_sources(client, source, settings=settings)
+        several = len({one.reported_by.id for one in sources}) > 1
+        rows: list[dict[str, Any]] = []
+        number = 0
+        for one in sources:
+            wanted = one.item_count + (one.ignored_count if with_ignored else 0)
+            if not wanted:
+                continue
+            if not screen.as_json:
+                screen.line(_head(one, with_reporter=several), style="bold")
+            ignored = None if with_ignored else False
+            async for item in client.sources.list_source_items(one.source_id, ignored=ignored, page_size=_PAGE):
+                number += 1
+                if screen.as_json:
+                    rows.append(_members(one, item))
+                else:
+                    screen.line(_line(item), style="dim" if item.ignored else "red")
+    if screen.as_json:
+        screen.json({"outcome": "listed", "exitCode": ExitCode.DONE, "quarantine": rows})
+    elif number:
+        screen.say(f"{number:,} in quarantine.")
+    else:
+        screen.say(
+            "Nothing is in quarantine." if sources else "Nothing is in quarantine: no run has reported a source."
+        )
+
+
+async def _report_unreported(client: AsyncCarrel, *, settings: FlowSettings, screen: Screen) -> None:
+    """Report the ledgers here of which the service knows nothing yet, as those of earlier versions are."""
+    reported = {one.ledger async for one in client.sources.list_sources(page_size=_PAGE)}
+    try:
+        remarks = await report_ledgers(client, settings=settings, leave=reported)
+    except (CarrelError, LedgerError) as exc:
+        remarks = [f"What is in quarantine in ledgers here may be missing: {exc}"]
+    for remark in remarks:
+        screen.say(remark)
+
+
+def change_ignored(source: str, names: Sequence[str], *, undo: bool, screen: Screen) -> ExitCode:
     """Ignore or restore items of the quarantine, and print unknown names."""
-    unknown = ignore(source, names, settings=FlowSettings(), undo=undo)
+    unknown = asyncio.run(_change_ignored(source, names, undo=undo))
     code = ExitCode.PROBLEMS if unknown else ExitCode.DONE
     done = len(set(names)) - len(set(unknown))
     if screen.as_json:
@@ -42,24 +81,35 @@ def ignore_items(source: str, names: Sequence[str], *, undo: bool, screen: Scree
     return code
 
 
-def _head(item: Quarantined) -> str:
-    purpose = f", added to collection {item.collection}" if item.collection else ""
-    return f"{item.source}{purpose}  [{item.ledger}]"
+async def _change_ignored(source: str, names: Sequence[str], *, undo: bool) -> list[str]:
+    settings = FlowSettings()
+    async with open_client(settings) as client:
+        return await ignore_items(client, source, names, undo=undo, settings=settings)
 
 
-def _line(item: Quarantined) -> str:
-    document = f" ({item.external_id})" if item.external_id not in {None, item.place} else ""
+def _head(source: Source, *, with_reporter: bool) -> str:
+    collection = source.document_collection_id
+    purpose = f", added to collection {collection}" if collection else ""
+    reporter = f", reported by {reporter_of(source)}" if with_reporter else ""
+    return f"{source.source}{purpose}{reporter}  [{source.ledger}]"
+
+
+def _line(item: SourceItem) -> str:
+    document = f" ({item.document_external_id})" if item.document_external_id not in {None, item.place} else ""
     ignored = " (ignored)" if item.ignored else ""
     return f"! {item.place}{document}  {item.code}: {item.message}{ignored}"
 
 
-def _members(item: Quarantined) -> dict[str, Any]:
+def _members(source: Source, item: SourceItem) -> dict[str, Any]:
+    collection = source.document_collection_id
     return {
-        "source": item.source,
-        "ledger": item.ledger,
-        "collection": item.collection,
+        "source": source.source,
+        "sourceId": str(source.source_id),
+        "reportedBy": reporter_of(source),
+        "ledger": source.ledger,
+        "collection": collection and str(collection),
         "place": item.place,
-        "document": item.external_id,
+        "document": item.document_external_id,
         "code": item.code,
         "reason": item.message,
         "since": item.since.isoformat(timespec="seconds"),

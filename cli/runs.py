@@ -154,7 +154,9 @@ def _end(ledger: Ledger, *, screen: Screen, hint: str = "") -> ExitCode:
         members: dict[str, Any] = {"outcome": outcome, "exitCode": code, **summary.as_json(), **files}
         names = list(deletions(ledger, states=(State.DELETED,)))
         members |= {"hint": hint} if hint else {}
-        left_out = notes_of(ledger.address.name).scanned.left_out_as_json()
+        notes = notes_of(ledger.address.name)
+        members |= {"remarks": notes.remarks} if notes.remarks else {}
+        left_out = notes.scanned.left_out_as_json()
         screen.json({**members, "leftOut": left_out, "deletions": names, "failures": failure_rows(ledger)})
     else:
         show_end(summary, ledger, screen=screen)
@@ -177,12 +179,15 @@ def show_plan(plan: Plan, scanned: Scanned, ledger: Ledger, *, screen: Screen) -
 
 
 def show_end(summary: Summary, ledger: Ledger, *, screen: Screen) -> None:
-    """Print what a run came to, with the first rows of its quarantine and where all of them are."""
+    """Print what a run came to, with the first rows of its quarantine, where all of them are, and its remarks."""
+    notes = notes_of(ledger.address.name)
     screen.line(summary.text())
-    _show_left_out(notes_of(ledger.address.name).scanned, screen=screen)
+    _show_left_out(notes.scanned, screen=screen)
     if summary.quarantined:
         _show_failures(ledger, screen=screen)
         screen.line(f"All of it, one JSON object a line: {quarantine_file(ledger)}")
+    for remark in notes.remarks:
+        screen.line(remark)
 
 
 def _show_left_out(scanned: Scanned, *, screen: Screen) -> None:

@@ -76,9 +76,60 @@ def test_what_is_ignored_no_longer_counts(load: Load) -> None:
     assert (ended.code, counts["quarantined"], counts["ignored"]) == (0, 0, 2)
     assert load("quarantine", "list")[1]["quarantine"] == []
     listed = load("quarantine", "list", "--ignored")[1]["quarantine"]
-    assert [(item["document"], item["ignored"]) for item in listed] == [("empty.md", True), ("broken [bold].pdf", True)]
+    assert [(item["document"], item["ignored"]) for item in listed] == [("broken [bold].pdf", True), ("empty.md", True)]
     assert load("quarantine", "ignore", "shelf", "empty.md", "--undo")[0].code == 0
     assert load("upload", "shelf", "--direct")[0].code == 1
+
+
+@pytest.mark.usefixtures("shelf")
+def test_quarantine_is_listed_wherever_one_is(load: Load, run: Run, service: RunningService, tmp_path: Path) -> None:
+    """Without ledgers too, with the same members; an admin sees everybody's, and who reports it; others see theirs."""
+    theirs = service.new_user("ada@example.com")
+    ada = {"CARREL_DATA_DIR": str(tmp_path / "hers"), "CARREL_API_KEY": theirs}
+    nothing = run("quarantine", "list", **ada)
+    assert (nothing.code, nothing.out, nothing.err.strip()) == (
+        0,
+        "",
+        "Nothing is in quarantine: no run has reported a source.",
+    )
+    (tmp_path / "hers.d").mkdir()
+    (tmp_path / "hers.d" / "blank.txt").write_text(" ")
+    assert run("upload", "hers.d", "--direct", **ada).code == 1
+    own = json.loads(run("quarantine", "list", "--json", **ada).out)["quarantine"]
+    assert [(item["document"], item["reportedBy"]) for item in own] == [("blank.txt", "ada@example.com")]
+    elsewhere = run("quarantine", "list", CARREL_DATA_DIR=str(tmp_path / "elsewhere"))
+    assert f"{tmp_path / 'hers.d'}, reported by ada@example.com  [{own[0]['ledger']}]" in elsewhere.out
+    assert "3 in quarantine." in elsewhere.err
+    every = json.loads(run("quarantine", "list", "--json", CARREL_DATA_DIR=str(tmp_path / "elsewhere")).out)
+    assert len(every["quarantine"]) == 3
+    assert set(every["quarantine"][0]) == {
+        "source",
+        "sourceId",
+        "reportedBy",
+        "ledger",
+        "collection",
+        "place",
+        "document",
+        "code",
+        "reason",
+        "since",
+        "ignored",
+    }
+    assert load("quarantine", "ignore", own[0]["ledger"], "blank.txt")[0].code == 0
+    done = run("quarantine", "list", **ada)
+    assert (done.out, done.err.strip()) == ("", "Nothing is in quarantine.")
+    assert run("upload", "hers.d", "--direct", **ada).code == 0
+    refused = json.loads(run("quarantine", "list", every["quarantine"][0]["ledger"], "--json", **ada).out)
+    assert (refused["exitCode"], "carrel quarantine list" in refused["message"]) == (2, True)
+
+
+@pytest.mark.usefixtures("shelf")
+def test_ledgers_that_were_never_reported_are_listed(load: Load, service: RunningService) -> None:
+    """Those of a version that kept its quarantine to itself are reported when somebody looks."""
+    (source,) = service.call("sources/listSources").json()["sources"]
+    service.call("sources/removeSource", {"sourceId": source["sourceId"]}).raise_for_status()
+    listed = load("quarantine", "list", "shelf")[1]["quarantine"]
+    assert [item["document"] for item in listed] == ["broken [bold].pdf", "empty.md"]
 
 
 def test_a_source_that_nobody_loaded_is_wrong_usage(load: Load) -> None:
