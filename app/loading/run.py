@@ -121,7 +121,7 @@ def show_planned(run: RunStatus) -> None:
         left_alone = count_text(left, "document of this source stays", "documents of this source stay")
         show_text(f"{left_alone}, though no longer there: changed by others, or in another source too.")
     if ignored := run.planned.get("ignored", 0):
-        show_text(f"{count_text(ignored, 'item stays', 'items stay')} out, set aside by somebody.")
+        show_text(f"{count_text(ignored, 'item stays', 'items stay')} out, ignored by somebody.")
 
 
 def phase_in_words(run: RunStatus) -> str:

@@ -62,7 +62,8 @@ def source_of(items: Sequence[Item], *, about: Hashable) -> Source[ItemsPage[Ite
 class _Cursor:
     """A person's position in a list: the tokens of the pages up to this one, and this page, while it is fresh.
 
-    `chosen` are the rows that were known as chosen when the whole page was drawn.
+    `chosen` are the rows that were known as chosen when the whole page was drawn; `changes` counts how often chosen
+    rows were changed, after which none is chosen.
     """
 
     about: Hashable
@@ -70,13 +71,15 @@ class _Cursor:
     page: Any = None
     fetched_at: float = 0.0
     chosen: list[int] = field(default_factory=list[int])
+    changes: int = 0
 
 
-def forget(key: str) -> None:
-    """Make a table fetch its page again, because its rows were changed."""
-    place = st.session_state.get(_place_key(key))
+def forget(key: str, *, unchoose: bool = False) -> None:
+    """Make a table fetch its page again, because its rows were changed; `unchoose`: with none of them chosen."""
+    place: _Cursor | None = st.session_state.get(_place_key(key))
     if place is not None:
         place.page = None
+        place.changes += unchoose
 
 
 def show_pages(
@@ -171,7 +174,7 @@ def _draw(
 
 def _table_key(key: str, place: _Cursor) -> str:
     """Return the key of a page's table, different for each page, so that no selection moves to another."""
-    return f"{key}.rows.{hash((place.about, place.tokens[-1]))}"
+    return f"{key}.rows.{hash((place.about, place.tokens[-1], place.changes))}"
 
 
 def _selected_row(table: str) -> list[int]:

@@ -13,7 +13,7 @@ from app.ui.filters import choice_filter, part_of
 from app.ui.notices import show_title
 
 PARTS = {"start": "Start", "runs": "Runs", "quarantine": "Not loaded", "schedules": "Schedules"}
-ONLY_ON = {"quarantine": ("source",), "start": ("job", "collection", "what")}
+ONLY_ON = {"quarantine": ("source", "find", "show"), "start": ("job", "collection", "what")}
 """What the address says for one part alone."""
 JOBS = {"upload": "Load documents", "addition": "Add to a collection", "indexing": "Index again"}
 

@@ -290,7 +290,7 @@ class TestAway:
         page = start(drop(draw("ingestion", session=session), NOTE))
         assert "Nothing was started." in html_of(page)
         assert NOBODY_LISTENS in html_of(page)
-        for address in ({"run": str(uuid4())}, {"part": "runs"}, {"part": "quarantine"}, {"part": "schedules"}):
+        for address in ({"run": str(uuid4())}, {"part": "runs"}, {"part": "schedules"}):
             page = draw("ingestion", session=session, **address)
             assert not page.exception
             assert "Prefect, which has the runs, doesn&#x27;t answer." in html_of(page)
