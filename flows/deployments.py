@@ -35,9 +35,17 @@ AnyFlow = Flow[Any, Any]
 Mistake = tuple[Place, str]
 """Where in the file, and what is wrong there."""
 
+_REMOVED = {
+    "flows.quarantine.quarantine": "the service keeps what could not be loaded, and the page Ingestion shows it",
+}
+"""The flows of earlier versions, and what is there in place of each."""
+
 
 def _load_flow(entrypoint: object) -> object:
     """Return the flow that `package.module.function` names."""
+    if (instead := _REMOVED.get(str(entrypoint))) is not None:
+        msg = f"{entrypoint} is no more: {instead}. Remove this entry"
+        raise ValueError(msg)
     module, _, name = str(entrypoint).rpartition(".")
     try:
         found = getattr(import_module(module), name, None)

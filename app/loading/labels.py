@@ -19,7 +19,6 @@ KINDS: Mapping[str, str] = {
     "collection-add": "Addition to a collection",
     "docstore-sync": "Sync",
     "permission-snapshot": "Snapshot of permissions",
-    "quarantine": "See what was not loaded",
     "quarantine-retry": "Retry",
     "reindex": "Indexing again",
 }

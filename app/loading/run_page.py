@@ -14,7 +14,7 @@ from app.ui.dialogs import confirm
 from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.links import offer_way_back
 from app.ui.notices import show_empty, show_problem, show_warning
-from flows.runs import RunsError, RunStatus, UnknownError
+from flows.runs import FLOWS, RunsError, RunStatus, UnknownError
 
 REFRESH_SECONDS = 1.0
 _PROBLEM = "run.problem"
@@ -87,7 +87,7 @@ def _show_ended(run: RunStatus) -> None:
         with st.container(horizontal=True):
             _offer("Start the upload", run, start_planned, kind="primary")
             _offer("Plan again", run, again)
-    else:
+    elif run.flow in FLOWS:  # not of an earlier version
         _offer("Plan again" if run.only_plans else "Run again", run, again)
     show_run(run)
 

@@ -9,7 +9,6 @@ from uuid import UUID
 import httpx
 
 from flows.operations.summary import Summary
-from flows.quarantined import ITEMS, SOURCES
 from flows.runs import COUNTS, DEPLOYMENT, FAILURES, PLAN, PLANNED
 
 
@@ -81,11 +80,6 @@ class PrefectServer:
             self._artifact(run, PLAN, "markdown", plan)
         if planned:
             self._artifact(run, PLANNED, "table", json.dumps([planned]))
-
-    def tell_quarantine(self, run: UUID | str, sources: Sequence[Any], items: Sequence[Any]) -> None:
-        """Publish what is in quarantine, as flows.quarantine does."""
-        self._artifact(run, ITEMS, "table", json.dumps(list(items)))
-        self._artifact(run, SOURCES, "table", json.dumps(list(sources)))
 
     def _artifact(self, run: UUID | str, key: str, kind: str, data: str) -> None:
         self._call("POST", "/artifacts/", {"key": key, "type": kind, "data": data, "flow_run_id": str(run)})

@@ -10,21 +10,23 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from prefect import flow
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.actions import WorkPoolCreate
 from prefect.client.schemas.responses import DeploymentResponse
 from prefect.client.schemas.sorting import DeploymentSort
 from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
+from prefect.exceptions import ObjectNotFound
 from prefect.runner import Runner
 
 from flows import lost_runs
 from flows.bulk_upload import bulk_upload
-from flows.deployments import read_deployments
+from flows.deployments import read_deployments, read_served
 from flows.errors import DeploymentsError
 from flows.limits import BATCHES, ensure_limits, give_slots_back, one_of_the_batches, set_limits, slots_file
 from flows.runs import FLOWS, Runs, RunsError
-from flows.scheduling import register
-from flows.settings import FlowSettings
+from flows.scheduling import TAG, register
+from flows.settings import SHIPPED, FlowSettings
 from tests.flows.processes import SERVE, running, said, until
 
 NIGHTLY = """
@@ -139,7 +141,7 @@ def test_the_file_that_comes_with_it_offers_every_flow_and_its_examples_are_righ
 ) -> None:
     """Nothing runs by itself until somebody says so; what the comments show can be taken as it is."""
     offered = read_deployments(flow_settings.deployments)
-    assert {entry.flow.name for entry in offered} == {*FLOWS, "quarantine"}
+    assert {entry.flow.name for entry in offered} == set(FLOWS)
     assert {(entry.name, len(entry.schedules)) for entry in offered} == {("carrel", 0)}
     head, _, rest = flow_settings.deployments.read_text().partition("\ndeployments:\n")
     assert "#   name " in head
@@ -193,6 +195,18 @@ def test_credential_in_a_source_is_refused_before_prefect_keeps_it(tmp_path: Pat
     assert "hush" not in str(raised.value)
 
 
+def test_an_entry_of_a_flow_that_is_no_more_says_what_to_do(tmp_path: Path) -> None:
+    """A file that was made for an earlier version is refused with what is there instead, and where to remove it."""
+    path = tmp_path / "former.yaml"
+    path.write_text("deployments:\n  - name: carrel\n    entrypoint: flows.quarantine.quarantine\n")
+    with pytest.raises(DeploymentsError) as raised:
+        read_deployments(path)
+    assert str(raised.value) == (
+        f"{path}:3: carrel: entrypoint: flows.quarantine.quarantine is no more: the service keeps what could not be "
+        "loaded, and the page Ingestion shows it. Remove this entry"
+    )
+
+
 async def _registered(path: Path, text: str, runner: Runner) -> None:
     await asyncio.to_thread(path.write_text, text)
     await register(read_deployments(path), runner=runner)
@@ -229,6 +243,18 @@ async def test_the_server_follows_the_file(client: PrefectClient, written: Path,
     await _registered(written, "deployments:\n", runner)
     assert not await _names(client) & {"nightly", "members"}
     await client.delete_deployment(other)
+
+
+async def test_a_flow_of_an_earlier_version_is_withdrawn(client: PrefectClient, runner: Runner) -> None:
+    """What an earlier version has registered of a flow that is no more goes when this one serves the same file."""
+    former = await flow(bulk_upload.fn, name="quarantine").ato_deployment("carrel", tags=[TAG])
+    await runner.aadd_deployment(former)
+    assert (await _read(client, "quarantine/carrel")).tags == [TAG]
+    await register(read_served(SHIPPED), runner=runner)
+    with pytest.raises(ObjectNotFound):
+        await _read(client, "quarantine/carrel")
+    assert (await _read(client, "quarantine-retry/carrel")).tags == [TAG]
+    await register([], runner=runner)
 
 
 async def test_what_people_paused_stays_paused(client: PrefectClient, written: Path, runner: Runner) -> None:

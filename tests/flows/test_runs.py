@@ -21,8 +21,8 @@ from flows.bulk_upload import bulk_upload
 from flows.collection_add import collection_add
 from flows.errors import RefusedError, SourceError
 from flows.operations.bulk import upload_ledger
+from flows.operations.ledger.registry import list_sources
 from flows.operations.options import CollectionOptions, UploadOptions
-from flows.quarantined import read_quarantine, start_ignoring, start_listing, start_retry
 from flows.runs import Runs, RunsError, RunStatus
 from flows.schedules import Schedule, Seen, list_schedules, look_at, pause, resume
 from flows.settings import FlowSettings
@@ -185,11 +185,10 @@ async def test_served_flow_is_started_and_followed_over_http(
     assert (flow_settings.data_dir / "flows" / "tmp" / "runner_storage").is_dir()
 
 
-@pytest.mark.usefixtures("flow_settings")
-async def test_plan_and_quarantine_are_worked_over_http(
-    prefect_api: str, library: Path, tmp_path: Path, service: RunningService
+async def test_plans_and_retries_are_worked_over_http(
+    prefect_api: str, library: Path, tmp_path: Path, service: RunningService, flow_settings: FlowSettings
 ) -> None:
-    """Served flows plan without sending; tell the quarantine, set items aside and back, and send again what is mended.
+    """Served flows plan without sending, and send again what is mended of what could not be loaded.
 
     Who starts a run twice with one key has started one; the list of runs has them with their counts, newest first, and
     that of schedules what the file says, which can be paused and resumed.
@@ -225,29 +224,12 @@ async def test_plan_and_quarantine_are_worked_over_http(
 
         loaded = await ended(runs.start_upload(str(library), options))
         assert (loaded.counts.created, loaded.counts.quarantined, loaded.by_schedule) == (12, 2, False)
-        assert (await ended(start_listing(runs))).state == "COMPLETED"
-        told = read_quarantine(runs)
-        assert told is not None
-        (source,) = told.sources
-        assert (source.source, source.items, source.ignored) == (str(library), 2, 0)
-        assert [(item.name, item.code) for item in source.shown] == [
-            ("empty.md", "file_empty"),
-            ("broken.pdf", "file_corrupt"),
-        ]
-        done = await ended(start_ignoring(runs, source.ledger, ["broken.pdf", "gone.md"]))
-        assert done.message == "1 in quarantine. No longer in quarantine: gone.md."
-        assert _in_quarantine(runs) == {"broken.pdf": True, "empty.md": False}
+        (source,) = list_sources(flow_settings)
         (library / "empty.md").write_text("Mended.")
-        sent = await ended(start_retry(runs, source))
-        assert (sent.flow, sent.source, sent.state, sent.counts.created) == (
-            "quarantine-retry",
-            str(library),
-            "COMPLETED",
-            1,
-        )
-        assert _in_quarantine(runs) == {"broken.pdf": True}
-        await ended(start_ignoring(runs, source.ledger, ["broken.pdf"], undo=True))
-        assert _in_quarantine(runs) == {"broken.pdf": False}
+        sent = await ended(runs.start_retry(source.ledger, source.source))
+        assert (sent.flow, sent.source, sent.state) == ("quarantine-retry", str(library), "COMPLETED")
+        assert (sent.counts.created, sent.counts.quarantined) == (1, 1)
+        assert [row["document"] for row in sent.failures] == ["broken.pdf"]
 
         page = runs.page(size=2)
         assert [run.flow_run_id for run in page.runs] == [sent.flow_run_id, loaded.flow_run_id]
@@ -269,12 +251,6 @@ async def test_plan_and_quarantine_are_worked_over_http(
             13,
             runs.statuses([runs.call("GET", f"/flow_runs/{by_hand.flow_run_id}")])[0],
         )
-
-
-def _in_quarantine(runs: Runs) -> dict[str, bool]:
-    told = read_quarantine(runs)
-    assert told is not None
-    return {item.name: item.ignored for source in told.sources for item in source.shown}
 
 
 def _schedule_named(runs: Runs, name: str) -> Schedule:

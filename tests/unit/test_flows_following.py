@@ -17,7 +17,7 @@ EMPTY = "deployments: []\n"
 
 
 def _entry(name: str) -> str:
-    return f"deployments:\n  - name: {name}\n    entrypoint: flows.quarantine.quarantine\n"
+    return f"deployments:\n  - name: {name}\n    entrypoint: flows.permission_snapshot.permission_snapshot\n"
 
 
 class Followed:
