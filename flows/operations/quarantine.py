@@ -7,9 +7,7 @@ what is there again. What is ignored, for as long as it stays as it is, the serv
 import asyncio
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
+from collections.abc import Sequence
 from pathlib import Path
 
 from carrel import AsyncCarrel
@@ -20,7 +18,7 @@ from flows.operations.collecting import add_to_collection
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome
 from flows.operations.ledger.addresses import ledger_name
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.ledger.registry import KnownSource, list_sources, read_quarantine, set_ignored
+from flows.operations.ledger.registry import KnownSource, list_sources
 from flows.operations.ledger.rows import Failure
 from flows.operations.options import CollectionOptions, UploadOptions
 from flows.operations.sources.reading import source_identity
@@ -28,30 +26,6 @@ from flows.settings import FlowSettings
 
 _SHOWN = 1000
 _PAGE = 1000
-
-
-@dataclass(frozen=True, slots=True)
-class Quarantined:
-    """An item in quarantine. `source` is what its run was given, `ledger` names it briefly and without doubt.
-
-    `collection` is the id of the collection that it was to be added to; None: it was to be uploaded. `place` is a path,
-    or "line 12" of a manifest; `since` is when it came there as it is.
-    """
-
-    source: str
-    ledger: str
-    collection: str | None
-    place: str
-    external_id: str | None
-    code: str
-    message: str
-    since: datetime
-    ignored: bool
-
-    @property
-    def name(self) -> str:
-        """What `ignore` takes: the external id, or the place of what has none."""
-        return self.external_id or self.place
 
 
 async def find_sources(client: AsyncCarrel, source: str | None, *, settings: FlowSettings) -> list[Source]:
@@ -110,20 +84,6 @@ def reporter_of(source: Source) -> str:
     return source.reported_by.email or source.reported_by.name
 
 
-def list_quarantine(
-    *, settings: FlowSettings, source: str | None = None, ignored: bool = False
-) -> Iterator[Quarantined]:
-    """Yield what is in quarantine, source by source; `ignored`: with what is ignored.
-
-    `source` narrows it to one, as a path, a URL or a ledger's name. Raises SourceError when that has no ledger, and
-    LedgerError.
-    """
-    for known in _select(source, settings=settings):
-        for row in read_quarantine(settings, known):
-            if ignored or not row.ignored:
-                yield _item_of(known, row)
-
-
 async def retry(source: str, *, settings: FlowSettings, hooks: Hooks = NO_HOOKS) -> Outcome:
     """Send what of the source (a path, a URL or a ledger's name) is in quarantine again, as its last run was told to.
 
@@ -146,48 +106,19 @@ async def retry(source: str, *, settings: FlowSettings, hooks: Hooks = NO_HOOKS)
     return await add_to_collection(kept["source"], options=of_it, settings=settings, hooks=hooks, only_quarantine=True)
 
 
-def ignore(source: str, names: Sequence[str], *, settings: FlowSettings, undo: bool = False) -> list[str]:
-    """Let items (Quarantined.name) count no more until they change; `undo`: let them count again.
-
-    Returns the names that are not in the source's quarantine. Raises SourceError when the source has no ledger.
-    """
-    return set_ignored(settings, _one(source, settings=settings), names=names, ignored=not undo)
-
-
-def _select(source: str | None, *, settings: FlowSettings) -> list[KnownSource]:
+def _one(source: str, *, settings: FlowSettings) -> KnownSource:
     every = list_sources(settings)
-    if source is None:
-        return every
     found = [known for known in every if known.ledger == source] or [
         known for known in every if known.identity == source_identity(source) and known.target == settings.base_url
     ]
     if not found:
         msg = f"No run has loaded {source} from here. `carrel quarantine list` names the sources."
         raise SourceError(msg)
-    return found
-
-
-def _one(source: str, *, settings: FlowSettings) -> KnownSource:
-    found = _select(source, settings=settings)
     if len(found) > 1:
         names = ", ".join(f"{known.ledger} ({known.purpose})" for known in found)
         msg = f"{source} was loaded in more than one way. Name the one that is meant: {names}."
         raise SourceError(msg)
     return found[0]
-
-
-def _item_of(known: KnownSource, row: Failure) -> Quarantined:
-    return Quarantined(
-        source=known.source,
-        ledger=known.ledger,
-        collection=known.collection,
-        place=row.place,
-        external_id=row.external_id,
-        code=row.code,
-        message=row.message,
-        since=datetime.fromtimestamp(row.since, UTC),
-        ignored=row.ignored,
-    )
 
 
 def failure_rows(ledger: Ledger, *, limit: int = _SHOWN) -> list[dict[str, str]]:

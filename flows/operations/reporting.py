@@ -90,23 +90,22 @@ async def report_at_end(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSe
         yield
     except BaseException as exc:
         seconds = _SECONDS if isinstance(exc, Exception) else _INTERRUPTED_SECONDS
-        await _report_run(client, ledger, settings=settings, seconds=seconds, failed=True)
+        await _report_run(client, ledger, settings=settings, seconds=seconds)
         raise
     await _report_run(client, ledger, settings=settings, seconds=_SECONDS)
 
 
-async def _report_run(
-    client: AsyncCarrel, ledger: Ledger, *, settings: FlowSettings, seconds: float, failed: bool = False
-) -> None:
+async def _report_run(client: AsyncCarrel, ledger: Ledger, *, settings: FlowSettings, seconds: float) -> None:
     """Report for a run, in at most so many seconds; what goes wrong is a remark of the run.
 
-    A run that `failed` at what was never loaded, as at a path that was mistyped, is no source yet.
+    Where there is nothing to report, and never was, no source is made: files that are dropped, and paths that are
+    mistyped, each have a ledger of their own, and the service takes so many sources and no more.
     """
     remark = ""
     try:
         async with asyncio.timeout(seconds):
             known = await asyncio.to_thread(read_source, ledger.address)
-            if known is not None and not (failed and await _is_new(client, known, settings=settings)):
+            if known is not None and not await _is_new(client, known, settings=settings):
                 remark = await report(client, known, settings=settings)
     except (CarrelError, FlowError, ValidationError, TimeoutError) as exc:
         remark = f"What is in quarantine was not reported to the service ({_reason(exc)}). The next run reports it."

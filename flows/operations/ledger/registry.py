@@ -1,7 +1,7 @@
 """The source registry: all sources that have a ledger, and what each has in quarantine."""
 
 import json
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from flows.operations.ledger.addresses import Address, collection_of
@@ -64,14 +64,6 @@ def read_quarantine(settings: FlowSettings, known: KnownSource) -> Iterator[Fail
     """Yield what of a source is in quarantine, ignored or not: problems first, then documents by external id."""
     with open_store(settings.ledger(known.ledger)) as store:
         yield from quarantined.read_quarantine(store, known.source_id)
-
-
-def set_ignored(settings: FlowSettings, known: KnownSource, *, names: Sequence[str], ignored: bool) -> list[str]:
-    """Ignore these external ids and places, or no more; return those that are not in quarantine."""
-    with open_store(settings.ledger(known.ledger)) as store, store.write() as connection:
-        return [
-            name for name in names if not quarantined.set_ignored(connection, known.source_id, name, ignored=ignored)
-        ]
 
 
 def mark_ignored(settings: FlowSettings, known: KnownSource, items: Collection[ItemMark], *, ignored: bool) -> int:

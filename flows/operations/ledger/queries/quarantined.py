@@ -81,14 +81,6 @@ def find_quarantined(connection: Connection, run: Run, names: Sequence[str]) -> 
     return {by_key[bytes(key)] for key in connection.execute(found).scalars()}
 
 
-def set_ignored(connection: Connection, source_id: int, name: str, *, ignored: bool) -> bool:
-    """Ignore what is in quarantine under an external id or a place, or ignore it no more; False when nothing is."""
-    name = storable(name)
-    named = or_(quarantine.c.key == key_of(name), and_(quarantine.c.part == 0, quarantine.c.external_id == name))
-    statement = update(quarantine).where(quarantine.c.source_id == source_id, named).values(ignored=ignored)
-    return connection.execute(statement).rowcount > 0
-
-
 def mark_ignored(connection: Connection, source_id: int, items: Collection[ItemMark], *, ignored: bool) -> int:
     """Ignore those of the items, at most 500, that are in quarantine as they are said to be, or ignore them no more.
 
