@@ -25,9 +25,9 @@ from pydantic import (
     model_validator,
 )
 
+from carrel.wire.sources import holds_credential
 from flows.errors import DeploymentsError
 from flows.marked_yaml import InvalidYamlError, Marked, Place, load
-from flows.operations.sources.addresses import holds_credential
 from flows.run_status import DEPLOYMENT
 from flows.settings import SHIPPED
 

@@ -15,8 +15,8 @@ from app.ui.errors import Problem, error_boundary, problem_of
 from app.ui.notices import show_note, show_problem, show_warning
 from app.ui.pickers import drop_choice, pick_principals
 from carrel.wire.formats import in_words
+from carrel.wire.sources import holds_credential
 from flows.operations.options import UploadOptions
-from flows.operations.sources.addresses import holds_credential
 from flows.runs import RunsError
 
 DROPPED, NAMED = "Files from this computer", "A place that the runs can read"

@@ -10,8 +10,8 @@ from app.loading.starting import CREDENTIAL, CREDENTIAL_HINT, batch, begin, refu
 from app.ui.errors import show_errors
 from app.ui.notices import show_empty, show_text
 from carrel.wire.collections import DocumentCollection
+from carrel.wire.sources import holds_credential
 from flows.operations.options import CATALOG, CollectionOptions, ReindexOptions
-from flows.operations.sources.addresses import holds_credential
 
 STALE, EVERYTHING, MODEL = "What has changed since", "Everything", "Everything, with another model"
 

@@ -99,8 +99,14 @@ class _Member(TypeDecorator[Any]):
         self.kind = kind
 
     def process_result_value(self, value: str | None, dialect: object) -> StrEnum | None:  # noqa: ARG002 - SQLAlchemy's
-        """Return the member of a value; None for NULL."""
-        return None if value is None else self.kind(value)
+        """Return the member of a value, or UNKNOWN of an enum that has it; None for NULL."""
+        try:
+            return None if value is None else self.kind(value)
+        except ValueError:
+            # A newer process on the same database may have written it.
+            if "UNKNOWN" not in self.kind.__members__:
+                raise
+            return self.kind["UNKNOWN"]
 
 
 def as_member(column: KeyedColumnElement[Any], kind: type[StrEnum]) -> Label[Any]:
