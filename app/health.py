@@ -102,25 +102,29 @@ def _of_index(index: IndexingState, at: datetime) -> Finding:
         f" {count_text(index.running, 'waits', 'wait')}{_since(index.oldest_waiting_at, at)}." if index.running else ""
     )
     can = f"{count_text(index.done, 'document')} can be found."
+    if index.uploads_refused_seconds is not None:
+        return _of_refusals(index, can)
     if index.failed:
         said = f"{can}{waits} {count_text(index.failed, 'document')} could not be indexed."
         todo = "See why, and upload repaired files. They are tried again now and then."
         return Finding(
             "The index", Level.TROUBLE, said, todo, PageLink("The documents", "documents?of=all&state=failed")
         )
-    if index.uploads_refused_seconds is not None:
-        said = f"{can}{waits} More waits than the service takes on: uploads are refused until later."
-        todo = (
-            "Runs that load documents wait, and go on by themselves. More processors, or an embeddings endpoint, "
-            "shorten the wait."
-        )
-        see = PageLink("The documents", "documents?of=all&state=running")
-        return Finding("The index", Level.TROUBLE, said, todo, see)
     if _is_late(index.oldest_waiting_at, at, LATE_INDEXING):
         todo = "Indexing doesn't keep up, or the embedding model is away: look at the service's log."
         see = PageLink("The documents", "documents?of=all&state=running")
         return Finding("The index", Level.TROUBLE, f"{can}{waits}", todo, see)
     return Finding("The index", Level.BUSY if index.running else Level.FINE, f"{can}{waits}")
+
+
+def _of_refusals(index: IndexingState, can: str) -> Finding:
+    waits = count_text(index.waiting_documents or 0, "document waits", "documents wait")
+    said = f"{can} {waits} for an index, in the catalog or in collections: too many, so uploads are refused now."
+    todo = (
+        "Runs that load documents wait, and go on by themselves. More processors, or an embeddings endpoint, shorten "
+        "the wait."
+    )
+    return Finding("The index", Level.TROUBLE, said, todo, PageLink("The runs", "ingestion?part=runs"))
 
 
 def _of_rebuilds(running: int) -> list[Finding]:
@@ -183,8 +187,9 @@ def _of_connections(connections: ConnectionsState, at: datetime) -> Finding:
         f"{connections.refused:,} were refused, and {connections.evicted:,} were closed to make room."
     )
     todo = (
-        "See in the service's log (too_many_connections) from how many addresses they come. If they are wanted, let "
-        "the service open more files, for example LimitNOFILE=65536; if not, stop them before they reach it."
+        "The service's log (too_many_connections) says from how many addresses they come. If it is one, name your "
+        "proxy in CARREL_TRUSTED_PROXIES. If they are wanted, allow more open files (LimitNOFILE=65536), and a higher "
+        "CARREL_MAX_CONNECTIONS where that is set. If not, stop them before they reach the service."
     )
     return Finding("Connections", Level.TROUBLE, said, todo)
 

@@ -5,14 +5,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from carrel import AsyncCarrel
-from carrel.errors import CarrelError
 from carrel.wire.sources import Source, SourceItem
 from cli.outcome import ExitCode
 from cli.screen import Screen
-from flows.errors import LedgerError
 from flows.operations.jobs import open_client
 from flows.operations.quarantine import find_sources, ignore_items, reporter_of
-from flows.operations.reporting import report_ledgers
+from flows.operations.reporting import find_unreported, list_reported
 from flows.settings import FlowSettings
 
 _PAGE = 1000
@@ -27,7 +25,7 @@ def show_quarantine(source: str | None, *, with_ignored: bool, screen: Screen) -
 async def _show(source: str | None, *, with_ignored: bool, screen: Screen) -> None:
     settings = FlowSettings()
     async with open_client(settings) as client:
-        await _report_unreported(client, settings=settings, screen=screen)
+        await _tell_unreported(client, settings=settings, screen=screen)
         sources = await find_sources(client, source, settings=settings)
         several = len({one.reported_by.id for one in sources}) > 1
         rows: list[dict[str, Any]] = []
@@ -51,19 +49,18 @@ async def _show(source: str | None, *, with_ignored: bool, screen: Screen) -> No
         screen.say(f"{number:,} in quarantine.")
     else:
         screen.say(
-            "Nothing is in quarantine." if sources else "Nothing is in quarantine: no run has reported a source."
+            "Nothing is in quarantine." if sources else "Nothing is in quarantine, and never was: no run reported any."
         )
 
 
-async def _report_unreported(client: AsyncCarrel, *, settings: FlowSettings, screen: Screen) -> None:
-    """Report the ledgers here of which the service knows nothing yet, as those of earlier versions are."""
-    reported = {one.ledger async for one in client.sources.list_sources(page_size=_PAGE)}
-    try:
-        remarks = await report_ledgers(client, settings=settings, leave=reported)
-    except (CarrelError, LedgerError) as exc:
-        remarks = [f"What is in quarantine in ledgers here may be missing: {exc}"]
-    for remark in remarks:
-        screen.say(remark)
+async def _tell_unreported(client: AsyncCarrel, *, settings: FlowSettings, screen: Screen) -> None:
+    """Say which ledgers here have a quarantine that the service knows nothing of, and how it comes there."""
+    unreported = await asyncio.to_thread(find_unreported, settings, reported=await list_reported(client))
+    for known in unreported:
+        screen.say(
+            f"What is in quarantine of {known.source} was never reported, and is not listed: "
+            f"`carrel quarantine retry {known.ledger}` does both."
+        )
 
 
 def change_ignored(source: str, names: Sequence[str], *, undo: bool, screen: Screen) -> ExitCode:

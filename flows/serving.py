@@ -16,7 +16,7 @@ from flows.errors import DeploymentsError, FlowError, ServiceDownError
 from flows.limits import set_limits
 from flows.lost_runs import watch_for_lost_runs
 from flows.operations.jobs import open_client, outage_policy_of
-from flows.operations.reporting import report_own_ledgers
+from flows.operations.reporting import report_ledgers
 from flows.scheduling import register
 from flows.settings import FlowSettings
 
@@ -96,10 +96,10 @@ async def _follow_file(path: Path, *, seen: _Mark, runner: Runner, say: Say) -> 
 
 
 async def _report_ledgers(settings: FlowSettings, *, say: Say) -> None:
-    """Report the quarantine of all ledgers here once: those of earlier versions were never, and a run may have died."""
+    """Report once what is in quarantine in ledgers here that were never reported, as those of earlier versions."""
     try:
         async with open_client(settings) as client:
-            remarks = await report_own_ledgers(client, settings=settings, outages=outage_policy_of(client, settings))
+            remarks = await report_ledgers(client, settings=settings, outages=outage_policy_of(client, settings))
     except Exception as exc:  # noqa: BLE001 - whatever it is, the flows are served, and each run reports its own
         remarks = [f"The quarantine of the ledgers here was not reported to the service ({exc}). Runs report it."]
     for remark in remarks:

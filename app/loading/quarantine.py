@@ -11,7 +11,7 @@ from app import api
 from app.formatting import ago, moment, one_line
 from app.loading.labels import is_of_dropped_files, source_in_words, why_in_words
 from app.loading.runs import runs_to_change
-from app.loading.sources import ADDRESS, choose_source, purpose_in_words, read_sources
+from app.loading.sources import ADDRESS, choose_source, collection_names, purpose_in_words, read_sources
 from app.ui.dialogs import confirm
 from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.filters import choice_filter
@@ -60,8 +60,8 @@ def show_quarantine() -> None:
     found = show_errors(read_sources)
     if not found:
         show_empty(
-            "Nothing was loaded from a source yet.",
-            "What can't be loaded is listed here after the first run, each document with its reason.",
+            "Nothing is in quarantine.",
+            "What a run can't load is listed here at its end, each document with its reason.",
         )
         show_link("Load documents", "ingestion")
         return
@@ -84,7 +84,7 @@ def show_quarantine() -> None:
 def _show_source(source: Source) -> None:
     show_heading(
         one_line(source_in_words(source.source)),
-        purpose_in_words(source),
+        purpose_in_words(source, collection_names()),
         f"{count_text(source.item_count, 'document')} not loaded",
         f"{source.ignored_count:,} ignored" if source.ignored_count else "",
         f"reported {ago(source.reported_at)} by {one_line(source.reported_by.name)}",
@@ -109,7 +109,9 @@ def _ask_for_retry(source: Source) -> None:
     confirm(
         "Try again?",
         f"{count_text(source.item_count, 'document of this source is', 'documents of this source are')} sent again, as "
-        "the last run was told to. What is ignored isn't, and nothing else is sent or deleted.",
+        "the last run was told to. What is ignored isn't, and nothing else is sent or deleted. The process that serves "
+        "the flows does it, where the source was loaded by it"
+        + (f"; this one is reported by {one_line(reporter)}." if (reporter := source.reported_by.email) else "."),
         doing="Try again",
         action=retry,
     )

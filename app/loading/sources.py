@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from itertools import islice
+from uuid import UUID
 
 import streamlit as st
 
@@ -53,16 +54,21 @@ def choose_source(found: Sequence[Source]) -> Source | None:
 
 def label_sources(found: Sequence[Source]) -> dict[str, str]:
     """Return a unique label of each source by its id; who reports it is named where several report the same."""
-    labels = {str(one.source_id): _label(one) for one in found}
+    names = collection_names() if any(one.document_collection_id for one in found) else {}
+    labels = {str(one.source_id): _label(one, names) for one in found}
     labels = _disambiguate(labels, found, lambda one: f"reported by {one.reported_by.email}")
     return _disambiguate(labels, found, lambda one: one.ledger)
 
 
-def purpose_in_words(source: Source) -> str:
-    """Return what is done with the documents of a source."""
+def collection_names() -> dict[UUID, str]:
+    """Return the names of the collections by their ids."""
+    return {one.document_collection_id: one.collection_name for one in show_errors(api.collections)}
+
+
+def purpose_in_words(source: Source, names: Mapping[UUID, str]) -> str:
+    """Return what is done with the documents of a source; `names` are those of collections."""
     if source.document_collection_id is None:
         return "uploaded"
-    names = {one.document_collection_id: one.collection_name for one in show_errors(api.collections)}
     return f"added to {one_line(names.get(source.document_collection_id, 'a collection'))}"
 
 
@@ -82,9 +88,9 @@ def _narrow(labels: dict[str, str]) -> dict[str, str]:
     return {key: label for key, label in labels.items() if part in label.lower()}
 
 
-def _label(source: Source) -> str:
+def _label(source: Source, names: Mapping[UUID, str]) -> str:
     at = f", {moment(source.reported_at)}" if is_of_dropped_files(source.source) else ""
-    return f"{one_line(source_in_words(source.source))}{at} · {purpose_in_words(source)}"
+    return f"{one_line(source_in_words(source.source))}{at} · {purpose_in_words(source, names)}"
 
 
 def _disambiguate(

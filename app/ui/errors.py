@@ -81,7 +81,7 @@ def _problem_of_connection(error: carrel.APIConnectionError) -> Problem:
         message = f"The service at {settings().base_url} doesn't answer."
         return Problem(message, ("Start it with: make up. Then reload this page.",))
     message = f"The service at {settings().base_url} closed the connection before its answer was whole."
-    todo = "It is stopping, or it has too many connections, which the page Health says. Try again in a moment."
+    todo = "It is stopping, or it has too many connections: admins see that under Health. Try again in a moment."
     return Problem(message, (todo,))
 
 

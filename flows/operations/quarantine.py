@@ -38,10 +38,10 @@ async def find_sources(client: AsyncCarrel, source: str | None, *, settings: Flo
     if source is None:
         return every
     found = [one for one in every if source in {one.ledger, str(one.source_id)}]
+    found = found or [one for one in every if one.source == source]
     if not found:
         identity, target = source_identity(source), settings.base_url
         found = [one for one in every if one.ledger == _ledger_of(identity, one, target=target)]
-    found = found or [one for one in every if one.source == source]
     if not found:
         msg = f"No run has reported {source}. `carrel quarantine list` names the sources."
         raise SourceError(msg)

@@ -12,13 +12,14 @@ from collections.abc import AsyncGenerator, Container, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import astuple, replace
 from datetime import UTC, datetime
+from functools import partial
 from itertools import islice
 from uuid import UUID
 
 from pydantic import ValidationError
 
 from carrel import AsyncCarrel
-from carrel.errors import CarrelError, ConflictError
+from carrel.errors import CarrelError, ConflictError, PermissionDeniedError
 from carrel.wire.sources import ReportedItem, Source, holds_credential
 from flows.errors import FlowError, RefusedError
 from flows.operations.ledger.ledger import Ledger
@@ -30,14 +31,13 @@ from flows.operations.ledger.registry import (
     read_quarantine,
     read_source,
 )
-from flows.operations.ledger.rows import Failure, ItemMark
+from flows.operations.ledger.rows import LONGEST_TEXT, Failure, ItemMark
 from flows.operations.notes import notes_of
 from flows.operations.outages import OutagePolicy
 from flows.settings import FlowSettings
 
 _BATCH = 1000  # the most that reportSourceItems takes
 _MARKS = 500  # items whose marks a ledger takes at a time
-_LONGEST = 4096  # characters of a text of an item, or of a source
 _SECONDS, _INTERRUPTED_SECONDS = 600.0, 10.0
 _REQUEST_SECONDS = 60.0
 _NO_ROOM = "{:,} of the items in quarantine found no room at the service, which shows the others."
@@ -117,37 +117,48 @@ async def _is_new(client: AsyncCarrel, known: KnownSource, *, settings: FlowSett
     """Return whether nothing of a source is in quarantine, and nothing of it was ever reported."""
     if await asyncio.to_thread(next, read_quarantine(settings, known), None) is not None:
         return False
-    return not [source async for source in client.sources.list_sources(ledger=known.ledger, own=True)]
+    try:
+        return not [source async for source in client.sources.list_sources(ledger=known.ledger, own=True)]
+    except PermissionDeniedError:  # a key that may only write: what is mended is to be reported all the same
+        return False
 
 
-async def report_own_ledgers(client: AsyncCarrel, *, settings: FlowSettings, outages: OutagePolicy) -> list[str]:
-    """Report each ledger here, as `report_ledgers`, but for those that only somebody else reports.
+def find_unreported(settings: FlowSettings, *, reported: Container[str]) -> list[KnownSource]:
+    """Return the sources with something in quarantine whose ledgers (names) nobody has `reported` to the service.
 
-    Waits for a service that is away. Raises CarrelError and FlowError.
+    Such are those of versions that kept quarantines in ledgers alone. Raises LedgerError for a ledger that can't be
+    read.
     """
+    return [
+        known
+        for known in list_sources(settings)
+        if known.target == settings.base_url
+        and known.ledger not in reported
+        and next(read_quarantine(settings, known), None) is not None
+    ]
 
-    async def list_others() -> set[str]:
-        every = {source.ledger async for source in client.sources.list_sources(page_size=_BATCH)}
-        return every - {source.ledger async for source in client.sources.list_sources(own=True, page_size=_BATCH)}
 
-    return await report_ledgers(client, settings=settings, leave=await outages.call(list_others))
+async def list_reported(client: AsyncCarrel) -> set[str]:
+    """Return the names of the ledgers that the service knows, as far as it shows them to the caller."""
+    return {source.ledger async for source in client.sources.list_sources(page_size=_BATCH)}
 
 
-async def report_ledgers(client: AsyncCarrel, *, settings: FlowSettings, leave: Container[str] = ()) -> list[str]:
-    """Report the quarantine of each ledger here that is the settings' service's, without those to `leave` (names).
+async def report_ledgers(client: AsyncCarrel, *, settings: FlowSettings, outages: OutagePolicy) -> list[str]:
+    """Report what is in quarantine in ledgers here that were never reported; return a sentence for each that failed.
 
-    Returns a sentence for each that went wrong. Raises LedgerError for a ledger that can't be read.
+    Waits for a service that is away, and ends where the service refuses. Raises CarrelError and FlowError.
     """
     remarks: list[str] = []
-    for known in await asyncio.to_thread(list_sources, settings):
-        if known.target != settings.base_url or known.ledger in leave:
-            continue
+    reported = await outages.call(partial(list_reported, client))
+    for known in await asyncio.to_thread(find_unreported, settings, reported=reported):
+        said = f"The quarantine of {known.source} was not reported to the service"
         try:
-            remark = await report(client, known, settings=settings)
-        except (CarrelError, FlowError, ValidationError) as exc:
-            remark = f"it was not reported to the service ({_reason(exc)})."
-        if remark:
-            remarks.append(f"The quarantine of {known.source}: {remark}")
+            if remark := await report(client, known, settings=settings):
+                remarks.append(f"The quarantine of {known.source}: {remark}")
+        except (FlowError, ValidationError) as exc:
+            remarks.append(f"{said} ({_reason(exc)}).")
+        except CarrelError as exc:  # the others would be refused alike
+            return [*remarks, f"{said} ({_reason(exc)}), nor were those after it."]
     return remarks
 
 
@@ -225,10 +236,10 @@ def _item_of(failure: Failure) -> ReportedItem:
     """Return an item as the service takes it: one whose external id is too long for it goes by its place."""
     name = failure.external_id
     return ReportedItem(
-        document_external_id=name if name and len(name) <= _LONGEST else None,
-        place=failure.place[:_LONGEST] or name or "-",
+        document_external_id=name if name and len(name) <= LONGEST_TEXT else None,
+        place=failure.place[:LONGEST_TEXT] or name or "-",
         code=failure.code,
-        message=failure.message[:_LONGEST],
+        message=failure.message[:LONGEST_TEXT],
         fingerprint=failure.fingerprint or "-",
         since=datetime.fromtimestamp(failure.since, UTC),
         ignored=failure.ignored,
@@ -238,7 +249,7 @@ def _item_of(failure: Failure) -> ReportedItem:
 def _text_of(known: KnownSource) -> str:
     """Return what a source was loaded from, without the query of an address, which may hold a secret."""
     text = known.source
-    return (text.partition("?")[0] if holds_credential(text) else text)[:_LONGEST]
+    return (text.partition("?")[0] if holds_credential(text) else text)[:LONGEST_TEXT]
 
 
 def _reason(error: Exception) -> str:

@@ -51,7 +51,7 @@ class Credential:
     client_scopes: Sequence[str] | None
     service_accounts_enabled: bool
     unused_for_a_minute: bool
-    entered: InitVar[str]
+    entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
 
 
 @dataclass(frozen=True)

@@ -106,8 +106,8 @@ def _fill(file: int, held: int, size: int) -> None:
         os.posix_fallocate(file, 0, size)
         return
     zeros = bytes(MEBIBYTE)
-    for position in range(held, size, MEBIBYTE):
-        os.pwrite(file, zeros[: size - position], position)
+    while held < size:
+        held += os.pwrite(file, zeros[: size - held], held)
 
 
 @contextmanager

@@ -132,7 +132,7 @@ def remove_leftovers(folder: Path, *, untouched_seconds: float = 0) -> int:
     before, removed = time.time() - untouched_seconds, 0
     for path in folder.glob(f"{TEMPORARY_PREFIX}*"):
         with suppress(FileNotFoundError):  # its upload has just ended
-            if path.is_file() and path.stat().st_mtime <= before:
+            if path.is_file() and (not untouched_seconds or path.stat().st_mtime <= before):
                 path.unlink()
                 removed += 1
     return removed

@@ -140,6 +140,14 @@ def test_too_many_connections_are_told_while_it_is_so(pressed: timedelta | None,
     assert ("2 were refused, and 1,300 were closed" in one.said) == (level is Level.TROUBLE)
 
 
+def test_a_document_that_failed_does_not_hide_that_uploads_are_refused() -> None:
+    """What keeps everybody out is said first, with all that waits, in the catalog or not."""
+    index = IndexingState(done=3, running=0, failed=1, waiting_documents=2400, uploads_refused_seconds=9)
+    [found] = [one for one in findings_of(a_status(indexing=index), now=NOW) if one.about == "The index"]
+    assert "2,400 documents wait for an index" in found.said
+    assert "uploads are refused" in found.said
+
+
 def test_the_page_counts_what_there_is_and_says_that_prefect_is_away(house: House) -> None:
     """The service's figures are there, and without Prefect the page says how to start it."""
     house.client.catalog.upload_file(

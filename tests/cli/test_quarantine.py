@@ -90,7 +90,7 @@ def test_quarantine_is_listed_wherever_one_is(load: Load, run: Run, service: Run
     assert (nothing.code, nothing.out, nothing.err.strip()) == (
         0,
         "",
-        "Nothing is in quarantine: no run has reported a source.",
+        "Nothing is in quarantine, and never was: no run reported any.",
     )
     (tmp_path / "hers.d").mkdir()
     (tmp_path / "hers.d" / "blank.txt").write_text(" ")
@@ -124,10 +124,16 @@ def test_quarantine_is_listed_wherever_one_is(load: Load, run: Run, service: Run
 
 
 @pytest.mark.usefixtures("shelf")
-def test_ledgers_that_were_never_reported_are_listed(load: Load, service: RunningService) -> None:
-    """Those of a version that kept its quarantine to itself are reported when somebody looks."""
+def test_ledgers_that_were_never_reported_are_told(
+    load: Load, run: Run, service: RunningService, tmp_path: Path
+) -> None:
+    """Those of a version that kept its quarantine to itself are named with what reports them, by a list or not."""
     (source,) = service.call("sources/listSources").json()["sources"]
     service.call("sources/removeSource", {"sourceId": source["sourceId"]}).raise_for_status()
+    told = run("quarantine", "list", CARREL_DATA_DIR=str(tmp_path / "data"))
+    retry = f"carrel quarantine retry {source['ledger']}"
+    assert (told.code, told.out, retry in told.err) == (0, "", True)
+    assert load(*retry.split()[1:])[0].code == 1
     listed = load("quarantine", "list", "shelf")[1]["quarantine"]
     assert [item["document"] for item in listed] == ["broken [bold].pdf", "empty.md"]
 

@@ -315,7 +315,12 @@ def record_work(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> set[str]:
         measure(self, total, free)
         names.add(running.get())
 
+    def listed(self: Path, pattern: str, glob: Callable[..., Iterator[Path]] = Path.glob) -> Iterator[Path]:
+        names.add(running.get())
+        return glob(self, pattern)
+
     monkeypatch.setattr(FileSystem, "measure", looked)
+    monkeypatch.setattr(Path, "glob", listed)
     return names
 
 

@@ -20,7 +20,7 @@ from flows.operations.ledger.registry import KnownSource, list_sources, mark_ign
 from flows.operations.ledger.rows import ItemMark
 from flows.operations.notes import notes_of
 from flows.operations.options import UploadOptions
-from flows.operations.reporting import report, report_own_ledgers
+from flows.operations.reporting import report, report_ledgers
 from flows.operations.sources.documents import Problem
 from flows.settings import FlowSettings
 from service.domains.sources import service as rules
@@ -28,6 +28,7 @@ from tests.flows.processes import CARREL, SERVE, running, until
 from tests.flows.quarantined import ignore, items_of, listed, reported
 from tests.harness.proxy import Proxy, faulty
 from tests.harness.services import RunningService
+from tests.service.service_accounts import a_token, an_account, enable_service_accounts
 
 
 @pytest.fixture
@@ -235,6 +236,43 @@ async def test_what_is_ignored_outlasts_a_ledger(poisoned: Path, flow_settings: 
     assert (await _upload(poisoned, flow_settings)).summary.ignored == 1
 
 
+async def test_a_row_of_a_manifest_is_ignored_for_its_document(library: Path, flow_settings: FlowSettings) -> None:
+    """Another document in the same row is not ignored, though it is as empty; the same one in another row is."""
+    manifest = library / "m.csv"
+    for name in ("a.md", "c.md"):
+        (library / name).write_bytes(b"")
+
+    async def load(*names: str) -> tuple[dict[str, str], int]:
+        manifest.write_text("\n".join(("path", *names)))
+        return await listed(flow_settings), (await _upload(manifest, flow_settings)).summary.ignored
+
+    await load("a.md")
+    await ignore(flow_settings, str(manifest), "a.md")
+    assert await load("a.md") == ({}, 1)
+    assert await load("c.md") == ({}, 0)
+    await ignore(flow_settings, str(manifest), "c.md")
+    assert await load("a.md", "c.md") == ({}, 1)
+    assert await listed(flow_settings) == {"a.md": "file_empty"}
+
+
+async def test_a_key_that_may_only_write_reports_what_is_mended(
+    library: Path, flow_settings: FlowSettings, service: RunningService
+) -> None:
+    """It can't see what is ignored; its last document that is loaded leaves the quarantine all the same."""
+    enable_service_accounts(service)
+    token = a_token(service, an_account(service), "catalog:write")["token"]
+    writing = flow_settings.model_copy(update={"api_key": SecretStr(token)})
+    manifest = library / "m.csv"
+    manifest.write_text("path\nlater.md\n")
+    await _upload(manifest, writing)
+    assert await listed(flow_settings) == {"later.md": "file_missing"}
+    (library / "later.md").write_text("The ferry is late.")
+    await _upload(manifest, writing)
+    assert await listed(flow_settings) == {}
+    (remark,) = _remarks(manifest, writing)
+    assert remark.startswith("The service did not tell what is ignored of this source (")
+
+
 async def _forget(settings: FlowSettings) -> None:
     """Let the service know nothing of any source, as before it knew of them."""
     for source in await reported(settings):
@@ -245,7 +283,7 @@ async def _forget(settings: FlowSettings) -> None:
 async def test_ledgers_that_were_never_reported_are(
     poisoned: Path, flow_settings: FlowSettings, tmp_path: Path
 ) -> None:
-    """With what was ignored in them; what somebody else reports is left to them, and so is another service's."""
+    """With what was ignored in them, once; not where there is nothing to report, nor what another service has."""
     await _upload(poisoned, flow_settings)
     await _forget(flow_settings)
     known = _known(flow_settings)
@@ -258,14 +296,20 @@ async def test_ledgers_that_were_never_reported_are(
     elsewhere = flow_settings.model_copy(update={"base_url": "http://127.0.0.1:9", "flows_outage_seconds": 0})
     with pytest.raises(SourceError):
         await _upload(tmp_path / "nothing", elsewhere)
+    (clean := tmp_path / "clean").mkdir()
+    (clean / "note.md").write_text("The ferry is on time.")
+    await _upload(clean, flow_settings)
 
     async def report_all() -> list[str]:
         async with open_client(flow_settings) as client:
             outages = outage_policy_of(client, flow_settings)
-            return await report_own_ledgers(client, settings=flow_settings, outages=outages)
+            return await report_ledgers(client, settings=flow_settings, outages=outages)
 
     assert await report_all() == []
-    assert [one.source for one in await reported(flow_settings)] == [str(poisoned)]
+    (first,) = await reported(flow_settings)
+    assert first.source == str(poisoned)
+    assert await report_all() == []
+    assert await reported(flow_settings) == [first]
     assert {item.name: item.ignored for item in await items_of(flow_settings)} == {
         "broken.pdf": False,
         "empty.md": True,
@@ -280,7 +324,7 @@ async def test_ledgers_of_others_are_left_to_them(
     await _upload(poisoned, hers)
     async with open_client(flow_settings) as client:
         outages = outage_policy_of(client, flow_settings)
-        assert await report_own_ledgers(client, settings=flow_settings, outages=outages) == []
+        assert await report_ledgers(client, settings=flow_settings, outages=outages) == []
     assert [one.reported_by.email for one in await reported(flow_settings)] == ["ada@example.com"]
 
 

@@ -12,8 +12,10 @@ from sqlalchemy import event
 from service.index.ingestion.backlog.queries import claim_pending
 from service.index.ingestion.turns import LARGE_BYTES, Lane
 from tests.harness.documents import add_to_collection, create_collection, ok, upload, uploaded
+from tests.harness.embeddings import MODEL
 from tests.harness.services import RunningService
 from tests.service.directory import organization_id
+from tests.service.rebuilds import Shelf
 
 MANY = 2000
 # Of texts and rows in spaces alone, which is all that a claim reads.
@@ -104,3 +106,21 @@ def test_each_request_notes_how_large_its_text_is(make_service: Callable[..., Ru
     add = "addDocumentChunksToCollection"
     ok(add_to_collection(service, document, chunked, operation=add, chunks=chunks, customMetadata={}))
     assert lanes(service, document) == {(True, False), (False, False), (False, True)}
+
+
+def test_a_rebuild_sorts_by_the_texts_that_are_there(make_service: Callable[..., RunningService]) -> None:
+    """An entry may say otherwise: of the time before lanes, or of a text that a collection has not asked for anew."""
+    service = make_service(sweep_seconds=3600)
+    words = " ".join(f"{number * 2654435761 % 2**32:x}" for number in range(LARGE_BYTES // 2))
+    document, small = uploaded(service, "a", words)["documentId"], uploaded(service, "b", "A few words.")["documentId"]
+    with service.owner_connection() as connection:
+        connection.execute("UPDATE space_documents SET is_large = NOT is_large")
+    shelf = Shelf(service, None)
+    shelf.start()
+    shelf.take_all_steps()
+    statement = (
+        "SELECT is_large FROM space_documents JOIN spaces USING (space_id) WHERE document_id = %s AND model = %s"
+    )
+    with service.owner_connection() as connection:
+        found = [connection.execute(statement, [UUID(one), MODEL]).fetchall() for one in (document, small)]
+    assert found == [[(True,)], [(False,)]]

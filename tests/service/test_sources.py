@@ -417,6 +417,22 @@ def test_an_organization_has_so_many_sources(reporter: Reporter, monkeypatch: py
     other.report()
 
 
+def test_reports_that_never_ended_leave_room(reporter: Reporter, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody can see or remove a source that was never reported whole, so a day later it makes room; others stay."""
+    monkeypatch.setattr(rules, "MOST_SOURCES", 1)
+    reporter.begin()
+    other = Reporter(reporter.service, ledger=OTHER_LEDGER)
+    body = {"ledger": OTHER_LEDGER, "source": "/srv/other"}
+    assert code(other.call("reportSource", body)) == (409, "too_many_sources")
+    with reporter.service.owner_connection() as connection:
+        connection.execute("UPDATE source_reports SET begun_at = now() - interval '25 hours'")
+    source = other.report()
+    with reporter.service.owner_connection() as connection:
+        connection.execute("UPDATE source_reports SET begun_at = now() - interval '25 hours'")
+    assert code(reporter.call("reportSource", {"ledger": LEDGER, "source": "x"})) == (409, "too_many_sources")
+    assert [one["sourceId"] for one in other.sources()] == [source["sourceId"]]
+
+
 def test_the_audit_log_tells_what_people_did(reporter: Reporter) -> None:
     """Who ignored and restored which items and removed the source; nothing where nothing was changed."""
     source_id = reporter.report([an_item("a"), an_item("b")])["sourceId"]

@@ -79,7 +79,7 @@ class IndexingState(ResponseModel):
     chunks_per_second: float | None = None
     """Chunks that the organization had embedded per second of late, by the process that answers."""
     uploads_refused_seconds: int | None = None
-    """In how many seconds an upload that is refused now is to come again; absent while uploads are taken in."""
+    """In how many seconds an upload may come again that the answering process refuses now; absent while it doesn't."""
 
 
 class JobsState(ResponseModel):

@@ -66,9 +66,13 @@ class Failure:
     fingerprint: str
 
 
+LONGEST_TEXT = 4096
+"""Characters of a text that the service takes of an item, or of a source."""
+
+
 @dataclass(frozen=True, slots=True)
 class ItemMark:
-    """What names an item of a quarantine as it is: its place, its external id if it has one, and its fingerprint."""
+    """What the service names an item by: its external id, or the place of one without; and its fingerprint."""
 
     place: str
     external_id: str | None

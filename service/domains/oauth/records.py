@@ -18,7 +18,7 @@ class StoredClient:
     scopes: Sequence[str]
     status: str
     secret_hash: bytes = field(repr=False)
-    entered: InitVar[str]
+    entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,7 @@ class Session:
     principal_id: UUID
     password_mark: bytes | None
     expires_at: datetime
-    entered: InitVar[str]
+    entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
 
 
 @dataclass(frozen=True, slots=True)

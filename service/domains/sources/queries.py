@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, and_, delete, func, select, true, tuple_, update
+from sqlalchemy import ColumnElement, Select, and_, delete, exists, func, select, true, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -73,6 +73,10 @@ class Item:
 
 
 _SOURCE = columns_of(sources, Source)
+
+
+# A report is sent in minutes; one that has not ended for so long never will.
+ABANDONED = timedelta(days=1)
 
 
 def _visible(caller: Caller) -> ColumnElement[bool]:
@@ -191,6 +195,13 @@ async def list_sources(
 async def delete_source(connection: AsyncConnection, organization_id: UUID, *, source_id: UUID) -> None:
     """Delete a source with its reports and their items."""
     await connection.execute(delete(sources).where(_is_source(organization_id, source_id)))
+
+
+async def delete_unreported(connection: AsyncConnection, organization_id: UUID) -> None:
+    """Delete the sources, shown to nobody, whose first report was begun more than a day ago and has not ended."""
+    old = source_reports.c.begun_at < func.now() - ABANDONED
+    statement = delete(sources).where(sources.c.organization_id == organization_id, sources.c.shown_no.is_(None))
+    await connection.execute(statement.where(exists().where(source_reports.c.source_id == sources.c.source_id, old)))
 
 
 async def update_source(

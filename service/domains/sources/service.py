@@ -173,6 +173,8 @@ async def _source_of(connection: AsyncConnection, caller: Caller, *, ledger: str
     if source is not None:
         return source
     if await queries.count_sources(connection, caller.organization_id) >= MOST_SOURCES:
+        await queries.delete_unreported(connection, caller.organization_id)
+    if await queries.count_sources(connection, caller.organization_id) >= MOST_SOURCES:
         raise Conflict(
             f"The organization has {MOST_SOURCES:,} sources already. Remove those that are never loaded again.",
             code="too_many_sources",

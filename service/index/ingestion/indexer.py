@@ -114,8 +114,7 @@ class Indexer:
 
     def pace_of(self, organization_id: UUID) -> float:
         """Return how many chunks a second an organization gets indexed lately; 0 when it has none to index."""
-        is_busy = organization_id in self.backlogged or any(key[0] == organization_id for key in self._jobs)
-        return self.pressure.pace_of(organization_id) if is_busy else 0.0
+        return self.pressure.pace_of(organization_id) if self._is_busy(organization_id) else 0.0
 
     def has_room(self, organization_id: UUID, *, packed_bytes: int) -> bool:
         """Return whether a document of this size may begin at once: there is room, and its organization has no queue.
@@ -145,9 +144,16 @@ class Indexer:
 
     def refuse_backlog(self, organization_id: UUID) -> None:
         """Raise Unavailable `indexing_backlog` when an organization's backlog is too large to accept more."""
-        # What is done since it was measured, seldom, is no reason any more.
-        if organization_id in self.backlogged or self.jobs_of(organization_id):
+        if self._is_busy(organization_id):
             self.pressure.refuse(organization_id)
+
+    def refused_seconds(self, organization_id: UUID) -> int | None:
+        """Return in how many seconds an upload that is refused now may come again; None while none is refused."""
+        return self.pressure.refused_seconds(organization_id) if self._is_busy(organization_id) else None
+
+    def _is_busy(self, organization_id: UUID) -> bool:
+        """Return whether an organization has documents to index: a backlog that was measured may be done since."""
+        return organization_id in self.backlogged or any(key[0] == organization_id for key in self._jobs)
 
     def request(
         self,

@@ -30,7 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.index.ingestion.backlog.queries import LEASE, has_large_text
+from service.index.ingestion.backlog.queries import LEASE, has_large_text, select_is_large
 from service.index.ingestion.turns import LARGE_BYTES
 from service.index.queries import is_pending
 from service.index.spaces.queries import SearchedSpace, is_searched, stands_for
@@ -392,7 +392,7 @@ async def request_newest_version(
     statement = (
         update(space_documents)
         .where(_is_entry(organization_id, document_id, space_id))
-        .values(version=func.greatest(space_documents.c.version, newest))
+        .values(version=func.greatest(space_documents.c.version, newest), is_large=select_is_large())
         .returning(space_documents.c.version)
     )
     return (await connection.execute(statement)).scalar() or 0

@@ -15,6 +15,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.rebuilds import IndexRebuildFailure, IndexRebuildStatus
 from service.auth.callers import Caller
+from service.index.ingestion.backlog.queries import select_is_large
 from service.index.spaces.queries import SearchedSpace, Space
 from service.permissions.queries import readable_classes
 from service.platform.sql import as_member, columns_of, find_row, find_rows, get_row, in_array
@@ -235,10 +236,11 @@ async def copy_entries(
 
     Returns the entries that were added.
     """
-    copied = ("document_id", "organization_id", "version", "caller_chunks", "is_large", "custom_metadata", "added_at")
+    copied = ("document_id", "organization_id", "version", "caller_chunks", "custom_metadata", "added_at")
     still = and_(spaces.c.space_id == new_id, spaces.c.replaces_space_id == old_id)
     wanted = (
-        select(*(space_documents.c[name] for name in copied), spaces.c.space_id, func.now())
+        # An entry keeps the lane of its last request, and its text may be another one since.
+        select(*(space_documents.c[name] for name in copied), select_is_large(), spaces.c.space_id, func.now())
         .join(spaces, still)
         .where(
             space_documents.c.organization_id == organization_id,
@@ -248,7 +250,7 @@ async def copy_entries(
     )
     statement = (
         insert(space_documents)
-        .from_select([*copied, "space_id", "claimed_until"], wanted)
+        .from_select([*copied, "is_large", "space_id", "claimed_until"], wanted)
         .on_conflict_do_nothing()
         .returning(space_documents.c.document_id, space_documents.c.caller_chunks)
     )

@@ -33,7 +33,7 @@ async def get_status(
             waiting_documents=backlog.documents,
             waiting_chunks=indexer.deps.pace.chunks_in(backlog),
             chunks_per_second=round(indexer.pace_of(caller.organization_id), 1) if backlog.documents else 0.0,
-            uploads_refused_seconds=indexer.pressure.refused_seconds(caller.organization_id),
+            uploads_refused_seconds=indexer.refused_seconds(caller.organization_id),
         ),
         jobs=JobsState(
             waiting=row.jobs_waiting,

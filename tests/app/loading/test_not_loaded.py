@@ -235,7 +235,7 @@ def test_many_sources_are_narrowed_by_a_part_of_their_names(
 def test_it_is_said_when_nothing_is_there(open_page: Open, service: RunningService) -> None:
     """Before anything is loaded the page leads to where that is done; then it says that everything was loaded."""
     page = open_page("ingestion", part="quarantine")
-    assert "Nothing was loaded from a source yet." in html_of(page)
+    assert "Nothing is in quarantine." in html_of(page)
     assert 'href="ingestion"' in html_of(page)
     good, bad = a_reporter(service), a_reporter(service)
     good.report([], source="/srv/good")

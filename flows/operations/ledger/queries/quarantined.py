@@ -15,7 +15,7 @@ from sqlalchemy import (
 )
 
 from flows.operations.ledger.queries.common import AnyRow, Values, insert_into
-from flows.operations.ledger.rows import Failure, ItemMark, Run, storable
+from flows.operations.ledger.rows import LONGEST_TEXT, Failure, ItemMark, Run, storable
 from flows.operations.ledger.store import Store
 from flows.operations.ledger.tables import quarantine
 from flows.operations.sources.fingerprint import key_of
@@ -25,10 +25,12 @@ PAGE = 1000
 
 
 def quarantine_items(connection: Connection, values: Sequence[Values]) -> None:
-    """Keep items; what is ignored stays so while its fingerprint is the same."""
+    """Keep items; what is ignored stays so while it is the same document, and its fingerprint the same."""
     statement = insert_into(connection, quarantine)
     new = statement.excluded
-    same = quarantine.c.fingerprint == new.fingerprint
+    same = and_(
+        quarantine.c.fingerprint == new.fingerprint, quarantine.c.external_id.is_not_distinct_from(new.external_id)
+    )
     fresh = {
         name: new[name]
         for name in ("scan", "position", "place", "external_id", "code", "message", "fingerprint", "for_good")
@@ -86,9 +88,13 @@ def mark_ignored(connection: Connection, source_id: int, items: Collection[ItemM
 
     Returns how many are.
     """
-    wanted = {(0, key_of(item.place), item.fingerprint) for item in items}
-    wanted |= {(1, key_of(item.external_id), item.fingerprint) for item in items if item.external_id}
-    named = and_(quarantine.c.source_id == source_id, quarantine.c.key.in_({key for _, key, _ in wanted}))
+    wanted = {(item.external_id or item.place, item.fingerprint) for item in items}
+    names = {name for name, _ in wanted}
+    # A row of a manifest has its place as its key, and may have moved since it was reported.
+    is_named = or_(
+        quarantine.c.key.in_(map(key_of, names)), and_(quarantine.c.part == 0, quarantine.c.external_id.in_(names))
+    )
+    named = and_(quarantine.c.source_id == source_id, is_named)
     found = [row for row in connection.execute(select(quarantine).where(named)) if _mark_of(row) in wanted]
     for part in (0, 1):
         changed = [row.key for row in found if row.part == part and bool(row.ignored) != ignored]
@@ -97,8 +103,10 @@ def mark_ignored(connection: Connection, source_id: int, items: Collection[ItemM
     return len(found)
 
 
-def _mark_of(row: AnyRow) -> tuple[int, bytes, str]:
-    return row.part, bytes(row.key), row.fingerprint
+def _mark_of(row: AnyRow) -> tuple[str, str]:
+    """Return what the service names a row by: its place, where its external id is missing or too long."""
+    name = row.external_id
+    return (name if name and len(name) <= LONGEST_TEXT else row.place), row.fingerprint
 
 
 def count_ignored(connection: Connection, source_id: int) -> int:

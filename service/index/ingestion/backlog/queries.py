@@ -104,6 +104,12 @@ def has_large_text(organization_id: ColumnElement[UUID], document_id: ColumnElem
     return func.coalesce(size.scalar_subquery() >= LARGE_BYTES, false())
 
 
+def select_is_large() -> ColumnElement[bool]:
+    """Select the lane of an entry as its document's text is now; of a caller's chunks, as they were when they came."""
+    entry = space_documents.c
+    return case((entry.caller_chunks, entry.is_large), else_=has_large_text(entry.organization_id, entry.document_id))
+
+
 def _is_free() -> ColumnElement[bool]:
     return or_(space_documents.c.claimed_until.is_(None), space_documents.c.claimed_until < func.now())
 
