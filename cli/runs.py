@@ -57,6 +57,7 @@ def run_plan(source: str, options: UploadOptions, *, screen: Screen) -> ExitCode
         ledger.join_latest()
         if screen.as_json:
             members = {"outcome": "planned", "exitCode": code, "plan": outcome.plan.text(), **outcome.summary.as_json()}
+            members |= _remarks_of(ledger)
             names = list(deletions(ledger, states=TO_DELETE))
             left_out = outcome.scanned.left_out_as_json()
             screen.json({**members, "leftOut": left_out, "deletions": names, "failures": failure_rows(ledger)})
@@ -154,15 +155,19 @@ def _end(ledger: Ledger, *, screen: Screen, hint: str = "") -> ExitCode:
         members: dict[str, Any] = {"outcome": outcome, "exitCode": code, **summary.as_json(), **files}
         names = list(deletions(ledger, states=(State.DELETED,)))
         members |= {"hint": hint} if hint else {}
-        notes = notes_of(ledger.address.name)
-        members |= {"remarks": notes.remarks} if notes.remarks else {}
-        left_out = notes.scanned.left_out_as_json()
+        members |= _remarks_of(ledger)
+        left_out = notes_of(ledger.address.name).scanned.left_out_as_json()
         screen.json({**members, "leftOut": left_out, "deletions": names, "failures": failure_rows(ledger)})
     else:
         show_end(summary, ledger, screen=screen)
         if hint:
             screen.line(hint, style="bold")
     return code
+
+
+def _remarks_of(ledger: Ledger) -> dict[str, Any]:
+    remarks = notes_of(ledger.address.name).remarks
+    return {"remarks": remarks} if remarks else {}
 
 
 def _code(summary: Summary) -> ExitCode:
@@ -176,6 +181,8 @@ def show_plan(plan: Plan, scanned: Scanned, ledger: Ledger, *, screen: Screen) -
     _show_deletions(plan, ledger, screen=screen)
     if scanned.problems or plan.forbidden or plan.refused:
         _show_failures(ledger, screen=screen)
+    for remark in notes_of(ledger.address.name).remarks:
+        screen.line(remark)
 
 
 def show_end(summary: Summary, ledger: Ledger, *, screen: Screen) -> None:

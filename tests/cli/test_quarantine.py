@@ -9,6 +9,7 @@ import pytest
 
 from tests.cli.conftest import Ended, Run
 from tests.harness.services import RunningService
+from tests.service.service_accounts import a_token, an_account, enable_service_accounts
 
 Load = Callable[..., tuple[Ended, dict[str, Any]]]
 
@@ -136,6 +137,20 @@ def test_ledgers_that_were_never_reported_are_told(
     assert load(*retry.split()[1:])[0].code == 1
     listed = load("quarantine", "list", "shelf")[1]["quarantine"]
     assert [item["document"] for item in listed] == ["broken [bold].pdf", "empty.md"]
+
+
+@pytest.mark.usefixtures("shelf")
+def test_what_could_not_be_asked_is_said(run: Run, service: RunningService, tmp_path: Path) -> None:
+    """Plans and runs of a key that may not read what is ignored say so, for people and in JSON."""
+    enable_service_accounts(service)
+    token = a_token(service, an_account(service), "catalog:write")["token"]
+    environment = {"CARREL_DATA_DIR": str(tmp_path / "data"), "CARREL_API_KEY": token}
+    for command in (("plan", "shelf"), ("upload", "shelf", "--direct")):
+        people, program = run(*command, **environment), run(*command, "--json", **environment)
+        (remark,) = json.loads(program.out)["remarks"]
+        said, _, _ = remark.partition("(")
+        assert said == "The service did not tell what is ignored of this source "
+        assert said in people.out
 
 
 def test_a_source_that_nobody_loaded_is_wrong_usage(load: Load) -> None:
