@@ -375,7 +375,7 @@ def test_the_model_is_given_the_agent_as_it_is_now(desk: Desk, script: Script) -
     desk.update(instructions="Answer in verse.", collectionIds=[])
     first = in_background(desk.ask)
     assignment = script.scene().assignment
-    assert (assignment.instructions, assignment.collection_ids) == ("Answer in verse.", ())
+    assert (assignment.instructions, list(assignment.collection_ids)) == ("Answer in verse.", [])
     script.end(a_reply("Done"))
     assert first.result()["sourcesInDataContext"] == []
 
