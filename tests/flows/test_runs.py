@@ -156,6 +156,15 @@ async def test_second_run_on_a_busy_source_says_so(library: Path, flow_settings:
     assert str(os.getpid()) in answer["message"]
 
 
+@pytest.fixture
+def nothing_served(prefect_api: str) -> None:
+    """Remove the deployments that other tests have left on the session's Prefect server."""
+    with httpx.Client(base_url=prefect_api) as prefect:
+        for deployment in prefect.post("/deployments/filter", json={}).raise_for_status().json():
+            prefect.delete(f"/deployments/{deployment['id']}").raise_for_status()
+
+
+@pytest.mark.usefixtures("nothing_served")
 async def test_served_flow_is_started_and_followed_over_http(
     prefect_api: str, library: Path, flow_settings: FlowSettings
 ) -> None:
