@@ -1,16 +1,15 @@
 """Printing and changing the quarantine for `carrel quarantine`."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
-from carrel import AsyncCarrel
 from carrel.wire.sources import Source, SourceItem
 from cli.outcome import ExitCode
 from cli.screen import Screen
 from flows.operations.jobs import open_client
-from flows.operations.quarantine import find_sources, ignore_items, reporter_of
-from flows.operations.reporting import find_unreported, list_reported
+from flows.operations.quarantine import choose_sources, find_sources, ignore_items, reporter_of
+from flows.operations.reporting import find_unreported
 from flows.settings import FlowSettings
 
 _PAGE = 1000
@@ -25,8 +24,9 @@ def show_quarantine(source: str | None, *, with_ignored: bool, screen: Screen) -
 async def _show(source: str | None, *, with_ignored: bool, screen: Screen) -> None:
     settings = FlowSettings()
     async with open_client(settings) as client:
-        await _tell_unreported(client, settings=settings, screen=screen)
-        sources = await find_sources(client, source, settings=settings)
+        every = await find_sources(client, None, settings=settings)
+        await _tell_unreported({one.ledger for one in every}, settings=settings, screen=screen)
+        sources = choose_sources(every, source, settings=settings)
         several = len({one.reported_by.id for one in sources}) > 1
         rows: list[dict[str, Any]] = []
         number = 0
@@ -53,9 +53,9 @@ async def _show(source: str | None, *, with_ignored: bool, screen: Screen) -> No
         )
 
 
-async def _tell_unreported(client: AsyncCarrel, *, settings: FlowSettings, screen: Screen) -> None:
+async def _tell_unreported(reported: Container[str], *, settings: FlowSettings, screen: Screen) -> None:
     """Say which ledgers here have a quarantine that the service knows nothing of, and how it comes there."""
-    unreported = await asyncio.to_thread(find_unreported, settings, reported=await list_reported(client))
+    unreported = await asyncio.to_thread(find_unreported, settings, reported=reported)
     for known in unreported:
         screen.say(
             f"What is in quarantine of {known.source} was never reported, and is not listed: "

@@ -29,12 +29,17 @@ _PAGE = 1000
 
 
 async def find_sources(client: AsyncCarrel, source: str | None, *, settings: FlowSettings) -> list[Source]:
-    """Return the sources that the service shows the caller, or those that `source` means.
+    """Return the sources that the service shows the caller, or those that `source` means (`choose_sources`)."""
+    every = [one async for one in client.sources.list_sources(page_size=_PAGE)]
+    return choose_sources(every, source, settings=settings)
+
+
+def choose_sources(every: list[Source], source: str | None, *, settings: FlowSettings) -> list[Source]:
+    """Return of reported sources those that `source` means; all without it.
 
     That is a path or a URL as it was loaded or as it is listed, the name of a ledger, or a source's id. Raises
     SourceError when nobody has reported such a source.
     """
-    every = [one async for one in client.sources.list_sources(page_size=_PAGE)]
     if source is None:
         return every
     found = [one for one in every if source in {one.ledger, str(one.source_id)}]
