@@ -8,7 +8,7 @@ words, and the next run reports again.
 import asyncio
 import hashlib
 import json
-from collections.abc import AsyncGenerator, Container, Iterable, Iterator
+from collections.abc import AsyncGenerator, Container, Iterable
 from contextlib import asynccontextmanager
 from dataclasses import astuple, replace
 from datetime import UTC, datetime
@@ -176,7 +176,7 @@ async def report(client: AsyncCarrel, known: KnownSource, *, settings: FlowSetti
 
 
 async def _report(client: AsyncCarrel, known: KnownSource, *, settings: FlowSettings) -> str:
-    fingerprint = await asyncio.to_thread(_fingerprint, settings, known)
+    fingerprint = await _fingerprint(known, settings=settings)
     begun = await client.sources.report_source(
         known.ledger, _text_of(known), document_collection_id=known.collection, fingerprint=fingerprint
     )
@@ -193,8 +193,8 @@ async def _send(
     client: AsyncCarrel, known: KnownSource, source_id: UUID, report_no: int, *, settings: FlowSettings
 ) -> tuple[str, int]:
     """Send the items of a report; return the fingerprint of all that were there, and how many found no room."""
-    digest, left_out, failures = _Digest(), 0, read_quarantine(settings, known)
-    while batch := await asyncio.to_thread(_batch_of, failures):
+    digest, left_out = _Digest(), 0
+    async for batch in _batches(known, settings=settings):
         digest.add(batch)
         try:
             if not left_out:
@@ -205,6 +205,20 @@ async def _send(
                 raise
         left_out += len(batch)
     return digest.text, left_out
+
+
+async def _fingerprint(known: KnownSource, *, settings: FlowSettings) -> str:
+    """Return the digest of a quarantine as it is now; a run that is stopped waits for one batch of it at most."""
+    digest = _Digest()
+    async for batch in _batches(known, settings=settings):
+        digest.add(batch)
+    return digest.text
+
+
+async def _batches(known: KnownSource, *, settings: FlowSettings) -> AsyncGenerator[list[Failure]]:
+    failures = read_quarantine(settings, known)
+    while batch := await asyncio.to_thread(lambda: list(islice(failures, _BATCH))):
+        yield batch
 
 
 class _Digest:
@@ -220,16 +234,6 @@ class _Digest:
     @property
     def text(self) -> str:
         return self._hash.hexdigest()
-
-
-def _fingerprint(settings: FlowSettings, known: KnownSource) -> str:
-    digest = _Digest()
-    digest.add(read_quarantine(settings, known))
-    return digest.text
-
-
-def _batch_of(failures: Iterator[Failure]) -> list[Failure]:
-    return list(islice(failures, _BATCH))
 
 
 def _item_of(failure: Failure) -> ReportedItem:

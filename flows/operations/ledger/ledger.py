@@ -10,7 +10,6 @@ import socket
 import time
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import islice
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Concatenate, ParamSpec, Self, TypeVar
@@ -388,7 +387,7 @@ class Ledger:
 
     def failures(self, *, limit: int | None = None) -> Iterator[Failure]:
         """Return the run's quarantine: the source's problems in its order, then documents by external id."""
-        return islice(quarantined.read_quarantine(self._store, self.run.source_id, scan=self.run.scan), limit)
+        return quarantined.read_failures(self._store, self.run, limit=limit)
 
     def quarantined_among(self, names: Sequence[str]) -> set[str]:
         """Return which of these external ids and places are in quarantine, from any run."""

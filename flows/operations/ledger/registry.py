@@ -61,7 +61,7 @@ def _source_of(row: AnyRow) -> KnownSource:
 
 
 def read_quarantine(settings: FlowSettings, known: KnownSource) -> Iterator[Failure]:
-    """Yield what of a source is in quarantine, ignored or not: problems first, then documents by external id."""
+    """Yield what of a source is in quarantine, ignored or not, in the order of the ledger's keys."""
     with open_store(settings.ledger(known.ledger)) as store:
         yield from quarantined.read_quarantine(store, known.source_id)
 

@@ -53,27 +53,36 @@ def release_unseen(connection: Connection, run: Run) -> None:
     connection.execute(delete(quarantine).where(quarantine.c.source_id == run.source_id, quarantine.c.scan != run.scan))
 
 
-def read_quarantine(store: Store, source_id: int, *, scan: int | None = None) -> Iterator[Failure]:
-    """Yield what of a source is in quarantine, page by page: problems in the source's order, then documents by id.
-
-    Only what this `scan` has come upon and is not ignored; without one, all of it.
-    """
-    name = func.coalesce(quarantine.c.external_id, quarantine.c.place).label("name")
-    order = (quarantine.c.part, quarantine.c.position, name)
-    found = select(quarantine, name).where(quarantine.c.source_id == source_id).order_by(*order).limit(PAGE)
-    if scan is not None:
-        found = found.where(quarantine.c.scan == scan, quarantine.c.ignored.is_(False))
+def read_quarantine(store: Store, source_id: int) -> Iterator[Failure]:
+    """Yield what of a source is in quarantine, ignored or not, page by page in the order of the keys."""
+    order = (quarantine.c.part, quarantine.c.key)
+    found = select(quarantine).where(quarantine.c.source_id == source_id).order_by(*order).limit(PAGE)
     page = found
     while True:
         with store.read() as connection:
             rows = connection.execute(page).all()
-        for row in rows:
-            since, ignored = row.since, bool(row.ignored)
-            yield Failure(row.place, row.external_id, row.code, row.message, since, ignored, row.fingerprint)
+        yield from map(_to_failure, rows)
         if len(rows) < PAGE:
             return
-        last = (rows[-1].part, rows[-1].position, rows[-1].name)
-        page = found.where(tuple_(*order) > tuple_(*last))
+        page = found.where(tuple_(*order) > tuple_(rows[-1].part, rows[-1].key))
+
+
+def read_failures(store: Store, run: Run, *, limit: int | None) -> Iterator[Failure]:
+    """Yield what this scan has come upon and is not ignored: problems in the source's order, then documents by id."""
+    name = func.coalesce(quarantine.c.external_id, quarantine.c.place)
+    found = (
+        select(quarantine)
+        .where(quarantine.c.source_id == run.source_id, quarantine.c.scan == run.scan, quarantine.c.ignored.is_(False))
+        .order_by(quarantine.c.part, quarantine.c.position, name)
+        .limit(limit)
+    )
+    with store.read() as connection:
+        yield from map(_to_failure, connection.execution_options(yield_per=PAGE).execute(found))
+
+
+def _to_failure(row: AnyRow) -> Failure:
+    since, ignored = row.since, bool(row.ignored)
+    return Failure(row.place, row.external_id, row.code, row.message, since, ignored, row.fingerprint)
 
 
 def find_quarantined(connection: Connection, run: Run, names: Sequence[str]) -> set[str]:
