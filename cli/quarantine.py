@@ -13,6 +13,7 @@ app = typer.Typer(
 )
 
 _LOADED = "What it was loaded from, as `carrel upload` was given it, or the ledger's name that `list` shows"
+_NAMES = "Documents' external ids, or the places of what has none."
 _SOURCE = f"{_LOADED}; a source's id, of several."
 
 
@@ -40,7 +41,12 @@ def list_items(
 
 
 @app.command()
-def retry(source: Annotated[str, typer.Argument(help=f"{_LOADED}.")], *, as_json: AsJson = False) -> None:
+def retry(
+    source: Annotated[str, typer.Argument(help=f"{_LOADED}.")],
+    names: Annotated[list[str] | None, typer.Argument(help=f"{_NAMES} Without any, all.")] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
     """Send what of a source is in quarantine again, and nothing else, as its last run was told to.
 
     It goes where the source was loaded: on that machine, or one with the same database of ledgers.
@@ -50,13 +56,13 @@ def retry(source: Annotated[str, typer.Argument(help=f"{_LOADED}.")], *, as_json
     with show_errors(screen):
         from cli.runs import run_retry  # noqa: PLC0415 - as above
 
-        raise typer.Exit(run_retry(source, screen=screen))
+        raise typer.Exit(run_retry(source, names or (), screen=screen))
 
 
 @app.command()
 def ignore(
     source: Annotated[str, typer.Argument(help=_SOURCE)],
-    names: Annotated[list[str], typer.Argument(help="Documents' external ids, or the places of what has none.")],
+    names: Annotated[list[str], typer.Argument(help=_NAMES)],
     *,
     undo: Annotated[bool, typer.Option("--undo", help="Let them count again.")] = False,
     as_json: AsJson = False,

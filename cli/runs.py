@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import os
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -112,10 +112,10 @@ def _hint(ledger: Ledger) -> str:
     )
 
 
-def run_retry(source: str, *, screen: Screen) -> ExitCode:
-    """Send what of a source is in quarantine again."""
+def run_retry(source: str, names: Sequence[str], *, screen: Screen) -> ExitCode:
+    """Send what of a source is in quarantine again, or what has one of these names."""
     with screen.bar("sending what is in quarantine again"):
-        outcome = asyncio.run(retry(source, settings=FlowSettings()))
+        outcome = asyncio.run(retry(source, names=names, settings=FlowSettings()))
     with Ledger(outcome.ledger) as ledger:
         return _end(ledger, screen=screen)
 

@@ -1,5 +1,6 @@
 """The flow that sends what could not be loaded again, for people who can't reach the machine that has the ledgers."""
 
+from collections.abc import Sequence
 from typing import Any
 
 from prefect import flow
@@ -12,14 +13,15 @@ from flows.settings import FlowSettings
 
 
 @flow(name="quarantine-retry", persist_result=False)
-async def quarantine_retry(source: str, loaded_from: str = "") -> State[dict[str, Any]]:
+async def quarantine_retry(source: str, loaded_from: str = "", names: Sequence[str] = ()) -> State[dict[str, Any]]:
     """Send what of a source is in quarantine again, and nothing else, as its last run was told to.
 
     `source` is a ledger's name, a path or a URL; `loaded_from` tells people where that is, of a ledger's name.
+    With `names` (external ids, or places of what has none), only these items.
     """
     del loaded_from
     settings = FlowSettings()
     async with publish_progress(current_run_id()) as progress:
         hooks = hooks_of(progress, source=source, settings=settings)
-        outcome = await retry(source, settings=settings, hooks=hooks)
+        outcome = await retry(source, names=names, settings=settings, hooks=hooks)
         return await conclude(progress, outcome)

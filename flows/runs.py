@@ -99,9 +99,16 @@ class Runs(PrefectApi):
         parameters = {"source": source, "options": options.model_dump()}
         return self.start("reindex", parameters, person=person, key=key)
 
-    def start_retry(self, ledger: str, loaded_from: str, *, person: str = "", key: str | None = None) -> UUID:
-        """Start sending what of a source is in quarantine again; `loaded_from` tells people what its ledger is of."""
-        parameters = {"source": ledger, "loaded_from": loaded_from}
+    def start_retry(
+        self, ledger: str, loaded_from: str, *, names: Sequence[str] = (), person: str = "", key: str | None = None
+    ) -> UUID:
+        """Start sending what of a source is in quarantine again, or what has one of these names.
+
+        `loaded_from` tells people what its ledger is of.
+        """
+        parameters: dict[str, Any] = {"source": ledger, "loaded_from": loaded_from}
+        if names:
+            parameters["names"] = list(names)
         return self.start("quarantine-retry", parameters, person=person, key=key)
 
     def start_again(self, run: RunStatus, *, person: str = "", key: str | None = None) -> UUID:

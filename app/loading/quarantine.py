@@ -101,14 +101,17 @@ def _show_source(source: Source) -> None:
             _ask_for_removal(source)
 
 
-def _ask_for_retry(source: Source) -> None:
+def _ask_for_retry(source: Source, names: Sequence[str] = ()) -> None:
     def retry() -> None:
-        run = runs_to_change().start_retry(source.ledger, source.source, person=api.me().email)
+        run = runs_to_change().start_retry(source.ledger, source.source, names=names, person=api.me().email)
         st.query_params.from_dict({"run": str(run)})
 
+    documents = count_text(
+        len(names) or source.item_count, "document of this source is", "documents of this source are"
+    )
     confirm(
         "Try again?",
-        f"{count_text(source.item_count, 'document of this source is', 'documents of this source are')} sent again, as "
+        f"{documents} sent again, as "
         "the last run was told to. What is ignored isn't, and nothing else is sent or deleted. The process that serves "
         "the flows does it, where the source was loaded by it"
         + (f"; this one is reported by {one_line(reporter)}." if (reporter := source.reported_by.email) else "."),
@@ -187,10 +190,13 @@ def _offer_changes(source: Source, chosen: Sequence[SourceItem]) -> None:
                 args=(source, items),
                 kwargs={"undo": undo},
             )
+        names = [] if is_of_dropped_files(source.source) else list(dict.fromkeys(item.name for item in counted))
+        if names and st.button("Try these again …", key="quarantine.retry_chosen", icon=":material/replay:"):
+            _ask_for_retry(source, names)
         if not chosen:
             st.caption(
-                "Choose rows to read them whole, to ignore documents, or to restore them. What is ignored counts no "
-                "more, and is not sent, until it changes."
+                "Choose rows to read them whole, to try documents again, to ignore them, or to restore them. What is "
+                "ignored counts no more, and is not sent, until it changes."
             )
 
 

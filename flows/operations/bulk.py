@@ -6,6 +6,7 @@ from contextlib import nullcontext
 from flows.operations.deletions import plan_deletions
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome, Planned, Stopwatch, carry_out, open_client, outage_policy_of
 from flows.operations.ledger.ledger import Ledger
+from flows.operations.ledger.rows import Retry
 from flows.operations.names import names_of
 from flows.operations.notes import notes_of
 from flows.operations.options import UploadOptions, options_for_ledger
@@ -34,26 +35,26 @@ async def upload(
     settings: FlowSettings,
     hooks: Hooks = NO_HOOKS,
     dry_run: bool = False,
-    only_quarantine: bool = False,
+    retry: Retry | None = None,
 ) -> Outcome:
     """Bring the catalog to what the source holds.
 
     Documents the source no longer has are left alone, unless the options say `delete_missing`
-    (flows.operations.deletions). `dry_run` ends with the plan; `only_quarantine` sends just what is in quarantine, and
+    (flows.operations.deletions). `dry_run` ends with the plan; `retry` sends just that of what is in quarantine, and
     deletes nothing. Raises SourceError, SourceBusyError, LedgerError, RefusedError or ServiceDownError; whatever was
     done is kept and the next run goes on from there.
     """
     watch = Stopwatch()
     async with open_client(settings) as client:
         with upload_ledger(source, settings=settings) as ledger:
-            kept = None if only_quarantine or dry_run else options_for_ledger(source, options)
-            await asyncio.to_thread(ledger.begin, options=kept, anew=only_quarantine)
+            kept = None if retry or dry_run else options_for_ledger(source, options)
+            await asyncio.to_thread(ledger.begin, options=kept, retry=retry)
             ending = nullcontext() if dry_run else report_at_end(client, ledger, settings=settings)
             async with ending:
                 outages = outage_policy_of(client, settings, ledger=ledger.address.name)
                 names = names_of(client, outages=outages)
                 defaults = await names.defaults(options.defaults())
-                scanned = await scan(ledger, source, defaults=defaults, names=names, only_quarantine=only_quarantine)
+                scanned = await scan(ledger, source, defaults=defaults, names=names, retry=retry)
                 notes_of(ledger.address.name).scanned = scanned
                 await take_ignored(client, ledger, settings=settings, outages=outages)
                 plan = await make_plan(
@@ -61,9 +62,9 @@ async def upload(
                     ledger,
                     outages=outages,
                     upload_as=options.upload_as_user_email,
-                    retry_refused=options.retry_refused or only_quarantine,
+                    retry_refused=options.retry_refused or retry is not None,
                 )
-                if options.delete_missing and not only_quarantine:
+                if options.delete_missing and retry is None:
                     await plan_deletions(client, ledger, source, options=options, outages=outages)
                     plan = await asyncio.to_thread(read_plan, ledger)
                 planned = Planned(

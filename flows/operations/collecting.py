@@ -10,7 +10,7 @@ from carrel.errors import NotFoundError
 from flows.errors import NameUnknownError
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome, Planned, Stopwatch, carry_out, open_client, outage_policy_of
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.ledger.rows import Entry
+from flows.operations.ledger.rows import Entry, Retry
 from flows.operations.names import names_of
 from flows.operations.notes import notes_of
 from flows.operations.options import CollectionOptions, options_for_ledger
@@ -42,13 +42,13 @@ async def add_to_collection(
     options: CollectionOptions,
     settings: FlowSettings,
     hooks: Hooks = NO_HOOKS,
-    only_quarantine: bool = False,
+    retry: Retry | None = None,
 ) -> Outcome:
     """Add every document that the source names, by its external id, to the collection; no file is read or sent.
 
     If neither the source nor the options give metadata, a document keeps its metadata in the collection. A source
-    `catalog://…` is a selection from the catalog itself (flows.operations.sources.selection). `only_quarantine` adds
-    only the documents in quarantine.
+    `catalog://…` is a selection from the catalog itself (flows.operations.sources.selection). `retry` adds
+    only these of the documents in quarantine.
 
     Needs EDITOR on the collection and READ on the documents. Raises the errors of flows.operations.bulk.upload.
     """
@@ -59,8 +59,8 @@ async def add_to_collection(
         collection = await names.id_of("collection", options.collection)
         defaults = Defaults(metadata=options.metadata, hidden=options.hidden, files=options.files)
         with collection_ledger(source, collection, settings=settings) as ledger:
-            kept = None if only_quarantine else options_for_ledger(source, options)
-            await asyncio.to_thread(ledger.begin, options=kept, anew=only_quarantine)
+            kept = None if retry else options_for_ledger(source, options)
+            await asyncio.to_thread(ledger.begin, options=kept, retry=retry)
             async with report_at_end(client, ledger, settings=settings):
                 scanned = await scan(
                     ledger,
@@ -68,7 +68,7 @@ async def add_to_collection(
                     defaults=defaults,
                     names=names,
                     prepare=_membership(collection),
-                    only_quarantine=only_quarantine,
+                    retry=retry,
                     chunks=select_documents(client, source, defaults=defaults, outages=outages)
                     if is_selection(source)
                     else None,

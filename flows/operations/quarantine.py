@@ -18,14 +18,16 @@ from flows.operations.collecting import add_to_collection
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome
 from flows.operations.ledger.addresses import ledger_name
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.ledger.registry import KnownSource, list_sources
-from flows.operations.ledger.rows import Failure
+from flows.operations.ledger.registry import KnownSource, list_sources, names_in_quarantine
+from flows.operations.ledger.rows import Failure, Retry
 from flows.operations.options import CollectionOptions, UploadOptions
 from flows.operations.sources.reading import source_identity
 from flows.settings import FlowSettings
 
 _SHOWN = 1000
 _PAGE = 1000
+_MOST_NAMES = 1000
+_NAMED = 5
 
 
 async def find_sources(client: AsyncCarrel, source: str | None, *, settings: FlowSettings) -> list[Source]:
@@ -89,12 +91,15 @@ def reporter_of(source: Source) -> str:
     return source.reported_by.email or source.reported_by.name
 
 
-async def retry(source: str, *, settings: FlowSettings, hooks: Hooks = NO_HOOKS) -> Outcome:
+async def retry(source: str, *, names: Sequence[str] = (), settings: FlowSettings, hooks: Hooks = NO_HOOKS) -> Outcome:
     """Send what of the source (a path, a URL or a ledger's name) is in quarantine again, as its last run was told to.
+
+    With names (SourceItem.name, at most 1,000), only these items; the others stay in quarantine as they are.
 
     What was refused for good is sent too; what is ignored is not; nothing else is read or sent, and nothing deleted.
     It always waits for the index, since a document whose index could not be made may be what is in quarantine.
-    Raises what flows.operations.bulk.upload does, and SourceError when the source has no ledger.
+    Raises what flows.operations.bulk.upload does, and SourceError when the source has no ledger, or a name is not in
+    its quarantine.
     """
     known = await asyncio.to_thread(_one, source, settings=settings)
     if known.target not in {"", settings.base_url}:
@@ -104,11 +109,26 @@ async def retry(source: str, *, settings: FlowSettings, hooks: Hooks = NO_HOOKS)
     if "source" not in kept:
         msg = f"Nothing is known of how {source} was loaded. Run `carrel upload` on it once more."
         raise SourceError(msg)
+    chosen = Retry(frozenset(names))
+    await asyncio.to_thread(_check_names, known, chosen, settings=settings)
     if known.collection is None:
         options = UploadOptions.model_validate(kept["options"] | {"wait_for_index": True})
-        return await upload(kept["source"], options=options, settings=settings, hooks=hooks, only_quarantine=True)
+        return await upload(kept["source"], options=options, settings=settings, hooks=hooks, retry=chosen)
     of_it = CollectionOptions.model_validate(kept["options"] | {"wait_for_index": True})
-    return await add_to_collection(kept["source"], options=of_it, settings=settings, hooks=hooks, only_quarantine=True)
+    return await add_to_collection(kept["source"], options=of_it, settings=settings, hooks=hooks, retry=chosen)
+
+
+def _check_names(known: KnownSource, chosen: Retry, *, settings: FlowSettings) -> None:
+    if len(chosen.names) > _MOST_NAMES:
+        msg = f"At most {_MOST_NAMES:,} names are tried again at a time. Without any, all of the quarantine is."
+        raise SourceError(msg)
+    unknown = sorted(chosen.names - names_in_quarantine(settings, known, chosen.names))
+    if unknown:
+        named = ", ".join(unknown[:_NAMED]) + (" …" if len(unknown) > _NAMED else "")
+        msg = (
+            f"Not in the quarantine of {known.source}: {named}. `carrel quarantine list {known.ledger}` has the names."
+        )
+        raise SourceError(msg)
 
 
 def _one(source: str, *, settings: FlowSettings) -> KnownSource:

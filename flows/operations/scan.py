@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from carrel.wire.fields import Identifier
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.ledger.rows import Entry
+from flows.operations.ledger.rows import Entry, Retry
 from flows.operations.names import Names
 from flows.operations.sources.documents import Defaults, Problem, Skipped, SourceDocument, SourceItem, folders_of
 from flows.operations.sources.exclusions import advice
@@ -63,19 +63,19 @@ async def scan(
     defaults: Defaults,
     names: Names,
     prepare: Prepare | None = None,
-    only_quarantine: bool = False,
+    retry: Retry | None = None,
     chunks: AsyncIterator[list[SourceItem]] | None = None,
 ) -> Scanned:
     """Read the source into the ledger, a thousand items at a time; what an earlier scan had beyond it is forgotten.
 
-    `only_quarantine`: of the source just what is in quarantine, or in a folder that is. `prepare` makes the ledger's
+    `retry`: of the source just that of what is in quarantine, or in a folder that is. `prepare` makes the ledger's
     entries (by default hash_documents, for uploads). `chunks` are the source's items where reading them takes more than
     its name. Raises SourceError when the source can't be read at all.
     """
     prepare = prepare or hash_documents
     scanned = Scanned()
     async for chunk in chunks or _chunks_of(read_source(source, defaults=defaults)):
-        items = await asyncio.to_thread(_in_quarantine, ledger, chunk) if only_quarantine else chunk
+        items = await asyncio.to_thread(_in_quarantine, ledger, chunk, retry) if retry else chunk
         named = [_with_usable_id(item) for item in items if isinstance(item, SourceDocument)]
         documents = [item for item in named if isinstance(item, SourceDocument)]
         problems = [item for item in (*items, *named) if isinstance(item, Problem)]
@@ -99,11 +99,11 @@ def _chunk(items: Iterator[SourceItem]) -> list[SourceItem]:
     return list(islice(items, _CHUNK))
 
 
-def _in_quarantine(ledger: Ledger, items: Sequence[SourceItem]) -> list[SourceItem]:
-    """Return the items whose external id or place is in quarantine, or a folder that their place is in."""
+def _in_quarantine(ledger: Ledger, items: Sequence[SourceItem], retry: Retry) -> list[SourceItem]:
+    """Return the items to retry: their external id or place is in quarantine, or a folder that their place is in."""
     lines = [_lines(item) for item in items]
     wanted = ledger.quarantined_among(sorted({name for line in lines for name in line}))
-    return [item for item, line in zip(items, lines, strict=True) if wanted & line]
+    return [item for item, line in zip(items, lines, strict=True) if wanted & line and retry.concerns(line)]
 
 
 def _lines(item: SourceItem) -> set[str]:

@@ -58,6 +58,8 @@ def test_what_is_in_quarantine_is_listed_and_sent_again_once_mended(
     )
     assert "2 in quarantine" in shown.err
     (shelf / "empty.md").write_text("# Not empty any more\n")
+    ended, counts = load("quarantine", "retry", "shelf", "broken [bold].pdf")
+    assert (ended.code, counts["created"], counts["failed"]) == (1, 0, 1)
     ended, counts = load("quarantine", "retry", "shelf")
     assert (ended.code, counts["created"], counts["failed"]) == (1, 1, 1)
     assert "empty.md" in _documents(service)

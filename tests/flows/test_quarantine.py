@@ -89,6 +89,40 @@ async def test_retry_sends_what_is_in_quarantine_and_nothing_else(
     assert (counts.created, counts.updated, counts.deleted, counts.failed, counts.unchanged) == (1, 1, 1, 1, 11)
 
 
+async def test_retry_of_chosen_items_leaves_the_others(poisoned: Path, settings: FlowSettings) -> None:
+    """Of two that are mended the named one is sent; the other stays in quarantine, also when a named one is gone."""
+    for name in ("gone.md", "late.md"):
+        (poisoned / name).write_bytes(b"")
+    await _upload(poisoned, settings)
+    for name in ("empty.md", "late.md"):
+        (poisoned / name).write_text("Mended.")
+    (poisoned / "gone.md").unlink()
+    (ledger,) = {source.ledger for source in await reported(settings)}
+    with pytest.raises(SourceError, match=r"Not in the quarantine of .*: notes\.md"):
+        await retry(ledger, names=["empty.md", "notes.md"], settings=settings)
+    assert set(await listed(settings)) == {"empty.md", "broken.pdf", "late.md", "gone.md"}
+    outcome = await retry(ledger, names=["empty.md"], settings=settings)
+    assert (outcome.summary.documents, outcome.summary.created, outcome.summary.failed) == (1, 1, 0)
+    assert set(await listed(settings)) == {"broken.pdf", "late.md", "gone.md"}
+    await retry(ledger, names=["gone.md"], settings=settings)
+    assert set(await listed(settings)) == {"broken.pdf", "late.md"}
+    assert (await retry(ledger, settings=settings)).summary.created == 1
+    assert set(await listed(settings)) == {"broken.pdf"}
+
+
+async def test_retry_of_a_chosen_row_of_a_manifest(library: Path, flow_settings: FlowSettings) -> None:
+    """A row is named by its external id, though its ledger has it by its line."""
+    manifest = library / "manifest.csv"
+    manifest.write_text("path,externalId\nnone.md,first\nshelf-0/missing.md,second\n")
+    await _upload(manifest, flow_settings)
+    assert set(await listed(flow_settings)) == {"first", "second"}
+    (library / "none.md").write_text("Here now.")
+    (library / "shelf-0" / "missing.md").write_text("Here, too.")
+    outcome = await retry(str(manifest), names=["second"], settings=flow_settings)
+    assert (outcome.summary.documents, outcome.summary.created) == (1, 1)
+    assert set(await listed(flow_settings)) == {"first"}
+
+
 async def test_retry_reads_rows_and_folders_that_are_mended(library: Path, flow_settings: FlowSettings) -> None:
     """A row of a manifest that could not be read is found again by its line, whatever document it turns out to be."""
     manifest = library / "m.jsonl"

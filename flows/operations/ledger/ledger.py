@@ -30,6 +30,7 @@ from flows.operations.ledger.rows import (
     Entry,
     Failure,
     Missing,
+    Retry,
     Run,
     failure_values,
     problem_values,
@@ -55,7 +56,7 @@ class Ledger:
 
     def __init__(self, address: Address, *, kind: str = "", target: str = "", source: str = "") -> None:
         self.address = address
-        self.run = Run()
+        self.run, self._retry = Run(), Retry()
         self._described = {"kind": kind, "target": target, "source": source}
         self._store = open_store(address)
         self._position = 0
@@ -123,27 +124,27 @@ class Ledger:
         """Give the lock back and close the connections."""
         self._store.close()
 
-    def begin(self, *, options: str | None = None, anew: bool = False) -> None:
-        """Take the source, and take up the run that was not finished, else (or `anew`) begin a new one.
+    def begin(self, *, options: str | None = None, retry: Retry | None = None) -> None:
+        """Take the source, and take up the run that was not finished, else (or for a `retry`) begin a new one.
 
-        `options` are kept for `quarantine.retry`. Raises SourceBusyError while another run has the source. Rows of
-        earlier runs are dropped.
+        `options` are kept for `quarantine.retry`; rows of earlier runs are dropped. Raises SourceBusyError.
         """
         if not self._store.lock():
             raise SourceBusyError(self._busy_message())
+        self._retry = retry or Retry()
         with self._store.write() as connection:
             source_id = runs.keep_source(connection, self.address.name, self._described, options=options)
-            unfinished = None if anew else runs.find_unfinished(connection, source_id)
+            unfinished = None if retry else runs.find_unfinished(connection, source_id)
             run_key = unfinished.run_key if unfinished else uuid4().hex
             runs.drop_runs(connection, source_id, but=run_key)
             self._follow(runs.claim_run(connection, source_id, run_key, lock_pid=self._store.lock_pid))
             self._doubtful = unfinished is not None or sendings.has_intents(connection, self.run)
 
     def finish(self) -> None:
-        """Mark the run finished: the next one begins anew. What it has not come upon is in quarantine no more."""
+        """Mark the run finished. What it looked for, and has not found, is in quarantine no more."""
         with self._writing() as connection:
             runs.update_run(connection, self.run, {"finished_at": time.time()})
-            quarantined.release_unseen(connection, self.run)
+            quarantined.release_unseen(connection, self.run, names=self._retry.names)
 
     def assure(self) -> None:
         """Raise what a write would when this run is no longer the one that has the source."""
@@ -159,7 +160,7 @@ class Ledger:
 
     def _busy_message(self) -> str:
         who = "another process"
-        if (run := self._latest_run()) is not None:
+        if run := self._latest_run():
             since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(run.started_at))
             machine = f" on {run.host}" if self.address.shared else ""
             who = f"process {run.process}{machine}, since {since}"
@@ -366,7 +367,7 @@ class Ledger:
     def blocked_reason(self) -> str:
         """Return why deletions are blocked, or an empty text."""
         run = self._latest_run()
-        return run.held_back if run is not None and run.run_id == self.run.run_id else ""
+        return run.held_back if run and run.run_id == self.run.run_id else ""
 
     def forget_sent(self, external_ids: Sequence[str]) -> None:
         """Forget documents that are in the catalog no more."""

@@ -75,6 +75,12 @@ def mark_ignored(settings: FlowSettings, known: KnownSource, items: Collection[I
         return quarantined.mark_ignored(connection, known.source_id, items, ignored=ignored)
 
 
+def names_in_quarantine(settings: FlowSettings, known: KnownSource, names: frozenset[str]) -> set[str]:
+    """Return which of these names, as the service has them, items in a source's quarantine have."""
+    with open_store(settings.ledger(known.ledger)) as store, store.read() as connection:
+        return quarantined.names_in_quarantine(connection, known.source_id, names)
+
+
 def count_ignored(settings: FlowSettings, known: KnownSource) -> int:
     """Return how many items of a source its ledger ignores."""
     with open_store(settings.ledger(known.ledger)) as store, store.read() as connection:

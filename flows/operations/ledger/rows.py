@@ -71,6 +71,17 @@ LONGEST_TEXT = 4096
 
 
 @dataclass(frozen=True, slots=True)
+class Retry:
+    """What of a source's quarantine a run sends again: what has one of these names (SourceItem.name), or all of it."""
+
+    names: frozenset[str] = frozenset()
+
+    def concerns(self, names: set[str]) -> bool:
+        """Return whether an item with one of these names is sent again, if it is in quarantine."""
+        return not self.names or not self.names.isdisjoint(names)
+
+
+@dataclass(frozen=True, slots=True)
 class ItemMark:
     """What the service names an item by: its external id, or the place of one without; and its fingerprint."""
 

@@ -150,6 +150,19 @@ def test_a_source_is_tried_again_after_a_question(house: LoadingHouse) -> None:
     assert "2 documents of this source are sent again" in html_of(press(show(house, reporter), "Try again …"))
 
 
+def test_chosen_documents_are_tried_again(house: LoadingHouse) -> None:
+    """Only those that were chosen and count are named to the run."""
+    reporter = a_reporter(house.service)
+    source = reporter.report([an_item("a.pdf"), an_item("b.pdf"), an_item("c.pdf")])["sourceId"]
+    reporter.ignore(source, "c.pdf")
+    with offered(house.prefect, "quarantine-retry") as retrying:
+        page = press(choose(show(house, reporter), 0, 2), "Try these again …")
+        assert "1 document of this source is sent again" in html_of(page)
+        answer(page, "Try these again …", "Try again")
+        (retry,) = house.prefect.runs_of(retrying)
+    assert retry["parameters"]["names"] == ["a.pdf"]
+
+
 def test_dropped_files_are_not_tried_again(house: LoadingHouse) -> None:
     """They are gone, which is said; which drop they were of is told by its time."""
     reporter = a_reporter(house.service)
@@ -157,6 +170,7 @@ def test_dropped_files_are_not_tried_again(house: LoadingHouse) -> None:
     page = show(house, reporter)
     assert "These files were dropped here, and are gone." in html_of(page)
     assert "Try again …" not in [one.label for one in page.button]
+    assert "Try these again …" not in [one.label for one in choose(page, 0).button]
     chosen = page.get_by_key("filter.source")
     assert chosen.format_func(chosen.value).startswith("Files dropped in the workbench, ")
 

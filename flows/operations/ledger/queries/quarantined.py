@@ -3,6 +3,7 @@
 from collections.abc import Collection, Iterator, Sequence
 
 from sqlalchemy import (
+    ColumnElement,
     Connection,
     and_,
     case,
@@ -10,6 +11,7 @@ from sqlalchemy import (
     func,
     or_,
     select,
+    true,
     tuple_,
     update,
 )
@@ -48,9 +50,10 @@ def release(connection: Connection, run: Run, *, part: int, key: bytes) -> None:
     connection.execute(delete(quarantine).where(which))
 
 
-def release_unseen(connection: Connection, run: Run) -> None:
-    """Take out what this scan has not come upon: it is gone from the source, or it is well."""
-    connection.execute(delete(quarantine).where(quarantine.c.source_id == run.source_id, quarantine.c.scan != run.scan))
+def release_unseen(connection: Connection, run: Run, *, names: frozenset[str]) -> None:
+    """Take out what this scan has not come upon, of these names or (without any) of all: it is gone, or it is well."""
+    unseen = and_(quarantine.c.source_id == run.source_id, quarantine.c.scan != run.scan)
+    connection.execute(delete(quarantine).where(unseen, _is_named(names) if names else true()))
 
 
 def read_quarantine(store: Store, source_id: int) -> Iterator[Failure]:
@@ -98,18 +101,25 @@ def mark_ignored(connection: Connection, source_id: int, items: Collection[ItemM
     Returns how many are.
     """
     wanted = {(item.external_id or item.place, item.fingerprint) for item in items}
-    names = {name for name, _ in wanted}
-    # A row of a manifest has its place as its key, and may have moved since it was reported.
-    is_named = or_(
-        quarantine.c.key.in_(map(key_of, names)), and_(quarantine.c.part == 0, quarantine.c.external_id.in_(names))
-    )
-    named = and_(quarantine.c.source_id == source_id, is_named)
+    named = and_(quarantine.c.source_id == source_id, _is_named({name for name, _ in wanted}))
     found = [row for row in connection.execute(select(quarantine).where(named)) if _mark_of(row) in wanted]
     for part in (0, 1):
         changed = [row.key for row in found if row.part == part and bool(row.ignored) != ignored]
         which = and_(quarantine.c.source_id == source_id, quarantine.c.part == part, quarantine.c.key.in_(changed))
         connection.execute(update(quarantine).where(which).values(ignored=ignored))
     return len(found)
+
+
+def names_in_quarantine(connection: Connection, source_id: int, names: frozenset[str]) -> set[str]:
+    """Return which of these names, as the service has them, items in quarantine have."""
+    found = select(quarantine).where(quarantine.c.source_id == source_id, _is_named(names))
+    return {_mark_of(row)[0] for row in connection.execute(found)} & names
+
+
+def _is_named(names: Collection[str]) -> ColumnElement[bool]:
+    # A row of a manifest has its place as its key, and may have moved since it was reported.
+    of_rows = and_(quarantine.c.part == 0, quarantine.c.external_id.in_(names))
+    return or_(quarantine.c.key.in_([key_of(storable(name)) for name in names]), of_rows)
 
 
 def _mark_of(row: AnyRow) -> tuple[str, str]:
