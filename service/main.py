@@ -29,6 +29,7 @@ from service.domains.oauth import account, authorize, consents, upstream
 from service.domains.oauth import admin_endpoints as oauth_clients
 from service.domains.oauth import endpoints as oauth
 from service.domains.oauth import purging as oauth_purging
+from service.domains.owners import endpoints as owners
 from service.domains.rebuilds import endpoints as rebuilds
 from service.domains.search import endpoints as search
 from service.domains.service_accounts import endpoints as service_accounts
@@ -60,6 +61,7 @@ from service.web.pages import confidential
 # One definition, two mounts: v0 for keys and service accounts, v1 for people's access tokens.
 DOMAINS = (
     identity,
+    owners,
     service_accounts,
     permissions,
     audit,

@@ -25,6 +25,7 @@ _NAMED_IN_DETAILS = {
     "agentId": AGENT,
     "serviceAccountId": SERVICE_ACCOUNT,
     "ownerId": HOLDER,
+    "newOwnerId": HOLDER,
 }
 _MOST_NAMED = 4
 
@@ -40,11 +41,14 @@ class ActionText:
 
 ACTION_TEXTS: Mapping[str, ActionText] = {
     "grants.set": ActionText("Access", "Access changed", "changed who may read {it}"),
+    "owner.set": ActionText("Access", "Owner changed", "gave {it} another owner"),
+    "owners.transfer": ActionText("Access", "Ownership transferred", "made {it} the owner of what was another's"),
     "group.create": ActionText("People", "Group created", "created the group {it}"),
     "group.update": ActionText("People", "Group changed", "changed the group {it}"),
     "group.members": ActionText("People", "Group's members changed", "changed who is in {it}"),
     "user.create": ActionText("People", "Person added", "added {it}"),
     "user.update": ActionText("People", "Person changed", "changed {it}"),
+    "user.offboard": ActionText("People", "Person offboarded", "ended all access of {it}"),
     "texts.erase": ActionText("People", "Texts of a person erased", "erased the texts of {it}"),
     "document.create": ActionText("Documents", "Document uploaded", "uploaded {it}"),
     "document.update": ActionText("Documents", "Document updated", "updated {it}"),
@@ -231,6 +235,17 @@ def _person(entry: AuditEntry, names: Names) -> str | None:
     return f"{_plainly(entry, names)} ({', '.join(facts)})" if facts else None
 
 
+def _describe_transfer(entry: AuditEntry, names: Names) -> str | None:
+    """Return a sentence that counts what was transferred: made “Ben” the owner of 12 resources of “Ada”."""
+    counts = entry.details.get("counts")
+    if not isinstance(counts, dict):
+        return None
+    number = sum(cast("dict[str, int]", counts).values())
+    said = f"made {_target(entry, names)} the owner of {count_text(number, 'resource')}"
+    owner = entry.details.get("ownerId")
+    return said if owner is None else f"{said} of {_name(owner, names, 'somebody')}"
+
+
 def _describe_deleted_account(entry: AuditEntry, names: Names) -> str | None:
     count = entry.details.get("revokedTokenCount")
     return (
@@ -242,6 +257,8 @@ def _describe_deleted_account(entry: AuditEntry, names: Names) -> str | None:
 
 _TOLD: Mapping[str, Callable[[AuditEntry, Names], str | None]] = {
     "grants.set": _describe_grant_change,
+    "owner.set": _describe_grant_change,
+    "owners.transfer": _describe_transfer,
     "agent.deploy": _describe_grant_change,
     "group.members": _members,
     "search.feedback": _describe_feedback,

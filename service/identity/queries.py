@@ -299,6 +299,28 @@ async def list_api_keys(
     return await find_rows(connection, statement.order_by(api_keys.c.api_key_id).limit(limit), ApiKey)
 
 
+async def list_working_keys_of(connection: AsyncConnection, organization_id: UUID, *, owner_id: UUID) -> list[ApiKey]:
+    """List a user's API keys that are neither revoked nor expired, ordered by id."""
+    status = credential_status(api_keys).element
+    statement = _api_keys(organization_id).where(api_keys.c.owner_id == owner_id, status == "active")
+    return await find_rows(connection, statement.order_by(api_keys.c.api_key_id), ApiKey)
+
+
+async def revoke_keys_of(connection: AsyncConnection, organization_id: UUID, *, owner_id: UUID) -> list[UUID]:
+    """Revoke every API key of a user; return those newly revoked, in order."""
+    statement = (
+        update(api_keys)
+        .where(
+            api_keys.c.organization_id == organization_id,
+            api_keys.c.owner_id == owner_id,
+            api_keys.c.revoked_at.is_(None),
+        )
+        .values(revoked_at=func.now())
+        .returning(api_keys.c.api_key_id)
+    )
+    return sorted((await connection.execute(statement)).scalars())
+
+
 def _api_keys(organization_id: UUID) -> Select[*tuple[Any, ...]]:
     owner_email = principals.c.email.label("owner_email")
     return (

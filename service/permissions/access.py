@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from uuid import UUID
 
 from carrel.wire.common import Role
@@ -24,6 +24,11 @@ class Access:
         owners = () if self.owner_id is None else (self.owner_id,)
         for role, grantees in ((Role.OWNER, owners), (Role.EDITOR, self.editors), (Role.VIEWER, self.viewers)):
             yield from ((grantee, role) for grantee in sorted(grantees))
+
+    def owned_by(self, owner_id: UUID) -> "Access":
+        """Return the access with another owner, whose other roles the ownership takes the place of."""
+        other = {owner_id}
+        return replace(self, owner_id=owner_id, viewers=self.viewers - other, editors=self.editors - other)
 
     def digest(self) -> bytes:
         """Return the digest that identifies the access class of equal access."""

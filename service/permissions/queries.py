@@ -9,7 +9,21 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 from uuid import UUID
 
-from sqlalchemy import ARRAY, BigInteger, Select, Uuid, any_, bindparam, column, func, literal, select, tuple_, update
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Select,
+    TableValuedAlias,
+    Uuid,
+    any_,
+    bindparam,
+    column,
+    func,
+    literal,
+    select,
+    tuple_,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -84,6 +98,15 @@ def reader_parameters(caller: Caller) -> dict[str, object]:
     return {"reading_organization": caller.organization_id, "reading_principals": list(caller.principals)}
 
 
+def owned_classes(organization_id: UUID, owner_id: UUID) -> Select[int]:
+    """Select the access classes of what a principal owns itself, whether or not it is active."""
+    return select(class_readers.c.access_class).where(
+        class_readers.c.organization_id == organization_id,
+        class_readers.c.principal_id == owner_id,
+        class_readers.c.role == Role.OWNER,
+    )
+
+
 _LOCK_RESOURCE = (
     select(resources.c.access_class)
     .where(
@@ -116,6 +139,30 @@ async def lock_resources(
         .order_by(resources.c.object_id)
         .with_for_update()
     )
+    return await find_rows(connection, statement, Resource)
+
+
+async def lock_owned_resources(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    owner_id: UUID,
+    resource_types: Collection[str] | None,
+    limit: int,
+) -> list[Resource]:
+    """Lock the first resources that a principal owns, of these types if any are given, in the order of other locks."""
+    statement = (
+        select(*_RESOURCE)
+        .where(
+            resources.c.organization_id == organization_id,
+            resources.c.access_class.in_(owned_classes(organization_id, owner_id)),
+        )
+        .order_by(resources.c.object_id)
+        .limit(limit)
+        .with_for_update()
+    )
+    if resource_types is not None:
+        statement = statement.where(in_array(resources.c.resource_type, resource_types))
     return await find_rows(connection, statement, Resource)
 
 
@@ -177,26 +224,20 @@ async def delete_resource(connection: AsyncConnection, organization_id: UUID, *,
 
 async def move_resources(connection: AsyncConnection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
     """Move resources (by object), whose rows are locked already, to other access classes."""
-    if not classes:
-        return
+    moved = _unnest_classes(classes)
     statement = (
         update(resources)
-        .where(resources.c.organization_id == organization_id, resources.c.object_id == bindparam("moved"))
-        .values(access_class=bindparam("to_class"))
+        .where(resources.c.organization_id == organization_id, resources.c.object_id == moved.c.object_id)
+        .values(access_class=moved.c.access_class)
     )
-    rows = [{"moved": object_id, "to_class": access_class} for object_id, access_class in sorted(classes.items())]
-    await connection.execute(statement, rows)
+    await connection.execute(statement)
 
 
 async def move_access_classes(
     connection: AsyncConnection, organization_id: UUID, *, classes: Mapping[UUID, int]
 ) -> None:
     """Move the index entries of documents, in every space, to other access classes; the resources' rows are locked."""
-    moved = (
-        func.unnest(literal(list(classes), ARRAY(Uuid)), literal(list(classes.values()), ARRAY(BigInteger)))
-        .table_valued(column("document_id", Uuid), column("access_class", BigInteger))
-        .render_derived(name="moved")
-    )
+    moved = _unnest_classes(classes)
     # Read with the resources locked: whoever writes into a space of other dimensions after that knows the new classes.
     used = await connection.execute(
         select(spaces.c.dimensions).distinct().where(spaces.c.organization_id == organization_id)
@@ -206,7 +247,15 @@ async def move_access_classes(
         for table in (tables.chunks, tables.code_pages):
             statement = (
                 update(table)
-                .where(table.c.organization_id == organization_id, table.c.document_id == moved.c.document_id)
+                .where(table.c.organization_id == organization_id, table.c.document_id == moved.c.object_id)
                 .values(access_class=moved.c.access_class)
             )
             await connection.execute(statement)
+
+
+def _unnest_classes(classes: Mapping[UUID, int]) -> TableValuedAlias:
+    return (
+        func.unnest(literal(list(classes), ARRAY(Uuid)), literal(list(classes.values()), ARRAY(BigInteger)))
+        .table_valued(column("object_id", Uuid), column("access_class", BigInteger))
+        .render_derived(name="moved")
+    )

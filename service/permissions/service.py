@@ -1,6 +1,7 @@
-"""Rules of access: default deny, one access class for equal access, and an owner who stays."""
+"""Rules of access: default deny, one access class for equal access, and an owner who stays until another takes over."""
 
-from collections.abc import Iterable, Mapping
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -8,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.common import ResourceType, Role
 from service.identity.principals import find_group_ids, find_people
 from service.permissions import queries
-from service.permissions.access import RANKED, Access
+from service.permissions.access import Access
 from service.permissions.classes import queries as class_queries
 from service.platform.errors import Conflict, FieldError, NotFound
 
@@ -18,6 +19,7 @@ __all__ = [
     "access_class_for",
     "access_classes_for",
     "access_of",
+    "change_owner",
     "move",
     "register_resource",
     "resolve_readers",
@@ -88,8 +90,8 @@ async def set_access(connection: AsyncConnection, organization_id: UUID, *, obje
 
 async def move(connection: AsyncConnection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
     """Move locked resources, and their documents' index entries, to other access classes."""
-    await queries.move_resources(connection, organization_id, classes=classes)
     if classes:
+        await queries.move_resources(connection, organization_id, classes=classes)
         await queries.move_access_classes(connection, organization_id, classes=classes)
 
 
@@ -98,13 +100,40 @@ async def access_of(connection: AsyncConnection, organization_id: UUID, object_i
     resource = await queries.get_resource(connection, organization_id, object_id=object_id)
     if resource is None:
         raise unknown_resource()
-    readers = await class_queries.list_readers(connection, organization_id, access_classes=[resource.access_class])
-    grantees = {role: frozenset(row.principal_id for row in readers if row.role == role) for role in RANKED}
-    return Access(
-        owner_id=next(iter(grantees[Role.OWNER]), None),
-        viewers=grantees[Role.VIEWER],
-        editors=grantees[Role.EDITOR],
-    )
+    return (await _accesses_of(connection, organization_id, {resource.access_class}))[resource.access_class]
+
+
+async def change_owner(
+    connection: AsyncConnection, organization_id: UUID, *, resources: Collection[queries.Resource], owner_id: UUID
+) -> dict[int, Access]:
+    """Make a principal the owner of locked resources; return the access of each class that they were in.
+
+    Effective at commit, in searches too. A class is changed once, however many resources share it.
+    """
+    before = await _accesses_of(connection, organization_id, {one.access_class for one in resources})
+    after = {access_class: access.owned_by(owner_id) for access_class, access in before.items()}
+    digests = {access_class: access.digest() for access_class, access in after.items()}
+    accesses = {digests[access_class]: access for access_class, access in after.items()}
+    of_digest = await access_classes_for(connection, organization_id, accesses)
+    moved = {one.object_id: of_digest[digests[one.access_class]] for one in resources}
+    await move(connection, organization_id, classes=moved)
+    return before
+
+
+async def _accesses_of(
+    connection: AsyncConnection, organization_id: UUID, access_classes: Collection[int]
+) -> dict[int, Access]:
+    grantees: dict[tuple[int, str], set[UUID]] = defaultdict(set)
+    for row in await class_queries.list_readers(connection, organization_id, access_classes=access_classes):
+        grantees[row.access_class, row.role].add(row.principal_id)
+    return {
+        access_class: Access(
+            owner_id=next(iter(grantees[access_class, Role.OWNER]), None),
+            viewers=frozenset(grantees[access_class, Role.VIEWER]),
+            editors=frozenset(grantees[access_class, Role.EDITOR]),
+        )
+        for access_class in access_classes
+    }
 
 
 async def resolve_readers(

@@ -75,7 +75,7 @@ def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
 def test_the_page_about_access_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every Python block of docs/access.md works, in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    assert run_code_of(ROOT / "docs" / "access.md") == 8
+    assert run_code_of(ROOT / "docs" / "access.md") == 9
 
 
 def test_the_page_about_agents_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,12 @@ OAUTH_CLIENT: dict[str, list[str]] = {
     "scopes": ["api:agent:message:*"],
 }
 ADA = {"type": "user", "email": "ada@example.com"}
+BEN = {"type": "user", "email": "ben@example.com"}
 TEAM = {"type": "group", "id": OTHER_ID}
+HANDOVER: dict[str, Any] = {
+    "transferred": [{"resourceType": "BOX_FILE", "count": 3}],
+    "remaining": [{"resourceType": "BOX_FILE", "count": 2}],
+}
 
 Case = tuple[str, Callable[[Any], Any], dict[str, Any], dict[str, Any]]
 
@@ -361,7 +366,7 @@ SINGLE: list[Case] = [
     (
         "admin/access/countResources",
         lambda c: c.admin.access.count_resources(
-            query="trains", resource_types=["BOX_FILE"], readable_by=ADA, not_readable_by=TEAM
+            query="trains", resource_types=["BOX_FILE"], readable_by=ADA, not_readable_by=TEAM, owned_by=BEN
         ),
         {
             "query": "trains",
@@ -369,6 +374,7 @@ SINGLE: list[Case] = [
             "readableBy": ADA,
             "action": "READ",
             "notReadableBy": TEAM,
+            "ownedBy": BEN,
         },
         {"counts": [{"resourceType": "BOX_FILE", "count": 3}], "total": 3},
     ),
@@ -385,6 +391,50 @@ SINGLE: list[Case] = [
         lambda c: c.admin.grants.set_many([{"resource": RESOURCE, "grants": []}]),
         {"resources": [{"resource": RESOURCE, "grants": [], "organizationWide": False}]},
         {"resourceCount": 1},
+    ),
+    (
+        "admin/owners/transfer",
+        lambda c: c.admin.owners.transfer(BEN, owner=ADA, resource_types=["BOX_FILE"]),
+        {"newOwner": BEN, "owner": ADA, "resourceTypes": ["BOX_FILE"]},
+        HANDOVER,
+    ),
+    (
+        "admin/owners/transfer",
+        lambda c: c.admin.owners.transfer(BEN, resources=[RESOURCE]),
+        {"newOwner": BEN, "resources": [RESOURCE]},
+        HANDOVER,
+    ),
+    (
+        "admin/users/planOffboarding",
+        lambda c: c.admin.users.plan_offboarding("ada@example.com", new_owner=BEN),
+        {"email": "ada@example.com", "newOwner": BEN},
+        {
+            "user": USER_ROW,
+            "newOwner": {"type": "user", "email": "ben@example.com", "id": OTHER_ID, "name": "Ben"},
+            "apiKeys": [API_KEY_ROW],
+            "browserSessionCount": 1,
+            "applicationCount": 2,
+            "applicationTokenCount": 3,
+            "groups": [{"type": "group", "id": OTHER_ID, "name": "Ops"}],
+            "owned": [{"resourceType": "DOCSTORE_SYNC", "count": 4}],
+            "onlyReader": [{"resourceType": "BOX_FILE", "count": 5}],
+        },
+    ),
+    (
+        "admin/users/offboard",
+        lambda c: c.admin.users.offboard("ada@example.com"),
+        {"email": "ada@example.com"},
+        {
+            **HANDOVER,
+            "user": USER_ROW,
+            "ended": {
+                "apiKeyCount": 1,
+                "browserSessionCount": 2,
+                "applicationCount": 3,
+                "applicationTokenCount": 4,
+                "groupIds": [OTHER_ID],
+            },
+        },
     ),
     (
         "admin/apiKeys/create",
@@ -849,7 +899,7 @@ def test_every_operation_has_a_case() -> None:
         copilots.Copilots,
         *(admin.Users, admin.Groups, admin.Grants, admin.ApiKeys, admin.OrganizationSettings),
         *(admin.ServiceAccounts, admin.ServiceAccountTokens, admin.AuditLog, admin.SearchLog, admin.Directory),
-        *(admin.OAuthClients, admin.AgentDefinitions, admin.AccessLists, admin.Status),
+        *(admin.OAuthClients, admin.AgentDefinitions, admin.AccessLists, admin.Owners, admin.Status),
     ]
     members = [member for group in groups for member in vars(group).values()]
     assert sum(isinstance(member, Operation) for member in members) == len({path for path, *_ in SINGLE}) + 2

@@ -165,6 +165,11 @@ class Things:
         return {"docstoreCredentialId": self.sync_id}
 
     @property
+    def spare_email(self) -> str:
+        """The address of a user who owns nothing, beside the user's."""
+        return f"spare-{self.email}"
+
+    @property
     def user(self) -> Body:
         """A user of the organization, as admin requests name one."""
         return {"type": "user", "email": self.email}
@@ -465,6 +470,14 @@ EXAMPLES: dict[str, Example] = {
     "admin/access/countResources": Example(lambda _: {}),
     "admin/access/listHolders": Example(lambda _: {"pageSize": 1000}),
     "admin/access/listGroupPeople": Example(lambda _: {"pageSize": 1000}),
+    "admin/owners/transfer": Example(
+        lambda things: {"owner": {"type": "user", "email": things.spare_email}, "newOwner": things.user},
+        elsewhere=NO_PRINCIPAL,
+    ),
+    "admin/users/planOffboarding": Example(
+        lambda things: {"email": things.spare_email}, elsewhere=(400, "unknown_user")
+    ),
+    "admin/users/offboard": Example(lambda things: {"email": things.spare_email}, elsewhere=(400, "unknown_user")),
     "admin/apiKeys/create": Example(
         lambda things: {"name": "Deck", "ownerEmail": things.email}, elsewhere=(400, "unknown_user")
     ),

@@ -144,7 +144,7 @@ def world(service_harness: ServiceHarness) -> Iterator[World]:
 def a_world(service: RunningService, http: httpx.Client) -> World:
     """Set everything up over HTTP, but for the past."""
     enable_service_accounts(service)
-    for email in (MEMBER, OTHER_MEMBER, GONE):
+    for email in (MEMBER, OTHER_MEMBER, f"spare-{OTHER_MEMBER}", GONE):
         a_user(service, email)
     account, deleted = an_account(service, "Bosun"), an_account(service, "Drowned")
     token = a_token(service, account, *ALL_SCOPES)

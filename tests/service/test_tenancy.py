@@ -87,6 +87,7 @@ class Tenant:
     def _fill(self) -> None:
         call, things = self.owner.call, self.things
         done(call("admin/users/upsert", {"users": [{"email": ADA, "name": "Ada", "password": PASSWORD}]}))
+        done(call("admin/users/upsert", {"users": [{"email": things.spare_email}]}))
         crew = {"name": "Crew", "externalId": "crew", "members": [user(ADA)]}
         things.group_id = done(call("admin/groups/upsert", {"groups": [crew]}))["groups"][0]["id"]
         grants = [{"principal": group({"id": things.group_id}), "role": "VIEWER"}]

@@ -85,6 +85,7 @@ EXCUSED = {
     "domains.docstore.running.queries.in_collection": "a sync looks for its own documents",
     "domains.documents.queries.existing_documents": PART,
     "domains.documents.queries.read_document": "it returns the readers too, and `rights` judges the caller by them",
+    "domains.owners.queries.count_owned": ADMINS_ALONE,
     "domains.search.queries.exact_scores": FOUND,
     "domains.search.queries.read_found_chunks": FOUND,
     "domains.search.queries.read_found_documents": FOUND,

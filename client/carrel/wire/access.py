@@ -59,6 +59,8 @@ class ResourceFilters(RequestModel):
     """Only resources of these types, at most 100."""
     readable_by: PrincipalReference | None = None
     """Only resources on which this principal may effectively act."""
+    owned_by: PrincipalReference | None = None
+    """Only documents and collections that belong to this user or service account, active or not."""
     action: Action | None = None
     """Action that `readableBy` and `notReadableBy` are about; READ unless given."""
     not_readable_by: PrincipalReference | None = None

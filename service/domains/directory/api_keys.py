@@ -64,7 +64,7 @@ async def list_api_keys(
     )
     page = cursor.page(rows, position=lambda row: [str(row.api_key_id)])
     return AdminApiKeysListResponse(
-        api_keys=[_api_key(row) for row in page.items], next_page_token=page.next_page_token
+        api_keys=[to_api_key(row) for row in page.items], next_page_token=page.next_page_token
     )
 
 
@@ -92,10 +92,11 @@ async def _get(connection: AsyncConnection, caller: Caller, api_key_id: UUID) ->
     row = await queries.get_api_key(connection, caller.organization_id, api_key_id=api_key_id)
     if row is None:
         raise NotFound("There is no such API key in this organization.", code="api_key_not_found")
-    return _api_key(row)
+    return to_api_key(row)
 
 
-def _api_key(row: queries.ApiKey) -> ApiKey:
+def to_api_key(row: queries.ApiKey) -> ApiKey:
+    """Convert a stored API key to the one of an answer."""
     return ApiKey(
         api_key_id=row.api_key_id,
         hint=row.hint,

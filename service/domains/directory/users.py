@@ -61,7 +61,7 @@ async def list_users(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
-    return AdminUsersListResponse(users=[_user(row) for row in page.items], next_page_token=page.next_page_token)
+    return AdminUsersListResponse(users=[to_user(row) for row in page.items], next_page_token=page.next_page_token)
 
 
 async def _put_users(
@@ -79,13 +79,18 @@ async def _put_users(
     ]
     changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
     await queries.put_principals(connection, caller.organization_id, rows=[new for _, new in changed])
-    if not await queries.has_active_admin(connection, caller.organization_id):
+    await require_active_admin(connection, caller.organization_id)
+    await record_all(connection, caller, changes=[_change(old, new) for old, new in changed])
+    return [to_user(row) for row in after]
+
+
+async def require_active_admin(connection: AsyncConnection, organization_id: UUID) -> None:
+    """Refuse (409 `last_admin`) a change of users that leaves no active admin."""
+    if not await queries.has_active_admin(connection, organization_id):
         raise Conflict(
             "This would leave the organization without an active admin. Make somebody else an admin first.",
             code="last_admin",
         )
-    await record_all(connection, caller, changes=[_change(old, new) for old, new in changed])
-    return [_user(row) for row in after]
 
 
 def _new_user(email: str) -> Principal:
@@ -110,7 +115,8 @@ def _change(before: Principal | None, after: Principal) -> Change:
     return Change(action=action, target_type="user", target_id=after.principal_id, details=details)
 
 
-def _user(row: Principal) -> User:
+def to_user(row: Principal) -> User:
+    """Convert a user's row to the user of an answer."""
     return User(id=row.principal_id, email=row.email or "", name=row.name, is_admin=row.is_admin, active=row.active)
 
 

@@ -1,12 +1,12 @@
 """SQL of syncs, for the requests of people; SQL of their runs is in `running.queries`."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, and_, delete, exists, func, null, or_, select, update
+from sqlalchemy import ColumnElement, Select, and_, case, delete, exists, func, null, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -14,7 +14,7 @@ from carrel.wire.common import Role
 from carrel.wire.docstore import DocstoreSyncStatus
 from service.auth.callers import Caller
 from service.permissions.queries import readable_classes
-from service.platform.sql import as_member, columns_of, find_row, find_rows, get_row
+from service.platform.sql import as_member, columns_of, find_row, find_rows, get_row, in_array
 from service.schema.catalog import documents
 from service.schema.docstore import docstore_documents, docstore_failures, docstore_syncs
 from service.schema.permissions import resources
@@ -25,7 +25,7 @@ LOST_AFTER = timedelta(minutes=15)
 
 @dataclass(frozen=True, slots=True)
 class StoredSync:
-    """A sync; its principal, its credential and who acted are those of the request that created the sync."""
+    """A sync; its principal, credential and who acted are those of the request that created it or handed it over."""
 
     sync_id: UUID
     collection_id: UUID
@@ -182,6 +182,30 @@ async def replace_sync(
             updated_at=func.now(),
             status="PENDING",
             attempt=docstore_syncs.c.attempt + 1,
+        )
+    )
+    await connection.execute(statement)
+
+
+async def set_syncs_owner(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    sync_ids: Collection[UUID],
+    principal_id: UUID,
+    credential_id: UUID,
+) -> None:
+    """Let locked syncs act as another principal from their next run on; a run in progress can write no more."""
+    is_running = docstore_syncs.c.status == "RUNNING"
+    statement = (
+        update(docstore_syncs)
+        .where(docstore_syncs.c.organization_id == organization_id, in_array(docstore_syncs.c.sync_id, sync_ids))
+        .values(
+            principal_id=principal_id,
+            credential_id=credential_id,
+            acting_through_id=null(),
+            status=case((is_running, "PENDING"), else_=docstore_syncs.c.status),
+            attempt=docstore_syncs.c.attempt + case((is_running, 1), else_=0),
         )
     )
     await connection.execute(statement)

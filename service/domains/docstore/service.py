@@ -1,12 +1,14 @@
 """Rules of syncs: who may create, see, launch, change and delete one, and which addresses it may connect to.
 
 An EDITOR of a collection creates syncs into it, sees all of them, and launches them. The documents that a sync brings
-belong to its creator, and its runs act as that principal. So only the creator, or an admin, replaces its address or
-config, or deletes it: whoever may choose what is written in a person's name may write it.
+belong to its creator, and its runs act as that principal, until an admin hands both over. So only that principal, or
+an admin, replaces its address or config, or deletes it: whoever may choose what is written in a person's name may
+write it.
 """
 
 import asyncio
 import json
+from collections.abc import Sequence
 from importlib import import_module
 from typing import Any, cast
 from uuid import UUID
@@ -154,6 +156,22 @@ async def delete_sync(connection: AsyncConnection, caller: Caller, *, sync_id: U
     sync = await _own_sync(connection, caller, sync_id)
     await queries.delete_sync(connection, caller.organization_id, sync_id=sync.sync_id)
     await _record(connection, caller, "docstore.delete_sync", sync.sync_id, sync.collection_id)
+
+
+async def hand_over_syncs(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, syncs: Sequence[StoredSync], owner_id: UUID
+) -> None:
+    """Let locked syncs act as another principal; a run in progress is replaced by one that continues it."""
+    await queries.set_syncs_owner(
+        connection,
+        caller.organization_id,
+        sync_ids=[one.sync_id for one in syncs],
+        principal_id=owner_id,
+        credential_id=caller.credential_id,
+    )
+    for one in syncs:
+        if one.status == DocstoreSyncStatus.RUNNING:
+            await _enqueue(runtime, connection, caller.organization_id, one.sync_id)
 
 
 async def _check(runtime: Runtime, uri: SecretStr, config: DocstoreConfig) -> None:

@@ -10,6 +10,7 @@ from carrel.resources.admin.directory import Directory
 from carrel.resources.admin.oauth_clients import OAuthClients
 from carrel.resources.admin.organization import ApiKeys, AuditLog, OrganizationSettings, SearchLog
 from carrel.resources.admin.oversight import Status
+from carrel.resources.admin.owners import Owners
 from carrel.resources.admin.service_accounts import ServiceAccounts, ServiceAccountTokens
 
 M = TypeVar("M")
@@ -42,6 +43,11 @@ class Admin(Resource[M]):
     def grants(self) -> Grants[M]:
         """Grants: the roles that principals hold on a resource."""
         return Grants(self._session)
+
+    @property
+    def owners(self) -> Owners[M]:
+        """The owners of documents, collections and syncs."""
+        return Owners(self._session)
 
     @property
     def access(self) -> AccessLists[M]:
@@ -100,6 +106,7 @@ __all__ = [
     "Groups",
     "OAuthClients",
     "OrganizationSettings",
+    "Owners",
     "SearchLog",
     "ServiceAccountTokens",
     "ServiceAccounts",

@@ -1,7 +1,7 @@
 """admin/users, admin/groups, admin/grants: the people of an organization and what they are granted."""
 
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import TypeVar, cast
 from uuid import UUID
 
 from carrel._calls import Call
@@ -10,6 +10,7 @@ from carrel._pages import Listing
 from carrel.resources._arguments import Id, Members, as_any, as_list
 from carrel.resources.permissions import reference_to
 from carrel.wire import admin as wire
+from carrel.wire import owners
 from carrel.wire.common import PrincipalReference, ResourceIdentifier, ResourceReference
 
 M = TypeVar("M")
@@ -46,6 +47,28 @@ class Users(Resource[M]):
             query=query, ids=as_list(UUID, ids), page_size=page_size, page_token=page_token
         )
         return Listing(wire.ADMIN_USERS_LIST, request, lambda page: page.users)
+
+    @Operation
+    def plan_offboarding(
+        self, email: str, *, new_owner: PrincipalReference | Members | None = None
+    ) -> Call[owners.AdminUsersPlanOffboardingResponse]:
+        """Say what `offboard` would end and hand over, and what nobody else may read; nothing is changed."""
+        request = owners.AdminUsersPlanOffboardingRequest(
+            email=email, new_owner=cast("PrincipalReference | None", new_owner)
+        )
+        return Call(owners.ADMIN_USERS_PLAN_OFFBOARDING, request)
+
+    @Operation
+    def offboard(
+        self, email: str, *, new_owner: PrincipalReference | Members | None = None
+    ) -> Call[owners.AdminUsersOffboardResponse]:
+        """End all access of a user at once, then give what they own to `new_owner`, which may be left out if nothing.
+
+        Deactivates them, revokes their API keys and the tokens of applications, signs their browsers out, and takes
+        them out of their groups. While `remaining` of the answer has any, call it again; it is harmless to repeat.
+        """
+        request = owners.AdminUsersOffboardRequest(email=email, new_owner=cast("PrincipalReference | None", new_owner))
+        return Call(owners.ADMIN_USERS_OFFBOARD, request)
 
 
 class Groups(Resource[M]):

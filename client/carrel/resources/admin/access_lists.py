@@ -19,7 +19,8 @@ class ResourceFilters(TypedDict, total=False):
     `object_ids` are own ids of documents, collections and agents, at most 1000; those of nothing are passed over.
     `query` is part of a name or a resourceId, whatever its case; `resource_ids` are whole ones, at most 1000.
     `readable_by` leaves what this user, group or service account may effectively act on (READ, unless another `action`
-    is named); `not_readable_by`, beside it, takes away what that one may act on, too.
+    is named); `not_readable_by`, beside it, takes away what that one may act on, too. `owned_by` leaves the documents
+    and collections that belong to this user or service account, active or not.
     """
 
     object_ids: Sequence[Id] | None
@@ -29,6 +30,7 @@ class ResourceFilters(TypedDict, total=False):
     readable_by: PrincipalReference | Members | None
     action: Action | str
     not_readable_by: PrincipalReference | Members | None
+    owned_by: PrincipalReference | Members | None
 
 
 class AccessLists(Resource[M]):

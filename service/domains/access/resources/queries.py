@@ -1,4 +1,4 @@
-"""SQL of all resources, narrowed by their names, their types, and who may read them; a page or a count is a statement.
+"""SQL of all resources, narrowed by names, types, owner, and who may read them; a page or a count is a statement.
 
 Access is asked of the access classes, as everywhere: what somebody may read, and another may not, is the classes of the
 one without those of the other, before any resource is looked at.
@@ -32,7 +32,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.access import ResourceCount
 from carrel.wire.common import ResourceType
 from service.domains.access.lookups.queries import page_parameters, resources_in
-from service.permissions.queries import Reader, readable_classes
+from service.permissions.queries import Reader, owned_classes, readable_classes
 from service.platform.sql import as_member, columns_of, find_rows, in_array
 from service.schema.agents import agents
 from service.schema.catalog import documents
@@ -65,7 +65,7 @@ class ResourceFilter:
     """The filters of a query of resources; None filters nothing.
 
     `text` is part of a name or a resourceId, `resource_ids` are whole ones. Of what `readable_by` may read,
-    `not_readable_by` takes away what it may read, too.
+    `not_readable_by` takes away what it may read, too. `owner_id` leaves what a principal owns itself.
     """
 
     object_ids: Sequence[UUID] | None = None
@@ -74,20 +74,21 @@ class ResourceFilter:
     resource_types: Sequence[str] | None = None
     readable_by: Reader | None = None
     not_readable_by: Reader | None = None
+    owner_id: UUID | None = None
 
     @property
-    def only_reader(self) -> Reader | None:
-        """The reader to filter by, when only a reader and types filter."""
+    def is_of_classes(self) -> bool:
+        """Whether only types filter beside a reader or an owner, which are asked of the access classes."""
         others = (self.object_ids, self.text, self.resource_ids)
-        return self.readable_by if all(one is None for one in others) else None
+        return all(one is None for one in others) and not (self.readable_by is None and self.owner_id is None)
 
 
 async def list_resources(
     connection: AsyncConnection, organization_id: UUID, *, resource_filter: ResourceFilter, after: UUID, limit: int
 ) -> list[FoundResource]:
     """List matching resources, ordered by their objects' ids."""
-    if (reader := resource_filter.only_reader) is not None:
-        classes = _classes(reader, but=resource_filter.not_readable_by)
+    classes = _classes(organization_id, resource_filter)
+    if classes is not None and resource_filter.is_of_classes:
         page = resources_in(literal(organization_id), classes, resource_type=_type(resource_filter))
     else:
         page = _select_page(organization_id, resource_filter, after=after, limit=limit)
@@ -186,8 +187,8 @@ def _conditions(organization_id: UUID, resource_filter: ResourceFilter) -> Itera
     of_type = _type(resource_filter)
     if of_type is not None:
         yield resources.c.resource_type == of_type
-    if resource_filter.readable_by is not None:
-        classes = _classes(resource_filter.readable_by, but=resource_filter.not_readable_by)
+    classes = _classes(organization_id, resource_filter)
+    if classes is not None:
         # Written so, it is not planned as a join, which would lose the order.
         yield resources.c.access_class.in_(classes).is_(true())
     if resource_filter.text is not None:
@@ -209,9 +210,15 @@ def _name_matches(organization_id: UUID, text: str) -> CompoundSelect[UUID]:
     )
 
 
-def _classes(reader: Reader, *, but: Reader | None) -> Select[int] | CompoundSelect[int]:
-    classes = readable_classes(reader)
-    return classes if but is None else classes.except_(readable_classes(but))
+def _classes(organization_id: UUID, resource_filter: ResourceFilter) -> Select[int] | CompoundSelect[int] | None:
+    """Select the classes that the filter leaves; None when it filters neither by reader nor by owner."""
+    reader, but, owner_id = resource_filter.readable_by, resource_filter.not_readable_by, resource_filter.owner_id
+    owned = None if owner_id is None else owned_classes(organization_id, owner_id)
+    if reader is None:
+        return owned
+    readable = readable_classes(reader)
+    classes = readable if but is None else readable.except_(readable_classes(but))
+    return classes if owned is None else owned.intersect(classes)
 
 
 def _type(resource_filter: ResourceFilter) -> ColumnElement[str] | None:

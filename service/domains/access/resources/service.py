@@ -1,4 +1,4 @@
-"""Finding resources: by a part of a name, by type, and by who may read them; for admins.
+"""Finding resources: by a part of a name, by type, by owner, and by who may read them; for admins.
 
 An admin sees the names of everything. Who may read what is as the checks and look-ups say.
 """
@@ -22,7 +22,7 @@ from service.auth.callers import Caller
 from service.auth.queries import Grantee
 from service.domains.access.resources import queries
 from service.domains.access.resources.queries import ResourceFilter
-from service.permissions.readers import find_grantee
+from service.permissions.readers import find_grantee, find_referenced_principal
 from service.platform import base64url
 from service.web.pagination import Cursor, Page
 
@@ -97,4 +97,12 @@ async def _read_filter(connection: AsyncConnection, caller: Caller, filters: Res
         resource_types=filters.resource_types,
         readable_by=await find(filters.readable_by, "readableBy"),
         not_readable_by=await find(filters.not_readable_by, "notReadableBy"),
+        owner_id=await _find_owner(connection, caller, filters.owned_by),
     )
+
+
+async def _find_owner(connection: AsyncConnection, caller: Caller, reference: PrincipalReference | None) -> UUID | None:
+    if reference is None:
+        return None
+    found = await find_referenced_principal(connection, caller.organization_id, reference, field="ownedBy")
+    return found.principal_id

@@ -114,7 +114,7 @@ class Run:
         if caller is None:
             raise RunError(
                 "sync_owner_inactive",
-                "The creator of this sync is not active any more. Delete it, and create it again as an active user.",
+                "The owner of this sync is not active any more. Ask an admin to give it another owner.",
             )
         try:
             await require_collection(connection, caller, collection_id=self.sync.collection_id, at_least=Role.EDITOR)
