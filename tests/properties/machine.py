@@ -54,6 +54,7 @@ class Permissions(Operations, RuleBasedStateMachine):
     able = st.sampled_from((True, True, False))
     actors = st.tuples(st.one_of(users, credentials), able)
     somebody = st.one_of(users, groups, accounts)
+    owners = st.one_of(users, users, accounts, somebody)
     members = st.lists(somebody, max_size=3)
     some_members = st.lists(somebody, min_size=1, max_size=3)
     readers = st.none() | st.lists(somebody | st.just(EVERYONE), max_size=3)
@@ -372,6 +373,23 @@ class Permissions(Operations, RuleBasedStateMachine):
         kept = [(who, role) for who, role in given if self.mended([who], strict=False)]
         return [*kept, *((who, EDITOR) for who in self.gone[:1])] if strict else kept
 
+    # Owners.
+
+    @act(owner=users | accounts, to=owners)
+    def transfer(self, owner: str, to: str) -> None:
+        """Give all that somebody owns to somebody else; not everybody can own."""
+        self.do(an_operation("transfer", to, owner=owner))
+
+    @act(names=st.lists(st.one_of(documents, documents, collections), min_size=1, max_size=3, unique=True), to=owners)
+    def transfer_named(self, names: list[str], to: str) -> None:
+        """Give some resources to somebody, all or none."""
+        self.do(an_operation("transfer", to, names=tuple(names)))
+
+    @act(rest=LONG_REST, user=users, to=owners)
+    def offboard(self, user: str, to: str) -> None:
+        """End all access of somebody, and give what they own to somebody else."""
+        self.do(an_operation("offboard", user, to, by=ADMIN))
+
     # Collections.
 
     @precondition(lambda self: len(self.model.collections) < MOST_COLLECTIONS)
@@ -493,6 +511,15 @@ class Permissions(Operations, RuleBasedStateMachine):
         if members := self.mended(members, strict=False):
             upload = self.operation_of(actor, "upload", document, self.other_text(document, 2))
             self.race(upload, an_operation("add_members" if adding else "remove_members", group, members), document)
+
+    @precondition(lambda self: self.rested("race"))
+    @act(actor=actors, document=documents, readers=readers, to=owners)
+    def upload_while_transferring(self, actor: Actor, document: str, readers: list[str] | None, to: str) -> None:
+        """Other contents and perhaps another access, while the document gets another owner."""
+        document = _one_of(self.model.documents, document)
+        readers = None if readers is None else self.mended(readers, strict=False)
+        upload = self.operation_of(actor, "upload", document, self.other_text(document, 2), readers=readers)
+        self.race(upload, an_operation("transfer", to, names=(document,)), document)
 
     @precondition(lambda self: self.rested("race"))
     @act(credential=credentials, document=documents, readers=readers, how=st.integers(0, 3))

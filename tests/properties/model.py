@@ -329,6 +329,28 @@ class Model:
             resources[name].viewers = {holder for holder, role in given if role == VIEWER}
             resources[name].editors = {holder for holder, role in given if role == EDITOR}
 
+    def transfer(self, to: str, *, owner: str | None = None, names: Iterable[str] = ()) -> None:
+        """Give all that somebody owns, or the named resources, another owner, who keeps no other role on them."""
+        if to not in self.actors or to == owner:
+            raise RefusedError(400, "invalid_new_owner")
+        resources = self.resources
+        if not set(names) <= resources.keys():
+            raise RefusedError(404, "resource_not_found")
+        named = [resources[name] for name in names]
+        for each in named if owner is None else [each for each in resources.values() if each.owner == owner]:
+            each.owner, each.viewers, each.editors = to, each.viewers - {to}, each.editors - {to}
+
+    def offboard(self, user: str, to: str, *, by: str) -> None:
+        """End all access of a person, and give what they own to somebody else."""
+        if user == by:
+            raise RefusedError(409, "own_account")
+        self.transfer(to, owner=user)
+        self.users[user] = User(active=False)
+        for members in self.groups.values():
+            members.discard(user)
+        for credential in self.credentials.values():
+            credential.revoked |= credential.owner == user
+
     def _accounts_enabled(self) -> None:
         if not self.accounts_enabled:
             raise RefusedError(403, "service_accounts_disabled")

@@ -273,6 +273,16 @@ class World:
         held = zip(self.names([one["principal"] for one in listed]), (one["role"] for one in listed), strict=True)
         return {*held, *([(EVERYONE, "VIEWER")] if everyone else [])}
 
+    def transfer(self, to: str, *, owner: str | None = None, names: Iterable[str] = ()) -> httpx.Response:
+        """Give all that somebody owns, or the named resources, another owner."""
+        named = {"resources": [*map(self.resource, names)]} if owner is None else {"owner": self.principal(owner)}
+        return self.call("admin/owners/transfer", newOwner=self.principal(to), **named)
+
+    def offboard(self, user: str, to: str, *, by: str) -> httpx.Response:
+        """Offboard a person, as the organization's admin."""
+        assert by == ADMIN
+        return self.call("admin/users/offboard", email=user, newOwner=self.principal(to))
+
     def create_collection(self, by: str, name: str) -> httpx.Response:
         """Create a collection."""
         response = self.call("documentCollections/createDocumentCollection", by, collectionName=name)
