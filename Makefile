@@ -5,6 +5,9 @@ SETUP := .venv/.ready
 FAST := tests/unit tests/cli/test_docs.py tests/service/test_foundation.py \
 	$(addprefix tests/client/test_,client.py operations.py retries.py files.py reply_streams.py)
 
+# Where it is set, every program that is started would compile all that it imports, which takes most of its start.
+unexport PYTHONDONTWRITEBYTECODE
+
 .PHONY: setup up test test-fast test-long check format bench docs site notebooks pictures lock clean
 
 setup: $(SETUP)
