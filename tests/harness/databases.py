@@ -56,7 +56,7 @@ class TestDatabases:
     def clone(self) -> str:
         """Make a database like the migrated, bootstrapped one; returns its name."""
         name = f"test_{next(self._numbers)}"
-        self._administer(f"CREATE DATABASE {name} TEMPLATE {DATABASE}")
+        self._administer(f"CREATE DATABASE {name} TEMPLATE {DATABASE} STRATEGY file_copy")
         return name
 
     def empty(self) -> str:
