@@ -13,12 +13,14 @@ from tests.harness.databases import TestDatabases
 from tests.harness.embeddings import EmbeddingsEndpoint
 from tests.harness.logs import configure_logs, pytest_runtest_makereport  # noqa: F401 - a hook, by its name
 from tests.harness.loops import LoopThread
+from tests.harness.memory import use_memory
 from tests.harness.mongo.processes import MongoServer, server_over_mongomock
 from tests.harness.processes import ServiceProcess
 from tests.harness.reruns import pytest_collection_modifyitems, pytest_terminal_summary  # noqa: F401 - hooks, by names
 from tests.harness.services import RunningService, ServiceHarness, SharedParts, bootstrap_template
 
 configure_logs()
+use_memory()
 
 
 @pytest.fixture(scope="session")

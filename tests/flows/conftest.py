@@ -1,7 +1,9 @@
 """One Prefect server for the session, and the settings that bring flows to the test's own service."""
 
+import atexit
 import gc
 import os
+import shutil
 import tempfile
 import warnings
 from collections.abc import Iterator
@@ -13,7 +15,9 @@ from tests.harness.databases import TestDatabases
 from tests.harness.services import RunningService
 
 # Prefect reads its environment when it is first imported: before that, its state goes where the tests' state goes.
-os.environ.setdefault("PREFECT_HOME", tempfile.mkdtemp(prefix="carrel-test-prefect-"))
+if "PREFECT_HOME" not in os.environ:
+    os.environ["PREFECT_HOME"] = tempfile.mkdtemp(prefix="carrel-test-prefect-")
+    atexit.register(shutil.rmtree, os.environ["PREFECT_HOME"], ignore_errors=True)
 os.environ.setdefault("PREFECT_LOGGING_LEVEL", "ERROR")
 
 from prefect.settings import PREFECT_API_URL
