@@ -4,13 +4,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
-from sqlalchemy import exists, select, tuple_
+from sqlalchemy import Uuid, exists, literal, select, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import Role
 from service.permissions.access import Access
-from service.platform.sql import columns_of, find_rows, in_array
+from service.platform.sql import columns_of, find_rows, in_array, rows_of
 from service.schema.identity import principals
 from service.schema.permissions import access_classes, class_readers
 
@@ -52,21 +52,24 @@ async def insert_classes(
 
     Waits for a transaction that is adding one of them; in one order, so that two calls never deadlock.
     """
-    rows = [{"organization_id": organization_id, "digest": digest} for digest in sorted(accesses)]
+    organization = literal(organization_id, Uuid)
+    digests = rows_of([access_classes.c.digest], [{"digest": digest} for digest in sorted(accesses)])
     statement = (
         insert(access_classes)
-        .values(rows)
+        .from_select(["organization_id", "digest"], select(organization, digests.c.digest))
         .on_conflict_do_nothing()
         .returning(access_classes.c.digest, access_classes.c.access_class)
     )
     added: dict[bytes, int] = {row.digest: row.access_class for row in await connection.execute(statement)}
     readers = [
-        {"organization_id": organization_id, "principal_id": grantee, "access_class": access_class, "role": role}
+        {"principal_id": grantee, "access_class": access_class, "role": role}
         for digest, access_class in added.items()
         for grantee, role in accesses[digest].grants()
     ]
-    if readers:
-        await connection.execute(insert(class_readers), readers)
+    rows = rows_of([class_readers.c[name] for name in ("principal_id", "access_class", "role")], readers)
+    await connection.execute(
+        insert(class_readers).from_select(["organization_id", *rows.c.keys()], select(organization, *rows.c))
+    )
     return added
 
 
