@@ -19,6 +19,9 @@ EVERYBODY = "everybody"
 HOLDER = "holder"
 """What sentences name without saying whether it is a person, a group, a service account or everybody."""
 
+FAILED_SIGN_IN = "session.fail"
+"""The one action of somebody unknown."""
+
 _NAMED_IN_DETAILS = {
     "collectionId": COLLECTION,
     "documentId": DOCUMENT,
@@ -105,6 +108,7 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
         "Applications", "Consent withdrawn", "withdrew their consent to the application {it}"
     ),
     "session.begin": ActionText("Signing in", "Signed in", "signed in"),
+    FAILED_SIGN_IN: ActionText("Signing in", "Sign-in failed", "failed to sign in as {it}"),
     "identity.bind": ActionText("Signing in", "Bound to a provider", "bound {it} to a provider they sign in with"),
     "oauth.reuseDetected": ActionText(
         "Signing in", "Stolen token stopped", "stopped tokens of {it}: one was used a second time"
@@ -142,7 +146,8 @@ def actions() -> dict[str, str]:
 
 def sentence(entry: AuditEntry, names: Names) -> str:
     """Return a sentence that says who did what; a target without a name is called by its kind."""
-    who = one_line(entry.actor.name) if entry.actor is not None else "The service"
+    nobody = "Somebody" if entry.action == FAILED_SIGN_IN else "The service"
+    who = one_line(entry.actor.name) if entry.actor is not None else nobody
     if entry.acting_for is not None and entry.acting_for.id != (entry.actor.id if entry.actor else None):
         who += f", for {one_line(entry.acting_for.name)},"
     told = _TOLD.get(entry.action)

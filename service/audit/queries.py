@@ -6,22 +6,48 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Uuid, delete, func, insert, literal, or_, select, tuple_, union_all
+from sqlalchemy import (
+    ColumnElement,
+    Select,
+    Uuid,
+    cast,
+    delete,
+    func,
+    insert,
+    literal,
+    null,
+    or_,
+    select,
+    tuple_,
+    union_all,
+)
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.elements import KeyedColumnElement
 
-from service.platform.sql import columns_of, find_rows, optional_in, rows_of
+from carrel.wire.common import ResourceType
+from service.platform.sql import columns_of, find_row, find_rows, optional_in, rows_of
+from service.schema.agents import agents
 from service.schema.audit import audit_entries, free_texts
-from service.schema.identity import principals
+from service.schema.catalog import documents
+from service.schema.collections import collections
+from service.schema.identity import api_keys, organizations, principals, service_account_tokens
+from service.schema.oauth import oauth_clients
 from service.schema.search import searches
+from service.schema.signin import failed_sign_ins
+from service.schema.sources import source_reports
 
 
 @dataclass(frozen=True)
 class EntryFilter:
-    """The filters of a query of the audit log; `actor` is an address or an id, times are inclusive and exclusive."""
+    """The filters of a query of the audit log; `actor` is an address or an id, times are inclusive and exclusive.
+
+    `name_contains` is a part of the name of what was changed or of who did it, in any case.
+    """
 
     actor: str | None = None
     action: str | None = None
     target_id: str | None = None
+    name_contains: str | None = None
     since: datetime | None = None
     until: datetime | None = None
     ids: Collection[UUID] | None = None
@@ -43,24 +69,66 @@ class StoredEntry:
     target_type: str | None
     target_id: str | None
     details: dict[str, Any]
+    target_name: str | None
     text: str | None
     request_id: str | None
+    address: str | None
+    device: str | None
+    attempts: int | None
+    last_at: datetime | None
 
 
-_INSERT_ENTRY = insert(audit_entries)
+# What entries are about that has a name: its id and its name.
+_NAMED: Mapping[str, tuple[KeyedColumnElement[UUID], ColumnElement[str]]] = {
+    **dict.fromkeys(("user", "group", "serviceAccount"), (principals.c.principal_id, principals.c.name)),
+    "organization": (organizations.c.organization_id, organizations.c.name),
+    "document": (documents.c.document_id, documents.c.name),
+    **dict.fromkeys(("collection", "DOCUMENT_COLLECTION"), (collections.c.collection_id, collections.c.name)),
+    **dict.fromkeys(("agent", "AGENT"), (agents.c.agent_id, agents.c.name)),
+    "apiKey": (api_keys.c.api_key_id, api_keys.c.name),
+    "serviceAccountToken": (service_account_tokens.c.token_id, service_account_tokens.c.name),
+    "oauthClient": (oauth_clients.c.client_id, oauth_clients.c.name),
+    "source": (source_reports.c.source_id, source_reports.c.source),
+}
+LONGEST_NAME = 1000
+# A query by name looks through so many entries for one page, and goes on after them on the next.
+MOST_LOOKED_THROUGH = 100_000
 
 
 async def insert_entries(
     connection: AsyncConnection, organization_id: UUID, *, entries: Sequence[Mapping[str, object]]
 ) -> None:
-    """Append entries, in one statement."""
-    if len(entries) == 1:
-        # What most requests do: cheaper without arrays.
-        await connection.execute(_INSERT_ENTRY, {**entries[0], "organization_id": organization_id})
-    elif entries:
-        rows = rows_of([audit_entries.c[name] for name in entries[0]], entries)
-        values = select(literal(organization_id, Uuid), *rows.c)
-        await connection.execute(insert(audit_entries).from_select(["organization_id", *rows.c.keys()], values))
+    """Append entries with the names that their targets, and who acted, have now; one statement for each kind of target.
+
+    A target's id is a UUID where the target has a name.
+    """
+    by_type: dict[object, list[Mapping[str, object]]] = {}
+    for entry in entries:
+        by_type.setdefault(entry["target_type"], []).append(entry)
+    for target_type, some in by_type.items():
+        rows = rows_of([audit_entries.c[name] for name in some[0]], some)
+        names = {
+            "actor_name": _name_of("user", rows.c.actor_id, organization_id),
+            "acting_for_name": _name_of("user", rows.c.acting_for_id, organization_id),
+            "target_name": _name_of(target_type, cast(rows.c.target_id, Uuid), organization_id),
+        }
+        values = select(literal(organization_id, Uuid), *rows.c, *names.values())
+        columns = ["organization_id", *rows.c.keys(), *names]
+        await connection.execute(insert(audit_entries).from_select(columns, values))
+
+
+def _name_of(target_type: object, object_id: ColumnElement[UUID], organization_id: UUID) -> ColumnElement[Any]:
+    """Build the name that an object of this type has now; NULL for what has none."""
+    # Everything else that a grant can be of is a document.
+    kind = "document" if target_type in ResourceType.__members__ and target_type not in _NAMED else str(target_type)
+    if kind not in _NAMED:
+        return null()
+    key, name = _NAMED[kind]
+    found = select(func.left(name, LONGEST_NAME)).where(
+        key.table.c.organization_id == organization_id, key == object_id
+    )
+    # A source has several reports of one name.
+    return found.limit(1).scalar_subquery()
 
 
 async def insert_text(connection: AsyncConnection, organization_id: UUID, *, subject_id: UUID, text: str) -> None:
@@ -99,38 +167,67 @@ async def delete_texts_of(connection: AsyncConnection, organization_id: UUID, *,
     return (await connection.execute(statement)).rowcount
 
 
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The position of an entry in the log, newest first."""
+
+    at: datetime
+    audit_log_id: UUID
+
+
 async def list_entries(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    filters: EntryFilter,
-    before: tuple[datetime, UUID] | None,
-    limit: int,
+    connection: AsyncConnection, organization_id: UUID, *, filters: EntryFilter, before: Position | None, limit: int
 ) -> list[StoredEntry]:
-    """List audit entries, newest first, before a position."""
+    """List audit entries, newest first, before a position; by name, of the next MOST_LOOKED_THROUGH alone."""
     actors, subjects = principals.alias("actors"), principals.alias("subjects")
+    looked_through = limit if filters.name_contains is None else MOST_LOOKED_THROUGH
+    entries = _entries(organization_id, filters, before).limit(looked_through).subquery("entries")
+    actor_name = func.coalesce(entries.c.actor_name, actors.c.name)
+    acting_for_name = func.coalesce(entries.c.acting_for_name, subjects.c.name)
     statement = (
         select(
             *columns_of(
-                audit_entries,
+                entries,
                 StoredEntry,
                 actors.c.email.label("actor_email"),
-                actors.c.name.label("actor_name"),
+                actor_name.label("actor_name"),
                 subjects.c.email.label("acting_for_email"),
-                subjects.c.name.label("acting_for_name"),
+                acting_for_name.label("acting_for_name"),
                 free_texts.c.text,
+                failed_sign_ins.c.attempts,
+                failed_sign_ins.c.last_at,
             )
         )
-        .outerjoin(actors, actors.c.principal_id == audit_entries.c.actor_id)
-        .outerjoin(subjects, subjects.c.principal_id == audit_entries.c.acting_for_id)
-        .outerjoin(free_texts, free_texts.c.subject_id == audit_entries.c.audit_log_id)
-        .where(audit_entries.c.organization_id == organization_id, *_conditions(organization_id, filters))
-        .order_by(audit_entries.c.at.desc(), audit_entries.c.audit_log_id.desc())
+        .outerjoin(actors, actors.c.principal_id == entries.c.actor_id)
+        .outerjoin(subjects, subjects.c.principal_id == entries.c.acting_for_id)
+        .outerjoin(free_texts, free_texts.c.subject_id == entries.c.audit_log_id)
+        .outerjoin(failed_sign_ins, failed_sign_ins.c.audit_log_id == entries.c.audit_log_id)
+        .order_by(entries.c.at.desc(), entries.c.audit_log_id.desc())
         .limit(limit)
     )
-    if before is not None:
-        statement = statement.where(tuple_(audit_entries.c.at, audit_entries.c.audit_log_id) < before)
+    if filters.name_contains is not None:
+        names = (entries.c.target_name, actor_name, acting_for_name)
+        statement = statement.where(or_(*(one.icontains(filters.name_contains, autoescape=True) for one in names)))
     return await find_rows(connection, statement, StoredEntry)
+
+
+async def find_last_looked_through(
+    connection: AsyncConnection, organization_id: UUID, *, filters: EntryFilter, before: Position | None
+) -> Position | None:
+    """Find the last of the entries that a query by name looks through for one page; None when it reaches the end."""
+    statement = _entries(organization_id, filters, before).offset(MOST_LOOKED_THROUGH - 1).limit(1)
+    narrowed = statement.with_only_columns(audit_entries.c.at, audit_entries.c.audit_log_id)
+    return await find_row(connection, narrowed, Position)
+
+
+def _entries(organization_id: UUID, filters: EntryFilter, before: Position | None) -> Select[Any]:
+    order = (audit_entries.c.at, audit_entries.c.audit_log_id)
+    statement = select(audit_entries).where(
+        audit_entries.c.organization_id == organization_id, *_conditions(organization_id, filters)
+    )
+    if before is not None:
+        statement = statement.where(tuple_(*order) < (before.at, before.audit_log_id))
+    return statement.order_by(*(one.desc() for one in order))
 
 
 def _conditions(organization_id: UUID, filters: EntryFilter) -> list[ColumnElement[bool]]:

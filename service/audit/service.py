@@ -1,6 +1,7 @@
 """Recording in the audit log: who did what to which object, for whom, and when. Entries are only ever added.
 
-`details` hold ids and settings, never what people wrote: that goes to `text`, which lies apart and can be erased.
+`details` hold ids and settings, never what people wrote: that goes to `text`, which lies apart and can be erased. An
+entry keeps the names of its target and of who acted as they are then: so a deletion is recorded before it is done.
 """
 
 from collections.abc import Mapping, Sequence
@@ -14,6 +15,7 @@ from service.audit import queries
 from service.auth.callers import Caller
 from service.platform.identifiers import uuid7
 from service.platform.logs import request_id
+from service.platform.senders import NOBODY, Sender, current_sender
 
 
 @dataclass(frozen=True)
@@ -28,12 +30,16 @@ class Change:
 
 @dataclass(frozen=True)
 class Origin:
-    """The origin of finished work: its caller, credential and request id. `acting_through` is as in `Caller`."""
+    """The origin of finished work: its caller, credential, request id and sender.
+
+    `acting_through` is as in `Caller`.
+    """
 
     principal_id: UUID
     credential_id: UUID
     acting_through: UUID | None = None
     request_id: str | None = None
+    sender: Sender = NOBODY
 
 
 async def record(
@@ -68,7 +74,15 @@ async def record_unattended(connection: AsyncConnection, organization_id: UUID, 
 
 async def record_for(connection: AsyncConnection, organization_id: UUID, *, actor_id: UUID, change: Change) -> None:
     """Add an audit entry for a person's action in a browser, without a credential of the API."""
-    entry = {**_entry(change, None), "actor_id": actor_id}
+    entry = {**_entry(change, None), "actor_id": actor_id, **current_sender().columns}
+    await queries.insert_entries(connection, organization_id, entries=[entry])
+
+
+async def record_attempt(
+    connection: AsyncConnection, organization_id: UUID, *, audit_log_id: UUID, change: Change
+) -> None:
+    """Add the audit entry of this id for what somebody unknown tried in a browser."""
+    entry = {**_entry(change, None), "audit_log_id": audit_log_id, **current_sender().columns}
     await queries.insert_entries(connection, organization_id, entries=[entry])
 
 
@@ -79,6 +93,7 @@ async def record_later(connection: AsyncConnection, organization_id: UUID, *, or
     entry["acting_for_id"] = origin.principal_id if origin.acting_through else None
     entry["credential_id"] = origin.credential_id
     entry["request_id"] = origin.request_id
+    entry |= origin.sender.columns
     await queries.insert_entries(connection, organization_id, entries=[entry])
     return entry["audit_log_id"]
 
@@ -95,4 +110,5 @@ def _entry(change: Change, caller: Caller | None) -> dict[str, Any]:
         "target_id": None if change.target_id is None else str(change.target_id),
         "details": dict(change.details),
         "request_id": request_id() or None,
+        **(current_sender() if caller else NOBODY).columns,
     }

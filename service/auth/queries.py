@@ -23,12 +23,11 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.auth.lifetimes import LAST_USED_PRECISION
 from service.identity.queries import credential_status
 from service.platform.sql import ORGANIZATION, find_row, param, params, set_organization
 from service.schema.identity import api_keys, group_members, organizations, principals, service_account_tokens
-from service.schema.oauth import oauth_access_tokens, oauth_clients
-
-LAST_USED_PRECISION = timedelta(minutes=1)
+from service.schema.oauth import oauth_access_tokens, oauth_clients, oauth_token_families
 
 CredentialKind = Literal["apiKey", "serviceAccountToken", "accessToken"]
 
@@ -105,8 +104,6 @@ def _credential_of_hash(table: Table, **columns: ColumnElement[Any]) -> Select[*
 
 
 def _unused_for_a_minute(table: Table) -> ColumnElement[bool]:
-    if "last_used_at" not in table.c:
-        return false()
     return func.coalesce(table.c.last_used_at < func.now() - LAST_USED_PRECISION, True)
 
 
@@ -137,6 +134,11 @@ _CREDENTIAL_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
         client_scopes=oauth_clients.c.scopes,
     ).join(oauth_clients, oauth_clients.c.client_id == oauth_access_tokens.c.client_id),
 }
+_KEYS: Mapping[CredentialKind, tuple[Table, ColumnElement[UUID]]] = {
+    "apiKey": (api_keys, api_keys.c.api_key_id),
+    "serviceAccountToken": (service_account_tokens, service_account_tokens.c.token_id),
+    "accessToken": (oauth_access_tokens, oauth_access_tokens.c.token_id),
+}
 
 
 async def enter_by_credential(
@@ -150,18 +152,24 @@ async def enter_by_credential(
 async def touch_credential(
     connection: AsyncConnection, organization_id: UUID, *, kind: CredentialKind, credential_id: UUID
 ) -> None:
-    """Record that a credential is in use now; skip the write when another request holds the row's lock."""
-    table, key = (
-        (api_keys, api_keys.c.api_key_id)
-        if kind == "apiKey"
-        else (service_account_tokens, service_account_tokens.c.token_id)
-    )
-    free = (
-        select(key)
-        .where(key == credential_id, table.c.organization_id == organization_id)
-        .with_for_update(skip_locked=True, key_share=True)
-    )
-    await connection.execute(update(table).where(key == free.scalar_subquery()).values(last_used_at=func.now()))
+    """Record that a credential is in use now, of an access token its family too; skip the write of a locked row."""
+    table, key = _KEYS[kind]
+    found = select(key).where(key == credential_id, table.c.organization_id == organization_id)
+    await _touch(connection, table, key, found)
+    if kind == "accessToken":
+        family_id = oauth_token_families.c.family_id
+        of_token = select(oauth_access_tokens.c.family_id).where(
+            oauth_access_tokens.c.organization_id == organization_id, key == credential_id
+        )
+        found = select(family_id).where(
+            oauth_token_families.c.organization_id == organization_id, family_id == of_token.scalar_subquery()
+        )
+        await _touch(connection, oauth_token_families, family_id, found)
+
+
+async def _touch(connection: AsyncConnection, table: Table, key: ColumnElement[UUID], found: Select[UUID]) -> None:
+    free = found.with_for_update(skip_locked=True, key_share=True).scalar_subquery()
+    await connection.execute(update(table).where(key == free).values(last_used_at=func.now()))
 
 
 def _memberships_of(start: CTE) -> CTE:

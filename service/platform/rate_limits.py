@@ -14,6 +14,7 @@ from limits import RateLimitItemPerSecond
 
 from service.platform.counters import Counter
 from service.platform.errors import TooMany
+from service.platform.senders import LONGEST_ADDRESS
 from service.platform.settings import IN_MEMORY, Settings
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
 WINDOW_SECONDS = 60
 # The network that one IPv6 subscriber has at least, in bits of the address that tell its hosts apart.
 IPV6_HOST_BITS = 64
-LONGEST_ADDRESS = 64
 
 
 class RateLimits:

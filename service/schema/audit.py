@@ -5,7 +5,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 
 from service.platform.database import metadata
 
-# `actor_id` owns the credential that was used; `acting_for_id` is the user it named, if any.
+# `actor_id` owns the credential that was used; `acting_for_id` is the user it named, if any. Names are as they were
+# then; older entries have none. Address and device are of the request, where a person or program sent one.
 audit_entries = Table(
     "audit_entries",
     metadata,
@@ -20,6 +21,11 @@ audit_entries = Table(
     Column("target_id", Text),
     Column("details", JSONB, nullable=False, server_default=text("'{}'")),
     Column("request_id", Text),
+    Column("actor_name", Text),
+    Column("acting_for_name", Text),
+    Column("target_name", Text),
+    Column("address", Text),
+    Column("device", Text),
     Index("ix_audit_entries_at", "organization_id", "at", "audit_log_id"),
     Index("ix_audit_entries_target", "organization_id", "target_id", "at", "audit_log_id"),
 )

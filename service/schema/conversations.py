@@ -62,6 +62,8 @@ turns = Table(
     Column("audit_log_id", Uuid),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("finished_at", DateTime(timezone=True)),
+    Column("address", Text),
+    Column("device", Text),
     CheckConstraint("status IN ('RUNNING', 'COMPLETED', 'FAILED')", name="status"),
     Index("uq_turns_turn_no", "conversation_id", "turn_no", unique=True),
     Index("ix_turns_running", "organization_id", "created_at", postgresql_where=text("status = 'RUNNING'")),

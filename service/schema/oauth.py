@@ -34,7 +34,8 @@ oauth_consents = Table(
     Index("ix_oauth_consents_client", "client_id"),
 )
 
-# All tokens that descend from one code: they are revoked together (RFC 9700, section 4.14.2).
+# All tokens that descend from one code: they are revoked together (RFC 9700, section 4.14.2). Address and device
+# are those of the browser in which the person allowed it, as with the code.
 oauth_token_families = Table(
     "oauth_token_families",
     metadata,
@@ -45,6 +46,9 @@ oauth_token_families = Table(
     Column("scopes", ARRAY(Text), nullable=False),
     Column("created_at", DateTime(timezone=True), nullable=False),
     Column("revoked_at", DateTime(timezone=True)),
+    Column("last_used_at", DateTime(timezone=True)),
+    Column("address", Text),
+    Column("device", Text),
     Index("ix_oauth_token_families_principal", "organization_id", "principal_id", "client_id"),
     Index("ix_oauth_token_families_client", "client_id"),
 )
@@ -64,6 +68,8 @@ oauth_codes = Table(
     Column("expires_at", DateTime(timezone=True), nullable=False),
     Column("used_at", DateTime(timezone=True)),
     Column("family_id", Uuid, ForeignKey("oauth_token_families.family_id", ondelete="CASCADE")),
+    Column("address", Text),
+    Column("device", Text),
     Index("ix_oauth_codes_client", "client_id"),
     Index("ix_oauth_codes_principal", "organization_id", "principal_id", "client_id"),
     Index("ix_oauth_codes_family", "family_id"),
@@ -96,6 +102,7 @@ oauth_access_tokens = Table(
     Column("secret_hash", LargeBinary, nullable=False, unique=True),
     Column("expires_at", DateTime(timezone=True), nullable=False),
     Column("revoked_at", DateTime(timezone=True)),
+    Column("last_used_at", DateTime(timezone=True)),
     Index("ix_oauth_access_tokens_family", "family_id"),
     Index("ix_oauth_access_tokens_client", "client_id"),
     Index("ix_oauth_access_tokens_expires", "organization_id", "expires_at"),

@@ -16,7 +16,11 @@ browser_sessions = Table(
     Column("password_mark", LargeBinary),
     Column("created_at", DateTime(timezone=True), nullable=False),
     Column("expires_at", DateTime(timezone=True), nullable=False),
+    Column("last_used_at", DateTime(timezone=True)),
+    Column("address", Text),
+    Column("device", Text),
     Index("ix_browser_sessions_expires", "organization_id", "expires_at"),
+    Index("ix_browser_sessions_principal", "organization_id", "principal_id"),
 )
 
 # `subject` is the hash of an account's or a network's address, whether there is such an account or not.
@@ -28,6 +32,20 @@ sign_in_attempts = Table(
     Column("failures", Integer, nullable=False),
     Column("blocked_until", DateTime(timezone=True), nullable=False),
     Column("forgotten_at", DateTime(timezone=True), nullable=False),
+)
+
+# Failed sign-ins of a person from one network since `began_at`: their audit entry stays as it is, so the count is here.
+failed_sign_ins = Table(
+    "failed_sign_ins",
+    metadata,
+    Column("audit_log_id", Uuid, primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("principal_id", Uuid, ForeignKey("principals.principal_id"), nullable=False),
+    Column("network", Text, nullable=False),
+    Column("began_at", DateTime(timezone=True), nullable=False),
+    Column("last_at", DateTime(timezone=True), nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Index("uq_failed_sign_ins_began", "organization_id", "principal_id", "began_at", "network", unique=True),
 )
 
 # People of an upstream OpenID Connect provider, by what never changes there: its issuer and subject.

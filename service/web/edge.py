@@ -10,12 +10,13 @@ from collections.abc import Callable
 from typing import Any
 
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.requests import ClientDisconnect
+from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from carrel.wire.operations import ApiOperation
 from service.platform.errors import BadRequest, ServiceError, error_response, internal_error
 from service.platform.logs import begin_request, logger
+from service.platform.senders import begin_sender
 from service.web.existing_clients import OLDER_FORM, replace_older_form
 from service.web.metrics import UNKNOWN_ROUTE, Metrics
 
@@ -103,6 +104,7 @@ class Exchange:
         self._status = 0
         self._headers = Headers(scope=scope)
         self._request_id = begin_request(self._headers.get("x-request-id"))
+        begin_sender(HTTPConnection(scope))
 
     async def answer(self, receive: Receive) -> None:
         """Pass the request on; whatever happens, it is answered, logged and counted."""

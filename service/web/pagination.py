@@ -93,6 +93,10 @@ class Cursor:
             return Page(items=items, next_page_token=None)
         return Page(items=items, next_page_token=self._token(position(items[-1])))
 
+    def page_until(self, items: Sequence[Item], *, after: Sequence[str]) -> Page[Item]:
+        """Return a page that may be short, because only what comes up to the position `after` was looked through."""
+        return Page(items=items, next_page_token=self._token(after))
+
     def _token(self, position: Sequence[str]) -> str:
         payload = json.dumps(list(position), separators=(",", ":")).encode()
         return base64url.encode(_sign(payload, key=self.key, query=self.query) + payload)

@@ -7,10 +7,11 @@ from uuid import UUID
 import psycopg
 import pytest
 
+from service.audit import queries
 from service.audit.service import record
 from service.auth.callers import Caller, acting_for, authenticate
 from tests.harness.databases import TestDatabases
-from tests.harness.services import RunningService
+from tests.harness.services import RunningService, ServiceHarness
 from tests.service.directory import (
     a_group,
     a_key,
@@ -145,3 +146,103 @@ def test_times_are_in_utc_and_end_in_z(service: RunningService) -> None:
     newest = entries(service)[0]["at"]
     assert newest.endswith("Z")
     assert abs((datetime.now(UTC) - datetime.fromisoformat(newest)).total_seconds()) < 3600
+
+
+FIREFOX = "Mozilla/5.0 (Windows NT 10.0; Win64; x64; rv:142.0) Gecko/20100101 Firefox/142.0"
+
+
+def test_an_entry_says_from_where_it_was_done(service: RunningService) -> None:
+    """The connection's address, and the device in few words, of one change and of several at once."""
+    users = {"users": [{"email": f"u{number}@example.test"} for number in range(2)]}
+    done(service.call("admin/users/upsert", users, headers={"User-Agent": FIREFOX}))
+    done(service.call("admin/organization/update", {"name": "A"}, headers={"User-Agent": "curl/8.5.0"}))
+    newest = entries(service)[:3]
+    assert [one["device"] for one in newest] == ["curl", "Firefox on Windows", "Firefox on Windows"]
+    assert {one["address"] for one in newest} == {"127.0.0.1"}
+    assert "address" not in entries(service)[-1]  # the start's own entry, which nobody asked for
+
+
+def test_a_forwarded_address_counts_from_trusted_proxies_alone(service_harness: ServiceHarness) -> None:
+    """As for the limits of failures: an untrusted sender can't choose the address that the log keeps."""
+    forwarded = {"X-Forwarded-For": "203.0.113.9"}
+    for proxies, address in (((), "127.0.0.1"), (("127.0.0.1",), "203.0.113.9")):
+        service, stack = service_harness.start(trusted_proxies=proxies)
+        done(service.call("admin/organization/update", {"name": "A"}, headers=forwarded))
+        assert entries(service)[0]["address"] == address
+        service_harness.stop(service, stack)
+
+
+def test_an_odd_user_agent_is_kept_short_or_not_at_all(service: RunningService) -> None:
+    """However long, and whatever is in it."""
+    odd = {"x" * 5000: "x" * 40, "<script>": None, "Mozilla/5.0 (who knows)": "A browser"}
+    for number, (sent, kept) in enumerate(odd.items()):
+        done(service.call("admin/organization/update", {"name": f"A{number}"}, headers={"User-Agent": sent}))
+        assert entries(service)[0].get("device") == kept
+
+
+def test_entries_keep_the_names_of_their_time(service: RunningService) -> None:
+    """Of the thing and of who acted, whatever they are called later, and when the thing is deleted."""
+    boss = a_user(service, "boss@example.test", name="Grace", isAdmin=True)
+    key = a_key(service, ownerEmail="boss@example.test")["apiKey"]
+    agent = done(service.call("admin/agents/create", {"name": "Policy desk"}, api_key=key))["agentId"]
+    done(service.call("admin/agents/update", {"agentId": agent, "name": "Rules desk"}, api_key=key))
+    a_user(service, "boss@example.test", name="Grace Hopper")
+    done(service.call("admin/agents/delete", {"agentId": agent}, api_key=key))
+    found = entries(service, targetId=agent)
+    assert [(one["action"], one["actor"]["name"], one["target"]["name"]) for one in found] == [
+        ("agent.delete", "Grace Hopper", "Rules desk"),
+        ("agent.update", "Grace", "Rules desk"),
+        ("agent.create", "Grace", "Policy desk"),
+    ]
+    assert [one["target"]["name"] for one in entries(service, targetId=boss["id"])] == ["Grace Hopper", "Grace"]
+
+
+def test_what_is_deleted_keeps_its_name_on_the_log(service: RunningService) -> None:
+    """Of every kind: the entry is added before the name goes."""
+    done(service.call("admin/organization/update", {"serviceAccountsEnabled": True}))
+    robot = done(service.call("admin/serviceAccounts/create", {"displayName": "Robot"}))
+    client = {"name": "Logbook", "redirectUris": ["https://app.example.test/cb"], "scopes": ["api:catalog:read"]}
+    application = done(service.call("admin/oauthClients/create", client))
+    shelf = done(service.call("documentCollections/createDocumentCollection", {"collectionName": "Shelf"}))
+    files = {"file": ("memo.txt", b"Ferries")}
+    parts = {"documentExternalId": "memo", "documentName": "Memo"}
+    uploaded = service.http.post(
+        "/api/v0/catalog/uploadFile", data=parts, files=files, headers={"Authorization": f"Bearer {service.api_key}"}
+    )
+    source = done(service.call("sources/reportSource", {"ledger": "a" * 24, "source": "/srv/memos"}))
+    done(service.call("admin/serviceAccounts/delete", {"serviceAccountId": robot["serviceAccountId"]}))
+    done(service.call("admin/oauthClients/delete", {"clientId": application["clientId"]}))
+    shelf_id = {"documentCollectionId": shelf["documentCollectionId"]}
+    done(service.call("documentCollections/deleteDocumentCollection", shelf_id))
+    done(service.call("catalog/deleteDocument", {"documentId": done(uploaded)["documentId"]}))
+    done(service.call("sources/removeSource", {"sourceId": source["sourceId"]}))
+    named = [(one["action"], one["target"].get("name")) for one in entries(service)[:5]]
+    assert named == [
+        ("source.remove", "/srv/memos"),
+        ("document.delete", "Memo"),
+        ("collection.delete", "Shelf"),
+        ("oauthClient.delete", "Logbook"),
+        ("serviceAccount.delete", "Robot"),
+    ]
+
+
+def test_the_log_is_narrowed_by_a_part_of_a_name(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of what was changed or of who did it, in any case; a page looks through some entries, the walk through all."""
+    a_user(service, "boss@example.test", name="Grace 100%", isAdmin=True)
+    key = a_key(service, ownerEmail="boss@example.test")["apiKey"]
+    done(service.call("admin/agents/create", {"name": "Policy desk"}, api_key=key))
+    users = [{"email": f"u{number}@example.test"} for number in range(30)]
+    done(service.call("admin/users/upsert", {"users": users}))
+    assert [one["action"] for one in entries(service, query="policy")] == ["agent.create"]
+    assert {one["action"] for one in entries(service, query="CE 100%")} == {"agent.create", "user.create"}
+    assert entries(service, query="c%d") == []
+    assert entries(service, query="desk", action="user.create") == []
+    monkeypatch.setattr(queries, "MOST_LOOKED_THROUGH", 7)
+    first = done(service.call("admin/auditLog/query", {"query": "policy"}))
+    assert first["entries"] == []
+    assert first["nextPageToken"]
+    assert [one["action"] for one in walk(service, "admin/auditLog/query", {"query": "policy"}, page_size=5)] == [
+        "agent.create"
+    ]
+    found = walk(service, "admin/auditLog/query", {"query": "u1"}, page_size=3)
+    assert sorted(one["target"]["name"] for one in found) == ["u1", *(f"u{number}" for number in range(10, 20))]

@@ -273,6 +273,52 @@ def test_sources_come_to_a_database_that_has_been_in_use(databases: TestDatabase
             connection.execute(new, [uuid4(), ids["id"], ids["id"]])
 
 
+def test_entries_and_sessions_of_before_stay_as_they_are(databases: TestDatabases, outside: URL) -> None:
+    """Without names, address and device; new failures are counted in their organization alone."""
+    ids = {"id": uuid4(), "other": uuid4(), "entry": uuid4(), "person": uuid4(), "session": uuid4()}
+    migrate(outside, "0014")
+    with databases.connect(str(outside.database)) as connection:
+        for one in ("id", "other"):
+            values = {"id": ids[one]}
+            connection.execute(
+                "INSERT INTO organizations (organization_id, name, domain) VALUES (%(id)s, 'x', 'x')", values
+            )
+        connection.execute(
+            "INSERT INTO principals (principal_id, organization_id, kind, name, email)"
+            " VALUES (%(person)s, %(id)s, 'user', 'Ada', 'ada@example.test')",
+            ids,
+        )
+        connection.execute(
+            "INSERT INTO audit_entries (audit_log_id, organization_id, actor_id, action, target_type, target_id)"
+            " VALUES (%(entry)s, %(id)s, %(person)s, 'user.update', 'user', %(person)s)",
+            ids,
+        )
+        connection.execute(
+            "INSERT INTO browser_sessions"
+            " (session_id, organization_id, principal_id, secret_hash, created_at, expires_at)"
+            " VALUES (%(session)s, %(id)s, %(person)s, 'x', now(), now() + interval '1 hour')",
+            ids,
+        )
+        migrate(outside, "head")
+        kept = connection.execute(
+            "SELECT actor_id, actor_name, target_name, address, device FROM audit_entries"
+        ).fetchall()
+        assert kept == [(ids["person"], None, None, None, None)]
+        sessions = connection.execute("SELECT principal_id, last_used_at, address FROM browser_sessions").fetchall()
+        assert sessions == [(ids["person"], None, None)]
+        connection.execute(f"SET ROLE {SERVICE_ROLE}")
+        connection.execute("SELECT set_config('carrel.organization_id', %s, false)", [str(ids["id"])])
+        new = (
+            "INSERT INTO failed_sign_ins VALUES"
+            " (gen_random_uuid(), %s, %s, '192.0.2.1', '2026-01-01T00:00:00Z', now(), 1)"
+        )
+        connection.execute(new, [ids["id"], ids["person"]])
+        with pytest.raises(psycopg.errors.InsufficientPrivilege, match="row-level security"):
+            connection.execute(new, [ids["other"], ids["person"]])
+        with pytest.raises(psycopg.errors.UniqueViolation):
+            connection.execute(new, [ids["id"], ids["person"]])
+
+
 def test_what_waits_for_the_index_is_sorted_by_size(databases: TestDatabases, outside: URL) -> None:
     """By the text, or by the caller's chunks where those wait; what is indexed is sorted when it is requested again."""
     migrate(outside, "0013")

@@ -188,6 +188,11 @@ class AdminAuditLogQueryRequest(NarrowedRequest):
     """Only entries of this action, such as `document.delete`."""
     target_id: Identifier | None = None
     """Only entries about the object with this id."""
+    query: Label | None = None
+    """Only entries with this in the name, as it was then, of what was changed or of who did it; in any case.
+
+    A page may then be short, or empty, though a `nextPageToken` says that others follow.
+    """
     from_: Annotated[RequestInstant | None, Field(alias="from")] = None
     """Beginning of the time range, included."""
     to: RequestInstant | None = None
@@ -201,6 +206,8 @@ class AuditTarget(ResponseModel):
     """Kind of the object."""
     id: str
     """Id of the object."""
+    name: str | None = None
+    """Name that the object had then; absent without one, and on entries from before names were kept."""
 
 
 class AuditEntry(ResponseModel):
@@ -211,7 +218,7 @@ class AuditEntry(ResponseModel):
     at: Instant
     """When it happened."""
     actor: Principal | None = None
-    """Who owns the credential that was used; absent: the service itself."""
+    """Who owns the credential that was used, with the name they had then; absent: the service itself."""
     acting_for: Principal | None = None
     """The user that the credential named to act for."""
     action: str
@@ -224,6 +231,14 @@ class AuditEntry(ResponseModel):
     """A comment of somebody's; absent when there was none or it was erased."""
     request_id: str | None = None
     """Id of the request, the same as in the header X-Request-Id."""
+    address: str | None = None
+    """Network address that the request came from; absent where nobody sent one."""
+    device: str | None = None
+    """Device or program that sent the request, such as `Firefox on Windows`, by what it says of itself."""
+    attempts: int | None = None
+    """Number of attempts that an entry of failed sign-ins stands for."""
+    last_at: Instant | None = None
+    """When the last of these attempts was."""
 
 
 class AdminAuditLogQueryResponse(PagedResponse):

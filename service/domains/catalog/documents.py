@@ -98,9 +98,6 @@ async def delete_document(connection: AsyncConnection, caller: Caller, *, docume
         raise unknown_document()
     if role is not Role.OWNER and not caller.is_admin:
         raise Forbidden("Only the document's owner or an admin may delete it.", code="owner_required")
-    await remove_everywhere(connection, caller.organization_id, document_id=document_id)
-    await queries.erase_document(connection, caller.organization_id, document_id=document_id)
-    await unregister_resource(connection, caller.organization_id, object_id=document_id)
     await record(
         connection,
         caller,
@@ -109,6 +106,9 @@ async def delete_document(connection: AsyncConnection, caller: Caller, *, docume
         target_id=document_id,
         details={"version": document.version},
     )
+    await remove_everywhere(connection, caller.organization_id, document_id=document_id)
+    await queries.erase_document(connection, caller.organization_id, document_id=document_id)
+    await unregister_resource(connection, caller.organization_id, object_id=document_id)
 
 
 def _principal(row: queries.Author) -> Principal:

@@ -157,7 +157,7 @@ async def delete_collection(connection: AsyncConnection, caller: Caller, *, coll
     if collection.role is not Role.OWNER and not caller.is_admin:
         raise Forbidden("Only its owner or an admin may delete a collection.", code="collection_owner_required")
     space_id = collection.space_id
+    await record(connection, caller, action="collection.delete", target_type="collection", target_id=collection_id)
     await queries.delete_collection(connection, caller.organization_id, collection_id=collection_id, space_id=space_id)
     await delete_space(connection, caller.organization_id, space_id=space_id)
     await unregister_resource(connection, caller.organization_id, object_id=collection_id)
-    await record(connection, caller, action="collection.delete", target_type="collection", target_id=collection_id)

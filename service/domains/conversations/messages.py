@@ -19,6 +19,7 @@ from service.domains.conversations.variables import fill_in
 from service.platform.errors import Forbidden
 from service.platform.identifiers import uuid7
 from service.platform.logs import request_id
+from service.platform.senders import current_sender
 from service.runtime import Runtime
 from service.web.idempotency import REPLAYED
 from service.web.idempotency import Attempt as Request
@@ -102,6 +103,7 @@ async def _add(runtime: Runtime, request: Request, caller: Caller, *, message: M
         "credential_id": caller.credential_id,
         "acting_through_id": caller.acting_through,
         "request_id": request_id() or None,
+        **current_sender().columns,
         "message": text,
     }
     busy = await queries.find_next_running(connection, caller.organization_id, conversation_id=conversation_id)

@@ -7,6 +7,7 @@ from uuid import UUID
 from carrel.wire.messages import InputVariable
 from service.audit.service import Origin
 from service.platform.errors import NotFound
+from service.platform.senders import Sender
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,11 +38,14 @@ class Work:
     credential_id: UUID
     acting_through_id: UUID | None
     request_id: str | None
+    address: str | None
+    device: str | None
 
     @property
     def origin(self) -> Origin:
         """The origin of the message."""
-        return Origin(self.principal_id, self.credential_id, self.acting_through_id, self.request_id)
+        sender = Sender(self.address, self.device)
+        return Origin(self.principal_id, self.credential_id, self.acting_through_id, self.request_id, sender)
 
 
 def unknown_conversation() -> NotFound:

@@ -112,6 +112,7 @@ async def _page(
         upstream=None if upstream is None else urlsplit(upstream).hostname,
         upstream_address="upstream",
     )
+    response.background = refused.afterwards if refused else None
     if not browser.known:
         browser.keep(response)
     return response

@@ -113,9 +113,9 @@ async def rotate_secret(connection: AsyncConnection, caller: Caller, *, client_i
 
 async def delete_client(connection: AsyncConnection, caller: Caller, *, client_id: UUID) -> None:
     """Delete a client with its consents, codes and tokens; for admins. NotFound when unknown."""
+    await _record(connection, caller, "oauthClient.delete", client_id)
     if not await queries.delete_client(connection, caller.organization_id, client_id=client_id):
         raise _not_found()
-    await _record(connection, caller, "oauthClient.delete", client_id)
 
 
 async def _refuse_more_pending(connection: AsyncConnection, caller: Caller) -> None:

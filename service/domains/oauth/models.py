@@ -13,6 +13,7 @@ from service.auth.scopes import covers, intersect_scopes, parse_scopes
 from service.domains.oauth.records import StoredClient, StoredCode, StoredRefreshToken, StoredToken
 from service.domains.oauth.requests import Parameters, all_of, first_of
 from service.platform import secrets
+from service.platform.senders import Sender
 
 
 class _Payload(OAuth2Payload):
@@ -114,6 +115,7 @@ class Code(AuthorizationCodeMixin):
         self.principal_id = row.principal_id
         self.scopes = row.scopes
         self.code_challenge = row.code_challenge
+        self.sender = Sender(row.address, row.device)
         self._redirect_uri = row.redirect_uri
         self._left = intersect_scopes(self.scopes, to=client.scopes)
 

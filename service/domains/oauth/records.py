@@ -43,6 +43,8 @@ class StoredCode:
     expires_at: datetime
     used_at: datetime | None
     family_id: UUID | None
+    address: str | None
+    device: str | None
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,7 @@ def sign_in_page(
         upstream=None if upstream is None else urlsplit(upstream).hostname,
         upstream_address=visit.address.replace("authorize?", "upstream?", 1),
     )
+    response.background = refused.afterwards if refused else None
     if not visit.browser.known:
         visit.browser.keep(response)
     return response

@@ -17,6 +17,7 @@ from service.domains.oauth.records import StoredCode, StoredRefreshToken
 from service.domains.signin.queries import get_person
 from service.platform import secrets
 from service.platform.identifiers import uuid7
+from service.platform.senders import current_sender
 
 Given = ParamSpec("Given")
 Found = TypeVar("Found")
@@ -118,6 +119,7 @@ class Store:
             "scopes": list(scopes),
             "code_challenge": bound_to["code_challenge"],
             "expires_at": self.now + lifetimes.CODE,
+            **current_sender().columns,
         }
         self.ask(queries.insert_code, client.organization_id, row=row)
 
@@ -130,6 +132,7 @@ class Store:
             "principal_id": code.principal_id,
             "scopes": code.scopes,
             "created_at": self.now,
+            **code.sender.columns,
         }
         organization_id = client.organization_id
         self.ask(queries.insert_family, organization_id, row=row)

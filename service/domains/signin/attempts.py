@@ -6,16 +6,18 @@ Whether there is such an account shows in nothing: not in the answer, the time i
 
 import hashlib
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from math import ceil
 from uuid import UUID
 
 from pydantic import SecretStr
 
 from carrel.wire.fields import normal_email
+from service.audit.service import Change, record_attempt
 from service.domains.signin import queries
 from service.identity.passwords import verify_password
 from service.platform.errors import TooMany
+from service.platform.identifiers import uuid7
 from service.platform.rate_limits import network_of
 from service.runtime import Runtime
 
@@ -23,6 +25,9 @@ FREE_FOR_ACCOUNT = 5
 FREE_FOR_ADDRESS = 20
 LONGEST_WAIT = timedelta(minutes=15)
 REMEMBERED = timedelta(hours=1)
+# An account's failures from one network in so long a time are one entry of the audit log. It is as long as the longest
+# wait, so that an attack that goes on has an entry in each.
+AN_ENTRY = LONGEST_WAIT
 
 
 @dataclass(frozen=True)
@@ -66,6 +71,39 @@ async def try_password(runtime: Runtime, attempt: Attempt) -> queries.Person | N
     return person
 
 
+async def record_failure(runtime: Runtime, attempt: Attempt, *, was_made: bool) -> None:
+    """Record a failed attempt on the audit log, if its address is somebody's; an address of nobody is kept nowhere.
+
+    An attempt that had to wait was not made, and is counted on the account's newest entry: so an account gets no more
+    entries than attempts that are slowed down. To be called when the attempt is answered, since it takes longer where
+    there is an account.
+    """
+    email, network = normal_email(attempt.email), network_of(attempt.address)
+    organization_id = attempt.organization_id
+    async with runtime.database.transaction(organization_id) as connection:
+        person = await queries.find_person(connection, organization_id, email=email) if "\0" not in email else None
+        if person is None:
+            return
+        now = await runtime.clock.now(connection)
+        if not was_made:
+            await queries.count_refused_sign_in(
+                connection, organization_id, principal_id=person.principal_id, network=network, now=now
+            )
+            return
+        audit_log_id = uuid7()
+        row = {
+            "audit_log_id": audit_log_id,
+            "principal_id": person.principal_id,
+            "network": network,
+            "began_at": _beginning(now),
+            "last_at": now,
+            "attempts": 1,
+        }
+        if await queries.count_failed_sign_in(connection, organization_id, row=row):
+            change = Change("session.fail", "user", person.principal_id)
+            await record_attempt(connection, organization_id, audit_log_id=audit_log_id, change=change)
+
+
 async def _count(runtime: Runtime, attempt: Attempt) -> None:
     async with runtime.database.transaction(attempt.organization_id) as connection:
         now = await runtime.clock.now(connection)
@@ -81,6 +119,11 @@ async def _count(runtime: Runtime, attempt: Attempt) -> None:
             )
             if until is not None:
                 raise _wait(until, now=now)
+
+
+def _beginning(now: datetime) -> datetime:
+    """Return when the time of the entry began that a failure now belongs to."""
+    return now - (now - datetime.fromtimestamp(0, UTC)) % AN_ENTRY
 
 
 def _wait(until: datetime, *, now: datetime) -> TooMany:

@@ -11,9 +11,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.platform.sql import columns_of, find_row, param, set_organization
 from service.schema.identity import organizations, principals
-from service.schema.signin import browser_sessions, sign_in_attempts, upstream_identities
+from service.schema.signin import browser_sessions, failed_sign_ins, sign_in_attempts, upstream_identities
 
 MOST_DOUBLINGS = 30
+# An attempt that had to wait is counted on an entry that began no longer ago.
+COUNTED_ON = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +27,7 @@ class Session:
     principal_id: UUID
     password_mark: bytes | None
     expires_at: datetime
+    last_used_at: datetime | None
     entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
 
 
@@ -161,6 +164,50 @@ async def delete_attempts(connection: AsyncConnection, organization_id: UUID, *,
             sign_in_attempts.c.organization_id == organization_id, sign_in_attempts.c.subject == subject
         )
     )
+
+
+async def count_failed_sign_in(
+    connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]
+) -> bool:
+    """Count a failed sign-in with those of its person, network and time; return whether it is the first of them."""
+    new = insert(failed_sign_ins).values({**row, "organization_id": organization_id})
+    kept = failed_sign_ins.c
+    statement = new.on_conflict_do_update(
+        index_elements=[kept.organization_id, kept.principal_id, kept.began_at, kept.network],
+        set_={"attempts": kept.attempts + 1, "last_at": new.excluded.last_at},
+    ).returning(kept.audit_log_id)
+    return (await connection.execute(statement)).scalar_one() == row["audit_log_id"]
+
+
+async def count_refused_sign_in(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, network: str, now: datetime
+) -> None:
+    """Count a sign-in that had to wait on the newest failures of the person, of this network if there are any."""
+    kept = failed_sign_ins.c
+    newest = (
+        select(kept.audit_log_id)
+        .where(
+            kept.organization_id == organization_id,
+            kept.principal_id == principal_id,
+            kept.began_at > now - COUNTED_ON,
+        )
+        .order_by((kept.network == network).desc(), kept.began_at.desc())
+        .limit(1)
+    )
+    statement = update(failed_sign_ins).where(
+        kept.organization_id == organization_id, kept.audit_log_id == newest.scalar_subquery()
+    )
+    await connection.execute(statement.values(attempts=kept.attempts + 1, last_at=now))
+
+
+async def touch_session(
+    connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes, now: datetime
+) -> None:
+    """Note that a session is in use."""
+    statement = update(browser_sessions).where(
+        browser_sessions.c.organization_id == organization_id, browser_sessions.c.secret_hash == secret_hash
+    )
+    await connection.execute(statement.values(last_used_at=now))
 
 
 async def delete_expired(connection: AsyncConnection, organization_id: UUID, *, now: datetime) -> None:

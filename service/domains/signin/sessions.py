@@ -8,9 +8,11 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.audit.service import Change, record_for
+from service.auth.lifetimes import LAST_USED_PRECISION
 from service.domains.signin import queries
 from service.domains.signin.browsers import Browser
 from service.platform.identifiers import uuid7
+from service.platform.senders import current_sender
 
 LIFETIME = timedelta(hours=12)
 
@@ -43,6 +45,8 @@ async def find_session(connection: AsyncConnection, browser: Browser, *, now: da
         return None
     if row.password_mark is not None and row.password_mark != password_mark(person.password_hash):
         return None
+    if row.last_used_at is None or row.last_used_at < now - LAST_USED_PRECISION:
+        await queries.touch_session(connection, row.organization_id, secret_hash=browser.hash, now=now)
     return SignedIn(
         organization_id=row.organization_id,
         organization_name=row.organization_name,
@@ -67,6 +71,8 @@ async def begin_session(
         "password_mark": password_mark(person.password_hash) if by_password else None,
         "created_at": now,
         "expires_at": now + LIFETIME,
+        "last_used_at": now,
+        **current_sender().columns,
     }
     await queries.insert_session(connection, organization_id, row=row)
     details = {"by": "password" if by_password else "openIdConnect"}

@@ -164,8 +164,8 @@ async def ignore_items(
 async def remove_source(connection: AsyncConnection, caller: Caller, *, source_id: UUID) -> None:
     """Remove a source with its quarantine; a report that goes on can't end any more."""
     source = await _lock(connection, caller, source_id)
-    await queries.delete_source(connection, caller.organization_id, source_id=source_id)
     await _record(connection, caller, "source.remove", source)
+    await queries.delete_source(connection, caller.organization_id, source_id=source_id)
 
 
 async def _source_of(connection: AsyncConnection, caller: Caller, *, ledger: str) -> queries.Source:

@@ -15,7 +15,7 @@ from carrel.wire.oversight import (
     AuditTarget,
 )
 from service.audit import queries
-from service.audit.queries import EntryFilter
+from service.audit.queries import EntryFilter, Position
 from service.auth.callers import Caller
 from service.web.pagination import Cursor
 
@@ -23,22 +23,35 @@ from service.web.pagination import Cursor
 async def query_log(
     connection: AsyncConnection, caller: Caller, *, request: AdminAuditLogQueryRequest
 ) -> AdminAuditLogQueryResponse:
-    """List a page of entries, newest first; for admins. `actor` filters by who acted, or for whom."""
+    """List a page of entries, newest first; for admins. `actor` filters by who acted, or for whom.
+
+    With `query` a page may be short, or empty, and others follow: a page looks through a bounded number of entries.
+    """
     cursor = Cursor.read(caller, operation=ADMIN_AUDIT_LOG_QUERY.path, request=request)
     filters = EntryFilter(
         actor=None if request.actor is None else normal_email(request.actor),
         action=request.action,
         target_id=request.target_id,
+        name_contains=request.query,
         since=request.from_,
         until=request.to,
         ids=request.ids,
     )
-    before = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
+    before = Position(datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
     rows = await queries.list_entries(
         connection, caller.organization_id, filters=filters, before=before, limit=cursor.limit
     )
-    page = cursor.page(rows, position=lambda row: [row.at.isoformat(), str(row.audit_log_id)])
+    page = cursor.page(rows, position=_position)
+    if filters.name_contains is not None and page.next_page_token is None:
+        last = await queries.find_last_looked_through(
+            connection, caller.organization_id, filters=filters, before=before
+        )
+        page = page if last is None else cursor.page_until(rows, after=_position(last))
     return AdminAuditLogQueryResponse(entries=[_entry(row) for row in page.items], next_page_token=page.next_page_token)
+
+
+def _position(row: queries.StoredEntry | Position) -> list[str]:
+    return [row.at.isoformat(), str(row.audit_log_id)]
 
 
 def _entry(row: queries.StoredEntry) -> AuditEntry:
@@ -48,10 +61,16 @@ def _entry(row: queries.StoredEntry) -> AuditEntry:
         actor=_person(row.actor_id, name=row.actor_name, email=row.actor_email),
         acting_for=_person(row.acting_for_id, name=row.acting_for_name, email=row.acting_for_email),
         action=row.action,
-        target=None if row.target_id is None else AuditTarget(type=row.target_type, id=row.target_id),
+        target=None
+        if row.target_id is None
+        else AuditTarget(type=row.target_type, id=row.target_id, name=row.target_name),
         details=row.details,
         text=row.text,
         request_id=row.request_id,
+        address=row.address,
+        device=row.device,
+        attempts=row.attempts,
+        last_at=row.last_at,
     )
 
 

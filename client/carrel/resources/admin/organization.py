@@ -125,6 +125,7 @@ class AuditLog(Resource[M]):
         actor: str | None = None,
         action: str | None = None,
         target_id: str | None = None,
+        query: str | None = None,
         from_: datetime | str | None = None,
         to: datetime | str | None = None,
         ids: Iterable[Id] | None = None,
@@ -133,12 +134,14 @@ class AuditLog(Resource[M]):
     ) -> Listing[AuditEntry, AdminAuditLogQueryResponse]:
         """Walk the entries, newest first; `actor` is an email address, `from_` is included, `to` is not.
 
-        `ids` leaves the entries of these ids, at most 1000.
+        `query` is a part of the name, as it was then, of what was changed or of who did it. `ids` leaves the entries of
+        these ids, at most 1000.
         """
         request = AdminAuditLogQueryRequest(
             actor=actor,
             action=action,
             target_id=target_id,
+            query=query,
             from_=as_any(datetime, from_),
             to=as_any(datetime, to),
             ids=as_list(UUID, ids),
