@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 import carrel
-from cli import access, collections, directory, loading, people, quarantine, snapshot, sync
+from cli import access, audit, collections, directory, loading, quarantine, sessions, snapshot, sync
 from cli.outcome import EXIT_CODES, ExitCode, fail
 from cli.reindex import reindex
 from cli.screen import Screen
@@ -37,8 +37,9 @@ app.add_typer(collections.app)
 app.add_typer(quarantine.app)
 app.add_typer(sync.app)
 app.add_typer(directory.app)
-app.add_typer(people.app)
 app.add_typer(access.app)
+app.add_typer(audit.app)
+app.add_typer(sessions.app)
 app.add_typer(snapshot.app)
 
 

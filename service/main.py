@@ -33,6 +33,7 @@ from service.domains.owners import endpoints as owners
 from service.domains.rebuilds import endpoints as rebuilds
 from service.domains.search import endpoints as search
 from service.domains.service_accounts import endpoints as service_accounts
+from service.domains.sessions import endpoints as sessions
 from service.domains.sources import endpoints as sources
 from service.index.ingestion.feeding import keep_indexing
 from service.index.ingestion.sweeper import fold_all, release_claims, sweep
@@ -63,6 +64,7 @@ DOMAINS = (
     identity,
     owners,
     service_accounts,
+    sessions,
     permissions,
     audit,
     catalog,

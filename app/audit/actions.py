@@ -108,6 +108,7 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
         "Applications", "Consent withdrawn", "withdrew their consent to the application {it}"
     ),
     "session.begin": ActionText("Signing in", "Signed in", "signed in"),
+    "session.end": ActionText("Signing in", "Sessions ended", "ended sessions of {it}"),
     FAILED_SIGN_IN: ActionText("Signing in", "Sign-in failed", "failed to sign in as {it}"),
     "identity.bind": ActionText("Signing in", "Bound to a provider", "bound {it} to a provider they sign in with"),
     "oauth.reuseDetected": ActionText(

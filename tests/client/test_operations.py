@@ -443,6 +443,12 @@ SINGLE: list[Case] = [
         {**API_KEY_ROW, "apiKey": "svc_key_new"},
     ),
     (
+        "admin/sessions/end",
+        lambda c: c.admin.sessions.end("ada@example.test", session_ids=[OTHER_ID]),
+        {"email": "ada@example.test", "sessionIds": [OTHER_ID]},
+        {"endedCount": 1},
+    ),
+    (
         "admin/apiKeys/revoke",
         lambda c: c.admin.api_keys.revoke(OTHER_ID),
         {"apiKeyId": OTHER_ID},
@@ -838,9 +844,15 @@ LISTS: list[Case] = [
         {"apiKeys": [API_KEY_ROW]},
     ),
     (
+        "admin/sessions/list",
+        lambda c: c.admin.sessions.list("ada@example.test"),
+        {"email": "ada@example.test"},
+        {"sessions": [{"sessionId": OTHER_ID, "kind": "BROWSER", "createdAt": AT, "expiresAt": AT}]},
+    ),
+    (
         "admin/auditLog/query",
-        lambda c: c.admin.audit_log.query(from_="2026-01-01T02:00:00+02:00", ids=[OTHER_ID]),
-        {"from": "2026-01-01T00:00:00Z", "ids": [OTHER_ID]},
+        lambda c: c.admin.audit_log.query(query="desk", from_="2026-01-01T02:00:00+02:00", ids=[OTHER_ID]),
+        {"query": "desk", "from": "2026-01-01T00:00:00Z", "ids": [OTHER_ID]},
         {"entries": [{"auditLogId": OTHER_ID, "at": AT, "actor": USER, "action": "catalog.upload", "details": {}}]},
     ),
 ]
@@ -899,7 +911,7 @@ def test_every_operation_has_a_case() -> None:
         copilots.Copilots,
         *(admin.Users, admin.Groups, admin.Grants, admin.ApiKeys, admin.OrganizationSettings),
         *(admin.ServiceAccounts, admin.ServiceAccountTokens, admin.AuditLog, admin.SearchLog, admin.Directory),
-        *(admin.OAuthClients, admin.AgentDefinitions, admin.AccessLists, admin.Owners, admin.Status),
+        *(admin.Sessions, admin.OAuthClients, admin.AgentDefinitions, admin.AccessLists, admin.Owners, admin.Status),
     ]
     members = [member for group in groups for member in vars(group).values()]
     assert sum(isinstance(member, Operation) for member in members) == len({path for path, *_ in SINGLE}) + 2

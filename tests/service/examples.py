@@ -485,6 +485,8 @@ EXAMPLES: dict[str, Example] = {
     "admin/apiKeys/revoke": Example(
         lambda things: {"apiKeyId": things.api_key_id}, elsewhere=(404, "api_key_not_found")
     ),
+    "admin/sessions/list": Example(lambda things: {"email": things.email}, elsewhere=(400, "unknown_user")),
+    "admin/sessions/end": Example(lambda things: {"email": things.email}, elsewhere=(400, "unknown_user")),
     "admin/auditLog/query": Example(lambda _: {"pageSize": 1000}),
     "admin/searchLog/query": Example(lambda _: {"pageSize": 1000}),
     "admin/searchLog/summarize": Example(

@@ -21,6 +21,7 @@ from carrel.wire import (
     rebuilds,
     search,
     service_accounts,
+    sessions,
     sources,
     uploads,
 )
@@ -46,6 +47,7 @@ MODULES = (
     service_accounts,
     oauth_clients,
     oversight,
+    sessions,
 )
 _ALL = [
     cast("ApiOperation[Any]", one)

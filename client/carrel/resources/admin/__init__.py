@@ -12,6 +12,7 @@ from carrel.resources.admin.organization import ApiKeys, AuditLog, OrganizationS
 from carrel.resources.admin.oversight import Status
 from carrel.resources.admin.owners import Owners
 from carrel.resources.admin.service_accounts import ServiceAccounts, ServiceAccountTokens
+from carrel.resources.admin.sessions import Sessions
 
 M = TypeVar("M")
 
@@ -70,6 +71,11 @@ class Admin(Resource[M]):
         return ServiceAccountTokens(self._session)
 
     @property
+    def sessions(self) -> Sessions[M]:
+        """Where people are signed in, and which applications act for them."""
+        return Sessions(self._session)
+
+    @property
     def oauth_clients(self) -> OAuthClients[M]:
         """Applications that people may let act for them."""
         return OAuthClients(self._session)
@@ -110,6 +116,7 @@ __all__ = [
     "SearchLog",
     "ServiceAccountTokens",
     "ServiceAccounts",
+    "Sessions",
     "Status",
     "Users",
 ]

@@ -1,0 +1,65 @@
+"""`carrel audit list`: what was changed, by whom, and from where."""
+
+from itertools import islice
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from carrel.directory.tables import printable
+from carrel.wire.fields import format_instant
+from carrel.wire.oversight import AuditEntry
+from cli.loading import AsJson
+from cli.outcome import ExitCode, client_of
+from cli.screen import Screen
+
+app = typer.Typer(name="audit", help="The audit log: changes and sign-ins.", no_args_is_help=True)
+
+
+@app.callback()
+def audit() -> None:
+    """The audit log: changes and sign-ins."""
+
+
+@app.command("list")
+def list_entries(
+    *,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="From this time on, such as 2026-01-31T00:00:00Z.")
+    ] = None,
+    person: Annotated[str | None, typer.Option(metavar="EMAIL", help="Done by them, or for them.")] = None,
+    action: Annotated[str | None, typer.Option(help="Of this action, such as document.delete.")] = None,
+    query: Annotated[
+        str | None, typer.Option(metavar="TEXT", help="With this in the name of what was changed or of who did it.")
+    ] = None,
+    most: Annotated[int, typer.Option("--most", min=1, help="No more entries than this.")] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """Show entries of the audit log, newest first."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        log = client.admin.audit_log.query(
+            actor=person, action=action, query=query, from_=since, page_size=min(most + 1, 1000)
+        )
+        found = list(islice(log, most + 1))
+    shown, has_more = found[:most], len(found) > most
+    if as_json:
+        entries = [one.model_dump(mode="json", exclude_none=True) for one in shown]
+        screen.json({"outcome": "listed", "exitCode": ExitCode.DONE, "entries": entries, "hasMore": has_more})
+        return
+    screen.show(_table(shown))
+    if has_more:
+        screen.say(f"There are older ones; --most shows more than {most}.")
+
+
+def _table(entries: list[AuditEntry]) -> Table:
+    table = Table(box=None, pad_edge=False)
+    for head in ("at", "action", "who", "resource", "device", "address"):
+        table.add_column(head)
+    for one in entries:
+        target = "" if one.target is None else one.target.name or one.target.id
+        action = one.action if one.attempts is None else f"{one.action} ({one.attempts})"
+        who = "" if one.actor is None else one.actor.name or ""
+        cells = (format_instant(one.at), action, who, target, one.device or "", one.address or "")
+        table.add_row(*map(printable, cells))
+    return table

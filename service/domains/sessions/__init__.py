@@ -1,0 +1,1 @@
+"""Sessions of people, for admins: browsers and applications, listed and ended."""

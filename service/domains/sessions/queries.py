@@ -1,0 +1,113 @@
+"""SQL of the sessions of a person: of browsers, and of applications (families of tokens). Times are the caller's."""
+
+from collections.abc import Collection
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, Text, Uuid, delete, func, literal, null, select, union_all
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.sessions import PersonSession, SessionKind
+from service.platform.sql import columns_of, find_rows, optional_in
+from service.schema.oauth import oauth_clients, oauth_codes, oauth_refresh_tokens, oauth_token_families
+from service.schema.signin import browser_sessions
+
+_OF_BOTH = ("created_at", "last_used_at", "address", "device")
+
+
+async def list_sessions(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, now: datetime, after: UUID, limit: int
+) -> list[PersonSession]:
+    """List the sessions of a person that last, by id, after one."""
+    browsers = select(
+        browser_sessions.c.session_id,
+        literal(SessionKind.BROWSER.value).label("kind"),
+        null().cast(Uuid).label("client_id"),
+        null().cast(Text).label("application_name"),
+        *(browser_sessions.c[name] for name in _OF_BOTH),
+        browser_sessions.c.expires_at,
+    ).where(
+        browser_sessions.c.organization_id == organization_id,
+        browser_sessions.c.principal_id == principal_id,
+        browser_sessions.c.expires_at > now,
+    )
+    applications = (
+        select(
+            oauth_token_families.c.family_id,
+            literal(SessionKind.APPLICATION.value),
+            oauth_token_families.c.client_id,
+            oauth_clients.c.name,
+            *(oauth_token_families.c[name] for name in _OF_BOTH),
+            _end_of_family(),
+        )
+        .join(oauth_clients, oauth_clients.c.client_id == oauth_token_families.c.client_id)
+        .where(
+            oauth_token_families.c.organization_id == organization_id,
+            oauth_token_families.c.principal_id == principal_id,
+            oauth_token_families.c.revoked_at.is_(None),
+            _end_of_family() > now,
+        )
+    )
+    sessions = union_all(browsers, applications).subquery("sessions")
+    statement = select(*columns_of(sessions, PersonSession)).where(sessions.c.session_id > after)
+    return await find_rows(connection, statement.order_by(sessions.c.session_id).limit(limit), PersonSession)
+
+
+async def delete_browser_sessions(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    principal_id: UUID,
+    ids: Collection[UUID] | None,
+    now: datetime,
+) -> int:
+    """Delete sessions of a person's browsers, of these ids if given; return how many of them lasted."""
+    statement = (
+        delete(browser_sessions)
+        .where(
+            browser_sessions.c.organization_id == organization_id,
+            browser_sessions.c.principal_id == principal_id,
+            optional_in(browser_sessions.c.session_id, ids),
+        )
+        .returning(browser_sessions.c.expires_at)
+    )
+    ends = (await connection.execute(statement)).scalars()
+    return sum(end > now for end in ends)
+
+
+async def list_living_families(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    principal_id: UUID,
+    ids: Collection[UUID] | None,
+    now: datetime,
+) -> list[UUID]:
+    """List the families of tokens of a person that can be refreshed, of these ids if given."""
+    statement = select(oauth_token_families.c.family_id).where(
+        oauth_token_families.c.organization_id == organization_id,
+        oauth_token_families.c.principal_id == principal_id,
+        oauth_token_families.c.revoked_at.is_(None),
+        _end_of_family() > now,
+        optional_in(oauth_token_families.c.family_id, ids),
+    )
+    return list((await connection.execute(statement)).scalars())
+
+
+async def delete_unused_codes(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> None:
+    """Delete the codes of a person that no application has exchanged."""
+    await connection.execute(
+        delete(oauth_codes).where(
+            oauth_codes.c.organization_id == organization_id,
+            oauth_codes.c.principal_id == principal_id,
+            oauth_codes.c.used_at.is_(None),
+        )
+    )
+
+
+def _end_of_family() -> ColumnElement[datetime]:
+    """Build when a family's newest refresh token expires, which its access tokens do not outlive."""
+    newest = select(func.max(oauth_refresh_tokens.c.expires_at)).where(
+        oauth_refresh_tokens.c.family_id == oauth_token_families.c.family_id
+    )
+    return newest.correlate(oauth_token_families).scalar_subquery()

@@ -1,0 +1,74 @@
+"""Listing and ending a person's sessions. Nothing is kept between requests, so what ended is refused from then on."""
+
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.fields import normal_email
+from carrel.wire.sessions import (
+    ADMIN_SESSIONS_LIST,
+    AdminSessionsEndRequest,
+    AdminSessionsEndResponse,
+    AdminSessionsListRequest,
+    AdminSessionsListResponse,
+)
+from service.audit.service import record
+from service.auth.callers import Caller
+from service.domains.oauth.queries import revoke_families
+from service.domains.sessions import queries
+from service.domains.signin.queries import find_person
+from service.platform.errors import BadRequest, FieldError
+from service.web.pagination import Cursor
+
+
+async def list_sessions(
+    connection: AsyncConnection, caller: Caller, *, request: AdminSessionsListRequest, now: datetime
+) -> AdminSessionsListResponse:
+    """List a page of a person's sessions that last; for admins. Raises BadRequest `unknown_user`."""
+    cursor = Cursor.read(caller, operation=ADMIN_SESSIONS_LIST.path, request=request)
+    principal_id = await _person(connection, caller, request.email)
+    rows = await queries.list_sessions(
+        connection,
+        caller.organization_id,
+        principal_id=principal_id,
+        now=now,
+        after=cursor.after_id,
+        limit=cursor.limit,
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.session_id)])
+    return AdminSessionsListResponse(sessions=list(page.items), next_page_token=page.next_page_token)
+
+
+async def end_sessions(
+    connection: AsyncConnection, caller: Caller, *, request: AdminSessionsEndRequest, now: datetime
+) -> AdminSessionsEndResponse:
+    """End all sessions of a person, or those of the request; for admins. Raises BadRequest `unknown_user`.
+
+    Codes that no application has exchanged yet end, too, since a session would begin with them.
+    """
+    organization_id = caller.organization_id
+    principal_id = await _person(connection, caller, request.email)
+    # Whoever exchanges a code now has it locked, and this sees its tokens.
+    await queries.delete_unused_codes(connection, organization_id, principal_id=principal_id)
+    browsers = await queries.delete_browser_sessions(
+        connection, organization_id, principal_id=principal_id, ids=request.session_ids, now=now
+    )
+    families = await queries.list_living_families(
+        connection, organization_id, principal_id=principal_id, ids=request.session_ids, now=now
+    )
+    applications = await revoke_families(connection, organization_id, family_ids=families, now=now)
+    if browsers or applications:
+        details = {"browserCount": browsers, "applicationCount": applications}
+        await record(
+            connection, caller, action="session.end", target_type="user", target_id=principal_id, details=details
+        )
+    return AdminSessionsEndResponse(ended_count=browsers + applications)
+
+
+async def _person(connection: AsyncConnection, caller: Caller, email: str) -> UUID:
+    person = await find_person(connection, caller.organization_id, email=normal_email(email))
+    if person is None:
+        message = "There is no user with this address in this organization."
+        raise BadRequest(message, code="unknown_user", details=[FieldError("email", message)])
+    return person.principal_id

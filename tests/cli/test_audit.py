@@ -1,0 +1,50 @@
+"""`carrel audit list` and the sessions of `carrel people`, against the real service."""
+
+import json
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.harness.services import RunningService
+from tests.oauth.flow import Person, a_person, an_app, works
+
+ADA = "ada@example.test"
+
+
+@pytest.fixture
+def ada(service: RunningService) -> Person:
+    """Somebody with a password."""
+    return a_person(service)
+
+
+@pytest.mark.usefixtures("ada")
+def test_the_log_is_listed_and_narrowed(run: Run) -> None:
+    """A line an entry, by a part of a name, an action, a person and a time; as JSON, too; cut only with a word."""
+    ended = run("audit", "list", "--query", "lovelace")
+    assert ended.code == 0, ended.err
+    assert ended.out.splitlines()[1].split()[1:5] == ["user.create", "admin", "Ada", "Lovelace"]
+    listed = json.loads(run("audit", "list", "--action", "user.create", "--most", "1", "--json").out)
+    assert [one["target"]["name"] for one in listed["entries"]] == ["Ada Lovelace"]
+    assert listed["entries"][0]["address"] == "127.0.0.1"
+    assert listed["hasMore"] is False
+    assert json.loads(run("audit", "list", "--most", "1", "--json").out)["hasMore"] is True
+    assert "--most" in run("audit", "list", "--most", "1").err
+    none = ("--person", ADA), ("--since", "2100-01-01T00:00:00Z"), ("--query", "no such name")
+    assert [json.loads(run("audit", "list", *one, "--json").out)["entries"] for one in none] == [[], [], []]
+    assert run("audit", "list", "--since", "yesterday").code == 2
+
+
+def test_sessions_are_listed_and_ended(service: RunningService, ada: Person, run: Run) -> None:
+    """One by its id, then all of them; without a terminal only with --yes."""
+    token = ada.tokens(an_app(service))["access_token"]
+    listed = json.loads(run("people", "sessions", ADA, "--json").out)["sessions"]
+    assert [one["kind"] for one in listed] == ["BROWSER", "APPLICATION"]
+    assert "An App" in run("people", "sessions", ADA).out
+    assert run("people", "end-sessions", ADA).code == 2
+    assert works(service, token)
+    one = run("people", "end-sessions", ADA, "--session", listed[0]["sessionId"], "--yes", "--json")
+    assert json.loads(one.out)["endedCount"] == 1
+    assert "1 session of ada@example.test ended." in run("people", "end-sessions", ADA, "--yes").err
+    assert not works(service, token)
+    assert "signed in nowhere" in run("people", "sessions", ADA).err
+    assert run("people", "sessions", "nobody@example.test").code == 2
