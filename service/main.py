@@ -25,7 +25,7 @@ from service.domains.directory import endpoints as identity
 from service.domains.directory import me
 from service.domains.docstore import endpoints as docstore
 from service.domains.docstore.running.task import DOCSTORE, RUN_SYNC
-from service.domains.oauth import account, authorize, consents, upstream
+from service.domains.oauth import account, authorize, consents, invitation, upstream
 from service.domains.oauth import admin_endpoints as oauth_clients
 from service.domains.oauth import endpoints as oauth
 from service.domains.oauth import purging as oauth_purging
@@ -107,7 +107,7 @@ def _routes() -> Sequence[BaseRoute]:
     for prefix, domains in ((V0_PREFIX, (*DOMAINS, *V0_DOMAINS)), (V1_PREFIX, (*DOMAINS, *V1_DOMAINS))):
         for domain in domains:
             router.include_router(domain.router, prefix=prefix, responses=ERRORS)
-    for module in (oauth, authorize, upstream, consents, account, pages):
+    for module in (oauth, authorize, upstream, consents, account, invitation, pages):
         router.include_router(module.router)
     return tuple(router.routes)
 

@@ -52,6 +52,8 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
     "user.create": ActionText("People", "Person added", "added {it}"),
     "user.update": ActionText("People", "Person changed", "changed {it}"),
     "user.offboard": ActionText("People", "Person offboarded", "ended all access of {it}"),
+    "user.invite": ActionText("People", "Person invited", "invited {it}"),
+    "invitation.accept": ActionText("People", "Password set by invitation", "set their password by an invitation"),
     "texts.erase": ActionText("People", "Texts of a person erased", "erased the texts of {it}"),
     "document.create": ActionText("Documents", "Document uploaded", "uploaded {it}"),
     "document.update": ActionText("Documents", "Document updated", "updated {it}"),

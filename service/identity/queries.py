@@ -198,24 +198,6 @@ async def has_active_admin(connection: AsyncConnection, organization_id: UUID) -
     return (await connection.execute(select(exists(admin)))).scalar_one()
 
 
-async def list_users(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    query: str | None,
-    ids: Collection[UUID] | None,
-    after: UUID,
-    limit: int,
-) -> list[Principal]:
-    """List users (of these ids, if any) whose name or address contains `query`, ordered by id."""
-    page = _page(organization_id, "user", after=after, limit=limit)
-    statement = page.where(optional_in(principals.c.principal_id, ids))
-    if query:
-        matches = principals.c.name.icontains(query, autoescape=True)
-        statement = statement.where(or_(matches, principals.c.email.icontains(query, autoescape=True)))
-    return await find_rows(connection, statement, Principal)
-
-
 async def list_groups(
     connection: AsyncConnection,
     organization_id: UUID,
@@ -226,24 +208,20 @@ async def list_groups(
     limit: int,
 ) -> list[Principal]:
     """List groups (of these ids, if any) whose name contains `query`, ordered by id."""
-    page = _page(organization_id, "group", after=after, limit=limit)
-    statement = page.where(optional_in(principals.c.principal_id, ids))
-    if query:
-        statement = statement.where(principals.c.name.icontains(query, autoescape=True))
-    return await find_rows(connection, statement, Principal)
-
-
-def _page(organization_id: UUID, kind: str, *, after: UUID, limit: int) -> Select[*tuple[Any, ...]]:
-    return (
+    statement = (
         select(*_PRINCIPAL)
         .where(
             principals.c.organization_id == organization_id,
-            principals.c.kind == kind,
+            principals.c.kind == "group",
             principals.c.principal_id > after,
+            optional_in(principals.c.principal_id, ids),
         )
         .order_by(principals.c.principal_id)
         .limit(limit)
     )
+    if query:
+        statement = statement.where(principals.c.name.icontains(query, autoescape=True))
+    return await find_rows(connection, statement, Principal)
 
 
 async def list_members(
@@ -292,10 +270,18 @@ async def get_api_key(connection: AsyncConnection, organization_id: UUID, *, api
 
 
 async def list_api_keys(
-    connection: AsyncConnection, organization_id: UUID, *, ids: Collection[UUID] | None, after: UUID, limit: int
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    ids: Collection[UUID] | None,
+    owner_email: str | None,
+    after: UUID,
+    limit: int,
 ) -> list[ApiKey]:
-    """List API keys (of these ids, if any), ordered by id."""
+    """List API keys (of these ids and of the owner of this address in lower case, if any), ordered by id."""
     statement = _api_keys(organization_id).where(api_keys.c.api_key_id > after, optional_in(api_keys.c.api_key_id, ids))
+    if owner_email is not None:
+        statement = statement.where(principals.c.email == owner_email)
     return await find_rows(connection, statement.order_by(api_keys.c.api_key_id).limit(limit), ApiKey)
 
 

@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import SecretStr
 
-Prefix = Literal["svc_key_", "svc_sa_", "svc_at_", "svc_rt_", "svc_ac_", "svc_cs_", "svc_ss_"]
+Prefix = Literal["svc_key_", "svc_sa_", "svc_at_", "svc_rt_", "svc_ac_", "svc_cs_", "svc_ss_", "svc_iv_"]
 
 API_KEY: Prefix = "svc_key_"
 SERVICE_ACCOUNT_TOKEN: Prefix = "svc_sa_"  # noqa: S105 (the prefix of a token, not a token)
@@ -21,6 +21,7 @@ REFRESH_TOKEN: Prefix = "svc_rt_"  # noqa: S105 (likewise)
 AUTHORIZATION_CODE: Prefix = "svc_ac_"
 CLIENT_SECRET: Prefix = "svc_cs_"  # noqa: S105 (likewise)
 SESSION: Prefix = "svc_ss_"
+INVITATION: Prefix = "svc_iv_"
 PREFIXES: tuple[Prefix, ...] = (
     API_KEY,
     SERVICE_ACCOUNT_TOKEN,
@@ -29,6 +30,7 @@ PREFIXES: tuple[Prefix, ...] = (
     AUTHORIZATION_CODE,
     CLIENT_SECRET,
     SESSION,
+    INVITATION,
 )
 
 _ALPHABET = string.digits + string.ascii_letters

@@ -28,6 +28,13 @@ audit_entries = Table(
     Column("device", Text),
     Index("ix_audit_entries_at", "organization_id", "at", "audit_log_id"),
     Index("ix_audit_entries_target", "organization_id", "target_id", "at", "audit_log_id"),
+    Index(
+        "ix_audit_entries_sign_ins",
+        "organization_id",
+        "actor_id",
+        "at",
+        postgresql_where=text("action = 'session.begin'"),
+    ),
 )
 
 # Queries and comments, by the audit entry or search they belong to.

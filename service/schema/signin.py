@@ -1,4 +1,4 @@
-"""Who is signed in with which browser, and how often signing in has failed lately."""
+"""Who is signed in with which browser, who may set a password, and how often signing in has failed lately."""
 
 from sqlalchemy import Column, DateTime, ForeignKey, Index, Integer, LargeBinary, Table, Text, Uuid
 
@@ -21,6 +21,17 @@ browser_sessions = Table(
     Column("device", Text),
     Index("ix_browser_sessions_expires", "organization_id", "expires_at"),
     Index("ix_browser_sessions_principal", "organization_id", "principal_id"),
+)
+
+# By its secret somebody sets a password, once. Each person has one at most: the latest.
+invitations = Table(
+    "invitations",
+    metadata,
+    Column("principal_id", Uuid, ForeignKey("principals.principal_id"), primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("secret_hash", LargeBinary, nullable=False, unique=True),
+    Column("created_at", DateTime(timezone=True), nullable=False),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
 )
 
 # `subject` is the hash of an account's or a network's address, whether there is such an account or not.

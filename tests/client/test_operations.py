@@ -316,6 +316,18 @@ SINGLE: list[Case] = [
         {"users": [USER_ROW]},
     ),
     (
+        "admin/users/count",
+        lambda c: c.admin.users.count(signed_in=False, in_group=True),
+        {"signedIn": False, "inGroup": True},
+        {"count": 3},
+    ),
+    (
+        "admin/users/invite",
+        lambda c: c.admin.users.invite("ada@example.com"),
+        {"email": "ada@example.com"},
+        {"url": "https://carrel.example.com/account/invitation?token=x", "expiresAt": AT},
+    ),
+    (
         "admin/groups/upsert",
         lambda c: c.admin.groups.upsert([{"name": "Ops", "external_id": "ops", "members": [ADA]}]),
         {"groups": [{"name": "Ops", "externalId": "ops", "members": [ADA]}]},
@@ -737,9 +749,19 @@ LISTS: list[Case] = [
     ),
     (
         "admin/users/list",
-        lambda c: c.admin.users.list(query="ad", ids=[OTHER_ID]),
-        {"query": "ad", "ids": [OTHER_ID]},
-        {"users": [USER_ROW]},
+        lambda c: c.admin.users.list(query="ad", active=True, is_admin=False, ids=[OTHER_ID]),
+        {"query": "ad", "active": True, "isAdmin": False, "ids": [OTHER_ID]},
+        {"users": [{**USER_ROW, "groupCount": 2, "hasPassword": True, "lastSignedInAt": AT}]},
+    ),
+    (
+        "admin/groups/listMemberships",
+        lambda c: c.admin.groups.list_memberships(ADA),
+        {"member": ADA},
+        {
+            "memberships": [
+                {**GROUP_ROW, "direct": False, "through": [{"type": "group", "id": OTHER_ID, "name": "Ops"}]}
+            ]
+        },
     ),
     ("admin/groups/list", lambda c: c.admin.groups.list(), {}, {"groups": [GROUP_ROW]}),
     ("admin/groups/list", lambda c: c.admin.groups.list(ids=[OTHER_ID]), {"ids": [OTHER_ID]}, {"groups": [GROUP_ROW]}),
@@ -839,8 +861,8 @@ LISTS: list[Case] = [
     ("admin/apiKeys/list", lambda c: c.admin.api_keys.list(), {}, {"apiKeys": [API_KEY_ROW]}),
     (
         "admin/apiKeys/list",
-        lambda c: c.admin.api_keys.list(ids=[OTHER_ID]),
-        {"ids": [OTHER_ID]},
+        lambda c: c.admin.api_keys.list(owner_email="ada@example.com", ids=[OTHER_ID]),
+        {"ownerEmail": "ada@example.com", "ids": [OTHER_ID]},
         {"apiKeys": [API_KEY_ROW]},
     ),
     (
@@ -990,6 +1012,7 @@ KEYED = {
     "admin/groups/upsert",
     "admin/apiKeys/create",
     "admin/oauthClients/create",
+    "admin/users/invite",
     "admin/oauthClients/delete",
     "admin/oauthClients/request",
     "admin/oauthClients/rotateSecret",

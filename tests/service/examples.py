@@ -447,6 +447,8 @@ EXAMPLES: dict[str, Example] = {
     "admin/organization/update": Example(lambda _: {}),
     "admin/users/upsert": Example(lambda _: {"users": [{"email": "new@example.test"}]}),
     "admin/users/list": Example(lambda _: {"pageSize": 1000}),
+    "admin/users/count": Example(lambda _: {}),
+    "admin/users/invite": Example(lambda things: {"email": things.email}, elsewhere=(400, "unknown_user")),
     "admin/groups/upsert": Example(
         lambda things: {"groups": [{"name": "Crew", "members": [things.user]}]}, elsewhere=NO_PRINCIPAL
     ),
@@ -460,6 +462,7 @@ EXAMPLES: dict[str, Example] = {
     "admin/groups/listMembers": Example(
         lambda things: {"groupId": things.group_id}, elsewhere=(404, "group_not_found")
     ),
+    "admin/groups/listMemberships": Example(lambda things: {"member": things.user}, elsewhere=NO_PRINCIPAL),
     "admin/grants/set": Example(lambda things: {"resource": things.resource, "grants": []}, elsewhere=NO_RESOURCE),
     "admin/grants/setMany": Example(
         lambda things: {"resources": [{"resource": things.resource, "grants": []}]}, elsewhere=NO_RESOURCE

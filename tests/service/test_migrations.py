@@ -387,6 +387,7 @@ def test_only_credentials_show_before_authentication(databases: TestDatabases, m
     expected = {
         "api_keys",
         "browser_sessions",
+        "invitations",
         "oauth_access_tokens",
         "oauth_clients",
         "organizations",

@@ -21,6 +21,7 @@ from sqlalchemy.exc import NoResultFound
 from sqlalchemy.ext.asyncio import AsyncConnection
 from structlog.testing import capture_logs
 
+from carrel.wire.admin import UserFilters
 from carrel.wire.search import SearchMode
 from service.audit import queries as audit
 from service.auth import queries as authentication
@@ -30,6 +31,7 @@ from service.domains.catalog import queries as catalog
 from service.domains.collections import queries as collections
 from service.domains.conversations import queries as conversations
 from service.domains.conversations.reading import queries as reading
+from service.domains.directory import queries as directory
 from service.domains.docstore import queries as docstore
 from service.domains.docstore.running import queries as docstore_runs
 from service.domains.documents import queries as documents
@@ -61,6 +63,7 @@ ADA = "ada@example.test"
 CREDENTIALS = {
     "api_keys",
     "browser_sessions",
+    "invitations",
     "oauth_access_tokens",
     "oauth_clients",
     "organizations",
@@ -95,6 +98,7 @@ class Tenant:
         done(call("documentCollections/addDocumentChunksToCollection", self._example("addDocumentChunksToCollection")))
         feedback = {"searchId": things.search_id, "feedback": "THUMBS_DOWN", "comments": "not it"}
         done(self.service.call("search/submitSearchFeedback", feedback, headers=self.headers))
+        done(call("admin/users/invite", {"email": ADA}))
         done(call("admin/organization/update", {"serviceAccountsEnabled": True}))
         made = done(call("admin/serviceAccounts/create", {"displayName": "Bosun"}))
         things.account_id = made["serviceAccountId"]
@@ -317,11 +321,13 @@ def reads(tenant: Tenant) -> dict[str, Work]:
         "find principals": lambda c: identity.find_principals(c, own, emails=[ADA], ids=[crew]),
         "find groups": lambda c: identity.find_groups(c, own, external_ids=["crew"], names=["Crew"]),
         "is there an admin": lambda c: identity.has_active_admin(c, own),
-        "list users": lambda c: identity.list_users(c, own, query=None, ids=None, **page),
+        "list users": lambda c: directory.list_users(c, own, filters=UserFilters(), ids=None, **page),
+        "count users": lambda c: directory.count_users(c, own, filters=UserFilters()),
+        "list memberships": lambda c: directory.list_memberships(c, own, member_id=ada, **page),
         "list groups": lambda c: identity.list_groups(c, own, query=None, ids=None, **page),
         "list members": lambda c: identity.list_members(c, own, group_id=crew, **page),
         "count members": lambda c: memberships.count_members(c, own, group_ids=[crew]),
-        "list keys": lambda c: identity.list_api_keys(c, own, ids=None, **page),
+        "list keys": lambda c: identity.list_api_keys(c, own, ids=None, owner_email=None, **page),
         "list entries": lambda c: audit.list_entries(c, own, filters=audit.EntryFilter(), before=None, limit=9),
         "find a resource": lambda c: permissions.find_resource(
             c, own, resource_type="UPLOADED_DOCUMENT", resource_id=things.document_id

@@ -86,6 +86,7 @@ BUILT_WITHOUT_ORGANIZATION = {
     "service.runtime.jobs.queries._RELEASE_STALLED": "likewise",
     "service.domains.oauth.queries._CLIENT_OF_ID": "a client is looked up before its organization is known",
     "service.domains.signin.queries._SESSION_OF_HASH": "a session is looked up before its organization is known",
+    "service.domains.signin.queries._INVITATION_OF_HASH": "an invitation is looked up before its organization is known",
     "service.auth.queries._CREDENTIAL_OF_HASH": "its organization is not known yet",
     "service.domains.documents.queries._LOCK_KEY": "it locks an id that its organization is part of",
 }

@@ -17,7 +17,7 @@ from carrel.wire.common import (
     ResponseModel,
     Tabular,
 )
-from carrel.wire.fields import EmailAddress, Identifier, Label, Password, StrictFlag
+from carrel.wire.fields import EmailAddress, Identifier, Instant, Label, Password, StrictFlag
 from carrel.wire.operations import ADMIN, CONFLICT, KEYED, NOT_FOUND, ApiOperation
 
 Members = Annotated[list[PrincipalReference], Field(max_length=10_000)]
@@ -104,18 +104,43 @@ class AdminUsersUpsertResponse(Tabular):
     """The users, in the order given."""
 
 
-class AdminUsersListRequest(NarrowedRequest):
-    """List users."""
+class UserFilters(RequestModel):
+    """What users are narrowed to; filters narrow together, and without any there are all of the organization."""
 
     query: Label | None = None
     """Part of a name or an email address, in any case."""
+    active: StrictFlag | None = None
+    """Only users who are active (true) or who are not (false)."""
+    is_admin: StrictFlag | None = None
+    """Only admins (true), or everybody else (false)."""
+    signed_in: StrictFlag | None = None
+    """Only users who have signed in with a browser (true), or who never have (false)."""
+    in_group: StrictFlag | None = None
+    """Only users who are in a group (true), or in none (false)."""
+
+
+class AdminUsersListRequest(UserFilters, NarrowedRequest):
+    """List users."""
+
+
+class ListedUser(User):
+    """A user, with what is known of their groups and sign-ins."""
+
+    group_count: int
+    """Number of groups that list the user as a member."""
+    has_password: bool
+    """Whether the user can sign in with a password."""
+    last_signed_in_at: Instant | None = None
+    """When the user last signed in with a browser; absent: never."""
+    invited_until: Instant | None = None
+    """When the user's open invitation ends; absent: there is none."""
 
 
 class AdminUsersListResponse(PagedResponse):
     """One page of users."""
 
     rows_in: ClassVar[str] = "users"
-    users: list[User]
+    users: list[ListedUser]
     """The users."""
 
 

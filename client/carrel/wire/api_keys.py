@@ -65,6 +65,9 @@ class AdminApiKeysCreateResponse(ApiKey):
 class AdminApiKeysListRequest(NarrowedRequest):
     """List API keys."""
 
+    owner_email: EmailAddress | None = None
+    """Only keys of the user with this email address."""
+
 
 class AdminApiKeysListResponse(PagedResponse):
     """One page of API keys."""

@@ -60,7 +60,12 @@ async def list_api_keys(
     """List a page of the organization's API keys, without their values; for admins."""
     cursor = Cursor.read(caller, operation=ADMIN_API_KEYS_LIST.path, request=request)
     rows = await queries.list_api_keys(
-        connection, caller.organization_id, ids=request.ids, after=cursor.after_id, limit=cursor.limit
+        connection,
+        caller.organization_id,
+        ids=request.ids,
+        owner_email=None if request.owner_email is None else normal_email(request.owner_email),
+        after=cursor.after_id,
+        limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.api_key_id)])
     return AdminApiKeysListResponse(

@@ -1,6 +1,7 @@
 """admin/organization, admin/users, admin/groups and admin/apiKeys: extensions, for admins only."""
 
 from carrel.wire import admin as wire
+from carrel.wire import people
 from carrel.wire.api_keys import (
     ADMIN_API_KEYS_CREATE,
     ADMIN_API_KEYS_LIST,
@@ -12,7 +13,7 @@ from carrel.wire.api_keys import (
     AdminApiKeysRevokeRequest,
     AdminApiKeysRevokeResponse,
 )
-from service.domains.directory import api_keys, groups, organizations, users
+from service.domains.directory import api_keys, groups, invitations, organizations, users
 from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
 from service.web.routing import Router
 
@@ -49,8 +50,24 @@ async def upsert_users(
 async def list_users(
     request: wire.AdminUsersListRequest, connection: ConnectionDep, caller: CallerDep
 ) -> wire.AdminUsersListResponse:
-    """List users; `query` is part of a name or an address."""
+    """List users: all, or those that filters leave; `query` is part of a name or an address."""
     return await users.list_users(connection, caller, request=request)
+
+
+@router.operation(people.ADMIN_USERS_COUNT)
+async def count_users(
+    request: people.AdminUsersCountRequest, connection: ConnectionDep, caller: CallerDep
+) -> people.AdminUsersCountResponse:
+    """Count what listing users with the same filters lists."""
+    return people.AdminUsersCountResponse(count=await users.count_users(connection, caller, filters=request))
+
+
+@router.operation(people.ADMIN_USERS_INVITE)
+async def invite_user(
+    request: people.AdminUsersInviteRequest, runtime: RuntimeDep, connection: ConnectionDep, caller: CallerDep
+) -> people.AdminUsersInviteResponse:
+    """Make an address at which a user sets a password, once; shown this once."""
+    return await invitations.invite_user(connection, caller, email=request.email, runtime=runtime)
 
 
 @router.operation(wire.ADMIN_GROUPS_UPSERT)
@@ -75,6 +92,14 @@ async def list_members(
 ) -> wire.AdminGroupsListMembersResponse:
     """List the direct members of a group."""
     return await groups.list_members(connection, caller, request=request)
+
+
+@router.operation(people.ADMIN_GROUPS_LIST_MEMBERSHIPS)
+async def list_memberships(
+    request: people.AdminGroupsListMembershipsRequest, connection: ConnectionDep, caller: CallerDep
+) -> people.AdminGroupsListMembershipsResponse:
+    """List the groups that somebody is in, directly or through other groups."""
+    return await groups.list_memberships(connection, caller, request=request)
 
 
 @router.operation(wire.ADMIN_GROUPS_ADD_MEMBERS)

@@ -16,15 +16,24 @@ from carrel.wire.admin import (
     AdminGroupsListResponse,
     Group,
     GroupUpsert,
+    NamedGroup,
 )
 from carrel.wire.common import PrincipalReference
+from carrel.wire.people import (
+    ADMIN_GROUPS_LIST_MEMBERSHIPS,
+    AdminGroupsListMembershipsRequest,
+    AdminGroupsListMembershipsResponse,
+    GroupMembership,
+)
 from service.audit.service import Change, record_all
 from service.auth.callers import Caller
+from service.domains.directory import queries as listing
 from service.identity import queries
 from service.identity.memberships import queries as direct
 from service.identity.memberships.queries import Membership
 from service.identity.principals import resolve, to_named_principal
 from service.identity.queries import Principal
+from service.permissions.readers import find_referenced_principal
 from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
 from service.platform.identifiers import uuid7
 from service.web.pagination import Cursor
@@ -87,6 +96,36 @@ async def list_members(
     page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
     members = [to_named_principal(row) for row in page.items]
     return AdminGroupsListMembersResponse(members=members, next_page_token=page.next_page_token)
+
+
+async def list_memberships(
+    connection: AsyncConnection, caller: Caller, *, request: AdminGroupsListMembershipsRequest
+) -> AdminGroupsListMembershipsResponse:
+    """List a page of the groups that a principal is in, directly or through others; for admins.
+
+    Raises BadRequest `unknown_principal`.
+    """
+    cursor = Cursor.read(caller, operation=ADMIN_GROUPS_LIST_MEMBERSHIPS.path, request=request)
+    organization_id = caller.organization_id
+    member = await find_referenced_principal(connection, organization_id, request.member, field="member")
+    rows = await listing.list_memberships(
+        connection, organization_id, member_id=member.principal_id, after=cursor.after_id, limit=cursor.limit
+    )
+    page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
+    inner = {group_id for row in page.items for group_id in row.through}
+    named = {one.principal_id: one for one in await queries.find_groups(connection, organization_id, ids=inner)}
+    memberships = [
+        GroupMembership(
+            id=row.principal_id,
+            name=row.name,
+            external_id=row.external_id,
+            member_count=row.member_count,
+            direct=row.direct,
+            through=[NamedGroup(id=one, name=named[one].name) for one in sorted(row.through) if one in named],
+        )
+        for row in page.items
+    ]
+    return AdminGroupsListMembershipsResponse(memberships=memberships, next_page_token=page.next_page_token)
 
 
 async def add_members(

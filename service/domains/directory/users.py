@@ -6,10 +6,20 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.admin import ADMIN_USERS_LIST, AdminUsersListRequest, AdminUsersListResponse, User, UserUpsert
+from carrel.wire.admin import (
+    ADMIN_USERS_LIST,
+    AdminUsersListRequest,
+    AdminUsersListResponse,
+    ListedUser,
+    User,
+    UserFilters,
+    UserUpsert,
+)
 from carrel.wire.fields import normal_email
 from service.audit.service import Change, record_all, record_unattended
 from service.auth.callers import Caller
+from service.domains.directory import queries as listing
+from service.domains.signin import queries as signin
 from service.identity import queries
 from service.identity.passwords import hash_passwords
 from service.identity.queries import Principal
@@ -43,6 +53,7 @@ async def set_password(connection: AsyncConnection, organization_id: UUID, *, em
     for user in users:
         changed = replace(user, password_hash=password_hash)
         await queries.put_principals(connection, organization_id, rows=[changed])
+        await _end_invitations(connection, organization_id, changed=[(user, changed)])
         await record_unattended(connection, organization_id, change=_change(user, changed))
     return bool(users)
 
@@ -52,16 +63,22 @@ async def list_users(
 ) -> AdminUsersListResponse:
     """List a page of the organization's users, inactive ones too; for admins."""
     cursor = Cursor.read(caller, operation=ADMIN_USERS_LIST.path, request=request)
-    rows = await queries.list_users(
+    rows = await listing.list_users(
         connection,
         caller.organization_id,
-        query=request.query,
+        filters=request,
         ids=request.ids,
         after=cursor.after_id,
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
-    return AdminUsersListResponse(users=[to_user(row) for row in page.items], next_page_token=page.next_page_token)
+    users = [_listed_user(row) for row in page.items]
+    return AdminUsersListResponse(users=users, next_page_token=page.next_page_token)
+
+
+async def count_users(connection: AsyncConnection, caller: Caller, *, filters: UserFilters) -> int:
+    """Count the organization's users, inactive ones too; for admins."""
+    return await listing.count_users(connection, caller.organization_id, filters=filters)
 
 
 async def _put_users(
@@ -80,6 +97,7 @@ async def _put_users(
     changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
     await queries.put_principals(connection, caller.organization_id, rows=[new for _, new in changed])
     await require_active_admin(connection, caller.organization_id)
+    await _end_invitations(connection, caller.organization_id, changed=changed)
     await record_all(connection, caller, changes=[_change(old, new) for old, new in changed])
     return [to_user(row) for row in after]
 
@@ -91,6 +109,19 @@ async def require_active_admin(connection: AsyncConnection, organization_id: UUI
             "This would leave the organization without an active admin. Make somebody else an admin first.",
             code="last_admin",
         )
+
+
+async def _end_invitations(
+    connection: AsyncConnection, organization_id: UUID, *, changed: Collection[tuple[Principal | None, Principal]]
+) -> None:
+    """End the invitations of users who were deactivated, or who got another password."""
+    ended = [
+        new.principal_id
+        for old, new in changed
+        if old is not None and (not new.active or new.password_hash != old.password_hash)
+    ]
+    if ended:
+        await signin.delete_invitations(connection, organization_id, principal_ids=ended)
 
 
 def _new_user(email: str) -> Principal:
@@ -118,6 +149,20 @@ def _change(before: Principal | None, after: Principal) -> Change:
 def to_user(row: Principal) -> User:
     """Convert a user's row to the user of an answer."""
     return User(id=row.principal_id, email=row.email or "", name=row.name, is_admin=row.is_admin, active=row.active)
+
+
+def _listed_user(row: listing.ListedUser) -> ListedUser:
+    return ListedUser(
+        id=row.principal_id,
+        email=row.email,
+        name=row.name,
+        is_admin=row.is_admin,
+        active=row.active,
+        group_count=row.group_count,
+        has_password=row.has_password,
+        last_signed_in_at=row.last_signed_in_at,
+        invited_until=row.invited_until,
+    )
 
 
 def _refuse_duplicates(emails: Sequence[str]) -> None:

@@ -27,6 +27,7 @@ from service.domains.directory.users import require_active_admin, to_user
 from service.domains.oauth.queries import revoke_families
 from service.domains.owners import queries
 from service.domains.owners.transferring import Estate, find_new_owner, hand_over
+from service.domains.signin import queries as signin
 from service.identity import queries as identity
 from service.identity.memberships.queries import leave_groups
 from service.identity.principals import to_named_principal
@@ -122,6 +123,7 @@ async def _end_access(runtime: Runtime, connection: AsyncConnection, caller: Cal
     await require_active_admin(connection, organization_id)
     key_ids = await identity.revoke_keys_of(connection, organization_id, owner_id=person_id)
     family_ids = await queries.list_families_of(connection, organization_id, principal_id=person_id)
+    await signin.delete_invitations(connection, organization_id, principal_ids=[person_id])
     now = await runtime.clock.now(connection)
     ended = EndedAccess(
         api_key_count=len(key_ids),

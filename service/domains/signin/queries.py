@@ -1,6 +1,6 @@
-"""SQL of browser sessions, sign-in attempts and identities elsewhere. Times come from the caller's clock."""
+"""SQL of sessions, invitations, sign-in attempts and identities elsewhere. Times come from the caller's clock."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import InitVar, dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
@@ -9,9 +9,15 @@ from sqlalchemy import ColumnElement, Float, and_, case, cast, delete, func, lit
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.platform.sql import columns_of, find_row, param, set_organization
+from service.platform.sql import columns_of, find_row, in_array, param, set_organization
 from service.schema.identity import organizations, principals
-from service.schema.signin import browser_sessions, failed_sign_ins, sign_in_attempts, upstream_identities
+from service.schema.signin import (
+    browser_sessions,
+    failed_sign_ins,
+    invitations,
+    sign_in_attempts,
+    upstream_identities,
+)
 
 MOST_DOUBLINGS = 30
 # An attempt that had to wait is counted on an entry that began no longer ago.
@@ -44,6 +50,17 @@ class Person:
     password_hash: str | None = field(repr=False)
 
 
+@dataclass(frozen=True, slots=True)
+class Invitation:
+    """An invitation, open or expired."""
+
+    organization_id: UUID
+    organization_name: str
+    principal_id: UUID
+    expires_at: datetime
+    entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
+
+
 _SESSION_OF_HASH = (
     select(
         *columns_of(browser_sessions, Session, organizations.c.name.label("organization_name")),
@@ -54,12 +71,57 @@ _SESSION_OF_HASH = (
 )
 
 
+_INVITATION_OF_HASH = (
+    select(
+        *columns_of(invitations, Invitation, organizations.c.name.label("organization_name")),
+        set_organization(invitations.c.organization_id),
+    )
+    .join(organizations, organizations.c.organization_id == invitations.c.organization_id)
+    .where(invitations.c.secret_hash == param(invitations.c.secret_hash))
+)
+
+
 async def enter_by_session(connection: AsyncConnection, *, secret_hash: bytes) -> Session | None:
     """Find a session by its hash, and set the transaction to the session's organization.
 
     A transaction that is set to another organization doesn't find the session.
     """
     return await find_row(connection, _SESSION_OF_HASH, Session, {"param_secret_hash": secret_hash})
+
+
+async def enter_by_invitation(connection: AsyncConnection, *, secret_hash: bytes) -> Invitation | None:
+    """Find an invitation by its hash, and set the transaction to the invitation's organization."""
+    return await find_row(connection, _INVITATION_OF_HASH, Invitation, {"param_secret_hash": secret_hash})
+
+
+async def put_invitation(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
+    """Add a person's invitation, in place of the one they had."""
+    new = insert(invitations).values({**row, "organization_id": organization_id})
+    statement = new.on_conflict_do_update(
+        index_elements=[invitations.c.principal_id],
+        set_={name: new.excluded[name] for name in ("secret_hash", "created_at", "expires_at")},
+        where=invitations.c.organization_id == organization_id,
+    )
+    await connection.execute(statement)
+
+
+async def delete_invitations(
+    connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID]
+) -> None:
+    """Delete the invitations of people."""
+    await connection.execute(
+        delete(invitations).where(
+            invitations.c.organization_id == organization_id, in_array(invitations.c.principal_id, principal_ids)
+        )
+    )
+
+
+async def set_password_hash(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, password_hash: str
+) -> None:
+    """Replace the hash of a person's password."""
+    statement = update(principals).where(_user(organization_id, principal_id))
+    await connection.execute(statement.values(password_hash=password_hash))
 
 
 async def get_person(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> Person | None:
@@ -211,7 +273,7 @@ async def touch_session(
 
 
 async def delete_expired(connection: AsyncConnection, organization_id: UUID, *, now: datetime) -> None:
-    """Delete expired sessions, and attempts that no longer count."""
+    """Delete expired sessions and invitations, and attempts that no longer count."""
     await connection.execute(
         delete(browser_sessions).where(
             browser_sessions.c.organization_id == organization_id, browser_sessions.c.expires_at < now
@@ -221,6 +283,9 @@ async def delete_expired(connection: AsyncConnection, organization_id: UUID, *, 
         delete(sign_in_attempts).where(
             sign_in_attempts.c.organization_id == organization_id, sign_in_attempts.c.forgotten_at < now
         )
+    )
+    await connection.execute(
+        delete(invitations).where(invitations.c.organization_id == organization_id, invitations.c.expires_at < now)
     )
 
 

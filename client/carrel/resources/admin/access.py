@@ -1,7 +1,7 @@
 """admin/users, admin/groups, admin/grants: the people of an organization and what they are granted."""
 
 from collections.abc import Sequence
-from typing import TypeVar, cast
+from typing import TypedDict, TypeVar, Unpack, cast
 from uuid import UUID
 
 from carrel._calls import Call
@@ -10,10 +10,24 @@ from carrel._pages import Listing
 from carrel.resources._arguments import Id, Members, as_any, as_list
 from carrel.resources.permissions import reference_to
 from carrel.wire import admin as wire
-from carrel.wire import owners
+from carrel.wire import owners, people
 from carrel.wire.common import PrincipalReference, ResourceIdentifier, ResourceReference
 
 M = TypeVar("M")
+
+
+class UserFilters(TypedDict, total=False):
+    """Filters on users; filters narrow together, and one that is None narrows nothing.
+
+    `query` is part of a name or an address. `active`, `is_admin`, `signed_in` (ever, with a browser) and `in_group`
+    (any) leave those of whom that is true, or with False those of whom it isn't.
+    """
+
+    query: str | None
+    active: bool | None
+    is_admin: bool | None
+    signed_in: bool | None
+    in_group: bool | None
 
 
 class Users(Resource[M]):
@@ -37,14 +51,14 @@ class Users(Resource[M]):
     def list(
         self,
         *,
-        query: str | None = None,
         ids: Sequence[Id] | None = None,
         page_size: int = 100,
         page_token: str | None = None,
-    ) -> Listing[wire.User, wire.AdminUsersListResponse]:
-        """Walk the users, those of `ids` (at most 1000) if they are given; `query` is part of a name or an address."""
+        **filters: Unpack[UserFilters],
+    ) -> Listing[wire.ListedUser, wire.AdminUsersListResponse]:
+        """Walk the users: all, unless `ids` (at most 1000) or `UserFilters` narrow them."""
         request = wire.AdminUsersListRequest(
-            query=query, ids=as_list(UUID, ids), page_size=page_size, page_token=page_token
+            **filters, ids=as_list(UUID, ids), page_size=page_size, page_token=page_token
         )
         return Listing(wire.ADMIN_USERS_LIST, request, lambda page: page.users)
 
@@ -69,6 +83,19 @@ class Users(Resource[M]):
         """
         request = owners.AdminUsersOffboardRequest(email=email, new_owner=cast("PrincipalReference | None", new_owner))
         return Call(owners.ADMIN_USERS_OFFBOARD, request)
+
+    @Operation
+    def invite(self, email: str) -> Call[people.AdminUsersInviteResponse]:
+        """Make an invitation: `url` is where the user sets a password, once, within 7 days; it is shown this once.
+
+        It ends the invitation that the user had. Send it as you would send a password.
+        """
+        return Call(people.ADMIN_USERS_INVITE, people.AdminUsersInviteRequest(email=email))
+
+    @Operation
+    def count(self, **filters: Unpack[UserFilters]) -> Call[people.AdminUsersCountResponse]:
+        """Count the users that `list` walks with the same filters."""
+        return Call(people.ADMIN_USERS_COUNT, people.AdminUsersCountRequest(**filters))
 
 
 class Groups(Resource[M]):
@@ -115,6 +142,16 @@ class Groups(Resource[M]):
             group_id=as_any(UUID, group_id), page_size=page_size, page_token=page_token
         )
         return Listing(wire.ADMIN_GROUPS_LIST_MEMBERS, request, lambda page: page.members)
+
+    @ListOperation
+    def list_memberships(
+        self, member: PrincipalReference | Members, *, page_size: int = 100, page_token: str | None = None
+    ) -> Listing[people.GroupMembership, people.AdminGroupsListMembershipsResponse]:
+        """Walk the groups that a user, group or service account is in, directly or through other groups."""
+        request = people.AdminGroupsListMembershipsRequest(
+            member=cast("PrincipalReference", member), page_size=page_size, page_token=page_token
+        )
+        return Listing(people.ADMIN_GROUPS_LIST_MEMBERSHIPS, request, lambda page: page.memberships)
 
     @Operation
     def add_members(

@@ -97,10 +97,17 @@ class ApiKeys(Resource[M]):
 
     @ListOperation
     def list(
-        self, *, ids: Iterable[Id] | None = None, page_size: int = 100, page_token: str | None = None
+        self,
+        *,
+        owner_email: str | None = None,
+        ids: Iterable[Id] | None = None,
+        page_size: int = 100,
+        page_token: str | None = None,
     ) -> Listing[ApiKey, AdminApiKeysListResponse]:
-        """Walk the API keys without their values, those of `ids` (at most 1000) if they are given."""
-        request = AdminApiKeysListRequest(ids=as_list(UUID, ids), page_size=page_size, page_token=page_token)
+        """Walk the API keys without their values; those of one owner, or of `ids` (at most 1000), if given."""
+        request = AdminApiKeysListRequest(
+            owner_email=owner_email, ids=as_list(UUID, ids), page_size=page_size, page_token=page_token
+        )
         return Listing(ADMIN_API_KEYS_LIST, request, lambda page: page.api_keys)
 
     @Operation

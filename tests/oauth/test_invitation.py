@@ -1,0 +1,158 @@
+"""Invitations: a link that sets a password, once."""
+
+from threading import Thread
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.harness.services import RunningService
+from tests.oauth.flow import Page, Person, a_person, an_app, later, sent_back, works
+from tests.service.directory import a_user, another_organization, code, done, walk
+
+ADA = "ada@example.test"
+NEW = "quite another password"
+REFUSED = "This link was used, has ended, or isn&#39;t complete."
+
+
+def invite(service: RunningService, email: str = ADA, **options: Any) -> str:
+    """The link of a new invitation."""
+    return str(done(service.call("admin/users/invite", {"email": email}, **options))["url"])
+
+
+def take(link: str, password: str = NEW, *, again: str | None = None) -> httpx.Response:
+    """Open a link, and send its form."""
+    [form] = Page(httpx.get(link, timeout=60)).forms
+    fields = form.fields | {"password": password, "again": password if again is None else again}
+    return httpx.post(form.action, data=fields, timeout=60)
+
+
+def may_sign_in(service: RunningService, password: str = NEW) -> bool:
+    """Whether the person can sign in with a password."""
+    person = Person(service, ADA, password)
+    return person.allow(an_app(service)).status_code == 303
+
+
+def ada_now(service: RunningService) -> dict[str, Any]:
+    """The person in the list of users."""
+    return walk(service, "admin/users/list", {"query": ADA}, page_size=9)[0]
+
+
+def test_somebody_new_sets_a_password_and_signs_in(service: RunningService) -> None:
+    """The page names them; looking at it changes nothing; the log says who invited, and who accepted."""
+    ada = a_user(service, ADA, name="Ada Lovelace")
+    assert ada_now(service)["hasPassword"] is False
+    link = invite(service)
+    assert "invitedUntil" in ada_now(service)
+    shown = [httpx.get(link, timeout=60) for _ in range(2)][1]
+    assert (shown.status_code, shown.headers["Cache-Control"]) == (200, "no-store")
+    assert "You are Ada Lovelace (ada@example.test) at example.test." in shown.text
+    done_page = take(link)
+    assert done_page.status_code == 200
+    assert "You can now sign in as ada@example.test." in done_page.text
+    assert may_sign_in(service)
+    now = ada_now(service)
+    assert (now["hasPassword"], "invitedUntil" in now, "lastSignedInAt" in now) == (True, False, True)
+    log = walk(service, "admin/auditLog/query", {"targetId": ada["id"]}, page_size=100)
+    actors = {one["action"]: one["actor"]["id"] for one in log if "actor" in one}
+    assert actors["invitation.accept"] == ada["id"]
+    assert actors["user.invite"] != ada["id"]
+    token = link.partition("token=")[2]
+    assert token.startswith("svc_iv_")
+    assert token not in str(log)
+
+
+def test_a_link_that_is_no_longer_good_is_refused_in_the_same_words(service: RunningService) -> None:
+    """Used, replaced by a new one, too old, of somebody inactive, mistyped, or none at all: on both methods."""
+    address = f"{service.base_url}/account/invitation"
+
+    def is_refused(link: str) -> bool:
+        token = link.partition("token=")[2]
+        pages = httpx.get(link, timeout=60), httpx.post(address, data={"token": token}, timeout=60)
+        return all(page.status_code == 404 and REFUSED in page.text for page in pages)
+
+    a_user(service, ADA)
+    used = invite(service)
+    assert take(used).status_code == 200
+    replaced, deactivated = invite(service), invite(service)
+    assert [is_refused(one) for one in (used, replaced, deactivated)] == [True, True, False]
+    a_user(service, ADA, active=False)
+    assert is_refused(deactivated)
+    a_user(service, ADA, active=True)
+    assert is_refused(deactivated)
+    changed = invite(service)
+    a_user(service, ADA, password="an admin chose this one")
+    assert is_refused(changed)
+    late = invite(service)
+    assert not is_refused(late)
+    assert is_refused(f"{late}x")
+    later(service, days=7, seconds=1)
+    assert all(is_refused(one) for one in (late, address, f"{address}?token=%00"))
+    assert not may_sign_in(service)
+
+
+def test_a_link_is_good_until_it_ends(service: RunningService) -> None:
+    """Nearly a week later, and after forms that were filled in wrongly, which say what to do."""
+    a_user(service, ADA)
+    link = invite(service)
+    later(service, days=6, hours=23)
+    for password, again, said in (
+        (NEW, "another", "The two passwords are not the same."),
+        ("short", "short", "A password has 8 to 1024 characters."),
+        ("x" * 1025, "x" * 1025, "A password has 8 to 1024 characters."),
+    ):
+        refused = take(link, password, again=again)
+        assert refused.status_code == 400
+        assert said in refused.text
+    assert take(link).status_code == 200
+
+
+def test_sessions_of_the_old_password_end_and_failed_attempts_are_forgotten(service: RunningService) -> None:
+    """A browser that was signed in is not any more; who was slowed down signs in at once."""
+    app, ada = an_app(service), a_person(service, ADA)
+    assert ada.allow(app).status_code == 303
+    guess = Person(service, ADA, "a wrong password")
+    for _ in range(7):
+        guess.sign_in(guess.open(app))
+    assert take(invite(service)).status_code == 200
+    assert Page(ada.open(app)).forms[0].buttons == ["signIn"]
+    assert may_sign_in(service)
+
+
+def test_of_two_at_once_one_sets_the_password(service: RunningService) -> None:
+    """The other is refused, and the password is the one of who was told that it is set."""
+    a_user(service, ADA)
+    link = invite(service)
+    [form] = Page(httpx.get(link, timeout=60)).forms
+    answers: dict[str, int] = {}
+
+    def send(password: str) -> None:
+        fields = form.fields | {"password": password, "again": password}
+        answers[password] = httpx.post(form.action, data=fields, timeout=60).status_code
+
+    threads = [Thread(target=send, args=(f"password number {number}",)) for number in range(6)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert sorted(answers.values()) == [200, 404, 404, 404, 404, 404]
+    assert may_sign_in(service, next(password for password, status in answers.items() if status == 200))
+
+
+@pytest.mark.parametrize("email", ["nobody@example.test", "admin@other.test", "gone@example.test"])
+def test_only_an_active_user_of_ones_own_is_invited(service: RunningService, email: str) -> None:
+    """Nobody unknown, of another organization, or inactive."""
+    another_organization(service)
+    a_user(service, "gone@example.test", active=False)
+    assert code(service.call("admin/users/invite", {"email": email})) == (400, "unknown_user")
+
+
+def test_an_invitation_opens_its_own_organization_alone(service: RunningService) -> None:
+    """Of two people with one address, the one who was invited gets the password; the other keeps theirs."""
+    other = another_organization(service)
+    done(service.call("admin/users/upsert", {"users": [{"email": ADA}]}, api_key=other))
+    ours = a_person(service, ADA)
+    token = ours.tokens(an_app(service))["access_token"]
+    assert take(invite(service, api_key=other)).status_code == 200
+    assert works(service, token)
+    assert sent_back(Person(service, ADA, ours.password).allow(an_app(service)))["code"]
