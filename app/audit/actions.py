@@ -49,6 +49,7 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
     "group.create": ActionText("People", "Group created", "created the group {it}"),
     "group.update": ActionText("People", "Group changed", "changed the group {it}"),
     "group.members": ActionText("People", "Group's members changed", "changed who is in {it}"),
+    "group.delete": ActionText("People", "Group deleted", "deleted a group"),
     "user.create": ActionText("People", "Person added", "added {it}"),
     "user.update": ActionText("People", "Person changed", "changed {it}"),
     "user.offboard": ActionText("People", "Person offboarded", "ended all access of {it}"),
@@ -263,12 +264,17 @@ def _describe_deleted_account(entry: AuditEntry, names: Names) -> str | None:
     )
 
 
+def _describe_deleted_group(entry: AuditEntry, _: Names) -> str:
+    return f"deleted the group “{one_line(str(entry.details.get('name') or ''))}”"
+
+
 _TOLD: Mapping[str, Callable[[AuditEntry, Names], str | None]] = {
     "grants.set": _describe_grant_change,
     "owner.set": _describe_grant_change,
     "owners.transfer": _describe_transfer,
     "agent.deploy": _describe_grant_change,
     "group.members": _members,
+    "group.delete": _describe_deleted_group,
     "search.feedback": _describe_feedback,
     "agent.feedback": _describe_feedback,
     "serviceAccountToken.mint": _describe_new_credential,

@@ -334,6 +334,22 @@ SINGLE: list[Case] = [
         {"groups": [GROUP_ROW]},
     ),
     (
+        "admin/groups/previewLosses",
+        lambda c: c.admin.groups.preview_losses(OTHER_ID, [ADA]),
+        {"groupId": OTHER_ID, "members": [ADA]},
+        {
+            "personCount": 1,
+            "losses": [{"principal": USER, "counts": [{"resourceType": "AGENT", "count": 2}]}],
+            "complete": True,
+        },
+    ),
+    (
+        "admin/groups/delete",
+        lambda c: c.admin.groups.delete(OTHER_ID),
+        {"groupId": OTHER_ID},
+        {"groupId": OTHER_ID, "memberCount": 3, "resourceCount": 12},
+    ),
+    (
         "admin/groups/addMembers",
         lambda c: c.admin.groups.add_members(OTHER_ID, [ADA]),
         {"groupId": OTHER_ID, "members": [ADA]},
@@ -1009,6 +1025,7 @@ async def test_arguments_are_checked(caller: Caller, server: Server, operate: Ca
 KEYED = {
     "admin/agents/create",
     "admin/agents/delete",
+    "admin/groups/delete",
     "admin/groups/upsert",
     "admin/apiKeys/create",
     "admin/oauthClients/create",

@@ -110,6 +110,7 @@ class Things:
     owner: Owner
     email: str
     group_id: str = ""
+    spare_group_id: str = ""
     api_key_id: str = ""
     account_id: str = ""
     spare_account_id: str = ""
@@ -228,6 +229,11 @@ class Things:
         sent = done(self.owner.call("copilots/sendMessage", EXAMPLES["copilots/sendMessage"].body(self)))
         result = sent["sendChatResult"]
         self.conversation_id, self.message_id = result["conversationId"], result["messageId"]
+
+    def new_group(self) -> None:
+        """Make the spare group anew."""
+        groups = [{"name": f"{self.owner.mark} {next(_numbers)}"}]
+        self.spare_group_id = done(self.owner.call("admin/groups/upsert", {"groups": groups}))["groups"][0]["id"]
 
     def new_agent(self) -> None:
         """Make the spare agent anew."""
@@ -463,6 +469,12 @@ EXAMPLES: dict[str, Example] = {
         lambda things: {"groupId": things.group_id}, elsewhere=(404, "group_not_found")
     ),
     "admin/groups/listMemberships": Example(lambda things: {"member": things.user}, elsewhere=NO_PRINCIPAL),
+    "admin/groups/previewLosses": Example(
+        lambda things: {"groupId": things.group_id}, elsewhere=(404, "group_not_found")
+    ),
+    "admin/groups/delete": Example(
+        lambda things: {"groupId": things.spare_group_id}, elsewhere=(404, "group_not_found"), anew=Things.new_group
+    ),
     "admin/grants/set": Example(lambda things: {"resource": things.resource, "grants": []}, elsewhere=NO_RESOURCE),
     "admin/grants/setMany": Example(
         lambda things: {"resources": [{"resource": things.resource, "grants": []}]}, elsewhere=NO_RESOURCE

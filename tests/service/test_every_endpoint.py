@@ -220,6 +220,7 @@ def name_admin_things(things: Things) -> None:
     account = an_account(service, "Cook")
     things.account_id, things.token_id = account["serviceAccountId"], a_token(service, account)["tokenId"]
     things.new_account()
+    things.new_group()
     things.client_id = done(service.call("admin/oauthClients/create", CLIENT))["clientId"]
     things.new_client()
     things.new_agent()

@@ -104,6 +104,7 @@ class Tenant:
         things.account_id = made["serviceAccountId"]
         token = {"serviceAccountId": things.account_id, "name": "Deck", "scopes": ["catalog:read"]}
         things.new_account()
+        things.new_group()
         things.token_id = done(call("admin/serviceAccountTokens/mint", token))["tokenId"]
         things.agent_id = self.owner.agent(things.collection_id)
         things.new_agent()

@@ -1,14 +1,16 @@
 """admin/users, admin/groups: invitations, memberships, and what ends with a group; extensions, for admins."""
 
 from datetime import timedelta
-from typing import ClassVar
+from typing import Annotated, ClassVar
+from uuid import UUID
 
 from pydantic import Field
 
-from carrel.wire.admin import Group, NamedGroup, UserFilters
+from carrel.wire.access import ResourceCount
+from carrel.wire.admin import Group, NamedGroup, NamedPrincipal, UserFilters
 from carrel.wire.common import PagedRequest, PagedResponse, PrincipalReference, RequestModel, ResponseModel
 from carrel.wire.fields import EmailAddress, Instant
-from carrel.wire.operations import ADMIN, KEYED, SECRET, ApiOperation
+from carrel.wire.operations import ADMIN, KEYED, NOT_FOUND, SECRET, ApiOperation
 
 INVITATION_LIFETIME = timedelta(days=7)
 
@@ -67,10 +69,63 @@ class AdminGroupsListMembershipsResponse(PagedResponse):
     """The groups, each once."""
 
 
+class AdminGroupsPreviewLossesRequest(RequestModel):
+    """Ask who would read less without a group, or without some of its members being in it."""
+
+    group_id: UUID
+    """Id of the group."""
+    members: Annotated[list[PrincipalReference] | None, Field(min_length=1, max_length=1000)] = None
+    """Members that would be removed, 1 to 1000; absent: the group would be deleted."""
+
+
+class Loss(ResponseModel):
+    """What somebody could not read any more."""
+
+    principal: NamedPrincipal
+    """The user or service account."""
+    counts: list[ResourceCount]
+    """A count for each type of resource that there is any of, ordered by type."""
+
+
+class AdminGroupsPreviewLossesResponse(ResponseModel):
+    """Who would read less, as things are now."""
+
+    person_count: int
+    """Number of active users and service accounts who are in the group, or in it through these members."""
+    losses: list[Loss]
+    """Those of the first 100 of them who would read less."""
+    complete: bool
+    """Whether all of them were looked at."""
+
+
+class AdminGroupsDeleteRequest(RequestModel):
+    """Delete a group: its members stop reading at once what only it opened to them."""
+
+    group_id: UUID
+    """Id of the group."""
+
+
+class AdminGroupsDeleteResponse(ResponseModel):
+    """What went with the group."""
+
+    group_id: UUID
+    """Id of the group."""
+    member_count: int
+    """Number of direct members that it had."""
+    resource_count: int
+    """Number of resources that were granted to it."""
+
+
 ADMIN_USERS_COUNT = ApiOperation("admin/users/count", AdminUsersCountRequest, AdminUsersCountResponse, ADMIN)
 ADMIN_USERS_INVITE = ApiOperation(
     "admin/users/invite", AdminUsersInviteRequest, AdminUsersInviteResponse, ADMIN, KEYED | SECRET
 )
 ADMIN_GROUPS_LIST_MEMBERSHIPS = ApiOperation(
     "admin/groups/listMemberships", AdminGroupsListMembershipsRequest, AdminGroupsListMembershipsResponse, ADMIN
+)
+ADMIN_GROUPS_PREVIEW_LOSSES = ApiOperation(
+    "admin/groups/previewLosses", AdminGroupsPreviewLossesRequest, AdminGroupsPreviewLossesResponse, ADMIN, NOT_FOUND
+)
+ADMIN_GROUPS_DELETE = ApiOperation(
+    "admin/groups/delete", AdminGroupsDeleteRequest, AdminGroupsDeleteResponse, ADMIN, KEYED | NOT_FOUND
 )

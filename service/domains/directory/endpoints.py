@@ -14,6 +14,7 @@ from carrel.wire.api_keys import (
     AdminApiKeysRevokeResponse,
 )
 from service.domains.directory import api_keys, groups, invitations, organizations, users
+from service.domains.directory.removal import service as removal
 from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
 from service.web.routing import Router
 
@@ -118,6 +119,22 @@ async def remove_members(
     """Remove members from a group; those not in it are passed over."""
     count = await groups.remove_members(connection, caller, group_id=request.group_id, members=request.members)
     return wire.AdminGroupsRemoveMembersResponse(member_count=count)
+
+
+@router.operation(people.ADMIN_GROUPS_PREVIEW_LOSSES)
+async def preview_losses(
+    request: people.AdminGroupsPreviewLossesRequest, connection: ConnectionDep, caller: CallerDep
+) -> people.AdminGroupsPreviewLossesResponse:
+    """Say who would read less without a group, or without some of its members in it, as things are now."""
+    return await removal.preview_losses(connection, caller, group_id=request.group_id, members=request.members)
+
+
+@router.operation(people.ADMIN_GROUPS_DELETE)
+async def delete_group(
+    request: people.AdminGroupsDeleteRequest, connection: ConnectionDep, caller: CallerDep
+) -> people.AdminGroupsDeleteResponse:
+    """Delete a group; its members stop reading at once what only it opened to them."""
+    return await removal.delete_group(connection, caller, group_id=request.group_id)
 
 
 @router.operation(ADMIN_API_KEYS_CREATE)

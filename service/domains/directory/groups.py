@@ -89,13 +89,21 @@ async def list_members(
 ) -> AdminGroupsListMembersResponse:
     """List a page of a group's direct members, in the order of their ids; for admins. NotFound for an unknown group."""
     cursor = Cursor.read(caller, operation=ADMIN_GROUPS_LIST_MEMBERS.path, request=request)
-    await _check_group(connection, caller, request.group_id)
+    await get_group(connection, caller, request.group_id)
     rows = await queries.list_members(
         connection, caller.organization_id, group_id=request.group_id, after=cursor.after_id, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
     members = [to_named_principal(row) for row in page.items]
     return AdminGroupsListMembersResponse(members=members, next_page_token=page.next_page_token)
+
+
+async def get_group(connection: AsyncConnection, caller: Caller, group_id: UUID) -> Principal:
+    """Return a group. NotFound for an unknown one."""
+    found = await queries.find_groups(connection, caller.organization_id, ids=[group_id])
+    if not found:
+        raise _unknown_group("groupId")
+    return found[0]
 
 
 async def list_memberships(
@@ -263,12 +271,7 @@ def _member_changes(*, added: Collection[tuple[UUID, UUID]], removed: Collection
 
 async def _lock_group(connection: AsyncConnection, caller: Caller, group_id: UUID) -> None:
     await queries.lock_organization(connection, caller.organization_id)
-    await _check_group(connection, caller, group_id)
-
-
-async def _check_group(connection: AsyncConnection, caller: Caller, group_id: UUID) -> None:
-    if not await queries.find_groups(connection, caller.organization_id, ids=[group_id]):
-        raise _unknown_group("groupId")
+    await get_group(connection, caller, group_id)
 
 
 async def _member_count(connection: AsyncConnection, caller: Caller, group_id: UUID) -> int:

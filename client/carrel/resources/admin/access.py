@@ -173,6 +173,25 @@ class Groups(Resource[M]):
         )
         return Call(wire.ADMIN_GROUPS_REMOVE_MEMBERS, request)
 
+    @Operation
+    def preview_losses(
+        self, group_id: Id, members: Sequence[PrincipalReference | Members] | None = None
+    ) -> Call[people.AdminGroupsPreviewLossesResponse]:
+        """Tell who would read less without these members being in a group, or, without `members`, without the group."""
+        request = people.AdminGroupsPreviewLossesRequest(
+            group_id=as_any(UUID, group_id),
+            members=None if members is None else as_any(list[PrincipalReference], [*members]),
+        )
+        return Call(people.ADMIN_GROUPS_PREVIEW_LOSSES, request)
+
+    @Operation
+    def delete(self, group_id: Id) -> Call[people.AdminGroupsDeleteResponse]:
+        """Delete a group: its members stop reading at once what only it opened to them.
+
+        The next import of a directory that has the group makes it again, without what it was granted.
+        """
+        return Call(people.ADMIN_GROUPS_DELETE, people.AdminGroupsDeleteRequest(group_id=as_any(UUID, group_id)))
+
 
 class Grants(Resource[M]):
     """Grants: the roles that principals hold on a document, collection or agent.
