@@ -1,0 +1,1 @@
+"""People and groups: who is there, what they are in, and changing that."""

@@ -1,0 +1,234 @@
+"""The page of groups: their members, what they open, and who would lose what without them."""
+
+from functools import partial
+
+import streamlit as st
+
+from app import api
+from app.formatting import one_line
+from app.labels import GROUP, PERSON, PRINCIPALS
+from app.lookup import Principal
+from app.people.directory import (
+    GROUPS,
+    MEMBERS,
+    clear_caches,
+    counts_in_words,
+    group_of,
+    losses_of,
+    memberships_of,
+)
+from app.people.membership import (
+    ADD,
+    ask_removing,
+    losses_in_words,
+    open_adding,
+    principal_of,
+    show_adding,
+    show_losses,
+)
+from app.ui.access import require_admin
+from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
+from app.ui.errors import show_errors
+from app.ui.filters import text_filter
+from app.ui.links import leave, look_at, offer_way_back, show_link
+from app.ui.notices import show_empty, show_heading, show_text, show_title, show_warning
+from app.ui.tables import PAGE_ROWS, Source, show_pages
+from carrel.wire.admin import AdminGroupsListMembersResponse, AdminGroupsListResponse, Group, NamedPrincipal
+from flows.operations.formatting import count_text
+
+NEW, RENAME = "new_group", "rename_group"
+FROM_DIRECTORY = "From another directory"
+
+
+def show_groups() -> None:
+    """List the groups; choosing one opens it."""
+    query = text_filter("Find", "q", placeholder="A part of the name").replace("\0", "")
+
+    def fetch(token: str | None) -> AdminGroupsListResponse:
+        return next(api.client().admin.groups.list(query=query or None, page_size=PAGE_ROWS, page_token=token).pages())
+
+    show_pages(
+        GROUPS,
+        Source(fetch, lambda page: page.groups, about=query),
+        row=row_of,
+        empty=partial(show_none, query),
+        go=lambda chosen: look_at("group", chosen.id),
+    )
+
+
+def row_of(group: Group) -> dict[str, str]:
+    """Return a group as a row."""
+    return {
+        "Name": one_line(group.name),
+        "Members": f"{group.member_count:,}",
+        "Origin": FROM_DIRECTORY if group.external_id else "Made here",
+    }
+
+
+def show_none(query: str) -> None:
+    """Show that there is no group, and what one is for."""
+    if query:
+        show_empty("No group has this in its name.", "Try fewer letters.")
+    else:
+        show_empty("There is no group yet.", "Grant documents to a group, and people read them while they are in it.")
+
+
+@st.dialog("Add group", on_dismiss=close_dialog)
+def show_new() -> None:
+    """Show the dialog for a new group."""
+    if not is_open(NEW):
+        st.rerun()
+    show_text("A group opens what is granted to it to everybody who is in it.")
+    st.text_input("Name", key="group.new_name", max_chars=200, placeholder="Harbour crew")
+    offer_submit(NEW, "Add", action=create)
+
+
+def create() -> None:
+    """Add the group, and open it."""
+    name = str(st.session_state["group.new_name"] or "").strip()
+    if not name:
+        raise NotYetError("Give the group a name.")
+    groups = api.client().admin.groups
+    if any(one.name == name for one in groups.list(query=name)):
+        raise NotYetError("A group has this name already. Choose another one, or close this and find it.")
+    [made] = groups.upsert([{"name": name}]).groups
+    clear_caches()
+    st.query_params["group"] = str(made.id)
+
+
+def show_group(group_id: str) -> None:
+    """Show a group with its members, what it opens, and what its end would change."""
+    offer_way_back("All groups", "group")
+    group = show_errors(partial(group_of, group_id))
+    if group is None:
+        show_warning("There is no such group (any more).")
+        return
+    origin = f"{FROM_DIRECTORY} ({group.external_id})" if group.external_id else ""
+    show_heading(group.name, count_text(group.member_count, "member"), origin)
+    offer_changes(group)
+    st.subheader("Members", anchor=False)
+    show_members(group)
+    show_around(group)
+    st.subheader("What it opens", anchor=False)
+    who = principal_of(group)
+    counts = show_errors(lambda: api.client().admin.access.count_resources(readable_by=who.reference).counts)
+    show_text(f"{counts_in_words(counts) or 'Nothing'}, with what the groups around it open.")
+    show_link("What can they read?", "what_can_they_read", who=who.key)
+    st.subheader("If it were deleted", anchor=False)
+    show_losses(show_errors(partial(losses_of, group_id)))
+
+
+def offer_changes(group: Group) -> None:
+    """Show the buttons that add members, rename and delete a group."""
+    with st.container(horizontal=True):
+        st.button(
+            "Add members", key="add", type="primary", icon=":material/group_add:", on_click=open_adding, args=(group,)
+        )
+        st.button("Rename", key="rename", icon=":material/edit:", on_click=open_dialog, args=(RENAME, str(group.id)))
+        if st.button("Delete the group", key="delete", icon=":material/delete:"):
+            ask_deleting(group)
+    if is_open(ADD, str(group.id)):
+        show_adding(group)
+    if is_open(RENAME, str(group.id)):
+        show_rename(group)
+
+
+@st.dialog("Rename", on_dismiss=close_dialog)
+def show_rename(group: Group) -> None:
+    """Show the dialog that gives a group another name."""
+    if not is_open(RENAME):
+        st.rerun()
+    st.text_input("Name", value=group.name, key="group.name", max_chars=200)
+    if group.external_id:
+        show_warning("The next import of the other directory sets its name again.")
+    offer_submit(RENAME, "Save", action=partial(rename, group))
+
+
+def rename(group: Group) -> None:
+    """Give a group the name in the dialog."""
+    name = str(st.session_state["group.name"] or "").strip()
+    if not name:
+        raise NotYetError("Give the group a name.")
+    api.client().admin.groups.upsert([{"id": str(group.id), "name": name}])
+    clear_caches()
+
+
+def ask_deleting(group: Group) -> None:
+    """Ask before a group is deleted, saying who would read less."""
+    losses = show_errors(partial(losses_of, str(group.id)))
+    again = " The next import of the other directory makes it again, without what was granted to it."
+    confirm(
+        "Delete this group?",
+        f"{one_line(group.name)} is gone for good, with what is granted to it. {losses_in_words(losses)}"
+        + (again if group.external_id else ""),
+        doing="Delete it",
+        action=partial(delete, group),
+    )
+
+
+def delete(group: Group) -> None:
+    """Delete a group, and go back to the list."""
+    api.client().admin.groups.delete(group.id)
+    leave("group")
+    clear_caches()
+
+
+def show_members(group: Group) -> None:
+    """List a group's members; one that is chosen can be opened and removed."""
+
+    def fetch(token: str | None) -> AdminGroupsListMembersResponse:
+        members = api.client().admin.groups.list_members(group.id, page_size=PAGE_ROWS, page_token=token)
+        return next(members.pages())
+
+    chosen = show_pages(
+        MEMBERS,
+        Source(fetch, lambda page: page.members, about=group.id),
+        row=row_of_member,
+        empty=lambda: show_empty("Nobody is in it.", "Add members, who then read what it opens."),
+        hint="Choose a member to open or remove it.",
+    )
+    if chosen is None:
+        return
+    with st.container(horizontal=True, vertical_alignment="center"):
+        if chosen.type == PERSON:
+            show_link(f"Open {one_line(chosen.name)}", "people", person=str(chosen.id))
+        elif chosen.type == GROUP:
+            show_link(f"Open {one_line(chosen.name)}", "groups", group=str(chosen.id))
+        else:
+            show_link(f"Open {one_line(chosen.name)}", "service_accounts", account=str(chosen.id))
+        if st.button("Remove from the group", key="remove", icon=":material/group_remove:"):
+            ask_removing(str(group.id), group.name, Principal.of(chosen))
+
+
+def row_of_member(member: NamedPrincipal) -> dict[str, str]:
+    """Return a member as a row."""
+    return {
+        "Name": one_line(member.name),
+        "Type": PRINCIPALS[member.type].capitalize(),
+        "Address": "" if member.type == GROUP else member.email,
+    }
+
+
+def show_around(group: Group) -> None:
+    """Show the groups that a group is in, if there are any."""
+    around = show_errors(partial(memberships_of, principal_of(group)))
+    if around:
+        show_text(f"It is in {', '.join(one_line(one.name) for one in around)}.")
+
+
+def page() -> None:
+    """Draw the list of groups, or the group in the address; for admins."""
+    require_admin()
+    if "group" in st.query_params:
+        show_group(str(st.query_params["group"]))
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
+        with st.container():
+            show_title("Groups", "Who is in which group, and what that opens to them.")
+        st.button("Add group", key="new.open", type="primary", icon=":material/add:", on_click=open_dialog, args=(NEW,))
+    if is_open(NEW):
+        show_new()
+    show_groups()
+
+
+page()

@@ -1,0 +1,140 @@
+"""The page of people: finding, adding and changing them, what they are in, and inviting them to set a password."""
+
+from functools import partial
+
+import streamlit as st
+
+from app import api
+from app.formatting import ago, one_line
+from app.people.directory import PEOPLE, clear_caches
+from app.people.person import show_person
+from app.ui.access import require_admin
+from app.ui.dialogs import NotYetError, close_dialog, is_open, offer_submit, open_dialog, show_held_secret
+from app.ui.errors import show_errors
+from app.ui.filters import choice_filter, text_filter
+from app.ui.links import look_at
+from app.ui.notices import show_empty, show_text, show_title, show_warning
+from app.ui.tables import PAGE_ROWS, Source, show_pages
+from carrel.resources.admin.access import UserFilters
+from carrel.wire.admin import AdminUsersListResponse, ListedUser
+
+NEW = "new_person"
+SHOWN = {
+    "": "Everybody",
+    "active": "Active",
+    "inactive": "Not active",
+    "admin": "Admins",
+    "never": "Never signed in",
+    "groupless": "In no group",
+}
+FILTERS: dict[str, UserFilters] = {
+    "": {},
+    "active": {"active": True},
+    "inactive": {"active": False},
+    "admin": {"is_admin": True},
+    "never": {"signed_in": False},
+    "groupless": {"in_group": False},
+}
+
+
+def show_people() -> None:
+    """List the people; choosing one opens them."""
+    left, right = st.columns([3, 1])
+    with left:
+        query = text_filter("Find", "q", placeholder="A part of the name or address").replace("\0", "")
+    with right:
+        shown = choice_filter("Show", "show", SHOWN)
+    filters: UserFilters = {**FILTERS[shown], "query": query or None}
+
+    def fetch(token: str | None) -> AdminUsersListResponse:
+        return next(api.client().admin.users.list(**filters, page_size=PAGE_ROWS, page_token=token).pages())
+
+    show_text(f"{show_errors(partial(count, query, shown)):,} shown. Choose somebody to see and change more.")
+    show_pages(
+        PEOPLE,
+        Source(fetch, lambda page: page.users, about=(query, shown)),
+        row=row_of,
+        empty=lambda: show_empty("Nobody fits.", "Try fewer letters, or show everybody."),
+        go=lambda chosen: look_at("person", chosen.id),
+    )
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def count(query: str, shown: str) -> int:
+    """Return the number of people whom a list shows."""
+    filters: UserFilters = {**FILTERS[shown], "query": query or None}
+    return api.client().admin.users.count(**filters).count
+
+
+def row_of(person: ListedUser) -> dict[str, str]:
+    """Return a person as a row."""
+    state = "Admin" if person.is_admin else ""
+    return {
+        "Name": one_line(person.name),
+        "Address": person.email,
+        "Role": state,
+        "Status": status_of(person),
+        "Groups": f"{person.group_count:,}",
+        "Last sign-in": ago(person.last_signed_in_at),
+    }
+
+
+def status_of(person: ListedUser) -> str:
+    """Return whether somebody is active, or invited."""
+    if not person.active:
+        return "Not active"
+    return "Invited" if person.invited_until is not None else "Active"
+
+
+@st.dialog("Add person", on_dismiss=close_dialog)
+def show_new() -> None:
+    """Show the dialog for a new person."""
+    if not is_open(NEW):
+        st.rerun()
+    show_text("They can read nothing before they are in a group, or are granted something. Invite them afterwards.")
+    st.text_input("Email address", key="new.email", max_chars=320, placeholder="ada@example.com", autocomplete="off")
+    st.text_input("Name", key="new.name", max_chars=200, placeholder="Ada Lovelace", autocomplete="off")
+    if st.checkbox("Admin", key="new.admin"):
+        show_warning("An admin manages people, access and credentials of the whole organization.")
+    offer_submit(NEW, "Add", action=create)
+
+
+def create() -> None:
+    """Add the person, and open them; somebody who is there already is opened, and not changed."""
+    email, name = (str(st.session_state[key] or "").strip() for key in ("new.email", "new.name"))
+    if not email:
+        raise NotYetError("Give the address that they sign in with.")
+    users = api.client().admin.users
+    if any(one.email == email.lower() for one in users.list(query=email)):
+        raise NotYetError("Somebody with this address is there already. Close this, and find them by it.")
+    fields = {"email": email, "is_admin": bool(st.session_state["new.admin"])} | ({"name": name} if name else {})
+    [made] = users.upsert([fields]).users
+    clear_caches()
+    count.clear()
+    st.query_params["person"] = str(made.id)
+
+
+def page() -> None:
+    """Draw the list of people, or the person in the address; for admins."""
+    require_admin()
+    if "person" in st.query_params:
+        show_held_secret()
+        show_person(str(st.query_params["person"]))
+        return
+    with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
+        with st.container():
+            show_title("People", "Who belongs to your organization, what they are in, and whether they can sign in.")
+        st.button(
+            "Add person",
+            key="new.open",
+            type="primary",
+            icon=":material/person_add:",
+            on_click=open_dialog,
+            args=(NEW,),
+        )
+    if is_open(NEW):
+        show_new()
+    show_people()
+
+
+page()
