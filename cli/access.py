@@ -74,7 +74,7 @@ def resource_of(text: str) -> ResourceReference:
 def principal_of(text: str, client: Carrel) -> PrincipalReference:
     """Return the principal a person means; raises InvalidArgumentError for a group or address that isn't one's."""
     if text.startswith(GROUP):
-        return GroupReference(id=_group_id(text.removeprefix(GROUP), client))
+        return GroupReference(id=group_id_of(text.removeprefix(GROUP), client))
     if "@" not in text:
         msg = "--who is an address, or group: and a group's name, external id or id"
         raise InvalidArgumentError(msg)
@@ -84,7 +84,8 @@ def principal_of(text: str, client: Carrel) -> PrincipalReference:
     return UserReference(email=text.strip())
 
 
-def _group_id(name: str, client: Carrel) -> UUID:
+def group_id_of(name: str, client: Carrel) -> UUID:
+    """Return the id of the group of this name, external id or id; raises InvalidArgumentError for none or several."""
     groups = client.admin.groups.list(page_size=1000)
     found = [group.id for group in groups if name in {str(group.id), group.external_id, group.name}]
     return require_one(found, kind="group", name=name, hint="give its external id or its id")

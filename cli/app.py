@@ -37,9 +37,10 @@ app.add_typer(collections.app)
 app.add_typer(quarantine.app)
 app.add_typer(sync.app)
 app.add_typer(directory.app)
+# With the commands of cli.people and cli.persons, on which it adds its own.
+app.add_typer(sessions.app)
 app.add_typer(access.app)
 app.add_typer(audit.app)
-app.add_typer(sessions.app)
 app.add_typer(snapshot.app)
 
 

@@ -10,7 +10,7 @@ from carrel.wire.fields import format_instant
 from carrel.wire.sessions import PersonSession
 from cli.loading import AsJson
 from cli.outcome import ExitCode, client_of, usage
-from cli.people import app
+from cli.persons import app
 from cli.screen import Screen
 
 _Email = Annotated[str, typer.Argument(metavar="EMAIL", help="The person's address.")]
