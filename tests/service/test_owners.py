@@ -343,17 +343,24 @@ def test_two_transfers_at_once_end_with_one_owner_of_each(
 def test_an_upload_beside_a_transfer_keeps_the_new_owner(
     service: RunningService, people: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An upload that was judged before a transfer is judged again after it: neither undoes the other."""
+    """An upload with another access waits for the transfer, and is judged after it: neither undoes the other."""
     document = upload(service, people[ADA], "log")
     log = {"resourceId": document, "resourceType": "UPLOADED_DOCUMENT"}
     editor = [{"principal": user(service.admin_email), "role": "EDITOR"}]
     done(service.call("admin/grants/set", {"resource": log, "grants": editor}))
     with race_with(monkeypatch) as race:
-        race.stop_behind(transferring, "change_owner")
+        race.stop_before(transferring, "change_owner")
         moving = race.begin(service.call, TRANSFER, {"owner": user(ADA), "newOwner": user(BEN)})
         files = {"file": ("log.txt", b"Calm at sea, and foggy.")}
         by_admin = race.begin_blocked(
-            service, lambda: upload(service, service.api_key, "log", text="Calm at sea, and foggy.")
+            service,
+            lambda: upload(
+                service,
+                service.api_key,
+                "log",
+                text="Calm at sea, and foggy.",
+                allowedUsersEmailAddresses=service.admin_email,
+            ),
         )
         by_owner = race.beside(
             lambda: service.http.post(
@@ -368,6 +375,7 @@ def test_an_upload_beside_a_transfer_keeps_the_new_owner(
         assert by_admin.result() == document
         assert by_owner.result().status_code in {200, 403}
     assert owned(service, BEN) == {document}
+    assert set(readers(service, log)) == {BEN, service.admin_email}
     assert sees(service, people[BEN], document) == (True, True, True)
     assert sees(service, people[ADA], document) == (False, False, False)
     got = done(service.call("catalog/getDocument", {"documentId": document}, api_key=people[BEN]))
