@@ -19,7 +19,7 @@ from tests.properties.operations import LONG_REST, SHORT_REST, Actor, Operations
 from tests.properties.world import ADMIN, MODES, World, outcome_of
 
 # So many documents of so many parts that a search shows all of their chunks.
-MOST_USERS, MOST_GROUPS, MOST_DOCUMENTS, MOST_COLLECTIONS = 6, 7, 9, 3
+MOST_USERS, MOST_GROUPS, MOST_DOCUMENTS, MOST_COLLECTIONS = 7, 7, 9, 3
 MOST_ACCOUNTS, MOST_CREDENTIALS, MOST_AGENTS = 3, 7, 3
 PARTS = (1, 1, 2, 9)
 PAGE_SIZES = (3, 7, 2, 5)
@@ -96,6 +96,11 @@ class Permissions(Operations, RuleBasedStateMachine):
         self.ask_an_agent((people[0], True), agent, document, go_on=False)
         self.mint(robot, {READING, WRITING, MESSAGING}, strict=True)
         self.create_key(people[0], acts_for_users=False)
+        leaver = self.create_user()
+        self.create_key(leaver, acts_for_users=False)
+        self.upload_new((leaver, True), 1, None, strict=False)
+        self.do(an_operation("add_members", inner, [leaver]))
+        self.do(an_operation("offboard", leaver, people[2], by=ADMIN))
         self.rests = {"everybody_sees_what_the_model_says": LONG_REST}
 
     @initialize(target=users)
