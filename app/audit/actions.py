@@ -1,5 +1,6 @@
 """Sentences for entries of the audit log: who did what to what, with names as far as known."""
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
@@ -31,6 +32,7 @@ _NAMED_IN_DETAILS = {
     "newOwnerId": HOLDER,
 }
 _MOST_NAMED = 4
+_KIND_BEFORE = re.compile(r"(group|collection|agent|service account|application) \{it\}")
 
 
 @dataclass(frozen=True)
@@ -46,8 +48,8 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
     "grants.set": ActionText("Access", "Access changed", "changed who may read {it}"),
     "owner.set": ActionText("Access", "Owner changed", "gave {it} another owner"),
     "owners.transfer": ActionText("Access", "Ownership transferred", "made {it} the owner of what was another's"),
-    "group.create": ActionText("People", "Group created", "created the group {it}"),
-    "group.update": ActionText("People", "Group changed", "changed the group {it}"),
+    "group.create": ActionText("People", "Group created", "created group {it}"),
+    "group.update": ActionText("People", "Group changed", "changed group {it}"),
     "group.members": ActionText("People", "Group's members changed", "changed who is in {it}"),
     "group.delete": ActionText("People", "Group deleted", "deleted a group"),
     "user.create": ActionText("People", "Person added", "added {it}"),
@@ -59,8 +61,8 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
     "document.create": ActionText("Documents", "Document uploaded", "uploaded {it}"),
     "document.update": ActionText("Documents", "Document updated", "updated {it}"),
     "document.delete": ActionText("Documents", "Document deleted", "deleted {it}"),
-    "collection.create": ActionText("Collections", "Collection created", "created the collection {it}"),
-    "collection.delete": ActionText("Collections", "Collection deleted", "deleted the collection {it}"),
+    "collection.create": ActionText("Collections", "Collection created", "created collection {it}"),
+    "collection.delete": ActionText("Collections", "Collection deleted", "deleted collection {it}"),
     "collection.add_document": ActionText("Collections", "Document added", "added {it} to {collection}"),
     "collection.add_chunks": ActionText(
         "Collections", "Document added in pieces", "added {it} to {collection} in pieces"
@@ -90,26 +92,24 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
     "search.feedback": ActionText("Feedback", "Search result judged", "judged {document}"),
     "agent.feedback": ActionText("Feedback", "Reply judged", "judged a reply of {agent}"),
     "agent.message": ActionText("Agents", "Agent asked", "asked {it}"),
-    "agent.create": ActionText("Agents", "Agent created", "created the agent {it}"),
-    "agent.update": ActionText("Agents", "Agent changed", "changed the agent {it}"),
-    "agent.delete": ActionText("Agents", "Agent deleted", "deleted the agent {it}"),
+    "agent.create": ActionText("Agents", "Agent created", "created agent {it}"),
+    "agent.update": ActionText("Agents", "Agent changed", "changed agent {it}"),
+    "agent.delete": ActionText("Agents", "Agent deleted", "deleted agent {it}"),
     "agent.deploy": ActionText("Agents", "Agent deployed", "changed who may use {it}"),
-    "serviceAccount.create": ActionText("Credentials", "Service account created", "created the service account {it}"),
-    "serviceAccount.delete": ActionText("Credentials", "Service account deleted", "deleted the service account {it}"),
+    "serviceAccount.create": ActionText("Credentials", "Service account created", "created service account {it}"),
+    "serviceAccount.delete": ActionText("Credentials", "Service account deleted", "deleted service account {it}"),
     "serviceAccountToken.mint": ActionText("Credentials", "Token minted", "minted a token for {account}"),
     "serviceAccountToken.revoke": ActionText("Credentials", "Token revoked", "revoked a token of {account}"),
     "apiKey.create": ActionText("Credentials", "API key created", "created an API key for {owner}"),
     "apiKey.revoke": ActionText("Credentials", "API key revoked", "revoked an API key"),
-    "oauthClient.create": ActionText("Applications", "Application created", "created the application {it}"),
-    "oauthClient.request": ActionText("Applications", "Application requested", "requested the application {it}"),
-    "oauthClient.approve": ActionText("Applications", "Application approved", "approved the application {it}"),
-    "oauthClient.update": ActionText("Applications", "Application changed", "changed the application {it}"),
-    "oauthClient.rotateSecret": ActionText("Applications", "New secret", "gave the application {it} a new secret"),
-    "oauthClient.delete": ActionText("Applications", "Application deleted", "deleted the application {it}"),
-    "consent.grant": ActionText("Applications", "Application allowed", "allowed the application {it} to act for them"),
-    "consent.withdraw": ActionText(
-        "Applications", "Consent withdrawn", "withdrew their consent to the application {it}"
-    ),
+    "oauthClient.create": ActionText("Applications", "Application created", "created application {it}"),
+    "oauthClient.request": ActionText("Applications", "Application requested", "requested application {it}"),
+    "oauthClient.approve": ActionText("Applications", "Application approved", "approved application {it}"),
+    "oauthClient.update": ActionText("Applications", "Application changed", "changed application {it}"),
+    "oauthClient.rotateSecret": ActionText("Applications", "New secret", "gave application {it} a new secret"),
+    "oauthClient.delete": ActionText("Applications", "Application deleted", "deleted application {it}"),
+    "consent.grant": ActionText("Applications", "Application allowed", "allowed application {it} to act for them"),
+    "consent.withdraw": ActionText("Applications", "Consent withdrawn", "withdrew their consent to application {it}"),
     "session.begin": ActionText("Signing in", "Signed in", "signed in"),
     "session.end": ActionText("Signing in", "Sessions ended", "ended sessions of {it}"),
     FAILED_SIGN_IN: ActionText("Signing in", "Sign-in failed", "failed to sign in as {it}"),
@@ -179,7 +179,9 @@ def _plainly(entry: AuditEntry, names: Names) -> str:
     if deed is None:
         return f"did something this page has no text for ({entry.action})"
     details = entry.details
-    return deed.said.format(
+    # Without a name: "deleted an agent", not "deleted agent an agent".
+    said = deed.said if _target_name(entry, names) else _KIND_BEFORE.sub("{it}", deed.said)
+    return said.format(
         it=_target(entry, names),
         collection=_name(details.get("collectionId"), names, "the catalog"),
         document=_name(details.get("documentId"), names, "a search"),
@@ -190,14 +192,8 @@ def _plainly(entry: AuditEntry, names: Names) -> str:
 
 
 def _describe_grant_change(entry: AuditEntry, names: Names) -> str | None:
-    """Return a sentence for a change of grants: gave Crew viewer on “Board minutes”; None if nothing changed."""
-    said = describe_role_changes(entry.details, names)
-    return f"{' and '.join(said)} on {_target(entry, names)}" if said else None
-
-
-def describe_role_changes(details: Mapping[str, Any], names: Names) -> list[str]:
-    """Return texts that say who got which role and who lost which, from the grantees before and after."""
-    before, after = _roles(details, "before"), _roles(details, "after")
+    """Return a sentence for a change of grants: gave Crew Viewer access to “Board minutes”; None if nothing changed."""
+    before, after = _roles(entry.details, "before"), _roles(entry.details, "after")
     gained: dict[str, list[str]] = {}
     lost: dict[str, list[str]] = {}
     # Everybody comes last: "Crew and everybody".
@@ -207,9 +203,12 @@ def describe_role_changes(details: Mapping[str, Any], names: Names) -> list[str]
         if had != has:
             table, role = (lost, had) if has is None else (gained, has)
             table.setdefault(_role(role), []).append(named[holder])
-    given = ", ".join(f"{_list(who)} {role}" for role, who in gained.items())
-    taken = ", ".join(f"{role} from {_list(who)}" for role, who in lost.items())
-    return [f"{verb} {what}" for verb, what in (("gave", given), ("took", taken)) if what]
+    said: list[str] = []
+    for role, who in gained.items():
+        said.append(f"gave {_list(who)} {role} access to {'it' if said else _target(entry, names)}")
+    for role, who in lost.items():
+        said.append(f"took {role} access to {'it' if said else _target(entry, names)} from {_list(who)}")
+    return " and ".join(said) or None
 
 
 def _members(entry: AuditEntry, names: Names) -> str | None:
@@ -287,7 +286,18 @@ _TOLD: Mapping[str, Callable[[AuditEntry, Names], str | None]] = {
 def _target(entry: AuditEntry, names: Names) -> str:
     if entry.target is None:
         return "something"
-    return _name(entry.target.id, names, _kind_in_words(entry.target.type))
+    name = _target_name(entry, names)
+    return f"“{one_line(name)}”" if name else _kind_in_words(entry.target.type)
+
+
+def _target_name(entry: AuditEntry, names: Names) -> str | None:
+    """Return the target's name of that time, told apart from others where it still has it; older entries' of today."""
+    if entry.target is None:
+        return None
+    then, now = entry.target.name, names.get(entry.target.id)
+    if then is None:
+        return now
+    return now if now is not None and now.startswith(f"{then} (") else then
 
 
 def _name(identity: object, names: Names, otherwise: str) -> str:
@@ -310,7 +320,7 @@ def _roles(details: Mapping[str, Any], member: str) -> dict[str, str]:
 
 
 def _role(role: str | None) -> str:
-    return ROLES[Role(role)].lower() if role in set(Role) else "a role"
+    return ROLES[Role(role)] if role in set(Role) else "some"
 
 
 def _list(names: Sequence[str]) -> str:

@@ -26,17 +26,21 @@ from carrel.wire.oversight import AdminAuditLogQueryResponse, AuditEntry
 
 MOST_EXPORTED = 50_000
 FIRST_DAY, LAST_DAY = date(2000, 1, 1), date(2100, 1, 1)
-HEADS = ("At (UTC)", "What happened", "Who", "For", "Action", "Kind", "Id", "Comment", "Request id", "Details")
+HEADS = (
+    "At (UTC)", "What happened", "Who", "For", "Action", "Kind", "Id", "Name", "Device", "Address", "Comment",
+    "Request id", "Details",
+)  # fmt: skip
 
 
 class Filters:
     """The filters of the log."""
 
     def __init__(
-        self, who: Principal | None, *, action: str, target: str, days: tuple[date | None, date | None]
+        self, who: Principal | None, *, action: str, name: str, target: str, days: tuple[date | None, date | None]
     ) -> None:
         self.actor = None if who is None else who.id if who.kind == PERSON else who.note
         self.action = action or None
+        self.name = name or None
         self.target = target or None
         first, last = days
         self.since = None if first is None else datetime.combine(first, time.min, tzinfo=UTC)
@@ -45,7 +49,7 @@ class Filters:
     @property
     def about(self) -> tuple[object, ...]:
         """What the list depends on."""
-        return (self.actor, self.action, self.target, self.since, self.until)
+        return (self.actor, self.action, self.name, self.target, self.since, self.until)
 
     def pages(self, *, size: int, token: str | None = None) -> Iterator[AdminAuditLogQueryResponse]:
         """Walk the log from a page on."""
@@ -54,6 +58,7 @@ class Filters:
             actor=self.actor,
             action=self.action,
             target_id=self.target,
+            query=self.name,
             from_=self.since,
             to=self.until,
             page_size=size,
@@ -74,14 +79,16 @@ def names_for(entries: Sequence[AuditEntry]) -> dict[str, str]:
 def ask_filters() -> Filters:
     """Show the filters, which are kept in the address, and return them."""
     who = pick_principal("who", label="Who did it, or for whom", kinds=(PERSON, SERVICE_ACCOUNT))
-    what, which = st.columns(2)
-    with what:
-        action = choice_filter("What", "action", {"": "Everything", **actions()})
+    event, named, which = st.columns(3)
+    with event:
+        action = choice_filter("Event", "action", {"": "All events", **actions()})
+    with named:
+        name = text_filter("Resource or person", "name", placeholder="A part of the name they had then")
     with which:
-        target = text_filter("To what", "target", placeholder="The exact id of a document, a group, a token …")
+        target = text_filter("Resource id", "target", placeholder="The exact id of a document, a group, a token …")
     first, last = st.columns(2)
-    days = (ask_day(first, "From", "from"), ask_day(last, "To", "to"))
-    return Filters(who, action=action, target=target.replace("\0", ""), days=days)
+    days = (ask_day(first, "Period from", "from"), ask_day(last, "Period to", "to"))
+    return Filters(who, action=action, name=name.replace("\0", ""), target=target.replace("\0", ""), days=days)
 
 
 def ask_day(place: Any, label: str, name: str) -> date | None:
@@ -120,17 +127,31 @@ def show_entries(filters: Filters) -> None:
 
     show_pages(
         "log",
-        Source(lambda token: next(filters.pages(size=PAGE_ROWS, token=token)), entries_of, about=filters.about),
+        Source(
+            lambda token: first_with_entries(filters.pages(size=PAGE_ROWS, token=token)),
+            entries_of,
+            about=filters.about,
+        ),
         row=lambda entry: {
             "When": ago(entry.at),
             "At": moment(entry.at),
             "What happened": sentence(entry, known),
+            "Device": entry.device or "",
+            "Address": entry.address or "",
             "Comment": "yes" if entry.text else "",
         },
         empty=lambda: show_empty("Nothing like this was done.", "Take filters away, or choose other days."),
         columns={"What happened": st.column_config.TextColumn(width="large")},
         go=lambda chosen: look_at("entry", chosen.audit_log_id),
     )
+
+
+def first_with_entries(pages: Iterator[AdminAuditLogQueryResponse]) -> AdminAuditLogQueryResponse:
+    """Return the first page that has entries, or the last: a query by name may have pages without any."""
+    page = next(pages)
+    while not page.entries and (following := next(pages, None)) is not None:
+        page = following
+    return page
 
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")
@@ -160,7 +181,12 @@ def show_entry(entry: AuditEntry) -> None:
         ("Who", f"{entry.actor.name} ({address_of(entry.actor)})" if entry.actor else "The service itself"),
         ("For", f"{entry.acting_for.name} ({address_of(entry.acting_for)})" if entry.acting_for else ""),
         ("Action", entry.action),
-        ("To what", f"{target.type or ''} {target.id}".strip() if target else ""),
+        ("Resource", f"{target.type or ''} {target.id}".strip() if target else ""),
+        ("Name then", (target.name or "") if target else ""),
+        ("Device", entry.device or ""),
+        ("Address", entry.address or ""),
+        ("Attempts", str(entry.attempts or "")),
+        ("Last attempt", format_instant(entry.last_at) if entry.last_at else ""),
         ("Request id", entry.request_id or ""),
         ("Entry", str(entry.audit_log_id)),
     ]
@@ -173,7 +199,7 @@ def show_entry(entry: AuditEntry) -> None:
 
 def narrow_to(target: str) -> None:
     """Narrow the log to a thing."""
-    leave("entry", "who", "action", "from", "to")
+    leave("entry", "who", "action", "name", "from", "to")
     st.query_params["target"] = target
 
 
@@ -200,6 +226,9 @@ def export_row(entry: AuditEntry, names: dict[str, str]) -> tuple[str, ...]:
         entry.action,
         (target.type or "") if target else "",
         target.id if target else "",
+        (target.name or "") if target else "",
+        entry.device or "",
+        entry.address or "",
         entry.text or "",
         entry.request_id or "",
         json.dumps(entry.details, ensure_ascii=False, sort_keys=True) if entry.details else "",

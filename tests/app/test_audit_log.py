@@ -10,7 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.audit.actions import ACTION_TEXTS, sentence
-from carrel.wire.oversight import AuditEntry
+from carrel.wire.oversight import AuditEntry, AuditTarget
 from tests.app.conftest import House, html_of, markdown_of
 from tests.app.test_search import HOSTILE
 from tests.app.test_service_accounts import choose
@@ -65,15 +65,15 @@ def test_actions_are_sentences_with_names(house: House) -> None:
     house.client.admin.grants.set(reference(key), grants, organization_wide=True)
     house.client.admin.grants.set(reference(key), [])
     assert said(house.open("audit_log", target=of(key))) == [
-        "admin took viewer from Log crew and everybody on “Log minutes”",
-        "admin gave Log crew and everybody viewer on “Log minutes”",
+        "admin took Viewer access to “Log minutes” from Log crew and everybody",
+        "admin gave Log crew and everybody Viewer access to “Log minutes”",
         "admin uploaded “Log minutes”",
     ]
     house.client.admin.groups.remove_members(crew, [{"type": "user", "email": ADA}])
     assert said(house.open("audit_log", target=crew)) == [
         "admin took Ada out of “Log crew”",
         "admin added Ada to “Log crew”",
-        "admin created the group “Log crew”",
+        "admin created group “Log crew”",
     ]
 
 
@@ -82,12 +82,12 @@ def test_what_is_called_alike_is_told_apart(house: House) -> None:
     house.client.admin.organization.update(service_accounts_enabled=True)
     accounts = [house.client.admin.service_accounts.create("Log twin") for _ in range(2)]
     sentences = said(house.open("audit_log", action="serviceAccount.create"))
-    assert sentences == [f"admin created the service account “Log twin ({one.email})”" for one in reversed(accounts)]
+    assert sentences == [f"admin created service account “Log twin ({one.email})”" for one in reversed(accounts)]
     groups = [
         str(house.client.admin.groups.upsert([{"name": "Log twins", "external_id": one}]).groups[0].id) for one in "ab"
     ]
     told = said(house.open("audit_log", action="group.create"))
-    assert [f"admin created the group “Log twins (…{one[-6:]})”" for one in reversed(groups)] == told[:2]
+    assert [f"admin created group “Log twins (…{one[-6:]})”" for one in reversed(groups)] == told[:2]
 
 
 def test_a_file_of_the_log_has_all_names(house: House) -> None:
@@ -101,11 +101,25 @@ def test_a_file_of_the_log_has_all_names(house: House) -> None:
     assert sentence in exported(page)
 
 
-def test_what_is_gone_is_called_by_its_kind(house: House) -> None:
-    """A document that was deleted has no name any more; its entries are there all the same."""
+def test_what_is_gone_keeps_its_name(house: House) -> None:
+    """Of a document that was deleted, found by a part of the name it had; with device and address of who did it."""
     key = load(house, "Gone soon")
     house.client.catalog.delete_document(of(key))
-    assert said(house.open("audit_log", target=of(key))) == ["admin deleted a document", "admin uploaded a document"]
+    told = ["admin deleted “Gone soon”", "admin uploaded “Gone soon”"]
+    assert said(house.open("audit_log", target=of(key))) == told
+    page = house.open("audit_log", name="gone SO")
+    assert said(page) == told
+    assert {(row["Device"], row["Address"]) for row in rows(page)} == {("carrel-python", "127.0.0.1")}
+    assert "Nothing like this was done." in html_of(house.open("audit_log", name="no such name"))
+
+
+def test_what_has_no_name_is_called_by_its_kind() -> None:
+    """An entry of before names were kept, about something that is gone."""
+    target = {"type": "agent", "id": str(uuid4())}
+    entry = AuditEntry(audit_log_id=uuid4(), at=datetime.now(UTC), action="agent.delete", target=target, details={})
+    assert sentence(entry, {}) == "The service deleted an agent"
+    named = entry.model_copy(update={"target": AuditTarget(**target, name="Policy desk")})
+    assert sentence(named, {}) == "The service deleted agent “Policy desk”"
 
 
 def test_an_entry_is_shown_exactly(house: House) -> None:
