@@ -38,14 +38,14 @@ async def list_sessions(
             oauth_token_families.c.client_id,
             oauth_clients.c.name,
             *(oauth_token_families.c[name] for name in _OF_BOTH),
-            _end_of_family(),
+            _end_of_family(organization_id),
         )
         .join(oauth_clients, oauth_clients.c.client_id == oauth_token_families.c.client_id)
         .where(
             oauth_token_families.c.organization_id == organization_id,
             oauth_token_families.c.principal_id == principal_id,
             oauth_token_families.c.revoked_at.is_(None),
-            _end_of_family() > now,
+            _end_of_family(organization_id) > now,
         )
     )
     sessions = union_all(browsers, applications).subquery("sessions")
@@ -88,7 +88,7 @@ async def list_living_families(
         oauth_token_families.c.organization_id == organization_id,
         oauth_token_families.c.principal_id == principal_id,
         oauth_token_families.c.revoked_at.is_(None),
-        _end_of_family() > now,
+        _end_of_family(organization_id) > now,
         optional_in(oauth_token_families.c.family_id, ids),
     )
     return list((await connection.execute(statement)).scalars())
@@ -105,9 +105,10 @@ async def delete_unused_codes(connection: AsyncConnection, organization_id: UUID
     )
 
 
-def _end_of_family() -> ColumnElement[datetime]:
+def _end_of_family(organization_id: UUID) -> ColumnElement[datetime]:
     """Build when a family's newest refresh token expires, which its access tokens do not outlive."""
     newest = select(func.max(oauth_refresh_tokens.c.expires_at)).where(
-        oauth_refresh_tokens.c.family_id == oauth_token_families.c.family_id
+        oauth_refresh_tokens.c.organization_id == organization_id,
+        oauth_refresh_tokens.c.family_id == oauth_token_families.c.family_id,
     )
     return newest.correlate(oauth_token_families).scalar_subquery()
