@@ -124,7 +124,7 @@ def test_a_person_is_changed_and_deactivated(house: House) -> None:
 def test_a_person_joins_and_leaves_groups_with_what_changes_said(house: House) -> None:
     """What they would read more, and less, is said before; nested groups say through what."""
     people(house, "eve@joins.test")
-    inner = group(house, "Joined crew")
+    inner = group(house, "Joined crew", "abe@joins.test")
     outer = house.client.admin.groups.upsert(
         [{"name": "Joined ship", "members": [{"type": "group", "id": inner}]}]
     ).groups[0]
@@ -133,14 +133,14 @@ def test_a_person_joins_and_leaves_groups_with_what_changes_said(house: House) -
     add_by_typing(page, "groups.new", "joined crew")
     assert "Eve joins Joined crew, and can read 1 document more." in html_of(page)
     page.button(key="join_groups.submit").click().run()
-    assert members(house, inner) == {"Eve"}
+    assert members(house, inner) == {"Abe", "Eve"}
     shown = html_of(open_person(house, "eve@joins.test"))
     assert "through Joined crew" in shown
     assert "1 document, by groups" in shown
     page = press(open_person(house, "eve@joins.test"), "Remove")
-    assert "these read less: Eve (1 document)" in html_of(page)
+    assert "these read less: Eve (1 document)." in html_of(page)
     page.button(key="confirm.yes").click().run()
-    assert members(house, inner) == set()
+    assert members(house, inner) == {"Abe"}
 
 
 def test_a_persons_keys_are_listed_and_revoked(house: House) -> None:
