@@ -109,6 +109,7 @@ def test_a_deleted_group_is_gone_from_everywhere(service: RunningService) -> Non
     assert [one["name"] for one in members] == ["cat"]
     entries = walk(service, "admin/auditLog/query", {"targetId": crew["id"]}, page_size=99)
     [entry] = [one for one in entries if one["action"] == "group.delete"]
+    assert entry["target"]["name"] == "Crew"
     assert (entry["details"]["name"], len(entry["details"]["removed"]), entry["details"]["resourceCount"]) == (
         "Crew",
         3,

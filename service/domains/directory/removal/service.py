@@ -58,7 +58,6 @@ async def delete_group(connection: AsyncConnection, caller: Caller, *, group_id:
     members = await queries.list_member_ids(connection, organization_id, group_id=group_id)
     granted = await queries.count_granted(connection, organization_id, group_id=group_id)
     await leave_all_groups(connection, caller, member_id=group_id)
-    await queries.delete_group(connection, organization_id, group_id=group_id)
     details = {
         "name": group.name,
         "externalId": group.external_id,
@@ -66,5 +65,6 @@ async def delete_group(connection: AsyncConnection, caller: Caller, *, group_id:
         "resourceCount": granted,
     }
     change = Change(action="group.delete", target_type="group", target_id=group_id, details=details)
-    await record_all(connection, caller, changes=[change])
+    await record_all(connection, caller, changes=[change])  # with the name that it has until now
+    await queries.delete_group(connection, organization_id, group_id=group_id)
     return AdminGroupsDeleteResponse(group_id=group_id, member_count=len(members), resource_count=granted)
