@@ -14,8 +14,8 @@ from carrel.wire.admin import Group, ListedUser
 from carrel.wire.people import AdminGroupsPreviewLossesResponse, GroupMembership
 from flows.operations.formatting import count_text
 
-PEOPLE, GROUPS, MEMBERS, KEYS = "people", "groups", "members", "person.keys"
-"""The tables of people, of groups, of a group's members, and of a person's API keys."""
+PEOPLE, GROUPS, MEMBERS, KEYS, SESSIONS = "people", "groups", "members", "person.keys", "person.sessions"
+"""The tables of people, of groups, of a group's members, and of a person's API keys and sessions."""
 
 MOST_MEMBERSHIPS = 200
 
@@ -56,7 +56,7 @@ def clear_caches() -> None:
     """Clear the cached people and groups of the session."""
     for kept in (person_of, group_of, memberships_of, losses_of, gains_of):
         kept.clear()
-    for table in (PEOPLE, GROUPS, MEMBERS, KEYS):
+    for table in (PEOPLE, GROUPS, MEMBERS, KEYS, SESSIONS):
         forget(table)
 
 

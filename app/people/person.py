@@ -1,4 +1,4 @@
-"""One person: their account, their groups, what they can read, and their API keys."""
+"""One person: their account, groups, what they can read and own, their API keys and sessions."""
 
 from functools import partial
 
@@ -10,6 +10,7 @@ from app.formatting import ago, moment, one_line
 from app.labels import PERSON
 from app.lookup import Principal
 from app.people.directory import KEYS, clear_caches, counts_in_words, memberships_of, person_of
+from app.people.leaving import OFFBOARD, open_offboarding, show_offboarding, show_owned, show_sessions
 from app.people.membership import JOIN, ask_removing, open_joining, show_joining
 from app.ui.dialogs import (
     NotYetError,
@@ -49,7 +50,9 @@ def show_person(person_id: str) -> None:
     counts = show_errors(lambda: reach(readable_by=who.reference).counts)
     show_text(f"{counts_in_words(counts) or 'Nothing'}, by groups, grants and what they own.")
     show_link("What can they read?", "what_can_they_read", who=who.key)
+    show_owned(who)
     _show_keys(person)
+    show_sessions(person)
 
 
 def _offer_changes(person: ListedUser) -> None:
@@ -75,6 +78,12 @@ def _offer_changes(person: ListedUser) -> None:
         if not person.active and st.button("Activate", key="activate", icon=":material/check:"):
             show_errors(partial(_set, person, active=True))
             st.rerun()
+        if person.email != api.me().email:
+            st.button(
+                "Offboard …", key="offboard", icon=":material/person_remove:", on_click=open_offboarding, args=(person,)
+            )
+    if is_open(OFFBOARD, str(person.id)):
+        show_offboarding(person)
     if is_open("invite", str(person.id)):
         _show_invitation(person)
     if is_open(CHANGE, str(person.id)):

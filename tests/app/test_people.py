@@ -10,7 +10,7 @@ from tests.app.pressing import press
 from tests.app.test_search import HOSTILE
 from tests.app.test_service_accounts import choose, kept, secret
 from tests.app.test_who_can_read import group, people, rows
-from tests.oauth.flow import Page, a_person
+from tests.oauth.flow import Page, a_person, an_app
 from tests.service.directory import a_resource
 
 MEMBER = "jonas@example.test"
@@ -235,3 +235,51 @@ def test_a_member_sees_nothing_of_it(house: House, view: str) -> None:
     assert "This page is for admins." in html_of(page)
     assert not page.button
     assert not page.dataframe
+
+
+def test_somebody_who_leaves_is_offboarded(house: House) -> None:
+    """What ends and what they own is said; without a new owner nothing is done; then all of it is."""
+    people(house, "max@leaves.test", "nia@leaves.test")
+    group(house, "Leavers", "max@leaves.test")
+    house.client.admin.api_keys.create("Max's", owner_email="max@leaves.test")
+    owned = a_resource(house.service, "max's log", owner=str(person(house, "max@leaves.test").id))
+    page = open_person(house, "max@leaves.test")
+    assert "1 document. Offboarding gives it another owner." in html_of(page)
+    page = press(page, "Offboard …")
+    for said in ("<td>Leavers</td>", "They own 1 document.", "Nobody else can read 1 document today."):
+        assert said in html_of(page)
+    page.button(key="offboard.submit").click().run()
+    assert "Choose who gets what they own." in html_of(page)
+    assert person(house, "max@leaves.test").active
+    add_by_typing(page, "offboard.owner", "nia@leaves")
+    page.button(key="offboard.submit").click().run()
+    assert not page.exception
+    left = person(house, "max@leaves.test")
+    assert (left.active, left.group_count) == (False, 0)
+    counts = house.client.admin.access.count_resources(owned_by={"type": "user", "email": "nia@leaves.test"}).counts
+    assert [one.count for one in counts] == [1], owned
+    assert "not active" in html_of(page)
+
+
+def test_nobody_offboards_themselves_on_the_page(house: House) -> None:
+    """The workbench asks with its own key, so that the service can't tell."""
+    page = open_person(house, house.service.admin_email)
+    assert "Offboard …" not in [one.label for one in page.button]
+
+
+def test_sessions_are_listed_and_ended(house: House) -> None:
+    """One, by choosing it, or all."""
+    app = an_app(house.service)
+    browsers = [a_person(house.service, "oda@signed.test", name="Oda") for _ in range(2)]
+    for browser in browsers:
+        browser.tokens(app)
+    page = choose(open_person(house, "oda@signed.test"))
+    assert {row["Signed in with"] for row in rows(page)} == {"A browser", "An App"}
+    before = len(rows(page))
+    press(page, "End this session")
+    page.button(key="confirm.yes").click().run()
+    assert len(list(house.client.admin.sessions.list("oda@signed.test"))) == before - 1
+    page = press(open_person(house, "oda@signed.test"), "End all sessions")
+    page.button(key="confirm.yes").click().run()
+    assert list(house.client.admin.sessions.list("oda@signed.test")) == []
+    assert "They are signed in nowhere." in html_of(open_person(house, "oda@signed.test"))
