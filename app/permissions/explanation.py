@@ -15,13 +15,13 @@ from carrel.wire.permissions import ExplainAuthorizationResponse
 _IN_WORDS = 10
 
 
-def show_why(resource: Resource, principal: Principal) -> None:
-    """Show why a principal may read a resource, or what it lacks."""
+def show_why(resource: Resource, principal: Principal) -> bool:
+    """Show why a principal may read a resource, or what it lacks; return whether it may."""
     found = show_errors(lambda: explanation(resource, principal))
     name, who = one_line(resource.name), one_line(principal.name)
     if not found.authorized:
         show_warning(f"{who} may not read “{name}”.", found.missing or "")
-        return
+        return False
     show_text(f"{who} may read “{name}”" + (" in several ways:" if len(found.paths) > 1 else ":"))
     names = names_in(found.paths)
     words = [in_words(path, names) for path in found.paths]
@@ -32,6 +32,7 @@ def show_why(resource: Resource, principal: Principal) -> None:
             _show_words(words[_IN_WORDS:])
     if not found.complete:
         show_warning("There are more ways than these: the shortest are shown.")
+    return True
 
 
 def explanation(resource: Resource, principal: Principal) -> ExplainAuthorizationResponse:

@@ -9,10 +9,11 @@ from app import api
 from app.formatting import one_line
 from app.labels import DOCUMENT, GRANTED, GROUP, PERSON, PRINCIPALS, ROLE_MEANINGS
 from app.lookup import Principal, Resource, disambiguate
+from app.people.directory import clear_caches, counts_in_words, gains_of
 from app.permissions.explanation import show_why
 from app.permissions.grants import ConflictError, Grants, changes_in_words, grants_on, make_so
 from app.ui.access import require_admin
-from app.ui.dialogs import NotYetError, close_dialog, is_open, offer_submit, open_dialog
+from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
 from app.ui.exporting import Export, offer_export
 from app.ui.links import look_at, offer_way_back, show_link
@@ -24,6 +25,7 @@ from carrel.wire.permissions import ListAuthorizedPrincipalsForResourceResponse
 
 READERS, CHANGE, ADDED = "readers", "change", "grants.added"
 SHOWN_GRANTS = 20
+OFFERED_GROUPS = 5
 
 
 def key_of(principal: UserPrincipal | GroupPrincipal) -> str:
@@ -99,12 +101,12 @@ def open_change(resource: Resource) -> None:
 
 
 @st.dialog("Change who may read it", width="large", on_dismiss=close_dialog)
-def change(resource: Resource, before: Grants) -> None:
-    """Show the dialog that changes grants, with the effect of the changes, and save them."""
+def change(resource: Resource, before: Grants, given: Sequence[Principal] = ()) -> None:
+    """Show the dialog that changes grants, at first giving it to some, with the effect of the changes; save them."""
     if not is_open(CHANGE):
         st.rerun()
     show_text(resource.name)
-    added = pick_principals(ADDED, label="Give it to")
+    added = pick_principals(ADDED, label="Give it to", chosen=given)
     role = st.segmented_control(
         "As", list(GRANTED), default=GrantRole.VIEWER, format_func=lambda one: GRANTED[one], required=True, key="as"
     )
@@ -180,8 +182,60 @@ def show_one(resource: Resource) -> None:
     """Show why somebody may read a resource, or why not, in place of the list."""
     offer_way_back("All who may read it", "who")
     who: Principal | None = pick_principal("who", label="Why may they read it, or why not?")
-    if who is not None:
-        show_why(resource, who)
+    if who is not None and not show_why(resource, who):
+        offer_access(resource, who)
+
+
+def offer_access(resource: Resource, who: Principal) -> None:
+    """Say which groups have access, and offer to add somebody to one, or to grant the resource to them."""
+    if who.kind == PERSON:
+        users = api.client().admin.users
+        found = show_errors(lambda: next((one for one in users.list(query=who.id) if one.email == who.id), None))
+        if found is None or not found.active:
+            show_link("Open person", "people", person=str(found.id) if found else "")
+            return
+    grants = show_errors(partial(grants_on, api.client(), resource))
+    groups = sorted(
+        (one for one in grants.who.values() if one.kind == GROUP and one.key != who.key), key=lambda one: one.name
+    )
+    show_text(groups_in_words(groups, who))
+    with st.container(horizontal=True):
+        st.button("Give access", key="give", type="primary", on_click=open_change, args=(resource,))
+        for group in groups[:OFFERED_GROUPS]:
+            if st.button(f"Add to {one_line(group.name)}", key=f"join.{group.id}"):
+                ask_joining(group, who)
+    if is_open(CHANGE, resource.key):
+        change(resource, grants, given=[who])
+
+
+def groups_in_words(groups: Sequence[Principal], who: Principal) -> str:
+    """Say which groups are granted a resource that somebody in none of them may not read."""
+    name = one_line(who.name)
+    if not groups:
+        return "It is granted to no group."
+    if len(groups) == 1:
+        return f"{one_line(groups[0].name)} is the only group with access; {name} isn't in it."
+    named = ", ".join(one_line(one.name) for one in groups[:OFFERED_GROUPS])
+    more = f" and {len(groups) - OFFERED_GROUPS:,} more" if len(groups) > OFFERED_GROUPS else ""
+    return f"Groups with access: {named}{more}. {name} is in none of them."
+
+
+def ask_joining(group: Principal, who: Principal) -> None:
+    """Ask before somebody is put into a group, saying what they could read more."""
+    more = counts_in_words(show_errors(partial(gains_of, group, who))) or "nothing"
+    confirm(
+        "Add to the group?",
+        f"{one_line(who.name)} joins {one_line(group.name)}, and can read {more} more from the next request on.",
+        doing="Add",
+        action=partial(join, group, who),
+    )
+
+
+def join(group: Principal, who: Principal) -> None:
+    """Put somebody into a group."""
+    api.client().admin.groups.add_members(group.id, [who.reference])
+    clear_caches()
+    forget(READERS)
 
 
 def page() -> None:

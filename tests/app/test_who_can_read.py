@@ -189,6 +189,36 @@ def test_who_may_not_read_is_told_what_is_missing(house: House) -> None:
     assert not page.get("graphviz_chart")
 
 
+def test_who_may_not_read_is_added_to_a_group_that_may(house: House) -> None:
+    """The groups with access are named; what joining one opens is said first; then they may read."""
+    people(house, ADA, BEN)
+    board = group(house, "Bridge board", ADA)
+    key = load(house, "Board minutes", allowed_group_ids=[board])
+    page = house.open("who_can_read", resource=key, who=f"user:{BEN}")
+    assert "Bridge board is the only group with access; Ben isn&#x27;t in it." in html_of(page)
+    page = press(page, "Add to Bridge board")
+    assert "Ben joins Bridge board, and can read 1 document more" in html_of(page)
+    page.button(key="confirm.yes").click().run()
+    assert {one.name for one in house.client.admin.groups.list_members(board)} == {"Ada", "Ben"}
+    assert "Ben may read “Board minutes”:" in html_of(house.open("who_can_read", resource=key, who=f"user:{BEN}"))
+
+
+def test_who_may_not_read_is_given_access(house: House) -> None:
+    """They are chosen already in the dialog that changes grants; an inactive one is no better off by a grant."""
+    people(house, BEN)
+    key = load(house, "Given away")
+    page = press(house.open("who_can_read", resource=key, who=f"user:{BEN}"), "Give access")
+    assert "becomes viewer." in html_of(page)
+    page.button(key="change.submit").click().run()
+    assert "Ben may read “Given away”:" in html_of(page)
+    other = load(house, "Kept")
+    house.client.admin.users.upsert([{"email": BEN, "active": False}])
+    page = house.open("who_can_read", resource=other, who=f"user:{BEN}")
+    assert "This user is not active" in html_of(page)
+    assert not [one.label for one in page.button if one.label == "Give access"]
+    house.client.admin.users.upsert([{"email": BEN, "active": True}])
+
+
 def test_more_ways_than_are_shown_is_said(house: House) -> None:
     """Of very many ways a hundred are shown, and that they are not all."""
     people(house, ADA)
