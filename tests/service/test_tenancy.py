@@ -124,14 +124,17 @@ class Tenant:
         ada = Person(self.service, ADA)
         ada.tokens(app)
         ada.http.close()
-        self.run(self._bind_identity)
+        self.run(self._keep_sign_ins)
 
-    async def _bind_identity(self, connection: AsyncConnection) -> None:
+    async def _keep_sign_ins(self, connection: AsyncConnection) -> None:
         ada = await signin.find_person(connection, self.organization_id, email=ADA)
         assert ada is not None
         now = await self.service.runtime.clock.now(connection)
         row = {"issuer": ISSUER, "subject": "ada", "principal_id": ada.principal_id, "bound_at": now}
         await signin.bind_identity(connection, self.organization_id, row=row)
+        failed = {"audit_log_id": uuid7(), "principal_id": ada.principal_id, "network": "192.0.2.1"}
+        times = {"began_at": now, "last_at": now, "attempts": 1}
+        await signin.count_failed_sign_in(connection, self.organization_id, row=failed | times)
 
     async def _keep_waiting_chunks(self, connection: AsyncConnection) -> None:
         space = await find_catalog(connection, self.organization_id)
