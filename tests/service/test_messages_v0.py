@@ -55,7 +55,7 @@ def test_a_message_is_answered_from_what_the_sender_may_read(desk: Desk) -> None
     [entry] = desk.entries()
     assert entry["auditLogId"] == result["inserted_audit_log"]["id"]
     assert entry["actor"]["email"] == desk.service.admin_email
-    assert entry["target"] == {"type": "agent", "id": desk.agent_id}
+    assert entry["target"] == {"type": "agent", "id": desk.agent_id, "name": "Harbour desk"}
     assert entry["details"] == {
         "agentId": desk.agent_id,
         "conversationId": result["conversationId"],

@@ -92,7 +92,7 @@ def test_the_erasure_is_on_the_audit_log(wordy: RunningService) -> None:
     [entry] = entries(wordy, action="texts.erase")
     assert entry["details"] == {"texts": 3}
     ada = next(one for one in done(wordy.call("admin/users/list"))["users"] if one["email"] == ADA)
-    assert entry["target"] == {"type": "user", "id": ada["id"]}
+    assert entry["target"] == {"type": "user", "id": ada["id"], "name": ada["name"]}
     assert erase(wordy, ADA) == 0
     assert len(entries(wordy, action="texts.erase")) == 1
 
