@@ -136,7 +136,10 @@ def _change(person: ListedUser) -> None:
     name = str(st.session_state["person.name"] or "").strip()
     if not name:
         raise NotYetError("Give the name that others see.")
-    _set(person, name=name, is_admin=bool(st.session_state["person.admin"]))
+    is_admin = bool(st.session_state["person.admin"])
+    # What was not touched is left out: somebody else may have changed it meanwhile.
+    changed = {"is_admin": is_admin} if is_admin != person.is_admin else {}
+    _set(person, name=name, **changed)
 
 
 def _set(person: ListedUser, **fields: object) -> None:

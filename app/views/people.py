@@ -17,6 +17,7 @@ from app.ui.notices import show_empty, show_text, show_title, show_warning
 from app.ui.tables import PAGE_ROWS, Source, show_pages
 from carrel.resources.admin.access import UserFilters
 from carrel.wire.admin import AdminUsersListResponse, ListedUser
+from carrel.wire.fields import normal_email
 
 NEW = "new_person"
 SHOWN = {
@@ -105,9 +106,10 @@ def create() -> None:
     if not email:
         raise NotYetError("Give the address that they sign in with.")
     users = api.client().admin.users
-    if any(one.email == email.lower() for one in users.list(query=email)):
+    if any(one.email == normal_email(email) for one in users.list(query=normal_email(email))):
         raise NotYetError("Somebody with this address is there already. Close this, and find them by it.")
-    fields = {"email": email, "is_admin": bool(st.session_state["new.admin"])} | ({"name": name} if name else {})
+    fields = {"email": email} | ({"is_admin": True} if st.session_state["new.admin"] else {})
+    fields |= {"name": name} if name else {}
     [made] = users.upsert([fields]).users
     clear_caches()
     count.clear()

@@ -121,6 +121,18 @@ def test_a_person_is_changed_and_deactivated(house: House) -> None:
     assert person(house, "max@changed.test").active
 
 
+def test_a_new_name_leaves_what_another_admin_changed_meanwhile(house: House) -> None:
+    """Whether they are an admin is only sent by whoever changed that."""
+    people(house, "meg@meanwhile.test")
+    house.client.admin.users.upsert([{"email": "meg@meanwhile.test", "is_admin": True}])
+    page = press(open_person(house, "meg@meanwhile.test"), "Change")
+    house.client.admin.users.upsert([{"email": "meg@meanwhile.test", "is_admin": False}])
+    page.text_input(key="person.name").set_value("Meg Ryan").run()
+    page.button(key="change_person.submit").click().run()
+    changed = person(house, "meg@meanwhile.test")
+    assert (changed.name, changed.is_admin) == ("Meg Ryan", False)
+
+
 def test_a_person_joins_and_leaves_groups_with_what_changes_said(house: House) -> None:
     """What they would read more, and less, is said before; nested groups say through what."""
     people(house, "eve@joins.test")

@@ -112,6 +112,8 @@ def test_among_several_organizations_a_person_names_theirs(service: RunningServi
     answers = [press(eve, page, organization=name) for name in ("", "Elsewhere", "example.test", "example.tes\0")]
     assert {answer.status_code for answer in answers} == {403}
     assert all(WRONG in answer.text for answer in answers)
+    for one in (ada, eve):
+        assert press(one, opened(one), organization=" ").status_code == 403
     assert "Eve" in eve.follow(press(eve, page, organization=" OTHER ")).text
     assert "Ada Lovelace" in ada.follow(press(ada, opened(ada), organization="example.test")).text
 

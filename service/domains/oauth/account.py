@@ -52,7 +52,7 @@ async def take_sign_in(request: Request, runtime: RuntimeDep) -> Response:
     attempt = Attempt(
         organization_id=found or await _any_organization(runtime),
         # Nobody has such an address, so it is counted and refused like any other that is unknown.
-        email=email if found else f"{email}\n{called}",
+        email=email if found else f"{email}\n{called}\nunknown",
         password=SecretStr(form.get("password", "")),
         address=request.client.host if request.client else "unknown",
     )

@@ -119,17 +119,21 @@ async def _end_access(runtime: Runtime, connection: AsyncConnection, caller: Cal
     """Deactivate a user, and delete or revoke whatever somebody could act as them with, and their memberships."""
     organization_id, person_id = caller.organization_id, person.principal_id
     inactive = replace(person, active=False, is_admin=False)
+    # In the order in which requests lock them, the person last: a request that writes for them waits for none of these.
+    sessions = await queries.delete_sessions_of(connection, organization_id, principal_id=person_id)
+    consents = await queries.delete_consents_of(connection, organization_id, principal_id=person_id)
+    family_ids = await queries.list_families_of(connection, organization_id, principal_id=person_id)
+    now = await runtime.clock.now(connection)
+    families = await revoke_families(connection, organization_id, family_ids=family_ids, now=now)
+    await signin.delete_invitations(connection, organization_id, principal_ids=[person_id])
+    key_ids = await identity.revoke_keys_of(connection, organization_id, owner_id=person_id)
     await identity.put_principals(connection, organization_id, rows=[inactive])
     await require_active_admin(connection, organization_id)
-    key_ids = await identity.revoke_keys_of(connection, organization_id, owner_id=person_id)
-    family_ids = await queries.list_families_of(connection, organization_id, principal_id=person_id)
-    await signin.delete_invitations(connection, organization_id, principal_ids=[person_id])
-    now = await runtime.clock.now(connection)
     ended = EndedAccess(
         api_key_count=len(key_ids),
-        browser_session_count=await queries.delete_sessions_of(connection, organization_id, principal_id=person_id),
-        application_count=await queries.delete_consents_of(connection, organization_id, principal_id=person_id),
-        application_token_count=await revoke_families(connection, organization_id, family_ids=family_ids, now=now),
+        browser_session_count=sessions,
+        application_count=consents,
+        application_token_count=families,
         group_ids=sorted(await leave_groups(connection, organization_id, member_id=person_id)),
     )
     if inactive != person or ended != _NOTHING:

@@ -49,11 +49,12 @@ async def end_sessions(
     """
     organization_id = caller.organization_id
     principal_id = await _person(connection, caller, request.email)
-    # Whoever exchanges a code now has it locked, and this sees its tokens.
-    await queries.delete_unused_codes(connection, organization_id, principal_id=principal_id)
+    # Sessions, codes, tokens: in the order in which requests lock them, and offboarding too.
     browsers = await queries.delete_browser_sessions(
         connection, organization_id, principal_id=principal_id, ids=request.session_ids, now=now
     )
+    # Whoever exchanges a code now has it locked, and this sees its tokens.
+    await queries.delete_unused_codes(connection, organization_id, principal_id=principal_id)
     families = await queries.list_living_families(
         connection, organization_id, principal_id=principal_id, ids=request.session_ids, now=now
     )
