@@ -8,7 +8,7 @@ from typing import Any, cast
 import streamlit as st
 
 from app import api
-from app.audit.actions import actions, ids_in, sentence
+from app.audit.actions import actions, ids_in, nobody_of, sentence
 from app.audit.names import Names
 from app.formatting import ago, moment
 from app.labels import PERSON, SERVICE_ACCOUNT
@@ -27,8 +27,8 @@ from carrel.wire.oversight import AdminAuditLogQueryResponse, AuditEntry
 MOST_EXPORTED = 50_000
 FIRST_DAY, LAST_DAY = date(2000, 1, 1), date(2100, 1, 1)
 HEADS = (
-    "At (UTC)", "What happened", "Who", "For", "Action", "Kind", "Id", "Name", "Device", "Address", "Comment",
-    "Request id", "Details",
+    "At (UTC)", "What happened", "Who", "For", "Action", "Kind", "Id", "Name", "Device", "Address", "Attempts",
+    "Last attempt", "Comment", "Request id", "Details",
 )  # fmt: skip
 
 
@@ -178,7 +178,7 @@ def show_entry(entry: AuditEntry) -> None:
     target = entry.target
     facts = [
         ("At", format_instant(entry.at)),
-        ("Who", f"{entry.actor.name} ({address_of(entry.actor)})" if entry.actor else "The service itself"),
+        ("Who", f"{entry.actor.name} ({address_of(entry.actor)})" if entry.actor else nobody_of(entry)),
         ("For", f"{entry.acting_for.name} ({address_of(entry.acting_for)})" if entry.acting_for else ""),
         ("Action", entry.action),
         ("Resource", f"{target.type or ''} {target.id}".strip() if target else ""),
@@ -229,6 +229,8 @@ def export_row(entry: AuditEntry, names: dict[str, str]) -> tuple[str, ...]:
         (target.name or "") if target else "",
         entry.device or "",
         entry.address or "",
+        str(entry.attempts or ""),
+        format_instant(entry.last_at) if entry.last_at else "",
         entry.text or "",
         entry.request_id or "",
         json.dumps(entry.details, ensure_ascii=False, sort_keys=True) if entry.details else "",

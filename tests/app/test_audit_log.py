@@ -15,7 +15,8 @@ from tests.app.conftest import House, html_of, markdown_of
 from tests.app.test_search import HOSTILE
 from tests.app.test_service_accounts import choose
 from tests.app.test_who_can_read import exported, group, load, people, press, reference, rows
-from tests.oauth.flow import a_person
+from tests.oauth.flow import a_person, an_app
+from tests.oauth.test_security_log import entries, fail_to_sign_in, wait_for
 
 ADA, BEN, MEMBER = "ada@example.test", "ben@example.test", "jonas@example.test"
 RECORDED = re.compile(r'(?:action=|action = |Change\(|_record\([^"\n]*)"([a-zA-Z]+\.[a-zA-Z_]+)"')
@@ -197,6 +198,23 @@ def test_the_log_is_paged_and_exported(house: House) -> None:
     assert {line["Action"] for line in lines} == {"user.create"}
     assert all(line["Request id"] for line in lines if line["Who"])
     assert not [cell for line in lines for cell in line.values() if cell.startswith(("=", "+", "-", "@"))]
+
+
+def test_failed_sign_ins_are_told_with_their_number(house: House) -> None:
+    """In the export, too; who tried is somebody, and not the service."""
+    pia = a_person(house.service, "pia@failed.test", name="Pia")
+    form = pia.open(an_app(house.service))
+    assert [fail_to_sign_in(pia, form) for _ in range(2)] == [403, 403]
+    wait_for(
+        lambda: (
+            [one["attempts"] for one in entries(house.service, "session.fail") if one["target"]["name"] == "Pia"] == [2]
+        )
+    )
+    page = house.open("audit_log", action="session.fail", name="Pia")
+    press(page, "Export as CSV")
+    [line] = csv.DictReader(exported(page).splitlines())
+    assert (line["Name"], line["Attempts"], bool(line["Last attempt"])) == ("Pia", "2", True)
+    assert "<td>Somebody</td>" in html_of(choose(page))
 
 
 @pytest.mark.parametrize("name", HOSTILE[:5])
