@@ -4,7 +4,7 @@ import io
 import mimetypes
 import os
 import secrets
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TypeAlias
@@ -16,6 +16,9 @@ from carrel.errors import CarrelError, InvalidArgumentError
 
 FileInput: TypeAlias = str | os.PathLike[str] | bytes | IO[bytes]
 """What can be uploaded: a path, the bytes themselves, or a file open for reading bytes."""
+
+UploadProgress: TypeAlias = Callable[[int, int | None], object]
+"""A function of the file's bytes that were sent and of all its bytes, which are None for a pipe."""
 
 READ_SIZE = 256 * 1024
 
@@ -78,8 +81,11 @@ def _own_name(file: IO[bytes]) -> str | None:
 class Upload:
     """A multipart/form-data body: its fields come first, so that the service can refuse before the file is sent."""
 
-    def __init__(self, *, fields: Mapping[str, str], part: str, source: Source) -> None:
+    def __init__(
+        self, *, fields: Mapping[str, str], part: str, source: Source, on_progress: UploadProgress | None = None
+    ) -> None:
         self.source = source
+        self.on_progress = on_progress
         self.spent = False
         boundary = secrets.token_hex(16)
         self.content_type = f"multipart/form-data; boundary={boundary}"
@@ -103,17 +109,19 @@ class Upload:
     def open(self) -> "Reading":
         """Begin to read the body."""
         self.spent = True
-        return Reading(self.source, self._head, self._tail)
+        return Reading(self.source, self._head, self._tail, self.on_progress)
 
 
 class Reading:
     """One reading of a body, piece by piece; no piece takes long."""
 
-    def __init__(self, source: Source, head: bytes, tail: bytes) -> None:
+    def __init__(self, source: Source, head: bytes, tail: bytes, on_progress: UploadProgress | None = None) -> None:
         self._source = source
         self._handle = source.open()
         self._remaining = source.size
         self._lead, self._tail = head, tail
+        self._on_progress = on_progress
+        self._sent = 0
         self.done = False
 
     def read(self) -> bytes:
@@ -125,9 +133,15 @@ class Reading:
                 msg = f"{self._source.name} got shorter while it was being sent"
                 raise CarrelError(msg)
             self._remaining -= len(chunk)
+        self._sent += len(chunk)
         self.done = self._remaining == 0 or not chunk
         lead, self._lead = self._lead, b""
         return lead + chunk + self._tail if self.done else lead + chunk
+
+    def report(self) -> None:
+        """Tell `on_progress` how much of the file was sent; call this when the last piece has left."""
+        if self._on_progress is not None:
+            self._on_progress(self._sent, self._source.size)
 
     def close(self) -> None:
         """Close the file of the upload."""
@@ -135,7 +149,10 @@ class Reading:
 
 
 class MultipartStream(httpx.SyncByteStream, httpx.AsyncByteStream):
-    """A body as httpx sends it; asynchronously, the file is read in a worker thread."""
+    """A body as httpx sends it; asynchronously, the file is read in a worker thread.
+
+    httpx asks for the next piece when the socket has taken the one before, so that progress is reported then.
+    """
 
     def __init__(self, upload: Upload) -> None:
         self._upload = upload
@@ -143,16 +160,20 @@ class MultipartStream(httpx.SyncByteStream, httpx.AsyncByteStream):
     def __iter__(self) -> Iterator[bytes]:
         reading = self._upload.open()
         try:
+            reading.report()
             while not reading.done:
                 yield reading.read()
+                reading.report()
         finally:
             reading.close()
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
         reading = await anyio.to_thread.run_sync(self._upload.open)
         try:
+            reading.report()
             while not reading.done:
                 yield await anyio.to_thread.run_sync(reading.read)
+                reading.report()
         finally:
             reading.close()
 

@@ -8,7 +8,7 @@ from uuid import UUID
 from carrel._calls import Call
 from carrel._operations import DownloadOperation, ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
-from carrel._uploads import FileInput, Upload, source_of
+from carrel._uploads import FileInput, Upload, UploadProgress, source_of
 from carrel.resources._arguments import Id, Members, as_any, as_list
 from carrel.wire import catalog as wire
 from carrel.wire import uploads
@@ -50,6 +50,7 @@ class Catalog(Resource[M]):
         reindex_collections: bool = True,
         fingerprint: str | None = None,
         await_vector_store_sync: bool = False,
+        on_progress: UploadProgress | None = None,
     ) -> Call[uploads.UploadFileResponse]:
         """Upload a document, or update the one with the same external id.
 
@@ -58,6 +59,10 @@ class Catalog(Resource[M]):
         `await_vector_store_sync` the call returns when the document is searchable, however long that takes; otherwise
         `indexing` tells whether it is. Sent again after a broken connection unless `file` can't be rewound. Raises
         PermissionDeniedError `external_id_taken` when the external id is somebody else's document.
+
+        `on_progress` is called with two numbers: how many of the file's bytes the socket has taken, and how many there
+        are (None for a pipe). It gets 0 when an attempt begins, so again when the file is sent again, and is called
+        after each piece of up to 256 KiB. What it raises ends the upload. An AsyncCarrel calls it in the event loop.
         """
         form = uploads.UploadFileForm(
             document_external_id=document_external_id,
@@ -78,7 +83,7 @@ class Catalog(Resource[M]):
             await_vector_store_sync=await_vector_store_sync,
         )
         source = source_of(file, file_name=file_name, fallback_name=document_name or document_external_id)
-        upload = Upload(fields=form.parts(), part="file", source=source)
+        upload = Upload(fields=form.parts(), part="file", source=source, on_progress=on_progress)
         patience = INDEXING_PATIENCE if await_vector_store_sync else 0.0
         return Call(uploads.UPLOAD_FILE, upload, patience=patience)
 

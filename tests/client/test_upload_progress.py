@@ -1,0 +1,130 @@
+"""What an upload says of its progress: what the socket has taken, from the beginning at each attempt."""
+
+import asyncio
+import io
+import socket
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from carrel import APIConnectionError, _uploads
+from carrel._uploads import READ_SIZE
+from tests.client.conftest import Caller, MakeCaller
+from tests.client.samples import UPLOADED
+from tests.client.server import Server, refuse
+from tests.client.test_files import BIG, _Pipe, _upload
+
+PIECES = [0, READ_SIZE, 2 * READ_SIZE, len(BIG)]
+# Half of it is more than the kernel keeps for a sender and a receiver on one machine.
+HUGE = 32 * 1024 * 1024
+
+
+class Told:
+    """The calls of an upload's `on_progress`."""
+
+    def __init__(self) -> None:
+        self.calls: list[tuple[int, int | None]] = []
+
+    def __call__(self, sent: int, total: int | None) -> None:
+        """Keep the call."""
+        self.calls.append((sent, total))
+
+
+async def test_each_piece_is_told(caller: Caller, server: Server) -> None:
+    """The file's bytes, without what the form adds: 0 first, and all of them at the end."""
+    told = Told()
+    server.will(UPLOADED)
+    await caller(_upload(BIG, on_progress=told))
+    assert told.calls == [(sent, len(BIG)) for sent in PIECES]
+
+
+async def test_an_empty_file(caller: Caller, server: Server) -> None:
+    """An empty file is sent from the beginning on."""
+    told = Told()
+    server.will(UPLOADED)
+    await caller(_upload(b"", on_progress=told))
+    assert set(told.calls) == {(0, 0)}
+
+
+async def test_a_retry_begins_at_nothing(caller: Caller, server: Server) -> None:
+    """Each attempt is told from its 0 on: nobody is shown more than the service has got."""
+    told = Told()
+    server.will(refuse(503), UPLOADED)
+    await caller(_upload(io.BytesIO(BIG), on_progress=told))
+    assert [sent for sent, _ in told.calls] == PIECES * 2
+    assert len(caller.naps) == 1
+
+
+async def test_a_pipe_has_no_total(caller: Caller, server: Server) -> None:
+    """How much a pipe holds nobody knows; what was sent of it is told all the same."""
+    told = Told()
+    server.will(UPLOADED)
+    await caller(_upload(_Pipe(BIG), file_name="stream.bin", on_progress=told))
+    assert {total for _, total in told.calls} == {None}
+    assert told.calls[-1][0] == len(BIG)
+
+
+@contextmanager
+def _stalling(*, after: int) -> Iterator[tuple[str, threading.Event, threading.Event]]:
+    """Give the address of a server that takes so many bytes, sets the first event, and hangs up at the second."""
+    stalled, go_on = threading.Event(), threading.Event()
+    with socket.socket() as listener:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+
+        def serve() -> None:
+            connection, _ = listener.accept()
+            with connection:
+                taken = 0
+                while taken < after:
+                    taken += len(connection.recv(65536))
+                stalled.set()
+                go_on.wait(60)
+
+        thread = threading.Thread(target=serve, daemon=True)
+        thread.start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}", stalled, go_on
+        finally:
+            go_on.set()
+            thread.join(10)
+
+
+async def test_no_more_is_told_than_the_socket_took(make_caller: MakeCaller, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A piece counts when the socket has taken all of it, not when it was read from the disk."""
+    monkeypatch.setattr(_uploads, "READ_SIZE", HUGE // 2)
+    told = Told()
+    with _stalling(after=1_000_000) as (address, stalled, go_on):
+        caller = make_caller(base_url=address, max_retries=0)
+
+        async def look() -> list[int]:
+            assert await asyncio.to_thread(stalled.wait, 30)
+            await asyncio.sleep(0.3)
+            sent = [sent for sent, _ in told.calls]
+            go_on.set()
+            return sent
+
+        looking = asyncio.create_task(look())
+        upload = _upload(bytes(HUGE), on_progress=told)
+        with pytest.raises(APIConnectionError):
+            await (caller(upload) if caller.is_async else asyncio.to_thread(upload, caller.client))
+        assert await looking == [0]
+    assert told.calls == [(0, HUGE)]
+
+
+async def test_what_it_raises_ends_the_upload(caller: Caller, server: Server) -> None:
+    """Whoever shows progress can stop the upload; the client can be used afterwards."""
+
+    def stop(sent: int, total: int | None) -> None:
+        del total
+        if sent:
+            raise KeyError("stop")
+
+    with pytest.raises(KeyError, match="stop"):
+        await caller(_upload(BIG, on_progress=stop))
+    server.will(UPLOADED)
+    await caller(_upload(b"hello"))
+    assert len(server.received) == 1
