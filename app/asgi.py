@@ -15,6 +15,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from app.auth.container import registration, sessions, sign_in
 from app.auth.middleware import DOWNLOADS, AccessMiddleware
 from app.auth.pages import notice
+from app.documentation_routes import Documentation
 from app.navigation import addresses
 from app.settings import settings
 from app.ui.notices import show_problem
@@ -38,7 +39,9 @@ def policy(page: str) -> str:
 
 _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 _PAGE = Path(st.__file__).with_name("static") / "index.html"
-BESIDE_PAGES = frozenset({"", "oauth", "media", "component", "_stcore", *(one.name for one in _PAGE.parent.iterdir())})
+BESIDE_PAGES = frozenset(
+    {"", "help", "oauth", "media", "component", "_stcore", *(one.name for one in _PAGE.parent.iterdir())}
+)
 """What an address begins with that is of no page: the first page's own, routes, and Streamlit's files."""
 HEADERS = {
     b"content-security-policy": policy(_PAGE.read_text()).encode(),
@@ -118,7 +121,7 @@ def create_app() -> st.App:
     gate = Middleware(AccessMiddleware, sessions=sessions(), cookie=sign_in().cookie, origin=settings().origin)
     return st.App(
         Path(__file__).with_name("main.py"),
-        routes=sign_in().routes(),
+        routes=[*sign_in().routes(), *Documentation(sessions(), cookie=sign_in().cookie).routes()],
         middleware=[Middleware(SecurityHeaders), Middleware(KnownPages, pages=addresses()), gate],
         on_script_error=tell_of_failure,
     )

@@ -11,6 +11,7 @@ import streamlit as st
 import carrel
 from app.auth.current import offer_sign_in
 from app.settings import settings
+from app.ui.help import help_address, help_address_of_code
 from app.ui.notices import show_problem
 from carrel.errors import InvalidClientError, SignInRequiredError
 from carrel.wire.common import ErrorDetail
@@ -24,6 +25,9 @@ FAILURES = (carrel.CarrelError, RunsError)
 ENDED = (SignInRequiredError, InvalidClientError)
 """What ends a sign-in: its tokens, or the workbench itself, are not taken any more; signing in anew mends both."""
 
+_AWAY = help_address("troubleshooting#the-service-is-busy-full-or-away")
+_NO_RUNS = help_address("troubleshooting#signing-in-and-the-workbench")
+
 
 @dataclass(frozen=True)
 class Problem:
@@ -31,10 +35,12 @@ class Problem:
 
     message: str
     notes: tuple[str, ...] = ()
+    help_at: str | None = None
+    """The address of help about the error."""
 
     def show(self) -> None:
         """Show the error on the page."""
-        show_problem(self.message, *self.notes)
+        show_problem(self.message, *self.notes, help_at=self.help_at)
 
 
 @contextmanager
@@ -69,7 +75,7 @@ def problem_of(error: carrel.CarrelError | RunsError) -> Problem:
         case carrel.APIError():
             message, *more = _message_of(error)
             request = (f"Request id: {error.request_id}",) if error.request_id else ()
-            return Problem(message, (*more, *request))
+            return Problem(message, (*more, *request), help_address_of_code(error.code))
         case _:
             return Problem(str(error))
 
@@ -79,10 +85,10 @@ def _problem_of_connection(error: carrel.APIConnectionError) -> Problem:
         return Problem("The service takes too long to answer.", ("Try again in a moment.",))
     if isinstance(error.__cause__, httpx.ConnectError):
         message = f"The service at {settings().base_url} doesn't answer."
-        return Problem(message, ("Start it with: make up. Then reload this page.",))
+        return Problem(message, ("Start it with: make up. Then reload this page.",), _AWAY)
     message = f"The service at {settings().base_url} closed the connection before its answer was whole."
     todo = "It is stopping, or it has too many connections: admins see that under Health. Try again in a moment."
-    return Problem(message, (todo,))
+    return Problem(message, (todo,), _AWAY)
 
 
 def line_of(error: carrel.CarrelError) -> str:
@@ -113,10 +119,10 @@ def _problem_of_runs(error: RunsError) -> Problem:
     match error:
         case PrefectAwayError():
             away = f"Nothing does at {settings().prefect_api_url}. Start it with: make up. Then reload this page."
-            return Problem("Prefect, which has the runs, doesn't answer.", (away,))
+            return Problem("Prefect, which has the runs, doesn't answer.", (away,), _NO_RUNS)
         case NotServedError():
             start = "Start what does, on a machine that reaches the documents: python -m flows serve"
-            return Problem("No process carries out runs.", (start,))
+            return Problem("No process carries out runs.", (start,), _NO_RUNS)
         case UnknownError():
             return Problem("It isn't there any more.", ("Go back to the list, and look again.",))
         case _:

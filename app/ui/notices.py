@@ -5,10 +5,12 @@ from collections.abc import Iterable, Sequence
 
 import streamlit as st
 
+from app.ui.help import help_link, link_to_help, topic_of_page
 
-def show_problem(message: str, *notes: str) -> None:
-    """Show an error with advice under the message."""
-    _show("problem", "alert", message, notes)
+
+def show_problem(message: str, *notes: str, help_at: str | None = None) -> None:
+    """Show an error with advice under the message, and a link to the address of help about the error."""
+    _show("problem", "alert", message, notes, help_at)
 
 
 def show_warning(message: str, *notes: str) -> None:
@@ -35,9 +37,11 @@ def show_empty(title: str, hint: str = "") -> None:
 
 
 def show_title(title: str, purpose: str) -> None:
-    """Show a page's title, and a sentence about its purpose."""
+    """Show a page's title, and a sentence about its purpose with a link to the page's part of the documentation."""
     st.title(title, anchor=False)
-    st.html(f'<p class="carrel-purpose">{html.escape(purpose)}</p>')
+    topic = topic_of_page(title)
+    more = f" {help_link('Help', topic, about=title)}" if topic else ""
+    st.html(f'<p class="carrel-purpose">{html.escape(purpose)}{more}</p>')
 
 
 def show_heading(name: str, *facts: str) -> None:
@@ -54,9 +58,10 @@ def show_table(rows: Iterable[Sequence[str]], *, heads: Sequence[str] = (), name
     st.html(f'<table class="carrel-table">{top}<tbody>{body}</tbody></table>')
 
 
-def _show(kind: str, role: str, message: str, notes: Iterable[str]) -> None:
+def _show(kind: str, role: str, message: str, notes: Iterable[str], help_at: str | None = None) -> None:
     texts = "".join(f"<p>{html.escape(text)}</p>" for text in (message, *notes) if text)
-    st.html(f'<div class="carrel-notice carrel-{kind}" role="{role}">{texts}</div>')
+    more = f"<p>{link_to_help('What to do', help_at)}</p>" if help_at else ""
+    st.html(f'<div class="carrel-notice carrel-{kind}" role="{role}">{texts}{more}</div>')
 
 
 def _cells(row: Sequence[str], *, named: bool) -> str:

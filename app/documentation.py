@@ -1,0 +1,191 @@
+"""The pages of docs/ as HTML: with contents, and anchors for headings and for the codes that tables begin with."""
+
+import html
+import itertools
+import posixpath
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from markdown_it import MarkdownIt
+from markdown_it.renderer import RendererHTML
+from markdown_it.token import Token
+
+ROOT = Path(__file__).parents[1]
+HELP = "/help"
+# What isn't written in docs/, by the names that mkdocs.yml has for it.
+ELSEWHERE = {"index": "README.md", "changelog": "CHANGELOG.md", "contributing": "CONTRIBUTING.md"}
+_NAMES = {path: name for name, path in ELSEWHERE.items()}
+_NAME = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*(/[a-z0-9]+(-[a-z0-9]+)*)?")
+_CONTENTS = re.compile(r"^ +- (?:(?P<title>[^:\n]+): *)?(?P<page>[\w/-]+\.md)?$", re.MULTILINE)
+_MARKDOWN = MarkdownIt("commonmark").enable("table")
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading of a page, and the anchor that leads there."""
+
+    level: int
+    text: str
+    anchor: str
+
+
+@dataclass(frozen=True)
+class DocumentationPage:
+    """A page of the documentation: its HTML, its headings, and every anchor it has."""
+
+    name: str
+    body: str
+    headings: Sequence[Heading]
+    anchors: frozenset[str]
+
+    @property
+    def title(self) -> str:
+        """The page's first heading."""
+        return self.headings[0].text if self.headings else self.name
+
+
+@cache
+def read_page(name: str) -> DocumentationPage | None:
+    """Return the page of this name ("loading", "decisions/002-access-classes"); None if there is none."""
+    path = _path_of(name)
+    if path is None:
+        return None
+    tokens = _MARKDOWN.parse((ROOT / path).read_text())
+    headings = tuple(_mark_headings(tokens))
+    anchors = {heading.anchor for heading in headings}
+    _mark_codes(tokens, anchors)
+    for token in tokens:
+        _lead_links(token.children or [], folder=posixpath.dirname(path))
+    body = RendererHTML().render(tokens, _MARKDOWN.options, {})
+    return DocumentationPage(name, body, headings, frozenset(anchors))
+
+
+def anchor_of(heading: str) -> str:
+    """Return the anchor of a heading, as GitHub spells it."""
+    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+
+
+def contents() -> Iterator[tuple[str, Sequence[DocumentationPage]]]:
+    """Yield the sections of mkdocs.yml with their pages, without those that are made from docstrings."""
+    section, pages = "", list[DocumentationPage]()
+    for found in _CONTENTS.finditer((ROOT / "mkdocs.yml").read_text().partition("\nnav:\n")[2]):
+        page = read_page(found["page"].removesuffix(".md")) if found["page"] else None
+        if page:
+            pages.append(page)
+        elif found["title"] and not found["page"]:
+            if pages:
+                yield section, pages
+            section, pages = found["title"], []
+    if pages:
+        yield section, pages
+
+
+def _path_of(name: str) -> str | None:
+    """Return the file of a page, from the project's folder; the pages of docstrings only `make site` can make."""
+    path = ELSEWHERE.get(name) or f"docs/{name}.md"
+    is_page = _NAME.fullmatch(name) and not name.startswith("reference/") and (ROOT / path).is_file()
+    return path if is_page else None
+
+
+def _mark_headings(tokens: Sequence[Token]) -> Iterator[Heading]:
+    """Give the headings their anchors, and yield them."""
+    for opening, inline in itertools.pairwise(tokens):
+        if opening.type == "heading_open":
+            text = "".join(child.content for child in inline.children or ())
+            anchor = anchor_of(text)
+            opening.attrSet("id", anchor)
+            yield Heading(int(opening.tag[1]), text, anchor)
+
+
+def _mark_codes(tokens: Sequence[Token], anchors: set[str]) -> None:
+    """Give the codes in the first cell of each row of a table their anchors, and add these to the page's."""
+    for row, cell, inline in zip(tokens, tokens[1:], tokens[2:], strict=False):
+        if (row.type, cell.type) == ("tr_open", "td_open"):
+            for child in inline.children or ():
+                if child.type == "code_inline" and re.fullmatch(r"\w+", child.content) and child.content not in anchors:
+                    anchors.add(child.content)
+                    child.attrSet("id", child.content)
+
+
+def _lead_links(tokens: Sequence[Token], *, folder: str) -> None:
+    """Make links and pictures lead to the pages here; the text of a link to another file stays as text."""
+    closing = None
+    for token in tokens:
+        if token.type == "image":
+            token.attrSet("src", _address_of(str(token.attrGet("src")), folder=folder) or "")
+        elif token.type == "link_open":
+            address = _address_of(str(token.attrGet("href")), folder=folder)
+            closing = None if address else "span"
+            token.tag, token.attrs = ("a", {"href": address}) if address else ("span", {})
+        elif token.type == "link_close" and closing:
+            token.tag = closing
+
+
+def _address_of(link: str, *, folder: str) -> str | None:
+    """Return the address of what a page links to; None for a file of the project that is no page."""
+    if link.startswith(("#", "https:", "http:")):
+        return link
+    path, mark, anchor = link.partition("#")
+    file = posixpath.normpath(posixpath.join(folder, path))
+    if file.startswith("docs/pages/"):
+        return f"{HELP}/{file.removeprefix('docs/')}"
+    name = _NAMES.get(file) or file.removeprefix("docs/").removesuffix(".md")
+    return f"{HELP}/{name}{mark}{anchor}" if file.endswith(".md") and _path_of(name) else None
+
+
+def page_html(page: DocumentationPage | None) -> str:
+    """Return a page as a whole document; None gives the first page, with the contents of all."""
+    title = page.title if page else "Help"
+    body = page.body if page else _contents_html()
+    inside = [heading for heading in page.headings if heading.level == 2] if page else []
+    parts = "".join(f'<li><a href="#{one.anchor}">{html.escape(one.text)}</a></li>' for one in inside)
+    aside = f'<nav aria-label="On this page"><p>On this page</p><ul>{parts}</ul></nav>' if parts else ""
+    return _PAGE.format(title=html.escape(title), body=body, aside=aside, help=HELP)
+
+
+def _contents_html() -> str:
+    sections = "".join(
+        f"<h2>{html.escape(section or 'Overview')}</h2><ul>{''.join(_item(page) for page in pages)}</ul>"
+        for section, pages in contents()
+    )
+    return f"<h1>Help</h1>{sections}"
+
+
+def _item(page: DocumentationPage) -> str:
+    return f'<li><a href="{HELP}/{page.name}">{html.escape(page.title)}</a></li>'
+
+
+_PAGE = """<!doctype html>
+<html lang="en"><head><meta charset="utf-8"><title>{title} · Carrel</title>
+<meta name="viewport" content="width=device-width, initial-scale=1"><meta name="color-scheme" content="light dark">
+<style>
+:root {{ --link: light-dark(#1f5f6b, #6cc5d3); --line: light-dark(#d6d8dc, #3b3f46);
+  --code: light-dark(#f1f3f5, #23272e); --mark: light-dark(#fdf0b8, #4d4312);
+  --page: light-dark(#fff, #0e1117); --text: light-dark(#1c1f24, #e8eaed); }}
+* {{ box-sizing: border-box; }}
+body {{ font: 1rem/1.6 system-ui, sans-serif; margin: 0; background: var(--page); color: var(--text); }}
+header {{ border-bottom: 1px solid var(--line); padding: .75rem 1.5rem; display: flex; gap: 1.25rem; }}
+.columns {{ display: grid; grid-template-columns: minmax(0, 1fr) 15rem; gap: 2.5rem; max-width: 72rem; margin: 0 auto;
+  padding: 1rem 1.5rem 4rem; }}
+main {{ overflow-wrap: anywhere; grid-row: 1; }}
+nav {{ font-size: .9rem; }} nav p {{ font-weight: 600; margin: 0 0 .5rem; }} nav ul {{ list-style: none; padding: 0; }}
+nav li {{ margin: .35rem 0; }} .columns nav {{ position: sticky; top: 1.5rem; align-self: start; margin-top: 1.75rem; }}
+a {{ color: var(--link); text-underline-offset: .2em; }}
+h1 {{ font-size: 1.8rem; line-height: 1.25; }} h2 {{ font-size: 1.3rem; margin-top: 2.25rem; }}
+h3 {{ font-size: 1.1rem; }} h1, h2, h3, h4, code {{ scroll-margin-top: 1rem; }}
+code {{ background: var(--code); padding: .1em .3em; border-radius: .25rem; font-size: .875em; }}
+pre {{ background: var(--code); padding: .9rem 1rem; border-radius: .4rem; overflow-x: auto; line-height: 1.45; }}
+pre code {{ background: none; padding: 0; overflow-wrap: normal; }}
+table {{ border-collapse: collapse; width: 100%; font-size: .9rem; display: block; overflow-x: auto; }}
+th, td {{ text-align: left; vertical-align: top; padding: .45rem .75rem .45rem 0; border-bottom: 1px solid var(--line);
+  min-width: 8rem; overflow-wrap: break-word; }}
+img {{ max-width: 100%; height: auto; border: 1px solid var(--line); border-radius: .4rem; }}
+:target, tr:has(:target) {{ background: var(--mark); }}
+@media (max-width: 52rem) {{ .columns {{ grid-template-columns: minmax(0, 1fr); gap: 0; }}
+  .columns nav {{ position: static; grid-row: 1; }} main {{ grid-row: 2; }} }}
+</style></head><body><header><a href="/">Carrel</a><a href="{help}/">All help pages</a></header>
+<div class="columns"><main>{body}</main>{aside}</div></body></html>
+"""
