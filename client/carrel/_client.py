@@ -19,6 +19,7 @@ from carrel._connect import (
     reconnect,
 )
 from carrel._credentials import Credentials
+from carrel._display import register_displays
 from carrel._drivers import AsyncDriver, SyncDriver
 from carrel._logging import log_if_configured
 from carrel._operations import Async, Operation, Resource, Session, Sync
@@ -36,6 +37,8 @@ from carrel.wire.common import RequestModel
 from carrel.wire.me import ME, MeResponse
 
 M = TypeVar("M")
+
+register_displays()
 
 
 class _Client(Resource[M]):

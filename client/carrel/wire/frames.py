@@ -23,14 +23,17 @@ def frame_of(rows: Sequence[BaseModel], row_type: object) -> "pd.DataFrame":
         raise ImportError(msg) from exc
     if not rows:
         return pd.DataFrame(columns=list(_columns(row_type)))
-    return pd.DataFrame([dict(_flattened(row, prefix="")) for row in rows])
+    return pd.DataFrame([dict(flatten_row(row)) for row in rows])
 
 
-def _flattened(row: BaseModel, *, prefix: str) -> Iterator[tuple[str, object]]:
-    for name in type(row).model_fields:
+def flatten_row(row: BaseModel, *, prefix: str = "", secrets: bool = True) -> Iterator[tuple[str, object]]:
+    """Yield the members of a row by the names of their columns; without secrets, those that `repr` leaves out."""
+    for name, field in type(row).model_fields.items():
         value: object = getattr(row, name)
+        if not (field.repr or secrets):
+            continue
         if isinstance(value, BaseModel):
-            yield from _flattened(value, prefix=f"{prefix}{name}.")
+            yield from flatten_row(value, prefix=f"{prefix}{name}.", secrets=secrets)
         elif isinstance(value, Mapping):
             for key, item in cast("Mapping[str, object]", value).items():
                 yield f"{prefix}{name}.{key}", item
