@@ -12,6 +12,7 @@ import carrel
 from app import api
 from app.formatting import ago, moment, size
 from app.settings import settings
+from app.ui.help import help_address
 from carrel.wire.oversight import (
     AdminStatusGetResponse,
     ConnectionsState,
@@ -37,14 +38,14 @@ _PATIENCE = 2.0
 class Level(StrEnum):
     """The level of a health finding."""
 
-    FINE = "Fine"
-    BUSY = "At work"
-    TROUBLE = "Trouble"
+    FINE = "OK"
+    BUSY = "Running"
+    TROUBLE = "Needs attention"
 
 
 @dataclass(frozen=True)
 class PageLink:
-    """A link to a page of the workbench: its label, and its address."""
+    """A link to a page of the workbench or of help: its label, and its address."""
 
     name: str
     address: str
@@ -61,6 +62,13 @@ class Finding:
     see: PageLink | None = None
 
 
+def _help_page(topic: str) -> PageLink:
+    return PageLink("What to do", help_address(topic))
+
+
+_AWAY = _help_page("troubleshooting#the-service-is-busy-full-or-away")
+
+
 def ask_service() -> AdminStatusGetResponse | Finding:
     """Return health findings from the service's status, or one that the service can't be reached."""
     try:
@@ -68,10 +76,10 @@ def ask_service() -> AdminStatusGetResponse | Finding:
     except carrel.APIConnectionError:
         said = f"No whole answer comes from {settings().base_url}."
         todo = "Start it with: make up. If it runs, its log says why, for example too_many_connections."
-        return Finding("The service", Level.TROUBLE, said, todo)
+        return Finding("The service", Level.TROUBLE, said, todo, _AWAY)
     except carrel.APIError as error:
         todo = f"See its log. Request id: {error.request_id}" if error.request_id else "See its log."
-        return Finding("The service", Level.TROUBLE, error.message, todo)
+        return Finding("The service", Level.TROUBLE, error.message, todo, _AWAY)
 
 
 def findings_of(status: AdminStatusGetResponse, *, now: datetime | None = None) -> list[Finding]:
@@ -108,11 +116,15 @@ def _of_index(index: IndexingState, at: datetime) -> Finding:
         said = f"{can}{waits} {count_text(index.failed, 'document')} could not be indexed."
         todo = "See why, and upload repaired files. They are tried again now and then."
         return Finding(
-            "The index", Level.TROUBLE, said, todo, PageLink("The documents", "documents?of=all&state=failed")
+            "The index",
+            Level.TROUBLE,
+            said,
+            todo,
+            PageLink("Open the documents that failed", "documents?of=all&state=failed"),
         )
     if _is_late(index.oldest_waiting_at, at, LATE_INDEXING):
         todo = "Indexing doesn't keep up, or the embedding model is away: look at the service's log."
-        see = PageLink("The documents", "documents?of=all&state=running")
+        see = PageLink("Open the documents that wait", "documents?of=all&state=running")
         return Finding("The index", Level.TROUBLE, f"{can}{waits}", todo, see)
     return Finding("The index", Level.BUSY if index.running else Level.FINE, f"{can}{waits}")
 
@@ -124,24 +136,25 @@ def _of_refusals(index: IndexingState, can: str) -> Finding:
         "Runs that load documents wait, and go on by themselves. More processors, or an embeddings endpoint, shorten "
         "the wait."
     )
-    return Finding("The index", Level.TROUBLE, said, todo, PageLink("The runs", "ingestion?part=runs"))
+    return Finding("The index", Level.TROUBLE, said, todo, PageLink("Open the runs", "ingestion?part=runs"))
 
 
 def _of_rebuilds(running: int) -> list[Finding]:
     if not running:
         return []
     said = f"{count_text(running, 'index is', 'indexes are')} being rebuilt with another model."
-    return [Finding("Rebuilding", Level.BUSY, said, see=PageLink("The collections", "collections"))]
+    return [Finding("Rebuilding", Level.BUSY, said, see=PageLink("Open the collections", "collections"))]
 
 
 def _of_jobs(jobs: JobsState, at: datetime) -> Finding:
-    about, agents = "Replies and sync runs", PageLink("The agents", "agents")
-    doing = f"{jobs.running:,} at work, {jobs.waiting:,} waiting{_since(jobs.oldest_waiting_at, at)}."
+    about, agents = "Replies and sync runs", PageLink("Test an agent", "agents")
+    doing = f"{jobs.running:,} running, {jobs.waiting:,} waiting{_since(jobs.oldest_waiting_at, at)}."
     if _is_late(jobs.oldest_waiting_at, at, LATE_JOBS):
         todo = (
             "The service makes them slower than they are asked for. Let it make more at a time: CARREL_AGENT_WORKERS "
         )
-        return Finding(about, Level.TROUBLE, doing, f"{todo}for agents' replies, CARREL_DOCSTORE_WORKERS for syncs.")
+        raise_it = f"{todo}for agents' replies, CARREL_DOCSTORE_WORKERS for syncs."
+        return Finding(about, Level.TROUBLE, doing, raise_it, _help_page("operating#jobs"))
     if jobs.failed:
         said = (
             f"{doing} {count_text(jobs.failed, 'reply of an agent', 'replies of agents')} failed in the last 24 hours."
@@ -153,12 +166,18 @@ def _of_jobs(jobs: JobsState, at: datetime) -> Finding:
 
 def _of_syncs(syncs: SyncsState) -> Finding:
     going = (
-        f"{count_text(syncs.running, 'sync is running', 'syncs are running')}." if syncs.running else "None is running."
+        f"{count_text(syncs.running, 'sync is running', 'syncs are running')}."
+        if syncs.running
+        else "No syncs running."
     )
     if syncs.failed:
         said = f"{going} The last run of {count_text(syncs.failed, 'sync')} failed."
         return Finding(
-            "Syncs", Level.TROUBLE, said, "See why, mend it, and run the sync again.", PageLink("The syncs", "syncs")
+            "Syncs",
+            Level.TROUBLE,
+            said,
+            "See why, mend it, and run the sync again.",
+            PageLink("Open the syncs", "syncs"),
         )
     return Finding("Syncs", Level.BUSY if syncs.running else Level.FINE, going)
 
@@ -175,7 +194,7 @@ def _of_disk(storage: StorageState) -> Finding:
         said = f"{said} Below {size(storage.low_below_bytes)}, nothing more is added."
     else:
         return Finding(about, Level.FINE, said)
-    return Finding(about, Level.TROUBLE, said, todo)
+    return Finding(about, Level.TROUBLE, said, todo, _help_page("operating#disks"))
 
 
 def _of_connections(connections: ConnectionsState, at: datetime) -> Finding:
@@ -191,7 +210,7 @@ def _of_connections(connections: ConnectionsState, at: datetime) -> Finding:
         "proxy in CARREL_TRUSTED_PROXIES. If they are wanted, allow more open files (LimitNOFILE=65536), and a higher "
         "CARREL_MAX_CONNECTIONS where that is set. If not, stop them before they reach the service."
     )
-    return Finding("Connections", Level.TROUBLE, said, todo)
+    return Finding("Connections", Level.TROUBLE, said, todo, _help_page("operating#connections-and-open-files"))
 
 
 def _join_names(words: Sequence[str]) -> str:
@@ -214,11 +233,11 @@ def of_flows() -> Finding:
         deployments = _runs(settings().prefect_api_url).rows("/deployments/filter", {"limit": 100})
     except RunsError:
         said = f"Prefect, which has the runs, doesn't answer at {settings().prefect_api_url}."
-        return Finding("The flows", Level.TROUBLE, said, start)
+        return Finding("The flows", Level.TROUBLE, said, start, _help_page("operating#prefect"))
     ready = sum(deployment.get("status") == "READY" for deployment in deployments)
     if not ready:
         said = "Prefect answers, but no process carries out runs: started and scheduled runs wait."
-        waiting = PageLink("The runs", "ingestion?part=runs")
+        waiting = PageLink("Open the runs", "ingestion?part=runs")
         return Finding("The flows", Level.TROUBLE, said, "Start what does: python -m flows serve", waiting)
     offered = count_text(ready, "flow is", "flows are")
     return Finding("The flows", Level.FINE, f"Prefect answers, and {offered} served.")

@@ -46,6 +46,10 @@ STYLE = """<style>
 .carrel-health h3 { font-size: 1rem; font-weight: 600; padding: 0; margin: 0; }
 .carrel-health p { margin: 0; }
 .carrel-health p + p { margin-top: .3rem; font-size: .875rem; opacity: .8; }
+@media (max-width: 40rem) {
+  .carrel-health section { grid-template-columns: 1fr auto; padding: .75rem 0; }
+  .carrel-health section > div { grid-column: 1 / -1; }
+}
 .carrel-level::before { content: "●"; margin-right: .4rem; }
 .carrel-health .carrel-is-fine .carrel-level::before { color: #2f855a; }
 .carrel-health .carrel-is-busy .carrel-level::before { color: #2f7fb8; }

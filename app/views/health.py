@@ -6,9 +6,11 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
+from app.documentation import HELP
 from app.health import Finding, PageLink, ask_service, findings_of, of_flows, troubles
 from app.ui.access import require_admin
 from app.ui.errors import show_errors
+from app.ui.help import link_to_help
 from app.ui.notices import show_title
 from carrel.wire.oversight import AdminStatusGetResponse
 from flows.operations.formatting import count_text
@@ -26,15 +28,13 @@ def watch() -> None:
     if not isinstance(status, Finding):
         show_numbers(status)
     st.html(f'<div class="carrel-health">{"".join(card(finding) for finding in found)}</div>')
-    st.html(f'<p class="carrel-facts">As of {datetime.now(UTC):%H:%M:%S} UTC. This page looks again by itself.</p>')
+    st.html(f'<p class="carrel-facts">As of {datetime.now(UTC):%H:%M:%S} UTC. This page refreshes itself.</p>')
 
 
 def summary(found: Sequence[Finding]) -> str:
     """Return a line that says whether something needs attention."""
     count = troubles(found)
-    said = (
-        "Everything is fine." if not count else f"{count_text(count, 'thing needs', 'things need')} somebody to look."
-    )
+    said = f"{count_text(count, 'finding needs', 'findings need')} attention." if count else "All systems operational."
     kind = "warning" if count else "fine"
     return f'<div class="carrel-notice carrel-{kind}" role="status"><p>{said}</p></div>'
 
@@ -61,13 +61,15 @@ def card(finding: Finding) -> str:
 
 
 def _link(place: PageLink) -> str:
+    if place.address.startswith(HELP):
+        return f"<p>{link_to_help(place.name, place.address)}</p>"
     return f'<p><a href="{html.escape(place.address)}" target="_self">{html.escape(place.name)}</a></p>'
 
 
 def page() -> None:
     """Draw the findings of Health, refreshed while the page is open; for admins."""
     require_admin()
-    show_title("Health", "What works, what is at work, and what somebody should look at.")
+    show_title("Health", "What works, what is running, and what needs attention.")
     watch()
 
 

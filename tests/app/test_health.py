@@ -97,7 +97,7 @@ def test_what_is_at_work_or_wrong_is_told_apart(changes: dict[str, Any], about: 
     assert found[about].level is level
     assert bool(found[about].todo) == (level is Level.TROUBLE)
     if level is Level.TROUBLE:
-        assert bool(found[about].see) != ("CARREL_AGENT_WORKERS" in found[about].todo), "nowhere to act"
+        assert found[about].see, "nowhere to act"
     assert {one.level for name, one in found.items() if name != about} == {Level.FINE}
 
 
@@ -121,7 +121,7 @@ def test_a_disk_is_told_before_it_is_full(free: int, storage_level: StorageLevel
     )
     found = {one.about: one for one in findings_of(a_status(storage=[disk]), now=NOW)}
     one = found["The disk of the database and files"]
-    assert (one.level, bool(one.todo)) == (level, level is Level.TROUBLE)
+    assert (one.level, bool(one.todo), bool(one.see)) == (level, *[level is Level.TROUBLE] * 2)
     assert words in one.said.replace("50.0", "50").replace("100.0", "100")
 
 
@@ -135,7 +135,7 @@ def test_too_many_connections_are_told_while_it_is_so(pressed: timedelta | None,
         open=90, most=100, refused=2, evicted=1300, pressed_at=None if pressed is None else NOW - pressed
     )
     [one] = [one for one in findings_of(a_status(connections=connections), now=NOW) if one.about == "Connections"]
-    assert (one.level, bool(one.todo)) == (level, level is Level.TROUBLE)
+    assert (one.level, bool(one.todo), bool(one.see)) == (level, *[level is Level.TROUBLE] * 2)
     assert "90 of at most 100 are open." in one.said
     assert ("2 were refused, and 1,300 were closed" in one.said) == (level is Level.TROUBLE)
 
@@ -160,9 +160,12 @@ def test_the_page_counts_what_there_is_and_says_that_prefect_is_away(house: Hous
     assert not page.exception
     assert {metric.label: metric.value for metric in page.metric}["Documents"] == "1"
     shown = html_of(page)
-    assert "1 thing needs somebody to look." in shown
+    assert "1 finding needs attention." in shown
     assert "Prefect, which has the runs, doesn&#x27;t answer" in shown
     assert "python -m flows.server" in shown
+    assert 'href="/help/operating#prefect" target="_blank"' in shown
+    assert "No syncs running." in shown
+    assert "0 running, 0 waiting." in shown
     assert "1 document can be found." in shown
 
 
@@ -179,7 +182,7 @@ def test_documents_that_failed_lead_to_their_list(house: House) -> None:
         )
     shown = html_of(house.open("health"))
     assert "1 document could not be indexed." in shown
-    assert 'href="documents?of=all&amp;state=failed" target="_self">The documents</a>' in shown
+    assert 'href="documents?of=all&amp;state=failed" target="_self">Open the documents that failed</a>' in shown
 
 
 def test_one_that_failed_is_told_once() -> None:
@@ -201,7 +204,7 @@ def test_a_service_that_is_away_is_a_finding_and_not_the_end_of_the_page(
         proxy.away = True
         page.run()
         assert not page.exception
-        assert "2 things need somebody to look." in html_of(page)
+        assert "2 findings need attention." in html_of(page)
         assert '<section class="carrel-is-trouble"><h3>The service</h3>' in html_of(page)
         assert "See its log." in html_of(page)
         proxy.away = False
@@ -233,4 +236,4 @@ def test_flows_that_nobody_serves_are_told_from_those_that_somebody_does(
         prefect.withdraw(offered)
     assert "no process carries out runs" in shown
     assert "python -m flows serve" in shown
-    assert '<a href="ingestion?part=runs" target="_self">The runs</a>' in shown
+    assert '<a href="ingestion?part=runs" target="_self">Open the runs</a>' in shown
