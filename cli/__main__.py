@@ -1,17 +1,17 @@
 """`carrel`, and `python -m cli`."""
 
 import sys
+from importlib.util import find_spec
 
 
 def main() -> None:
     """Run the command line and exit with its code."""
-    try:
-        from cli.app import run  # noqa: PLC0415 - the bare SDK comes without what this needs
-    except ModuleNotFoundError as exc:
-        if exc.name not in {"typer", "rich"}:
-            raise
+    # The bare SDK comes without these; commands import rich when they are called.
+    if any(find_spec(name) is None for name in ("typer", "rich")):
         sys.stderr.write("The command line needs typer and rich: in Carrel's folder, pip install -e '.[cli]'\n")
         sys.exit(2)
+    from cli.app import run  # noqa: PLC0415 - not without typer
+
     sys.exit(run())
 
 

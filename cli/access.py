@@ -19,17 +19,13 @@ from carrel.wire.common import (
 )
 from carrel.wire.permissions import AuthorizationStep, ExplainAuthorizationResponse, StepType
 from cli.choosing import require_one
-from cli.outcome import ExitCode, client_of
+from cli.exit_codes import ExitCode
+from cli.outcome import client_of
 from cli.screen import Screen
 
 GROUP = "group:"
 
-app = typer.Typer(name="access", help="Who may read what, and why.", no_args_is_help=True)
-
-
-@app.callback()
-def access() -> None:
-    """Who may read what, and why."""
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command()

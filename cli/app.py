@@ -4,44 +4,54 @@ import io
 import os
 import signal
 import sys
-import traceback
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any
 
 import typer
 
 import carrel
-from cli import access, audit, collections, directory, loading, quarantine, sessions, snapshot, sync
-from cli.outcome import EXIT_CODES, ExitCode, fail
-from cli.reindex import reindex
-from cli.screen import Screen
-from cli.search import search
+from cli.exit_codes import EXIT_CODES, ExitCode
+from cli.lazy import LazyCommand, LazyGroup
 
 EPILOG = f"The service's address and the key come from CARREL_BASE_URL and CARREL_API_KEY. {EXIT_CODES}"
 
-# Completion would write into shell profiles; tracebacks could show a key.
+# By name: where each command is, and what it does. Its module is imported when it is called, and not for help.
+COMMANDS: Mapping[str, tuple[str, str]] = {
+    "upload": ("cli.loading:upload", "Bring the catalog to what a source holds."),
+    "plan": ("cli.loading:plan", "Say what `carrel upload` would do with the same options."),
+    "search": ("cli.search:search", "Search, and show what was found, best first."),
+    "reindex": ("cli.reindex:reindex", "Index the documents of a collection again."),
+    "collections": ("cli.collections:app", "Collections, and the documents in them."),
+    "quarantine": ("cli.quarantine:app", "What could not be loaded: see it, send it again, or leave it out."),
+    "sync": ("cli.sync:app", "Collections kept as document databases have them."),
+    "directory": ("cli.directory:app", "Bring people and groups to what another directory says."),
+    # With the commands of cli.people and cli.persons, on which it adds its own.
+    "people": ("cli.sessions:app", "The people of an organization."),
+    "access": ("cli.access:app", "Who may read what, and why."),
+    "audit": ("cli.audit:app", "The audit log: changes and sign-ins."),
+    "snapshot": ("cli.snapshot:app", "Who may read what at one moment, kept, and what changed since."),
+}
+
+
+class _Commands(LazyGroup):
+    """All commands of `carrel`."""
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        for name, (place, what) in COMMANDS.items():
+            self.add_command(LazyCommand(name, place, what))
+
+
+# Tracebacks could show a key.
 app = typer.Typer(
     name="carrel",
+    cls=_Commands,
     help="Work with a Carrel service from the command line.",
     epilog=EPILOG,
-    add_completion=False,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )
-app.command()(loading.upload)
-app.command()(loading.plan)
-app.command()(search)
-app.command()(reindex)
-app.add_typer(collections.app)
-app.add_typer(quarantine.app)
-app.add_typer(sync.app)
-app.add_typer(directory.app)
-# With the commands of cli.people and cli.persons, on which it adds its own.
-app.add_typer(sessions.app)
-app.add_typer(access.app)
-app.add_typer(audit.app)
-app.add_typer(snapshot.app)
 
 
 def _version(wanted: bool) -> None:
@@ -79,6 +89,11 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 def _report_unexpected(error: Exception, *, as_json: bool) -> int:
     """Say in one line what nothing foresaw; where it was, which could show a key, only when asked for."""
+    import traceback  # noqa: PLC0415 - slow to import, and rarely needed
+
+    from cli.outcome import fail  # noqa: PLC0415 - as above
+    from cli.screen import Screen  # noqa: PLC0415 - as above
+
     if os.environ.get("CARREL_LOG", "").strip().lower() == "debug":
         traceback.print_exception(error)
     what = f"{type(error).__name__}: {error}".splitlines()[0]

@@ -9,16 +9,12 @@ from rich.table import Table
 from carrel.directory.tables import printable
 from carrel.wire.fields import format_instant
 from carrel.wire.oversight import AuditEntry
+from cli.exit_codes import ExitCode
 from cli.loading import AsJson
-from cli.outcome import ExitCode, client_of
+from cli.outcome import client_of
 from cli.screen import Screen
 
-app = typer.Typer(name="audit", help="The audit log: changes and sign-ins.", no_args_is_help=True)
-
-
-@app.callback()
-def audit() -> None:
-    """The audit log: changes and sign-ins."""
+app = typer.Typer(no_args_is_help=True)
 
 
 @app.command("list")

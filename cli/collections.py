@@ -10,21 +10,17 @@ from carrel import Carrel, InvalidArgumentError
 from carrel.directory.tables import printable
 from carrel.wire.collections import CustomMetadataSchema, DistanceMetric, DocumentCollection, FieldType, SchemaField
 from cli.choosing import Yes, check_can_ask, may_delete, require_one
+from cli.exit_codes import ExitCode
 from cli.loading import SOURCE, AsJson, Direct, Exclude, Hidden, Include, Metadata, pairs
-from cli.outcome import ExitCode, client_of, show_errors
+from cli.outcome import client_of, show_errors
 from cli.screen import Screen
 from flows.operations.options import CollectionOptions
 
-app = typer.Typer(name="collections", help="Collections, and the documents in them.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 Named = Annotated[str, typer.Argument(metavar="COLLECTION", help="Its name or id.")]
 
 _CHOSEN = "What the catalog has already, as a quoted catalog://GLOB?field=value; or what names it by external ids:"
-
-
-@app.callback()
-def collections() -> None:
-    """Collections, and the documents in them."""
 
 
 @app.command("list")

@@ -8,21 +8,15 @@ import typer
 from rich.table import Table
 
 from carrel.directory import DirectoryChanges, DirectoryPlan, GroupAction, MembershipAction, UserAction, UserChange
-from cli.outcome import ExitCode, client_of, usage
+from cli.exit_codes import ExitCode
+from cli.outcome import client_of, usage
 from cli.screen import Screen
 
 SHOWN = 20
 
-app = typer.Typer(
-    name="directory", help="Bring people and groups to what another directory says.", no_args_is_help=True
-)
+app = typer.Typer(no_args_is_help=True)
 
 csv_file = partial(typer.Option, exists=True, dir_okay=False, metavar="FILE")
-
-
-@app.callback()
-def directory() -> None:
-    """Bring people and groups to what another directory says."""
 
 
 @app.command("import")

@@ -1,8 +1,7 @@
 """How a command ends: exit codes that a scheduled job can trust, and errors in words instead of tracebacks."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator
 from contextlib import contextmanager
-from enum import IntEnum
 
 import typer
 from pydantic import ValidationError
@@ -19,44 +18,13 @@ from carrel import (
     RateLimitError,
     ServerError,
 )
+from cli.exit_codes import ExitCode
 from cli.screen import Screen
 from flows.errors import FlowError, LedgerError, RefusedError, ServiceDownError, SourceBusyError, StorageFullError
 
 RETRIES = 3
 # What `pip install -e '.[flows]'` brings: what loads and schedules needs it, everything else does without.
 FLOWS_PACKAGES = frozenset({"obstore", "platformdirs", "prefect", "pyarrow", "pydantic_settings", "sqlalchemy", "yaml"})
-
-
-class ExitCode(IntEnum):
-    """The exit codes that scheduled jobs can rely on."""
-
-    DONE = 0
-    PROBLEMS = 1
-    USAGE = 2
-    REFUSED = 3
-    AWAY = 4
-    BUSY = 5
-    LEDGER = 6
-    FULL = 7
-    UNEXPECTED = 70  # EX_SOFTWARE of sysexits.h
-    INTERRUPTED = 130
-
-
-MEANINGS: Mapping[ExitCode, str] = {
-    ExitCode.DONE: "done, or nothing to do",
-    ExitCode.PROBLEMS: "done, with problems (something is in quarantine, the files have problems, a deletion was "
-    "blocked), or the answer is no",
-    ExitCode.USAGE: "wrong usage: an argument or a setting that is missing, isn't valid, or names what isn't there; or "
-    "a source that can't be read",
-    ExitCode.REFUSED: "the service refuses the key, or the key may not do this",
-    ExitCode.AWAY: "the service is away",
-    ExitCode.BUSY: "another run has the source",
-    ExitCode.LEDGER: "the ledger can't be used",
-    ExitCode.FULL: "the service has no room",
-    ExitCode.UNEXPECTED: "an error that nothing foresees",
-    ExitCode.INTERRUPTED: "interrupted",
-}
-EXIT_CODES = f"Exit codes: {'; '.join(f'{code.value} {meaning}' for code, meaning in MEANINGS.items())}."
 
 _FLOW_CODES: tuple[tuple[type[FlowError], ExitCode], ...] = (
     (RefusedError, ExitCode.REFUSED),

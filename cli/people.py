@@ -10,20 +10,16 @@ from carrel import Carrel
 from carrel.wire.access import ResourceCount
 from carrel.wire.common import ResourceType, UserReference
 from carrel.wire.owners import AdminUsersOffboardResponse, AdminUsersPlanOffboardingResponse
+from cli.exit_codes import ExitCode
 from cli.loading import AsJson
-from cli.outcome import ExitCode, client_of, usage
+from cli.outcome import client_of, usage
 from cli.screen import Screen
 
 SHOWN = 20
 
-app = typer.Typer(name="people", help="The people of an organization.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 Email = Annotated[str, typer.Argument(metavar="EMAIL", help="Their address, or a service account's.")]
-
-
-@app.callback()
-def people() -> None:
-    """The people of an organization."""
 
 
 @app.command()

@@ -13,8 +13,9 @@ from carrel.wire.admin import ListedUser
 from carrel.wire.common import UserReference
 from cli.access import group_id_of
 from cli.choosing import require_one
+from cli.exit_codes import ExitCode
 from cli.loading import AsJson
-from cli.outcome import ExitCode, client_of
+from cli.outcome import client_of
 from cli.people import app
 from cli.screen import Screen
 

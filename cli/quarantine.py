@@ -8,18 +8,11 @@ from cli.loading import AsJson
 from cli.outcome import show_errors
 from cli.screen import Screen
 
-app = typer.Typer(
-    name="quarantine", help="What could not be loaded: see it, send it again, or leave it out.", no_args_is_help=True
-)
+app = typer.Typer(no_args_is_help=True)
 
 _LOADED = "What it was loaded from, as `carrel upload` was given it, or the ledger's name that `list` shows"
 _NAMES = "Documents' external ids, or the places of what has none."
 _SOURCE = f"{_LOADED}; a source's id, of several."
-
-
-@app.callback()
-def quarantine() -> None:
-    """What could not be loaded: see it, send it again, or leave it out."""
 
 
 @app.command("list")

@@ -5,7 +5,7 @@ from collections.abc import Container, Sequence
 from typing import Any
 
 from carrel.wire.sources import Source, SourceItem
-from cli.outcome import ExitCode
+from cli.exit_codes import ExitCode
 from cli.screen import Screen
 from flows.operations.jobs import open_client
 from flows.operations.quarantine import choose_sources, find_sources, ignore_items, reporter_of

@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 
 from carrel.errors import ConflictError
 from carrel.wire.rebuilds import IndexRebuild
-from cli.outcome import ExitCode, client_of, usage
+from cli.exit_codes import ExitCode
+from cli.outcome import client_of, usage
 from cli.screen import Bar, Screen
 from flows.operations.jobs import open_client, outage_policy_of
 from flows.operations.options import ReindexOptions

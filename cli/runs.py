@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
-from cli.outcome import ExitCode
+from cli.exit_codes import ExitCode
 from cli.screen import Screen
 from cli.watching import interruption, watch_run
 from flows.errors import ServiceDownError

@@ -18,8 +18,9 @@ from carrel.wire.search import (
     SearchMode,
 )
 from cli.collections import collection_of
+from cli.exit_codes import ExitCode
 from cli.loading import AsJson
-from cli.outcome import ExitCode, client_of
+from cli.outcome import client_of
 from cli.screen import Screen
 
 _FILTER = re.compile(r"(?P<field>.+?)\s*(?P<operator><=|>=|!=|==|<|>|\bcontains\b)\s*(?P<value>.*)", re.DOTALL)

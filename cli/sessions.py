@@ -8,8 +8,9 @@ from rich.table import Table
 from carrel.directory.tables import printable
 from carrel.wire.fields import format_instant
 from carrel.wire.sessions import PersonSession
+from cli.exit_codes import ExitCode
 from cli.loading import AsJson
-from cli.outcome import ExitCode, client_of, usage
+from cli.outcome import client_of, usage
 from cli.persons import app
 from cli.screen import Screen
 

@@ -7,21 +7,15 @@ from typing import Annotated
 import typer
 
 from carrel.directory.tables import printable
+from cli.exit_codes import ExitCode
 from cli.loading import AsJson
-from cli.outcome import ExitCode, show_errors
+from cli.outcome import show_errors
 from cli.screen import Screen
 from flows.operations.snapshots.difference import Change, Difference
 
-app = typer.Typer(
-    name="snapshot", help="Who may read what at one moment, kept, and what changed since.", no_args_is_help=True
-)
+app = typer.Typer(no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Argument(exists=True, file_okay=False, help="A snapshot's folder.")]
-
-
-@app.callback()
-def snapshot() -> None:
-    """Who may read what at one moment, kept, and what changed since."""
 
 
 @app.command()

@@ -17,13 +17,14 @@ from carrel.directory.tables import printable
 from carrel.wire.docstore import DocstoreSync
 from cli.choosing import Yes, check_can_ask, may_delete, require_one
 from cli.collections import collection_of
+from cli.exit_codes import ExitCode
 from cli.loading import AsJson
-from cli.outcome import ExitCode, client_of, show_errors, usage
+from cli.outcome import client_of, show_errors, usage
 from cli.screen import Screen
 
 URI_VARIABLE = "CARREL_DOCSTORE_URI"
 
-app = typer.Typer(name="sync", help="Collections kept as document databases have them.", no_args_is_help=True)
+app = typer.Typer(no_args_is_help=True)
 
 Named = Annotated[str, typer.Argument(metavar="SYNC", help="Its name or id.")]
 UriFile = Annotated[
@@ -44,11 +45,6 @@ _Public = Annotated[bool | None, typer.Option(help="Everybody in the organizatio
 _Delete = Annotated[bool | None, typer.Option(help="Remove documents that are deleted in the source, or keep them.")]
 _Limit = Annotated[int | None, typer.Option(min=0, max=100, help="Percent of the documents a run may remove; 20.")]
 _Source = Annotated[str | None, typer.Option(metavar="NAME", help="The collection of the database.")]
-
-
-@app.callback()
-def sync() -> None:
-    """Collections kept as document databases have them."""
 
 
 @app.command("list")

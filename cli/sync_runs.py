@@ -3,7 +3,7 @@
 import asyncio
 
 from carrel.wire.docstore import DocstoreSync, DocstoreSyncStatus
-from cli.outcome import ExitCode
+from cli.exit_codes import ExitCode
 from cli.screen import Bar, Screen
 from flows.operations.options import SyncOptions
 from flows.operations.syncing import SyncHooks, SyncOutcome, is_running, sync

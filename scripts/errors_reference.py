@@ -5,7 +5,7 @@ from itertools import groupby
 from pathlib import Path
 
 from carrel.errors import ERRORS_BY_STATUS, APIError, ServerError
-from cli.outcome import MEANINGS
+from cli.exit_codes import MEANINGS
 from scripts.refusals import GAP, Refusal, Source
 
 PAGE = Path(__file__).parents[1] / "docs" / "errors.md"

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from cli.outcome import MEANINGS, ExitCode
+from cli.exit_codes import MEANINGS, ExitCode
 from scripts.errors_reference import ELSEWHERE, PAGE, REPLIES, reference
 from scripts.refusals import FORWARDED, Module, Refusal, Source, Unseen
 from service.text.extraction.failures import FailureCode

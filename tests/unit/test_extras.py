@@ -1,9 +1,15 @@
 """What comes with which extra: the command line and the following of runs do without the packages of the flows."""
 
 import json
+import os
 import subprocess
 import sys
+from importlib import import_module
 
+import pytest
+import typer
+
+from cli.app import COMMANDS
 from cli.outcome import FLOWS_PACKAGES
 
 # Of the flows' and the service's packages, what their modules import; a module that is None is one that isn't there.
@@ -15,7 +21,8 @@ from cli.app import app, run
 
 def paths(command, *path):
     yield path
-    for name, each in getattr(command, "commands", {}).items():
+    for name in getattr(command, "commands", {}):
+        each = command.resolve_command(typer.Context(command), [name])[1]
         yield from paths(each, *path, name)
 
 for path in paths(typer.main.get_command(app)):
@@ -34,6 +41,56 @@ def test_every_command_tells_its_options_with_the_cli_extra_alone() -> None:
     assert ended.returncode == 0, ended.stderr
     for command in ("upload", "reindex", "snapshot take", "sync launch", "access explain"):
         assert f"Usage: carrel {command} [" in ended.stdout
+
+
+LARGE = {
+    "fastapi",
+    "flows",
+    "httpx",
+    "numpy",
+    "obstore",
+    "pandas",
+    "prefect",
+    "pyarrow",
+    "pydantic",
+    "rich",
+    "sqlalchemy",
+}
+_IMPORTED = """
+import sys
+from cli.app import run
+ended = run(sys.argv[1:])
+sys.stderr.write(" ".join(sys.modules))
+sys.exit(ended)
+"""
+
+
+@pytest.mark.parametrize("option", ["--version", "--help", "complete"])
+def test_version_help_and_completion_import_next_to_nothing(option: str) -> None:
+    """They are there at once: no command's module is imported, nor the SDK's client, nor a large library."""
+    completing = {"_CARREL_COMPLETE": "complete_bash", "COMP_WORDS": "carrel pe", "COMP_CWORD": "1"}
+    ended = subprocess.run(
+        [sys.executable, "-c", _IMPORTED, *([] if option == "complete" else [option])],
+        env={**os.environ, **completing} if option == "complete" else None,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert ("people" in ended.stdout) == (option != "--version")
+    imported = set(ended.stderr.split())
+    # typer itself has pydantic check what a command is given.
+    assert imported & LARGE <= ({"pydantic"} if option == "complete" else set())
+    own = {name for name in imported if name.startswith(("cli.", "carrel."))}
+    assert own == {"cli.app", "cli.exit_codes", "cli.lazy", "carrel._version"}
+
+
+def test_every_command_is_where_it_is_said_to_be() -> None:
+    """Help shows a line of each command that isn't imported: the beginning of what the command says of itself."""
+    for name, (place, what) in COMMANDS.items():
+        module, _, attribute = place.partition(":")
+        found = getattr(import_module(module), attribute)
+        assert isinstance(found, typer.Typer) or (found.__doc__ or "").startswith(what.removesuffix(".")), name
 
 
 def test_a_command_that_loads_says_what_it_needs() -> None:
