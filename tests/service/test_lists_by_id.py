@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.harness.documents import uploaded
 from tests.harness.services import RunningService
 from tests.service.agents import an_agent
 from tests.service.directory import a_group, a_key, a_user, another_organization, code, done, walk
@@ -20,6 +21,7 @@ IDS: Mapping[str, str] = {
     "admin/oauthClients/list": "clientId",
     "admin/agents/list": "agentId",
     "admin/auditLog/query": "auditLogId",
+    "catalog/listDocuments": "documentId",
 }
 
 
@@ -32,6 +34,7 @@ def two_of_each(service: RunningService) -> None:
         a_token(service, an_account(service, name), "catalog:read")
         a_key(service, name=name)
         an_agent(service, name=name)
+        uploaded(service, name)
         client = {"name": name, "redirectUris": ["https://a.example/cb"], "scopes": ["api:catalog:read"]}
         done(service.call("admin/oauthClients/create", client))
 
@@ -75,3 +78,14 @@ def test_ids_of_another_organization_are_of_nothing(service: RunningService, ope
     assert walk(service, operation, {"ids": known}, page_size=9, api_key=stranger) == []
     for ids in ([], ["no id"], [UNKNOWN] * 1001):
         assert code(service.call(operation, {"ids": ids})) == (400, "invalid_request")
+
+
+def test_documents_by_id_are_those_that_one_may_read(service: RunningService) -> None:
+    """An id opens nothing: a member gets the documents that they may read, and no word of the others."""
+    mine, other = (uploaded(service, name)["documentId"] for name in ("mine", "other"))
+    key = service.new_user("ada@example.test")
+    grants = [{"principal": {"type": "user", "email": "ada@example.test"}, "role": "VIEWER"}]
+    resource = {"resourceType": "UPLOADED_DOCUMENT", "resourceId": mine}
+    done(service.call("admin/grants/set", {"resource": resource, "grants": grants}))
+    answer = done(service.call("catalog/listDocuments", {"ids": [mine, other]}, api_key=key))
+    assert [one["documentId"] for one in answer["documents"]] == [mine]

@@ -116,6 +116,7 @@ class Catalog(Resource[M]):
     def list_documents(
         self,
         *,
+        ids: Sequence[Id] | None = None,
         document_name: str | None = None,
         owner_email: str | None = None,
         resource_types: Sequence[ResourceType | str] | None = None,
@@ -129,10 +130,12 @@ class Catalog(Resource[M]):
     ) -> Listing[wire.Document, wire.ListDocumentsResponse]:
         """Walk the documents the caller may read, in a stable order; filters narrow together.
 
+        `ids` are at most 1000 of documents, and those of nothing are passed over.
         `document_name` is part of the name, whatever its case; `updated_from` is included, `updated_to` is not.
         `indexing` (DONE, RUNNING or FAILED) is of the catalog's index.
         """
         request = wire.ListDocumentsRequest(
+            ids=as_list(UUID, ids),
             document_name=document_name,
             owner_email=owner_email,
             resource_types=as_list(ResourceType, resource_types),

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from carrel.wire.common import (
     ActingRequest,
-    PagedRequest,
+    NarrowedRequest,
     PagedResponse,
     Principal,
     ResourceIdentifier,
@@ -120,7 +120,7 @@ class GetDocumentResponse(Document):
     """Where the document is indexed: the catalog, and collections that the caller may see."""
 
 
-class ListDocumentsRequest(ActingRequest, PagedRequest):
+class ListDocumentsRequest(ActingRequest, NarrowedRequest):
     """List the documents the caller may READ; filters narrow together."""
 
     document_name: DocumentName | None = None

@@ -58,6 +58,7 @@ async def list_documents(
     cursor = Cursor.read(caller, operation=LIST_DOCUMENTS.path, request=request)
     after = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
     filters = DocumentFilter(
+        ids=request.ids,
         name_contains=request.document_name,
         owner_email=None if request.owner_email is None else normal_email(request.owner_email),
         resource_types=request.resource_types,
