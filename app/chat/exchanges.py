@@ -66,9 +66,9 @@ def _watch(following: ReplyReader, ended: Callable[[], None]) -> None:
         st.rerun()
     if following.text:
         st.html(growing_html(following.text))
-    st.html('<p class="carrel-busy" role="status">The agent is at it …</p>')
+    st.html('<p class="carrel-busy" role="status">Thinking …</p>')
     # A callback of a fragment draws the fragment alone; leaving concerns the page.
-    if st.button("Stop watching", key="chat.leave", type="tertiary", icon=":material/stop_circle:"):
+    if st.button("Stop", key="chat.leave", type="tertiary", icon=":material/stop_circle:"):
         following.leave()
         st.rerun()
 

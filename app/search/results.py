@@ -2,47 +2,34 @@
 
 import html
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from uuid import UUID
+from collections.abc import Iterable, Sequence
 
 import streamlit as st
 
 from app.formatting import shorten
 from app.search.queries import Answer, SearchQuery
+from app.search.relevance import STRONG, Result
+from app.search.sources import facts_of, icon_of
 from app.ui.links import address
 from app.ui.passages import highlight, link_html, words_like
-from carrel.wire.search import (
-    CatalogSearchResult,
-    CollectionSearchResult,
-    SearchDocumentCollectionResponse,
-    SearchMode,
-    TextSpan,
-)
+from carrel.wire.catalog import Document
+from carrel.wire.search import CatalogSearchResult, SearchDocumentCollectionResponse, SearchMode, TextSpan
+from flows.operations.formatting import count_text
 
 _LONGEST_PASSAGE, _LONGEST_FACT = 2000, 200
 _YES_NO = {"true": "yes", "false": "no"}
-_RELEVANCE = "How close the meaning of the passage is to the meaning of the question"
+_RELEVANCE = "How near the meaning of the passage is to the question's, beside the best result"
+_HIGH = 0.85
 
 
-def show_result(found: Answer, result: CatalogSearchResult | CollectionSearchResult) -> None:
-    """Show a document with the passages that answer best."""
-    if isinstance(result, CatalogSearchResult):
-        heading = _heading(result.document_name, result.document_external_url, result.score)
-        changed = f"changed {result.updated_at:%d %B %Y}"
-        facts = _facts(result.document_external_id, result.custom_metadata, changed)
-    else:
-        score = max((chunk.score for chunk in result.chunks), default=0.0)
-        heading = _heading(result.document_name, result.document_url, score)
-        facts = _facts(result.document_external_id, result.document_metadata)
-    shown = (_beneath(result.document_name, text, spans) for text, spans in _passages(found, result))
-    passages = "".join(highlight(*_in_the_middle(text, spans)) for text, spans in shown)
-    st.html(f'<article class="carrel-result">{heading}{passages}{facts}</article>')
-
-
-def offer_document(document_id: UUID) -> None:
-    """Offer the way to a document's own page."""
-    where = html.escape(address("documents", document=str(document_id)))
-    st.html(f'<a class="carrel-text" href="{where}" target="_self">Open document</a>', width="content")
+def show_result(found: Answer, result: Result, *, share: float, document: Document | None) -> None:
+    """Show a document with the passages that answer best; `share` is its relevance as a part of the best one's."""
+    shown = [_beneath(result.document_name, text, spans) for text, spans in _passages(found, result)]
+    passages = [highlight(*_in_the_middle(text, spans)) for text, spans in shown]
+    st.html(
+        f'<article class="carrel-result">{_heading(result, share=share, document=document)}'
+        f"{_fold(passages)}{_facts(result, document)}</article>"
+    )
 
 
 def by_meaning_alone(found: Answer, question: SearchQuery) -> bool:
@@ -63,9 +50,7 @@ def by_meaning_alone(found: Answer, question: SearchQuery) -> bool:
     return not any(words_like(text, stems) for text in (*names, *((text for text, _ in passages) if inside else ())))
 
 
-def _passages(
-    found: Answer, result: CatalogSearchResult | CollectionSearchResult
-) -> list[tuple[str, Sequence[TextSpan]]]:
+def _passages(found: Answer, result: Result) -> list[tuple[str, Sequence[TextSpan]]]:
     """Return a document's passages, each with its matches."""
     if isinstance(result, CatalogSearchResult):
         return [(result.snippet.text, result.snippet.matches)]
@@ -92,15 +77,38 @@ def _in_the_middle(text: str, spans: Sequence[TextSpan]) -> tuple[str, Sequence[
     return f"{left_out}{text}", moved
 
 
-def _heading(name: str, url: str | None, score: float) -> str:
-    percent = round(100 * min(max(score, 0.0), 1.0))
+def _fold(passages: Sequence[str]) -> str:
+    """Return a document's passages: the best one, and the others folded."""
+    if len(passages) < 2:
+        return "".join(passages)
+    best, *others = passages
+    return f"{best}<details><summary>{count_text(len(others), 'more passage')}</summary>{''.join(others)}</details>"
+
+
+def _heading(result: Result, *, share: float, document: Document | None) -> str:
+    icon, kind = icon_of(document)
+    where = html.escape(address("documents", document=str(result.document_id)))
+    name = f'<a href="{where}" target="_self">{html.escape(result.document_name)}</a>'
+    drawn = f'<span class="carrel-icon" aria-hidden="true" title="{html.escape(kind)}">{icon}</span>'
+    return f"<header><h3>{drawn}{name}</h3>{_relevance(share)}</header>"
+
+
+def _relevance(share: float) -> str:
+    """Return a bar without a number: a figure that is far from 100 makes a good answer look bad."""
+    percent = round(100 * share)
+    level = "high" if share >= _HIGH else "medium" if share >= STRONG else "low"
     meter = f'role="meter" aria-label="Relevance" aria-valuemin="0" aria-valuemax="100" aria-valuenow="{percent}"'
-    bar = f'<div class="carrel-score" {meter}><span style="width: {percent}%"></span></div>'
-    relevance = f'<div class="carrel-relevance" title="{_RELEVANCE}">Relevance{bar}</div>'
-    return f"<header><h3>{link_html(name, url)}</h3>{relevance}</header>"
+    bar = f'<div class="carrel-score" {meter} aria-valuetext="{level}"><span style="width: {percent}%"></span></div>'
+    return f'<div class="carrel-relevance" title="{_RELEVANCE}">Relevance{bar}</div>'
 
 
-def _facts(external_id: str, metadata: Mapping[str, str], *more: str) -> str:
+def _facts(result: Result, document: Document | None) -> str:
+    """Return the path as a link to the source, whose the document is, its date, and its metadata."""
+    if isinstance(result, CatalogSearchResult):
+        url, metadata = result.document_external_url, result.custom_metadata
+    else:
+        url, metadata = result.document_url, result.document_metadata
+    path = link_html(shorten(url or result.document_external_id, _LONGEST_FACT), url)
     named = (f"{key}: {_YES_NO.get(value) or shorten(value, _LONGEST_FACT)}" for key, value in metadata.items())
-    facts: Iterable[str] = (external_id, *named, *more)
-    return f'<p class="carrel-facts">{html.escape(" · ".join(facts))}</p>'
+    facts: Iterable[str] = (*facts_of(document), *named)
+    return f'<p class="carrel-facts">{" · ".join([path, *map(html.escape, facts)])}</p>'

@@ -14,6 +14,10 @@ STYLE = """<style>
 [data-testid="stTextArea"] [data-testid="InputInstructions"] > :first-child:not(:last-child) { display: none; }
 .carrel-result header { display: flex; gap: 1rem; align-items: center; justify-content: space-between; }
 .carrel-result h3 { font-size: 1.05rem; font-weight: 600; padding: 0; margin: 0; overflow-wrap: anywhere; }
+.carrel-icon { font-family: "Material Symbols Rounded"; font-weight: 400; font-size: 1.25em; line-height: 1;
+  display: inline-block; width: 1em; overflow: hidden; vertical-align: -.2em; margin-right: .35em; opacity: .75; }
+.carrel-result details { margin: .5rem 0; }
+.carrel-result summary { cursor: pointer; font-size: .875rem; opacity: .75; }
 .carrel-relevance { flex: none; width: 6rem; font-size: .8rem; font-variant-numeric: tabular-nums; }
 .carrel-score { height: .4rem; border-radius: .2rem; overflow: hidden;
   background: color-mix(in srgb, currentColor 14%, transparent); }

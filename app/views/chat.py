@@ -144,7 +144,7 @@ def choose_agent(agents: Mapping[str, Agent], place: ChatLocation) -> Agent:
         st.session_state[AGENT] = chosen
     if len(agents) > 1:
         st.selectbox(
-            "Whom do you want to ask?",
+            "Agent",
             list(agents),
             key=AGENT,
             format_func=lambda key: agents[key].name,

@@ -1,6 +1,7 @@
 """The page Search: searching the catalog or a collection, and giving feedback."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 import streamlit as st
 
@@ -9,12 +10,14 @@ from app.documents.details import show_details
 from app.search.condition_fields import offer_conditions, show_applied
 from app.search.conditions import kinds_of
 from app.search.queries import CATALOG, LONGEST, MODES, SIZES, Answer, SearchQuery, search
-from app.search.results import by_meaning_alone, offer_document, show_result
+from app.search.relevance import Result, count_strong, shares_of
+from app.search.results import by_meaning_alone, show_result
+from app.search.sources import Documents, documents_of
 from app.ui.errors import show_errors
 from app.ui.feedback import about_search, offer_feedback, show_failure
 from app.ui.notices import show_problem, show_title, show_warning
 from carrel.wire.collections import DocumentCollection
-from carrel.wire.search import CatalogSearchResult, CollectionSearchResult, SearchMode
+from carrel.wire.search import CatalogSearchResult, SearchMode
 
 
 def ask() -> SearchQuery | None:
@@ -46,8 +49,8 @@ def show_fields(places: Mapping[str, str], collections: Mapping[str, DocumentCol
     words.text_input("Search", key="words", placeholder="What are you looking for?", label_visibility="collapsed")
     do.form_submit_button("Search", type="primary", width="stretch", on_click=submit, args=(collections,))
     left, right = st.columns([3, 5])
-    left.selectbox("In", list(places), key="place", format_func=lambda key: places[key])
-    right.segmented_control("By", list(MODES), key="mode", format_func=lambda mode: MODES[mode], required=True)
+    left.selectbox("Search in", list(places), key="place", format_func=lambda key: places[key])
+    right.segmented_control("Match by", list(MODES), key="mode", format_func=lambda mode: MODES[mode], required=True)
 
 
 def address_now() -> dict[str, list[str]]:
@@ -94,32 +97,60 @@ def go(question: SearchQuery) -> None:
     st.session_state.pop("answer", None)
 
 
-def answer(question: SearchQuery) -> tuple[Answer, int]:
-    """Return the query's answer and the size asked for; cached in the session until the next query."""
-    kept: tuple[SearchQuery, Answer, int] | None = st.session_state.get("answer")
-    if kept is None or kept[0] != question:
+@dataclass(frozen=True)
+class Found:
+    """The answer to a query, for at most `size` results, with the documents that it names."""
+
+    question: SearchQuery
+    answer: Answer
+    size: int
+    documents: Documents
+
+
+def find(question: SearchQuery) -> Found:
+    """Return what a query finds; cached in the session until the next query."""
+    kept: Found | None = st.session_state.get("answer")
+    if kept is None or kept.question != question:
         kept = ask_service(question, SIZES[0])
     elif st.session_state.pop("more", False):
-        kept = ask_service(question, next((size for size in SIZES if size > kept[2]), SIZES[-1]))
+        kept = ask_service(question, next((size for size in SIZES if size > kept.size), SIZES[-1]))
     st.session_state["answer"] = kept
-    return kept[1], kept[2]
+    return kept
 
 
-def ask_service(question: SearchQuery, size: int) -> tuple[SearchQuery, Answer, int]:
+def ask_service(question: SearchQuery, size: int) -> Found:
     """Search, with a spinner; an error ends the page's run."""
     with st.spinner("Searching …"):
         kinds = kinds_of(collections_by_id().get(question.where))
-        return question, show_errors(lambda: search(question, kinds, size=size)), size
+        answer = show_errors(lambda: search(question, kinds, size=size))
+        return Found(question, answer, size, show_errors(lambda: documents_of(answer)))
 
 
-def show(found: Answer, result: CatalogSearchResult | CollectionSearchResult) -> None:
+def show_results(found: Found) -> None:
+    """Show the strong results, and the others folded under them."""
+    results = found.answer.results
+    shares = shares_of(results)
+    strong = count_strong(shares, found.question.mode)
+    pairs = list(zip(results, shares, strict=True))
+    for result, share in pairs[:strong]:
+        show(found, result, share)
+    if strong == len(results):
+        offer_more(found)
+        return
+    # Its key lets it stay open while its label changes with the number.
+    with st.expander(f"Less relevant ({len(results) - strong})", key="less_relevant"):
+        for result, share in pairs[strong:]:
+            show(found, result, share)
+        offer_more(found)
+
+
+def show(found: Found, result: Result, share: float) -> None:
     """Show a result with its links and feedback."""
-    about = about_search(found.search_id, result.document_id)
+    about = about_search(found.answer.search_id, result.document_id)
     with st.container(border=True):
-        show_result(found, result)
+        show_result(found.answer, result, share=share, document=found.documents.get(result.document_id))
         with st.container(horizontal=True, vertical_alignment="center"):
             offer_feedback(about)
-            offer_document(result.document_id)
             if st.button("Details", key=about.key("details"), type="tertiary", icon=":material/info:"):
                 show_details(result.document_id)
         show_failure(about)
@@ -148,10 +179,11 @@ def either(ways: Sequence[str]) -> str:
     return f"{', '.join(others)} or {last}" if others else last
 
 
-def offer_more(found: Answer, size: int) -> None:
+def offer_more(found: Found) -> None:
     """Offer more results where there may be some."""
-    shown = sum(1 if isinstance(result, CatalogSearchResult) else len(result.chunks) for result in found.results)
-    if shown >= size and size < SIZES[-1]:
+    results = found.answer.results
+    shown = sum(1 if isinstance(result, CatalogSearchResult) else len(result.chunks) for result in results)
+    if shown >= found.size and found.size < SIZES[-1]:
         st.button("Show more", on_click=lambda: st.session_state.update(more=True))
 
 
@@ -162,18 +194,17 @@ def page() -> None:
     if question is None:
         st.caption("Ask in your own words, or name a thing: *how high may the waves be*, *refund*, *D-2219*.")
         return
-    found, size = answer(question)
-    show_applied(found, kinds_of(collections_by_id().get(question.where)))
-    if not found.results:
-        show_no_results(found, question)
-    elif by_meaning_alone(found, question):
+    found = find(question)
+    show_applied(found.answer, kinds_of(collections_by_id().get(question.where)))
+    if not found.answer.results:
+        show_no_results(found.answer, question)
+        return
+    if by_meaning_alone(found.answer, question):
         show_warning(
             "None of the words that matter is in what was found.",
             "These are the nearest in meaning, and may be about something else.",
         )
-    for result in found.results:
-        show(found, result)
-    offer_more(found, size)
+    show_results(found)
 
 
 page()

@@ -24,7 +24,7 @@ from carrel.wire.access import AdminAccessListResourcesResponse, ClassedResource
 from carrel.wire.common import ResourceType
 from flows.operations.formatting import count_text
 
-HEADS = ("Name", "What", "Id")
+HEADS = ("Name", "Type", "Id")
 ONLY_FIRST, ONLY_SECOND = "first", "second"
 MOST_SORTED = 20_000
 """So many are listed by their names; more are in no order that people know."""
@@ -130,7 +130,7 @@ def ask_filters(who: Principal, without: Principal | None) -> ReachQuery:
     with left:
         query = text_filter("Name", "q", placeholder="A part of the name").replace("\0", "")
     with right:
-        kind = choice_filter("What", "type", kinds)
+        kind = choice_filter("Type", "type", kinds)
     return ReachQuery(who, without, query, (ResourceType(kind),) if kind else ())
 
 
@@ -158,7 +158,7 @@ def say_nothing(question: ReachQuery) -> None:
     else:
         show_empty(
             f"{question.who.name} may read nothing.",
-            "Grant them something: find it under “Who can read this?”, and change who may read it.",
+            "Grant them something: find it under “Who can read this?”, and choose “Manage access”.",
         )
 
 

@@ -46,12 +46,12 @@ def show_readers(resource: Resource, grants: Grants) -> None:
         READERS,
         Source(fetch, lambda page: page.principals, about=resource.key),
         row=lambda one: dict(zip(HEADS, row_of(one, direct), strict=True)),
-        empty=lambda: show_empty("Nobody may read it.", "Grant it to somebody: choose “Change who may read it”."),
+        empty=lambda: show_empty("Nobody may read it.", "Choose “Manage access”, and add people or groups."),
         go=lambda chosen: look_at("who", key_of(chosen)),
     )
 
 
-HEADS = ("Who", "Person or group", "Address", "Granted directly")
+HEADS = ("Name", "Type", "Address", "Direct access")
 
 
 def directly(grants: Grants) -> dict[str, str]:
@@ -86,9 +86,9 @@ def show_grants(grants: Grants) -> None:
     ]
     rows = everybody + held
     if not rows:
-        show_text("Nothing is granted to anybody: it is its owner's alone.")
+        show_text("Nobody but its owner has direct access.")
         return
-    show_table(rows[:SHOWN_GRANTS], heads=("Granted to", "Who that is", "As"))
+    show_table(rows[:SHOWN_GRANTS], heads=("Name", "Type", "Role"))
     if len(rows) > SHOWN_GRANTS:
         with st.expander(f"{len(rows) - SHOWN_GRANTS:,} more"):
             show_table(rows[SHOWN_GRANTS:])
@@ -100,24 +100,24 @@ def open_change(resource: Resource) -> None:
     open_dialog(CHANGE, resource.key)
 
 
-@st.dialog("Change who may read it", width="large", on_dismiss=close_dialog)
+@st.dialog("Manage access", width="large", on_dismiss=close_dialog)
 def change(resource: Resource, before: Grants, given: Sequence[Principal] = ()) -> None:
     """Show the dialog that changes grants, at first giving it to some, with the effect of the changes; save them."""
     if not is_open(CHANGE):
         st.rerun()
     show_text(resource.name)
-    added = pick_principals(ADDED, label="Give it to", chosen=given)
+    added = pick_principals(ADDED, label="Add people or groups", chosen=given)
     role = st.segmented_control(
-        "As", list(GRANTED), default=GrantRole.VIEWER, format_func=lambda one: GRANTED[one], required=True, key="as"
+        "Role", list(GRANTED), default=GrantRole.VIEWER, format_func=lambda one: GRANTED[one], required=True, key="as"
     )
     st.caption("A viewer " + ROLE_MEANINGS[Role.VIEWER] + ", an editor " + ROLE_MEANINGS[Role.EDITOR] + ".")
     holders = disambiguate(before.who.values())
     removed = st.multiselect(
-        "Take it from",
+        "Remove",
         list(holders),
         format_func=lambda key: holders[key][0] if key in holders else key,
         key="removed",
-        placeholder="Choose from whom" if holders else "It is granted to nobody",
+        placeholder="Choose whom to remove" if holders else "Nobody has direct access",
     )
     everybody = st.checkbox("Everybody in the organization may read it", value=before.everybody, key="everybody")
     after = before.with_changes(added=added, role=role, removed=removed, everybody=everybody)
@@ -159,16 +159,14 @@ def owner_of(resource: Resource) -> str:
 def show_resource(resource: Resource) -> None:
     """Show a resource with its grants, its readers, and a search for why somebody can read it."""
     grants = show_errors(partial(grants_on, api.client(), resource))
-    st.subheader("Granted", anchor=False)
+    st.subheader("Direct access", anchor=False)
     if owner := show_errors(partial(owner_of, resource)):
         show_text(f"Owner: {owner}")
     show_grants(grants)
-    st.button(
-        "Change who may read it", key="grants.change", icon=":material/edit:", on_click=open_change, args=(resource,)
-    )
+    st.button("Manage access", key="grants.change", icon=":material/edit:", on_click=open_change, args=(resource,))
     if is_open(CHANGE, resource.key):
         change(resource, grants)
-    st.subheader("Who may read it, all in all", anchor=False)
+    st.subheader("Effective access", anchor=False)
     show_text("People and groups, each once, however they come by it. Choose one to see why.")
     show_readers(resource, grants)
     offer_export(

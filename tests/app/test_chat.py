@@ -158,7 +158,7 @@ def test_a_reply_is_shown_as_it_grows(visit: Visit, script: Script) -> None:
     until(page, lambda shown: "Half of <strong>it</strong> and" in shown)
     script.end(a_reply("Half of **it** and the rest."), number=1)
     shown = until(page, lambda shown: "the rest." in shown and "aria-busy" not in shown)
-    assert "Stop watching" not in labels(page)
+    assert "Stop" not in labels(page)
 
 
 def test_a_reply_that_begins_anew_replaces_what_was_shown(visit: Visit, script: Script) -> None:
@@ -227,7 +227,7 @@ def test_watching_can_be_stopped_and_taken_up(visit: Visit, script: Script) -> N
     page = visit.ask()
     script.tell("So far")
     until(page, lambda shown: "So far" in shown)
-    button(page, "Stop watching").click().run()
+    button(page, "Stop").click().run()
     assert "You have stopped watching." in html_of(page)
     assert "So far" not in html_of(page)
     script.end(a_reply("So far, so good."))

@@ -10,6 +10,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.auth import container
+from app.search.relevance import count_strong
 from app.ui.passages import link_html
 from carrel import Carrel
 from carrel.wire.search import FilterOperator, SearchMode
@@ -90,7 +91,9 @@ def test_results_are_marked_and_the_address_tells_the_question(open_page: Open, 
     page.get_by_key("mode").set_value(SearchMode.LEXICAL)
     ask(page, "sheep")
     assert "<mark>Sheep</mark>" in html_of(page)
-    assert re.search(r">Relevance<div class=\"carrel-score\" role=\"meter\"[^>]* aria-valuenow=\"\d+\"", html_of(page))
+    assert re.search(
+        r">Relevance<div class=\"carrel-score\" role=\"meter\"[^>]* aria-valuetext=\"high\"", html_of(page)
+    )
     address = {name: str(value) for name, value in page.query_params.items()}
     assert address == {"q": "sheep", "by": "lexical"}
     again = open_page("search", **address)
@@ -239,19 +242,22 @@ def test_text_of_others_is_shown_as_it_is(open_page: Open, client: Carrel, hosti
         shown = html_of(page)
         assert "<mark>Sheep</mark>" in shown
         assert html.escape(hostile.split(maxsplit=1)[0]) in shown.partition("</header>")[2].partition("carrel-facts")[0]
-        assert f"<h3>{html.escape(hostile)}</h3>" in shown
+        assert f'target="_self">{html.escape(hostile)}</a></h3>' in shown
         assert not any(tag in shown for tag in ("<script", "<img", "<iframe"))
-        assert shown.count("<a ") == shown.count('<a class="carrel-text" href="documents?document=') == 1
+        assert shown.count("<a ") == shown.count('<a href="documents?document=') == 1
         assert "evil" not in markdown_of(page)
         assert "alert" not in markdown_of(page)
         assert "material/home" not in markdown_of(page)
 
 
 def test_a_result_leads_to_its_source(open_page: Open, client: Carrel) -> None:
-    """A document's web address is a link that opens beside the workbench."""
+    """A document's web address is its path, a link that opens beside the workbench; else its identifier is."""
     load(client, "Livestock", "Sheep travel on deck.", document_external_url="https://wiki.example/a?b=1&c=2")
-    link = '<a href="https://wiki.example/a?b=1&amp;c=2" target="_blank" rel="noopener noreferrer">Livestock</a>'
-    assert link in html_of(open_page("search", q="sheep"))
+    load(client, "Goats", "Sheep follow goats.", identifier="deck/goats.txt")
+    shown = html_of(open_page("search", q="sheep"))
+    address = "https://wiki.example/a?b=1&amp;c=2"
+    assert f'<a href="{address}" target="_blank" rel="noopener noreferrer">{address}</a> · admin' in shown
+    assert '<p class="carrel-facts">deck/goats.txt · admin' in shown
 
 
 @pytest.mark.parametrize("url", ["javascript:alert(1)", "data:text/html,x", "//evil.example", "", None])
@@ -405,7 +411,7 @@ def pen(house: House) -> str:
 def found(page: AppTest) -> list[str]:
     """The names of the documents a page shows, in alphabetical order."""
     assert not page.exception
-    return sorted(part.partition("</h3>")[0] for part in html_of(page).split("<h3>")[1:])
+    return sorted(part.partition("</a></h3>")[0] for part in html_of(page).split('target="_self">')[1:])
 
 
 @pytest.mark.parametrize(
@@ -558,9 +564,9 @@ def test_what_others_wrote_without_end_is_cut(house: House) -> None:
 
 
 def test_a_result_leads_to_its_document(house: House, pen: str) -> None:
-    """To the page of documents, in the same window."""
+    """Its name leads to the page of documents, in the same window."""
     shown = html_of(house.open("search", q="lambs", by="lexical"))
-    assert f'href="documents?document={document_id(house.client, "Lambs")}" target="_self">Open document</a>' in shown
+    assert f'href="documents?document={document_id(house.client, "Lambs")}" target="_self">Lambs</a></h3>' in shown
     del pen
 
 
@@ -576,3 +582,61 @@ def new_collection(client: Carrel, name: str) -> str:
         collection_name=name, custom_metadata_schema={"fields": fields}
     )
     return str(created.document_collection_id)
+
+
+@pytest.mark.parametrize(
+    ("shares", "strong"),
+    [
+        ([], 0),
+        ([1.0], 1),
+        ([1.0, 0.48, 0.48], 1),
+        ([1.0, 0.58, 0.58, 0.58], 3),
+        ([1.0, 0.7, 0.61, 0.6, 0.59], 4),
+        ([1.0, 0.4, 0.4, 0.9], 1),
+        ([1.0] * 10, 10),
+    ],
+)
+def test_strong_results_end_where_relevance_falls(shares: list[float], strong: int) -> None:
+    """At three fifths of the best result's, for the first three at half of it; by keywords all of them are strong."""
+    assert count_strong(shares, SearchMode.HYBRID) == count_strong(shares, SearchMode.SEMANTIC) == strong
+    assert count_strong(shares, SearchMode.LEXICAL) == len(shares)
+
+
+def test_weak_results_are_folded_under_the_strong_ones(open_page: Open, client: Carrel) -> None:
+    """The answer stands alone, what is far from it under a line that counts; more of these are asked for in there."""
+    load(client, "Waves", "Sailings are cancelled when waves are higher than three metres.")
+    for number in range(12):
+        load(client, f"Invoice {number}", f"Invoice {number}: printer paper and envelopes, paid by bank transfer.")
+    page = open_page("search", q="how high may the waves be")
+    less = next(one for one in page.expander if one.label.startswith("Less relevant"))
+    assert less.label == "Less relevant (9)"
+    inside = "\n".join(element.proto.body for element in less.get("html"))
+    assert inside.count("<article") == 9
+    assert "Waves" not in inside
+    assert html_of(page).count("<article") == 10
+    assert more(page).label in [button.label for button in less.button]
+    assert not open_page("search", q="invoice", by="lexical").expander
+
+
+def test_a_result_says_its_format_owner_and_date(open_page: Open, client: Carrel) -> None:
+    """Of what the person may read; the format is an icon with its name."""
+    client.admin.users.upsert([{"email": "jonas@example.test", "name": "Jonas <b>", "password": PASSWORD}])
+    load(client, "Livestock", "Sheep travel on deck.", upload_as_user_email="jonas@example.test", internal_public=True)
+    shown = html_of(open_page("search", q="sheep"))
+    assert '<span class="carrel-icon" aria-hidden="true" title="Text">description</span>' in shown
+    assert re.search(r"Livestock · Jonas &lt;b&gt; · changed \d\d \w{3} \d{4}, ", shown)
+
+
+def test_further_passages_of_a_document_are_folded(open_page: Open, client: Carrel) -> None:
+    """A document stands once, with its best passage and how many more there are."""
+    collection = new_collection(client, "Handbook")
+    document = load(client, "Livestock", "Sheep.")
+    client.document_collections.add_document_chunks_to_collection(
+        document_id=document,
+        document_collection_id=collection,
+        chunks=["Sheep travel.", "Sheep eat.", "Sheep sleep."],
+        custom_metadata={},
+    )
+    shown = html_of(open_page("search", q="sheep", **{"in": collection}))
+    assert shown.count("<article") == 1
+    assert "<details><summary>2 more passages</summary>" in shown

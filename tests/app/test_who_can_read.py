@@ -127,8 +127,7 @@ def test_readers_are_people_and_groups_with_what_was_granted_directly(house: Hou
     crew = group(house, "Deck crew", ADA, BEN)
     key = load(house, "Deck log", allowed_group_ids=[crew], allowed_users_email_addresses=[BEN])
     listed = {
-        (row["Who"], row["Person or group"]): row["Granted directly"]
-        for row in rows(house.open("who_can_read", resource=key))
+        (row["Name"], row["Type"]): row["Direct access"] for row in rows(house.open("who_can_read", resource=key))
     }
     assert listed[("Deck crew", "Group")] == "Viewer"
     assert listed[("Ada", "Person")] == ""
@@ -263,7 +262,7 @@ def test_access_is_changed_as_the_dialog_says(house: House) -> None:
     people(house, ADA, BEN)
     crew = group(house, "Galley crew")
     key = load(house, "Menu", allowed_users_email_addresses=[BEN])
-    page = press(house.open("who_can_read", resource=key), "Change who may read it")
+    page = press(house.open("who_can_read", resource=key), "Manage access")
     assert "Nothing will change." in html_of(page)
     assert page.button(key="change.submit").disabled
     page.text_input(key="grants.added.typed").set_value("galley").run()
@@ -290,7 +289,7 @@ def test_changes_of_others_meanwhile_are_not_overwritten(house: House) -> None:
     """What somebody else set while the dialog was open stays, and saving says so."""
     people(house, ADA, BEN)
     key = load(house, "Contested")
-    page = press(house.open("who_can_read", resource=key), "Change who may read it")
+    page = press(house.open("who_can_read", resource=key), "Manage access")
     page.checkbox(key="everybody").check().run()
     theirs = [{"principal": {"type": "user", "email": ADA}, "role": "VIEWER"}]
     save = page.button(key="change.submit")

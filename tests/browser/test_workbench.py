@@ -109,7 +109,7 @@ def test_a_path_is_explained(stack: Stack, page: Page) -> None:
     """Found by typing: a document and a person, and the groups by which that person may read it."""
     page.goto(f"{stack.workbench}/who_can_read")
     find(page, "Document, collection or agent", "extraordinary", "Minutes extraordinary meeting")
-    expect(page.get_by_text("Who may read it, all in all")).to_be_visible()
+    expect(page.get_by_text("Effective access")).to_be_visible()
     find(page, "Somebody in particular", "Sigrid", "Sigrid Holm")
     expect(page.get_by_text("Sigrid Holm may read")).to_be_visible()
     expect(page.get_by_role("listitem").filter(has_text="Board").first).to_be_visible()
