@@ -1,12 +1,15 @@
-"""Sentences for entries of the audit log: who did what to what, with names as far as known."""
+"""Sentences for entries of the audit log: who did what to what, with names as far as known.
 
-import re
+All have one form: a verb, then the kind of a thing with its name in quotation marks; people and groups that hold
+something are named alone. `Ada gave Jonas Viewer access to document “Board minutes”`.
+"""
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
 from app.formatting import one_line
-from app.labels import AGENT, COLLECTION, DOCUMENT, ROLES, SERVICE_ACCOUNT, kind_of, scopes_named
+from app.labels import AGENT, COLLECTION, DOCUMENT, PERSON, ROLES, SERVICE_ACCOUNT, SYNC, kind_of, scopes_named
 from carrel.wire.common import ResourceType, Role
 from carrel.wire.oversight import AuditEntry
 from flows.operations.formatting import count_text
@@ -32,12 +35,11 @@ _NAMED_IN_DETAILS = {
     "newOwnerId": HOLDER,
 }
 _MOST_NAMED = 4
-_KIND_BEFORE = re.compile(r"(group|collection|agent|service account|application) \{it\}")
 
 
 @dataclass(frozen=True)
 class ActionText:
-    """The texts of an action: its group, its label, and a sentence (`{it}` is the target)."""
+    """The texts of an action: its group, its label, and a sentence (`{it}` is the target: its kind and name)."""
 
     group: str
     name: str
@@ -45,13 +47,13 @@ class ActionText:
 
 
 ACTION_TEXTS: Mapping[str, ActionText] = {
-    "grants.set": ActionText("Access", "Access changed", "changed who may read {it}"),
-    "owner.set": ActionText("Access", "Owner changed", "gave {it} another owner"),
-    "owners.transfer": ActionText("Access", "Ownership transferred", "made {it} the owner of what was another's"),
-    "group.create": ActionText("People", "Group created", "created group {it}"),
-    "group.update": ActionText("People", "Group changed", "changed group {it}"),
-    "group.members": ActionText("People", "Group's members changed", "changed who is in {it}"),
-    "group.delete": ActionText("People", "Group deleted", "deleted a group"),
+    "grants.set": ActionText("Access", "Access changed", "changed access to {it}"),
+    "owner.set": ActionText("Access", "Owner changed", "changed the owner of {it}"),
+    "owners.transfer": ActionText("Access", "Ownership transferred", "made {it} the owner of another's resources"),
+    "group.create": ActionText("People", "Group created", "created {it}"),
+    "group.update": ActionText("People", "Group changed", "changed {it}"),
+    "group.members": ActionText("People", "Group's members changed", "changed the members of {it}"),
+    "group.delete": ActionText("People", "Group deleted", "deleted {it}"),
     "user.create": ActionText("People", "Person added", "added {it}"),
     "user.update": ActionText("People", "Person changed", "changed {it}"),
     "user.offboard": ActionText("People", "Person offboarded", "ended all access of {it}"),
@@ -61,19 +63,19 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
     "document.create": ActionText("Documents", "Document uploaded", "uploaded {it}"),
     "document.update": ActionText("Documents", "Document updated", "updated {it}"),
     "document.delete": ActionText("Documents", "Document deleted", "deleted {it}"),
-    "collection.create": ActionText("Collections", "Collection created", "created collection {it}"),
-    "collection.delete": ActionText("Collections", "Collection deleted", "deleted collection {it}"),
+    "collection.create": ActionText("Collections", "Collection created", "created {it}"),
+    "collection.delete": ActionText("Collections", "Collection deleted", "deleted {it}"),
     "collection.add_document": ActionText("Collections", "Document added", "added {it} to {collection}"),
     "collection.add_chunks": ActionText(
         "Collections", "Document added in pieces", "added {it} to {collection} in pieces"
     ),
     "collection.reindex_document": ActionText(
-        "Collections", "Document indexed again", "had {it} indexed again in {collection}"
+        "Collections", "Document indexed again", "indexed {it} again in {collection}"
     ),
     "collection.remove_document": ActionText("Collections", "Document removed", "removed {it} from {collection}"),
     "index.rebuild_start": ActionText("Indexes", "Rebuild started", "started to rebuild the index of {collection}"),
     "index.rebuild_force": ActionText(
-        "Indexes", "Rebuild to finish without failures", "let the rebuild of {collection} finish without failures"
+        "Indexes", "Rebuild to finish without failures", "let the rebuild of {collection} finish without what failed"
     ),
     "index.rebuild_cancel": ActionText(
         "Indexes", "Rebuild cancelled", "cancelled rebuilding the index of {collection}"
@@ -81,39 +83,41 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
     "index.rebuild_complete": ActionText(
         "Indexes", "Rebuild finished", "finished rebuilding the index of {collection}"
     ),
-    "docstore.create_sync": ActionText("Syncs", "Sync created", "created a sync into {collection}"),
-    "docstore.update_sync": ActionText("Syncs", "Sync changed", "changed a sync into {collection}"),
-    "docstore.launch_sync": ActionText("Syncs", "Sync started", "started a sync into {collection}"),
-    "docstore.delete_sync": ActionText("Syncs", "Sync deleted", "deleted a sync into {collection}"),
+    "docstore.create_sync": ActionText("Syncs", "Sync created", "created {it} into {collection}"),
+    "docstore.update_sync": ActionText("Syncs", "Sync changed", "changed {it} into {collection}"),
+    "docstore.launch_sync": ActionText("Syncs", "Sync started", "started {it} into {collection}"),
+    "docstore.delete_sync": ActionText("Syncs", "Sync deleted", "deleted {it} into {collection}"),
     "docstore.sync": ActionText("Syncs", "Sync ended", "synced into {collection}"),
-    "source.ignore_items": ActionText("Sources", "Items ignored", "ignored what of {it} could not be loaded"),
+    "source.ignore_items": ActionText("Sources", "Items ignored", "ignored what could not be loaded of {it}"),
     "source.restore_items": ActionText("Sources", "Items restored", "restored what was ignored of {it}"),
     "source.remove": ActionText("Sources", "Source removed", "removed {it}"),
     "search.feedback": ActionText("Feedback", "Search result judged", "judged {document}"),
     "agent.feedback": ActionText("Feedback", "Reply judged", "judged a reply of {agent}"),
     "agent.message": ActionText("Agents", "Agent asked", "asked {it}"),
-    "agent.create": ActionText("Agents", "Agent created", "created agent {it}"),
-    "agent.update": ActionText("Agents", "Agent changed", "changed agent {it}"),
-    "agent.delete": ActionText("Agents", "Agent deleted", "deleted agent {it}"),
+    "agent.create": ActionText("Agents", "Agent created", "created {it}"),
+    "agent.update": ActionText("Agents", "Agent changed", "changed {it}"),
+    "agent.delete": ActionText("Agents", "Agent deleted", "deleted {it}"),
     "agent.deploy": ActionText("Agents", "Agent deployed", "changed who may use {it}"),
-    "serviceAccount.create": ActionText("Credentials", "Service account created", "created service account {it}"),
-    "serviceAccount.delete": ActionText("Credentials", "Service account deleted", "deleted service account {it}"),
-    "serviceAccountToken.mint": ActionText("Credentials", "Token minted", "minted a token for {account}"),
-    "serviceAccountToken.revoke": ActionText("Credentials", "Token revoked", "revoked a token of {account}"),
-    "apiKey.create": ActionText("Credentials", "API key created", "created an API key for {owner}"),
-    "apiKey.revoke": ActionText("Credentials", "API key revoked", "revoked an API key"),
-    "oauthClient.create": ActionText("Applications", "Application created", "created application {it}"),
-    "oauthClient.request": ActionText("Applications", "Application requested", "requested application {it}"),
-    "oauthClient.approve": ActionText("Applications", "Application approved", "approved application {it}"),
-    "oauthClient.update": ActionText("Applications", "Application changed", "changed application {it}"),
-    "oauthClient.rotateSecret": ActionText("Applications", "New secret", "gave application {it} a new secret"),
-    "oauthClient.delete": ActionText("Applications", "Application deleted", "deleted application {it}"),
-    "consent.grant": ActionText("Applications", "Application allowed", "allowed application {it} to act for them"),
-    "consent.withdraw": ActionText("Applications", "Consent withdrawn", "withdrew their consent to application {it}"),
+    "serviceAccount.create": ActionText("Credentials", "Service account created", "created {it}"),
+    "serviceAccount.delete": ActionText("Credentials", "Service account deleted", "deleted {it}"),
+    "serviceAccountToken.mint": ActionText("Credentials", "Token created", "created {it} for {account}"),
+    "serviceAccountToken.revoke": ActionText("Credentials", "Token revoked", "revoked {it} of {account}"),
+    "apiKey.create": ActionText("Credentials", "API key created", "created {it} for {owner}"),
+    "apiKey.revoke": ActionText("Credentials", "API key revoked", "revoked {it}"),
+    "oauthClient.create": ActionText("Applications", "Application created", "created {it}"),
+    "oauthClient.request": ActionText("Applications", "Application requested", "requested {it}"),
+    "oauthClient.approve": ActionText("Applications", "Application approved", "approved {it}"),
+    "oauthClient.update": ActionText("Applications", "Application changed", "changed {it}"),
+    "oauthClient.rotateSecret": ActionText("Applications", "New secret", "changed the secret of {it}"),
+    "oauthClient.delete": ActionText("Applications", "Application deleted", "deleted {it}"),
+    "consent.grant": ActionText("Applications", "Application allowed", "allowed {it} to act for them"),
+    "consent.withdraw": ActionText("Applications", "Consent withdrawn", "withdrew their consent to {it}"),
     "session.begin": ActionText("Signing in", "Signed in", "signed in"),
     "session.end": ActionText("Signing in", "Sessions ended", "ended sessions of {it}"),
     FAILED_SIGN_IN: ActionText("Signing in", "Sign-in failed", "failed to sign in as {it}"),
-    "identity.bind": ActionText("Signing in", "Bound to a provider", "bound {it} to a provider they sign in with"),
+    "identity.bind": ActionText(
+        "Signing in", "Bound to a provider", "bound {it} to the provider that they sign in with"
+    ),
     "oauth.reuseDetected": ActionText(
         "Signing in", "Stolen token stopped", "stopped tokens of {it}: one was used a second time"
     ),
@@ -123,18 +127,21 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
 """By the action's code; the order of groups and of actions in them is the order they are offered in."""
 
 _KINDS = {
-    "document": "a document",
-    "collection": "a collection",
-    "agent": "an agent",
+    DOCUMENT: "a document",
+    COLLECTION: "a collection",
+    AGENT: "an agent",
     "group": "a group",
-    "user": "somebody",
-    "serviceAccount": "a service account",
+    PERSON: "somebody",
+    SERVICE_ACCOUNT: "a service account",
+    "serviceAccountToken": "a token",
+    "apiKey": "an API key",
     "oauthClient": "an application",
+    "docstoreSync": "a sync",
+    SYNC: "a sync",
     "search": "a search",
     "source": "a source",
     "message": "a message",
 }
-_OWN = {DOCUMENT: "a document", COLLECTION: "a collection", AGENT: "an agent"}
 _VERDICTS = {
     "THUMBS_UP": "helpful",
     "THUMBS_DOWN": "not helpful",
@@ -184,20 +191,18 @@ def _plainly(entry: AuditEntry, names: Names) -> str:
     if deed is None:
         return f"did something this page has no text for ({entry.action})"
     details = entry.details
-    # Without a name: "deleted an agent", not "deleted agent an agent".
-    said = deed.said if _target_name(entry, names) else _KIND_BEFORE.sub("{it}", deed.said)
-    return said.format(
+    return deed.said.format(
         it=_target(entry, names),
-        collection=_name(details.get("collectionId"), names, "the catalog"),
-        document=_name(details.get("documentId"), names, "a search"),
-        agent=_name(details.get("agentId"), names, "an agent"),
-        account=_name(details.get("serviceAccountId"), names, "a service account"),
-        owner=_name(details.get("ownerId"), names, "somebody"),
+        collection=_named(COLLECTION, details.get("collectionId"), names, "the catalog"),
+        document=_named(DOCUMENT, details.get("documentId"), names, "a search"),
+        agent=_named(AGENT, details.get("agentId"), names, "an agent"),
+        account=_named(SERVICE_ACCOUNT, details.get("serviceAccountId"), names, "a service account"),
+        owner=_named(PERSON, details.get("ownerId"), names, "somebody"),
     )
 
 
 def _describe_grant_change(entry: AuditEntry, names: Names) -> str | None:
-    """Return a sentence for a change of grants: gave Crew Viewer access to “Board minutes”; None if nothing changed."""
+    """Return a sentence for a change of grants: gave Crew Viewer access to document “X”; None if nothing changed."""
     before, after = _roles(entry.details, "before"), _roles(entry.details, "after")
     gained: dict[str, list[str]] = {}
     lost: dict[str, list[str]] = {}
@@ -212,14 +217,14 @@ def _describe_grant_change(entry: AuditEntry, names: Names) -> str | None:
     for role, who in gained.items():
         said.append(f"gave {_list(who)} {role} access to {'it' if said else _target(entry, names)}")
     for role, who in lost.items():
-        said.append(f"took {role} access to {'it' if said else _target(entry, names)} from {_list(who)}")
+        said.append(f"removed {role} access to {'it' if said else _target(entry, names)} from {_list(who)}")
     return " and ".join(said) or None
 
 
 def _members(entry: AuditEntry, names: Names) -> str | None:
     parts = [
         f"{verb} {_list([names.get(one, 'somebody') for one in ids])} {preposition}"
-        for verb, preposition, key in (("added", "to", "added"), ("took", "out of", "removed"))
+        for verb, preposition, key in (("added", "to", "added"), ("removed", "from", "removed"))
         if (ids := cast("list[str]", entry.details.get(key) or []))
     ]
     return " and ".join(f"{part} {_target(entry, names)}" for part in parts) if parts else None
@@ -249,14 +254,14 @@ def _person(entry: AuditEntry, names: Names) -> str | None:
 
 
 def _describe_transfer(entry: AuditEntry, names: Names) -> str | None:
-    """Return a sentence that counts what was transferred: made “Ben” the owner of 12 resources of “Ada”."""
+    """Return a sentence that counts what was transferred: made Ben the owner of 12 resources of Ada."""
     counts = entry.details.get("counts")
     if not isinstance(counts, dict):
         return None
     number = sum(cast("dict[str, int]", counts).values())
     said = f"made {_target(entry, names)} the owner of {count_text(number, 'resource')}"
     owner = entry.details.get("ownerId")
-    return said if owner is None else f"{said} of {_name(owner, names, 'somebody')}"
+    return said if owner is None else f"{said} of {_named(PERSON, owner, names, 'somebody')}"
 
 
 def _describe_deleted_account(entry: AuditEntry, names: Names) -> str | None:
@@ -268,17 +273,12 @@ def _describe_deleted_account(entry: AuditEntry, names: Names) -> str | None:
     )
 
 
-def _describe_deleted_group(entry: AuditEntry, _: Names) -> str:
-    return f"deleted the group “{one_line(str(entry.details.get('name') or ''))}”"
-
-
 _TOLD: Mapping[str, Callable[[AuditEntry, Names], str | None]] = {
     "grants.set": _describe_grant_change,
     "owner.set": _describe_grant_change,
     "owners.transfer": _describe_transfer,
     "agent.deploy": _describe_grant_change,
     "group.members": _members,
-    "group.delete": _describe_deleted_group,
     "search.feedback": _describe_feedback,
     "agent.feedback": _describe_feedback,
     "serviceAccountToken.mint": _describe_new_credential,
@@ -291,8 +291,7 @@ _TOLD: Mapping[str, Callable[[AuditEntry, Names], str | None]] = {
 def _target(entry: AuditEntry, names: Names) -> str:
     if entry.target is None:
         return "something"
-    name = _target_name(entry, names)
-    return f"“{one_line(name)}”" if name else _kind_in_words(entry.target.type)
+    return _called(_kind(entry.target.type), _target_name(entry, names))
 
 
 def _target_name(entry: AuditEntry, names: Names) -> str | None:
@@ -301,22 +300,27 @@ def _target_name(entry: AuditEntry, names: Names) -> str | None:
         return None
     then, now = entry.target.name, names.get(entry.target.id)
     if then is None:
-        return now
+        return now or entry.details.get("name")  # which entries of deleted groups had before targets had names
     return now if now is not None and now.startswith(f"{then} (") else then
 
 
-def _name(identity: object, names: Names, otherwise: str) -> str:
+def _named(kind: str, identity: object, names: Names, otherwise: str) -> str:
     name = names.get(identity) if isinstance(identity, str) else None
-    return f"“{one_line(name)}”" if name else otherwise
+    return _called(kind, name) if name else otherwise
+
+
+def _called(kind: str, name: str | None) -> str:
+    """Return a thing as sentences name it: person Ada as `Ada`, agent Desk as `agent “Desk”`, unnamed as `an agent`."""
+    if not name:
+        return _KINDS.get(kind, "something")
+    if kind == PERSON:
+        return one_line(name)
+    known = _KINDS.get(kind, "")
+    return f"{known.partition(' ')[2]} “{one_line(name)}”".lstrip()
 
 
 def _kind(target_type: str | None) -> str:
     return kind_of(ResourceType(target_type)) if target_type in set(ResourceType) else target_type or ""
-
-
-def _kind_in_words(target_type: str | None) -> str:
-    kind = _kind(target_type)
-    return _OWN.get(kind) or _KINDS.get(kind, "something")
 
 
 def _roles(details: Mapping[str, Any], member: str) -> dict[str, str]:

@@ -66,14 +66,14 @@ def test_actions_are_sentences_with_names(house: House) -> None:
     house.client.admin.grants.set(reference(key), grants, organization_wide=True)
     house.client.admin.grants.set(reference(key), [])
     assert said(house.open("audit_log", target=of(key))) == [
-        "admin took Viewer access to “Log minutes” from Log crew and everybody",
-        "admin gave Log crew and everybody Viewer access to “Log minutes”",
-        "admin uploaded “Log minutes”",
+        "admin removed Viewer access to document “Log minutes” from Log crew and everybody",
+        "admin gave Log crew and everybody Viewer access to document “Log minutes”",
+        "admin uploaded document “Log minutes”",
     ]
     house.client.admin.groups.remove_members(crew, [{"type": "user", "email": ADA}])
     assert said(house.open("audit_log", target=crew)) == [
-        "admin took Ada out of “Log crew”",
-        "admin added Ada to “Log crew”",
+        "admin removed Ada from group “Log crew”",
+        "admin added Ada to group “Log crew”",
         "admin created group “Log crew”",
     ]
 
@@ -96,7 +96,7 @@ def test_a_file_of_the_log_has_all_names(house: House) -> None:
     load(house, "Named in the file")
     house.client.admin.users.upsert([{"email": f"later{number}@example.test"} for number in range(51)])
     page = house.open("audit_log")
-    sentence = "admin uploaded “Named in the file”"
+    sentence = "admin uploaded document “Named in the file”"
     assert sentence not in said(page)
     press(page, "Export as CSV")
     assert sentence in exported(page)
@@ -106,7 +106,7 @@ def test_what_is_gone_keeps_its_name(house: House) -> None:
     """Of a document that was deleted, found by a part of the name it had; with device and address of who did it."""
     key = load(house, "Gone soon")
     house.client.catalog.delete_document(of(key))
-    told = ["admin deleted “Gone soon”", "admin uploaded “Gone soon”"]
+    told = ["admin deleted document “Gone soon”", "admin uploaded document “Gone soon”"]
     assert said(house.open("audit_log", target=of(key))) == told
     page = house.open("audit_log", name="gone SO")
     assert said(page) == told
@@ -121,6 +121,28 @@ def test_what_has_no_name_is_called_by_its_kind() -> None:
     assert sentence(entry, {}) == "The service deleted an agent"
     named = entry.model_copy(update={"target": AuditTarget(**target, name="Policy desk")})
     assert sentence(named, {}) == "The service deleted agent “Policy desk”"
+
+
+@pytest.mark.parametrize(
+    ("action", "target", "said"),
+    [
+        ("user.create", ("user", "Ada"), "added Ada"),
+        ("group.delete", ("group", "Crew"), "deleted group “Crew”"),
+        ("collection.create", ("collection", "Handbook"), "created collection “Handbook”"),
+        ("oauthClient.rotateSecret", ("oauthClient", "Intranet"), "changed the secret of application “Intranet”"),
+        ("serviceAccountToken.mint", ("serviceAccountToken", "night"), "created token “night” for a service account"),
+        ("apiKey.revoke", ("apiKey", "old"), "revoked API key “old”"),
+        ("source.remove", ("source", "old share"), "removed source “old share”"),
+        ("agent.message", ("agent", None), "asked an agent"),
+        ("grants.set", ("GOOGLE_DRIVE_ITEM", "Plan"), "changed access to document “Plan”"),
+    ],
+)
+def test_sentences_have_one_form(action: str, target: tuple[str, str | None], said: str) -> None:
+    """A verb, then the kind of a thing with the name that it had then; people by their names alone."""
+    kind, name = target
+    about = AuditTarget(type=kind, id=str(uuid4()), name=name)
+    entry = AuditEntry(audit_log_id=uuid4(), at=datetime.now(UTC), action=action, target=about, details={})
+    assert sentence(entry, {about.id: "Another name of today"} if name else {}) == f"The service {said}"
 
 
 def test_an_entry_is_shown_exactly(house: House) -> None:
@@ -138,7 +160,7 @@ def test_an_entry_is_shown_exactly(house: House) -> None:
     assert '"version": 1' in page.code[0].value
     press(page, "All that was done to this")
     assert page.query_params["target"] == of(key)
-    assert said(page) == ["admin uploaded “Exactly”"]
+    assert said(page) == ["admin uploaded document “Exactly”"]
 
 
 @pytest.mark.parametrize("entry", ["nothing", "0198c5b0-0000-7000-8000-000000000000"])

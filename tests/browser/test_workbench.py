@@ -101,7 +101,7 @@ def test_what_is_found_takes_feedback_that_stands_on_the_audit_log(stack: Stack,
     expect(page.get_by_text("The admins of Carrel read it.")).to_be_visible()
     page.goto(f"{stack.workbench}/audit_log?action=search.feedback")
     choose_row(page)
-    expect(page.get_by_role("heading", name="admin judged “Carrying livestock” not helpful")).to_be_visible()
+    expect(page.get_by_role("heading", name="admin judged document “Carrying livestock” not helpful")).to_be_visible()
     expect(page.get_by_text("And goats?")).to_be_visible()
 
 

@@ -30,17 +30,7 @@ from service.auth.callers import Caller
 from service.domains.documents.queries import DocumentFields, StoredFile, existing_documents
 from service.index.queries import has_status
 from service.permissions.queries import readable_classes
-from service.platform.sql import (
-    ORGANIZATION,
-    as_member,
-    columns_of,
-    find_rows,
-    get_row,
-    in_array,
-    optional_in,
-    param,
-    params,
-)
+from service.platform.sql import ORGANIZATION, as_member, columns_of, find_rows, get_row, in_array, param, params
 from service.schema.catalog import document_contents, document_versions, documents
 from service.schema.collections import caller_chunks
 from service.schema.identity import principals
@@ -367,7 +357,8 @@ def _in_catalog(organization_id: UUID) -> ColumnElement[bool]:
 
 
 def _filter_conditions(filters: DocumentFilter) -> Iterator[ColumnElement[bool]]:
-    yield optional_in(documents.c.document_id, filters.ids)
+    if filters.ids is not None:
+        yield in_array(documents.c.document_id, filters.ids)
     if filters.name_contains is not None:
         yield documents.c.name.icontains(filters.name_contains, autoescape=True)
     if filters.owner_email is not None:
