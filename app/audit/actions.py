@@ -193,11 +193,11 @@ def _plainly(entry: AuditEntry, names: Names) -> str:
     details = entry.details
     return deed.said.format(
         it=_target(entry, names),
-        collection=_named(COLLECTION, details.get("collectionId"), names, "the catalog"),
-        document=_named(DOCUMENT, details.get("documentId"), names, "a search"),
-        agent=_named(AGENT, details.get("agentId"), names, "an agent"),
-        account=_named(SERVICE_ACCOUNT, details.get("serviceAccountId"), names, "a service account"),
-        owner=_named(PERSON, details.get("ownerId"), names, "somebody"),
+        collection=_name_thing(COLLECTION, details.get("collectionId"), names, "the catalog"),
+        document=_name_thing(DOCUMENT, details.get("documentId"), names, "a search"),
+        agent=_name_thing(AGENT, details.get("agentId"), names, "an agent"),
+        account=_name_thing(SERVICE_ACCOUNT, details.get("serviceAccountId"), names, "a service account"),
+        owner=_name_thing(PERSON, details.get("ownerId"), names, "somebody"),
     )
 
 
@@ -261,7 +261,7 @@ def _describe_transfer(entry: AuditEntry, names: Names) -> str | None:
     number = sum(cast("dict[str, int]", counts).values())
     said = f"made {_target(entry, names)} the owner of {count_text(number, 'resource')}"
     owner = entry.details.get("ownerId")
-    return said if owner is None else f"{said} of {_named(PERSON, owner, names, 'somebody')}"
+    return said if owner is None else f"{said} of {_name_thing(PERSON, owner, names, 'somebody')}"
 
 
 def _describe_deleted_account(entry: AuditEntry, names: Names) -> str | None:
@@ -291,7 +291,7 @@ _TOLD: Mapping[str, Callable[[AuditEntry, Names], str | None]] = {
 def _target(entry: AuditEntry, names: Names) -> str:
     if entry.target is None:
         return "something"
-    return _called(_kind(entry.target.type), _target_name(entry, names))
+    return _phrase(_kind(entry.target.type), _target_name(entry, names))
 
 
 def _target_name(entry: AuditEntry, names: Names) -> str | None:
@@ -304,12 +304,12 @@ def _target_name(entry: AuditEntry, names: Names) -> str | None:
     return now if now is not None and now.startswith(f"{then} (") else then
 
 
-def _named(kind: str, identity: object, names: Names, otherwise: str) -> str:
+def _name_thing(kind: str, identity: object, names: Names, otherwise: str) -> str:
     name = names.get(identity) if isinstance(identity, str) else None
-    return _called(kind, name) if name else otherwise
+    return _phrase(kind, name) if name else otherwise
 
 
-def _called(kind: str, name: str | None) -> str:
+def _phrase(kind: str, name: str | None) -> str:
     """Return a thing as sentences name it: person Ada as `Ada`, agent Desk as `agent “Desk”`, unnamed as `an agent`."""
     if not name:
         return _KINDS.get(kind, "something")
