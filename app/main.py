@@ -9,6 +9,7 @@ from app.auth.current import current_session, key_client, require_person, watch_
 from app.auth.routes import SIGN_OUT
 from app.auth.sessions import Person
 from app.navigation import pages
+from app.ui.components import listen_to_keys
 from app.ui.dialogs import leave_others
 from app.ui.errors import error_boundary
 from app.ui.mark import MARK
@@ -20,8 +21,9 @@ def show_person(person: Person) -> None:
     """Show who is signed in, and the way out."""
     with st.sidebar:
         st.html(
-            f'<p class="carrel-person">{html.escape(person.name)}<br><small>{html.escape(person.email)} · '
-            f'{html.escape(person.organization_name)}</small></p><a href="{SIGN_OUT}" target="_self">Sign out</a>'
+            f'<div class="carrel-person"><p title="{html.escape(person.email)}">{html.escape(person.name)}<br>'
+            f"<small>{html.escape(person.email)}<br>{html.escape(person.organization_name)}</small></p>"
+            f'<a href="{SIGN_OUT}" target="_self">Sign out</a></div>'
         )
 
 
@@ -44,6 +46,7 @@ def main() -> None:
         show_warning("Beside Chat, these pages act with a key of the workbench's, not as you.")
     leave_others(page.url_path)
     page.run()
+    listen_to_keys()
 
 
 main()

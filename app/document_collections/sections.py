@@ -15,12 +15,11 @@ from app.document_collections.contents import (
     index_again,
 )
 from app.document_collections.outcomes import INSIDE, show_outcomes, work_through
-from app.formatting import ago, moment
 from app.ui.dialogs import confirm
 from app.ui.errors import show_errors
 from app.ui.links import show_link
 from app.ui.notices import show_empty, show_heading, show_problem, show_table, show_text
-from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
+from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
 from carrel.wire.collections import DocumentCollection, DocumentInCollection, ListDocumentsInCollectionResponse
 from flows.operations.formatting import count_text
 
@@ -43,7 +42,6 @@ def show_documents(collection: DocumentCollection, *, edits: bool) -> None:
         Source(fetch, lambda page: page.documents, where),
         row=_row,
         empty=partial(show_empty, "There is no document in it that you may read.", hint),
-        columns={"Name": st.column_config.TextColumn(width=260), "Added at": st.column_config.TextColumn(width=160)},
     )
     if chosen is not None:
         _show_chosen(where, chosen, edits=edits)
@@ -58,8 +56,7 @@ def _row(document: DocumentInCollection) -> dict[str, Any]:
         "State": _state(document),
         "Version": f"{document.indexed_version or 'none'} of {document.document_version}",
         "Passages": document.chunk_count,
-        "Added": ago(document.added_at),
-        "Added at": moment(document.added_at),
+        "Added": time_cell(document.added_at),
         "Fields": ", ".join(f"{name}: {value}" for name, value in document.custom_metadata.items()),
     }
 

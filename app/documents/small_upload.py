@@ -1,4 +1,4 @@
-"""The section that uploads a few files of one's own, above the list of documents."""
+"""The part that uploads a few files of one's own, under a button over the list of documents."""
 
 from typing import cast
 
@@ -17,7 +17,7 @@ _BATCH, _OUTCOMES = "load.batch", "load.outcomes"
 
 def offer_upload(list_key: str) -> None:
     """Offer to load files; `list_key` is the list's that shows them then."""
-    with st.expander("Add documents", icon=":material/upload_file:", key="load", expanded=bool(_outcomes())):
+    with st.popover("Add documents", icon=":material/upload_file:", key="load", type="primary"):
         show_text(f"{in_words()}. A file with the name of one you added before becomes its next version.")
         files = _choose()
         readers = st.radio("Who may read them", [ONLY_ME, EVERYBODY], key="load.readers", horizontal=True)

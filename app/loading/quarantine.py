@@ -8,7 +8,7 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.formatting import ago, moment, one_line
+from app.formatting import ago, one_line
 from app.loading.labels import is_of_dropped_files, source_in_words, why_in_words
 from app.loading.runs import runs_to_change
 from app.loading.sources import ADDRESS, choose_source, collection_names, purpose_in_words, read_sources
@@ -17,7 +17,7 @@ from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.filters import choice_filter
 from app.ui.links import leave, show_link
 from app.ui.notices import show_empty, show_heading, show_table, show_text, show_warning
-from app.ui.tables import PAGE_ROWS, choose_rows, forget
+from app.ui.tables import PAGE_ROWS, choose_rows, forget, time_cell
 from app.ui.tables import Source as Rows
 from carrel.wire.sources import ListSourceItemsResponse, Source, SourceItem
 from flows.operations.formatting import count_text
@@ -172,8 +172,7 @@ def _row(item: SourceItem) -> dict[str, object]:
         "Document": one_line(f"{document}{where}"),
         "Reason": one_line(why_in_words(item.message)),
         "Ignored": "yes" if item.ignored else "",
-        "Since": ago(item.since),
-        "Quarantined at": moment(item.since),
+        "Since": time_cell(item.since),
     }
 
 

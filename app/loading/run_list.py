@@ -5,7 +5,7 @@ from typing import Any
 
 import streamlit as st
 
-from app.formatting import ago, moment, one_line
+from app.formatting import one_line
 from app.loading.labels import (
     duration_in_words,
     kind_in_words,
@@ -18,7 +18,7 @@ from app.loading.labels import (
 from app.loading.runs import runs
 from app.ui.links import look_at
 from app.ui.notices import show_empty
-from app.ui.tables import Source, forget, show_pages
+from app.ui.tables import Source, forget, show_pages, time_cell
 from flows.runs import RunsPage, RunStatus
 
 ROWS = 20
@@ -69,11 +69,10 @@ def _row(run: RunStatus) -> dict[str, Any]:
         "From": one_line(source_in_words(run.source)),
         "State": state_in_words(run),
         "Taken": count_taken(run),
-        "Begun": ago(begun),
+        "Begun": time_cell(begun),
         "Took": duration_in_words(seconds_of(run)),
         "Started by": one_line(starter_in_words(run)),
         "A second": f"{rate:,.1f}" if (rate := rate_of(run)) else "",
-        "Begun at": moment(begun),
     }
 
 

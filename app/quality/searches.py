@@ -14,7 +14,7 @@ from app.search.queries import CATALOG, LONGEST, MODES
 from app.ui.errors import problem_of, show_errors
 from app.ui.links import look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_table, show_text
-from app.ui.tables import PAGE_ROWS, Source, show_pages
+from app.ui.tables import PAGE_ROWS, Source, show_pages, time_cell
 from carrel.wire.oversight import AdminSearchLogQueryResponse, LoggedSearch
 from carrel.wire.search import SearchFeedback, SearchMode
 from flows.operations.formatting import count_text
@@ -68,17 +68,7 @@ def _show_list(key: str, fetch: "partial[AdminSearchLogQueryResponse]", *, empty
         Source(fetch, lambda page: page.searches, key),
         row=lambda one: _row(one, places),
         empty=empty,
-        columns={
-            "Searched for": st.column_config.TextColumn(width=170),
-            "In": st.column_config.TextColumn(width=130),
-            "By": st.column_config.TextColumn(width=80),
-            "Results": st.column_config.NumberColumn(width=70),
-            "Thumbs": st.column_config.TextColumn(width=90),
-            "Who": st.column_config.TextColumn(width=90),
-            "When": st.column_config.TextColumn(width=100),
-            "Searched at": st.column_config.TextColumn(width=150),
-            unsaid: None,
-        },
+        columns={unsaid: None},
         go=lambda chosen: look_at("search", chosen.search_id),
         hint="Choose a row to see what was said, and to search again in every mode.",
     )
@@ -98,8 +88,7 @@ def _row(search: LoggedSearch, places: dict[str, str]) -> dict[str, object]:
         "Results": search.result_count,
         "Thumbs": _THUMBS[search.feedback] if search.feedback is not None else "",
         "Who": search.actor.name,
-        "When": ago(search.at),
-        "Searched at": moment(search.at),
+        "When": time_cell(search.at),
     }
 
 

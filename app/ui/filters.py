@@ -1,17 +1,52 @@
 """Fields that filter a list, kept in the page's address: a reload or a shared address shows the same rows."""
 
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 
 import streamlit as st
 
 LONGEST = 200
+_OPEN = "filters.open"
+_IN_LINE = ContextVar("in_line", default=False)
+"""Whether filters are drawn in a line, in which each says in itself what it is for."""
+
+
+@contextmanager
+def filter_line(*parameters: str) -> Generator[None]:
+    """Put the filters that are drawn within into one line; on a phone all but the first fold under a button.
+
+    `parameters` are those of the address that the folded ones keep their values in: the button says how many are set.
+    """
+    is_open = bool(st.session_state.get(_OPEN))
+    with st.container(horizontal=True, key=f"filters-{'open' if is_open else 'folded'}", gap="small"):
+        before = _IN_LINE.set(True)
+        try:
+            yield
+        finally:
+            _IN_LINE.reset(before)
+        chosen = sum(parameter in st.query_params for parameter in parameters)
+        label = f"Filters ({chosen})" if chosen else "Filters"
+        st.button(label, key="filters-toggle", icon=":material/tune:", on_click=_toggle, args=(not is_open,))
+
+
+def _toggle(is_open: bool) -> None:
+    st.session_state[_OPEN] = is_open
 
 
 def text_filter(label: str, parameter: str, *, placeholder: str = "") -> str:
     """Show a field for a part of a text, and return its contents."""
     key = _follow_address(parameter, "")
+    if in_line := _IN_LINE.get():
+        placeholder = f"{label}: {placeholder[0].lower()}{placeholder[1:]}" if placeholder else label
     text = st.text_input(
-        label, key=key, max_chars=LONGEST, placeholder=placeholder, on_change=_tell_address, args=(parameter, "")
+        label,
+        key=key,
+        max_chars=LONGEST,
+        placeholder=placeholder,
+        label_visibility="collapsed" if in_line else "visible",
+        on_change=_tell_address,
+        args=(parameter, ""),
     )
     return text.strip()
 
@@ -21,11 +56,13 @@ def choice_filter(label: str, parameter: str, options: Mapping[str, str], *, def
     key = _follow_address(parameter, default)
     if st.session_state[key] not in options:
         st.session_state[key] = default
+    in_line = _IN_LINE.get()
     return st.selectbox(
         label,
         list(options),
         key=key,
-        format_func=lambda option: options[option],
+        format_func=lambda option: f"{label}: {options[option]}" if in_line and option == default else options[option],
+        label_visibility="collapsed" if in_line else "visible",
         on_change=_tell_address,
         args=(parameter, default),
     )

@@ -1,9 +1,10 @@
 """Messages, headings, and tables of foreign text, all of it escaped and none of it Markdown."""
 
 import html
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app.ui.help import help_link, link_to_help, topic_of_page
 
@@ -36,12 +37,27 @@ def show_empty(title: str, hint: str = "") -> None:
     )
 
 
-def show_title(title: str, purpose: str) -> None:
-    """Show a page's title, and a sentence about its purpose with a link to the page's part of the documentation."""
-    st.title(title, anchor=False)
+def show_title(title: str, purpose: str, *, action: Callable[[], object] | None = None) -> DeltaGenerator:
+    """Show a page's title in one line, with its purpose behind a mark, and what `action` draws at the line's end.
+
+    A link leads to the page's part of the documentation. The place that is returned is for `show_count`.
+    """
     topic = topic_of_page(title)
-    more = f" {help_link('Help', topic, about=title)}" if topic else ""
-    st.html(f'<p class="carrel-purpose">{html.escape(purpose)}{more}</p>')
+    with st.container(horizontal=True, vertical_alignment="center", key="title", gap="small"):
+        st.title(title, anchor=False, help=purpose, width="content")
+        count = st.empty()
+        if topic:
+            st.html(f'<p class="carrel-facts">{help_link("Help", topic, about=title)}</p>', width="content")
+        if action is not None:
+            with st.container(horizontal=True, horizontal_alignment="right", key="title-action"):
+                action()
+    return count
+
+
+def show_count(place: DeltaGenerator, count: int, *, more: bool = False) -> None:
+    """Show in the title's line how many there are; `more`: at least so many."""
+    unseen = '<span class="carrel-unseen"> in the list</span>'
+    place.html(f'<p class="carrel-count" role="status">{count:,}{"+" if more else ""}{unseen}</p>')
 
 
 def show_heading(name: str, *facts: str) -> None:

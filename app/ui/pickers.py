@@ -37,9 +37,15 @@ TELLING = 3
 NOBODY, NOTHING = "Nobody is called that.", "Nothing is called that."
 
 
-def pick_principal(name: str, *, label: str, kinds: Sequence[str] = EVERYBODY) -> Principal | None:
-    """Return the principal in the address's parameter `name`, with an input to find one or another."""
-    return _pick(name, label=label, find=partial(_principals, kinds=tuple(kinds)), at=_principal, kinds=kinds)
+def pick_principal(
+    name: str, *, label: str, kinds: Sequence[str] = EVERYBODY, compact: bool = False
+) -> Principal | None:
+    """Return the principal in the address's parameter `name`, with an input to find one or another.
+
+    `compact`: the input has its label inside, for a line of filters.
+    """
+    find = partial(_principals, kinds=tuple(kinds))
+    return _pick(name, label=label, find=find, at=_principal, kinds=kinds, compact=compact)
 
 
 def pick_resource(name: str, *, label: str, kinds: Sequence[str] = RESOURCES) -> Resource | None:
@@ -149,7 +155,13 @@ def _keep(key: str) -> None:
 
 
 def _pick(
-    name: str, *, label: str, find: Callable[[str], list[One]], at: Callable[[str], One | None], kinds: Collection[str]
+    name: str,
+    *,
+    label: str,
+    find: Callable[[str], list[One]],
+    at: Callable[[str], One | None],
+    kinds: Collection[str],
+    compact: bool = False,
 ) -> One | None:
     key = str(st.query_params.get(name, ""))
     if key:
@@ -163,7 +175,7 @@ def _pick(
     @st.fragment
     def offer() -> None:
         """Show the input and the matches, so that a key press draws only them."""
-        options = disambiguate(_search(name, label=label, find=find, none=none))
+        options = disambiguate(_search(name, label=label, find=find, none=none, compact=compact))
         picked = _only(options, typed=str(st.session_state[_typed_text(name)] or "")) if options else None
         if options and picked is None:
             picked = _choose_match(name, options, placeholder="Choose one")
@@ -180,10 +192,16 @@ def _only(options: Mapping[str, object], *, typed: str) -> str | None:
     return next(iter(options)) if len(options) == 1 and len(typed.strip()) >= TELLING else None
 
 
-def _search(key: str, *, label: str, find: Callable[[str], list[One]], none: str) -> list[One]:
+def _search(key: str, *, label: str, find: Callable[[str], list[One]], none: str, compact: bool = False) -> list[One]:
     """Offer typing, and return at most `MOST` that match."""
     query = st.text_input(
-        label, key=_typed_text(key), type="search", live="100ms", placeholder="A part of the name", autocomplete="off"
+        label,
+        key=_typed_text(key),
+        type="search",
+        live="100ms",
+        placeholder=label if compact else "A part of the name",
+        label_visibility="collapsed" if compact else "visible",
+        autocomplete="off",
     )
     asked = (query or "").strip()
     found = show_errors(lambda: find(asked))

@@ -5,7 +5,29 @@ STYLE = """<style>
   text-decoration-color: color-mix(in srgb, currentColor 45%, transparent); }
 [data-testid="stHtml"] a:not(.carrel-action):hover { text-decoration-color: currentColor; }
 [data-testid="stMainBlockContainer"] { max-width: 72rem; padding-top: 3.25rem; }
-@media (min-width: 60rem) { [data-testid="stMainBlockContainer"] { padding-inline: 3rem; } }
+[data-testid="stMainBlockContainer"] > [data-testid="stVerticalBlock"] { gap: .75rem; }
+@media (min-width: 60rem) { [data-testid="stMainBlockContainer"] { padding: 2rem 3rem 4rem; } }
+/* Streamlit's bar at the top is empty but for its few buttons: what lies under it shall take clicks. */
+[data-testid="stHeader"] { background: none; pointer-events: none; }
+[data-testid="stHeader"] :is(button, a, [role="button"]) { pointer-events: auto; }
+[data-testid="stHeading"] h1 { font-size: 1.6rem; line-height: 2.5rem; padding: 0; }
+.st-key-title-action { flex: 1 0 auto; }
+.carrel-unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+.carrel-count { margin: 0; font-variant-numeric: tabular-nums;
+  color: color-mix(in srgb, currentColor 72%, transparent); }
+[class*="st-key-filters-"] > * { flex: 1 1 9rem; max-width: 24rem; }
+[class*="st-key-filters-"] > :first-child { flex-grow: 2; }
+[class*="st-key-filters-"] > :has([data-testid="stDateInput"]) { flex-basis: 12rem; }
+[class*="st-key-filters-"] [data-testid="stDateInput"] { display: flex; align-items: center; gap: .5rem; }
+[class*="st-key-filters-"] [data-testid="stDateInput"] > :last-child { flex: 1; min-width: 0; }
+[class*="st-key-filters-"] [data-testid="stDateInput"] label { flex: none; width: 2.25rem; margin: 0; }
+.st-key-filters-toggle { display: none; }
+@media (max-width: 40rem) {
+  [class*="st-key-filters-"] > .st-key-filters-toggle { display: block; flex: none; width: auto; order: 1; }
+  :is(.st-key-filters-open, .st-key-filters-folded) > :first-child { flex: 1 1 8rem; min-width: 8rem; }
+  .st-key-filters-open > :not(:first-child, :has(.st-key-filters-toggle)) { order: 2; flex: 1 0 100%; }
+  .st-key-filters-folded > :not(:first-child, .st-key-filters-toggle, :has(.st-key-filters-toggle)) { display: none; }
+}
 /* It would have the rows that are shown and no others, and cells that spreadsheets compute; pages export themselves. */
 .st-key-load details:not([open]) { width: fit-content; }
 [data-testid="stElementToolbar"] [aria-label="Download as CSV"] { display: none; }
@@ -32,8 +54,7 @@ STYLE = """<style>
 .carrel-notice p + p { margin-top: .4rem; font-size: .875rem; opacity: .8; }
 .carrel-problem { border-color: #d92d20; background: color-mix(in srgb, #d92d20 12%, transparent); }
 .carrel-warning { border-color: #dc8a04; background: color-mix(in srgb, #dc8a04 14%, transparent); }
-.carrel-text, .carrel-purpose { margin: 0; overflow-wrap: anywhere; }
-.carrel-purpose { opacity: .75; margin-top: -.75rem; }
+.carrel-text { margin: 0; overflow-wrap: anywhere; }
 .carrel-empty { border: 1px dashed color-mix(in srgb, currentColor 30%, transparent); border-radius: .5rem;
   padding: 2rem 1.5rem; text-align: center; }
 .carrel-empty p { margin: 0; }
@@ -62,12 +83,51 @@ STYLE = """<style>
 .carrel-action { display: inline-block; padding: .5rem 1.25rem; border-radius: .4rem; background: #1f5f6b;
   color: #fff !important; text-decoration: none !important; }
 .carrel-action:focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
-.carrel-person { margin: 0 0 .5rem; overflow-wrap: anywhere; }
-.carrel-person small { opacity: .75; }
+/* Who is signed in, and the way out, stand below the menu however long that is. */
+[data-testid="stSidebarContent"] { background: inherit; }
+[data-testid="stSidebarUserContent"] { position: sticky; bottom: 0; padding-block: .75rem 1rem; background: inherit;
+  border-top: 1px solid color-mix(in srgb, currentColor 15%, transparent); }
+.carrel-person { display: grid; grid-template-columns: 1fr auto; align-items: center; gap: 0 .75rem; }
+.carrel-person p { margin: 0; min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.carrel-person small { color: color-mix(in srgb, currentColor 75%, transparent); }
+.carrel-person a { padding: .6rem 0; }
 .carrel-table { width: 100%; border-collapse: collapse; font-size: .9rem; }
 .carrel-table th, .carrel-table td { text-align: left; vertical-align: top; padding: .35rem .75rem .35rem 0; border: 0;
   border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent); overflow-wrap: anywhere; }
 .carrel-table td:first-child { min-width: 9rem; }
+.carrel-rows table { width: 100%; margin: 0; border-collapse: collapse; font-size: .875rem; line-height: 1.25rem; }
+.carrel-rows :is(th, td) { padding: .25rem .75rem .25rem .5rem; border: 0; text-align: left; font-weight: 400;
+  white-space: nowrap; overflow: hidden; text-overflow: ellipsis; max-width: 17rem;
+  border-bottom: 1px solid color-mix(in srgb, currentColor 12%, transparent); }
+.carrel-rows thead :is(th, td) { position: sticky; top: 0; z-index: 1; font-size: .8125rem;
+  color: color-mix(in srgb, currentColor 72%, transparent); background: var(--st-background-color); }
+.carrel-rows .is-wide { width: 50%; max-width: 0; min-width: 10rem; }
+.carrel-rows .is-small { max-width: 10rem; }
+.carrel-rows .is-number { text-align: right; font-variant-numeric: tabular-nums; }
+.carrel-rows .is-box { width: 1%; padding-right: 0; }
+.carrel-rows input { width: 1rem; height: 1rem; margin: 0; vertical-align: -.15rem; accent-color: #2f8594; }
+.carrel-rows tbody tr { cursor: pointer; }
+.carrel-rows tbody tr:hover { background: color-mix(in srgb, #2f8594 10%, transparent); }
+.carrel-rows tbody tr.is-chosen { background: color-mix(in srgb, #2f8594 20%, transparent); }
+.carrel-rows tbody tr:has(:focus-visible) { outline: 2px solid #2f8594; outline-offset: -2px; }
+.carrel-rows button { all: unset; display: block; width: 100%; overflow: hidden; text-overflow: ellipsis;
+  font-weight: 500; cursor: pointer; }
+.carrel-rows.is-open tr:hover button { text-decoration: underline; text-underline-offset: .2em; }
+/* Below the rows stands what is about the chosen ones: it shall be seen when they are chosen. */
+.carrel-rows:is(.is-one, .is-many) { max-height: 24rem; overflow-y: auto; }
+@media (max-width: 40rem) {
+  .carrel-rows thead { display: none; }
+  .carrel-rows :is(table, tbody) { display: block; }
+  .carrel-rows tr { display: flex; flex-wrap: wrap; align-content: center; gap: 0 .75rem; min-height: 2.75rem;
+    padding: .4rem .25rem; border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent); }
+  .carrel-rows :is(th, td) { display: block; width: auto !important; min-width: 0 !important;
+    max-width: 100% !important; padding: 0; border: 0; font-size: .8125rem;
+    color: color-mix(in srgb, currentColor 72%, transparent); }
+  .carrel-rows th { flex: 1 0 100%; font-size: 1rem; color: inherit; white-space: normal; overflow-wrap: anywhere; }
+  .carrel-rows .is-empty { display: none; }
+  .carrel-rows td[data-label]::before { content: attr(data-label) " "; }
+  .carrel-rows.is-many th { flex: 1 0 80%; }
+}
 .carrel-table th { font-weight: 600; opacity: .75; white-space: nowrap; }
 [data-testid="stColumn"]:has(.st-key-chat-side) { position: sticky; top: 4rem; align-self: flex-start; }
 .st-key-chat-side { max-height: calc(100vh - 11rem); overflow-y: auto; }

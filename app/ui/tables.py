@@ -3,12 +3,16 @@
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Generic, Literal, Protocol, TypeVar, cast
+from datetime import datetime
+from typing import Any, Generic, Literal, Protocol, TypeVar
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
+from app.formatting import ago, moment
+from app.ui.components import draw_rows, rows_chosen
 from app.ui.errors import show_errors
-from app.ui.notices import show_table
+from app.ui.notices import show_count, show_table
 
 
 class Paged(Protocol):
@@ -25,6 +29,22 @@ Item = TypeVar("Item")
 
 PAGE_ROWS = 50
 _FRESH_SECONDS = 10.0
+
+Mode = Literal["open", "one", "many"]
+"""What choosing a row does: it leads away from the list, marks this row alone, or marks it with others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A table cell's text, and what is shown of it when the mouse rests on it."""
+
+    text: str
+    more: str
+
+
+def time_cell(at: datetime | None, *, never: str = "never") -> Cell:
+    """Return the cell of a time: how long ago it was, with the exact time when the mouse rests on it."""
+    return Cell(ago(at, never=never), moment(at))
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,15 +111,18 @@ def show_pages(
     columns: Mapping[str, Any] | None = None,
     go: Callable[[Item], object] | None = None,
     hint: str = "",
+    count_at: DeltaGenerator | None = None,
 ) -> Item | None:
     """Show the current page of a list, with buttons for other pages; return the row that was chosen.
 
-    `row` returns the cells of an item; `columns` is Streamlit's column_config; `empty` is drawn in place of an empty
-    list. An error of the service ends the page's run, as app.ui.errors.error_boundary does. `go` leads away
-    from the list to the chosen row, and so at once, before the list would be drawn again. `hint` says under the
-    rows what choosing one does.
+    `row` returns the cells of an item: texts, numbers, or a `Cell`. Of Streamlit's column_config, `columns` takes None
+    (hidden), a width of "large" (this column gets the room, in place of the first) or "small", `help` and `alignment`.
+    `empty` is drawn in place of an empty list. An error of the service ends the page's run, as error_boundary does.
+    `go` leads away from the list to the chosen row, and so at once, before the list would be drawn again. `hint` says
+    under the rows what choosing one does. `count_at` is what show_title returned: how many rows there are stands there.
     """
-    chosen = _show(key, source, row=row, empty=empty, columns=columns, mode="single-row", go=go, hint=hint)
+    mode: Mode = "one" if go is None else "open"
+    chosen = _show(key, source, row=row, empty=empty, columns=columns, mode=mode, go=go, hint=hint, count_at=count_at)
     return chosen[0] if chosen else None
 
 
@@ -112,7 +135,7 @@ def choose_rows(
     columns: Mapping[str, Any] | None = None,
 ) -> list[Item]:
     """Show the current page of a list as `show_pages` does; return all rows that were chosen."""
-    return _show(key, source, row=row, empty=empty, columns=columns, mode="multi-row")
+    return _show(key, source, row=row, empty=empty, columns=columns, mode="many")
 
 
 def _show(
@@ -122,12 +145,17 @@ def _show(
     row: Callable[[Item], Mapping[str, Any]],
     empty: Callable[[], None],
     columns: Mapping[str, Any] | None,
-    mode: Literal["single-row", "multi-row"],
+    mode: Mode,
     go: Callable[[Item], object] | None = None,
     hint: str = "",
+    count_at: DeltaGenerator | None = None,
 ) -> list[Item]:
     place = _place(key, source.about)
-    if not source.items(_page(place, source)) and len(place.tokens) == 1:
+    page = _page(place, source)
+    if count_at is not None:
+        before, more = PAGE_ROWS * (len(place.tokens) - 1), page.next_page_token is not None
+        show_count(count_at, before + len(source.items(page)), more=more)
+    if not source.items(page) and len(place.tokens) == 1:
         empty()
         return []
     place.chosen = _selected_row(_table_key(key, place))
@@ -146,7 +174,7 @@ def _draw(
     *,
     row: Callable[[Item], Mapping[str, Any]],
     columns: Mapping[str, Any] | None,
-    mode: Literal["single-row", "multi-row"],
+    mode: Mode,
     go: Callable[[Item], object] | None,
 ) -> None:
     """Draw the rows. Changing the page draws only this part; choosing draws the whole page."""
@@ -160,16 +188,40 @@ def _draw(
         go(items[chosen[0]])
     if chosen != place.chosen:
         st.rerun()
-    shown = st.dataframe(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
-        [dict(row(item)) for item in items],
-        key=table,
-        hide_index=True,
-        column_config=cast("Any", columns),
-        on_select="rerun",
-        selection_mode=mode,
-    )
+    data = _data([row(item) for item in items], columns or {}) | {"mode": mode, "chosen": chosen}
+    place.chosen = draw_rows(table, data)
     _offer_pages(key, place, count=len(items), more=page.next_page_token)
-    place.chosen = list(shown.selection.rows)
+
+
+def _data(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> dict[str, Any]:
+    """Return rows and their columns as app/ui/assets/rows.js draws them."""
+    names = [name for name in (rows[0] if rows else ()) if columns.get(name, ...) is not None]
+    wide = [name for name in names if (columns.get(name) or {}).get("width") == "large"] or names[:1]
+    return {
+        "columns": [
+            _column(name, columns.get(name) or {}, wide=name in wide, numbers=isinstance(rows[0][name], int | float))
+            for name in names
+        ],
+        "rows": [[_value(row[name]) for name in names] for row in rows],
+    }
+
+
+def _column(name: str, config: Mapping[str, Any], *, wide: bool, numbers: bool) -> dict[str, Any]:
+    width = "wide" if wide else "small" if config.get("width") == "small" else ""
+    end = numbers or config.get("alignment") == "right"
+    return {"name": name, "help": config.get("help") or "", "width": width, "end": end}
+
+
+def _value(value: object) -> object:
+    match value:
+        case Cell(text, more):
+            return {"text": text, "more": more}
+        case bool():
+            return "yes" if value else ""
+        case int() | float() | None:
+            return value
+        case _:
+            return str(value)
 
 
 def _table_key(key: str, place: _Cursor) -> str:
@@ -178,8 +230,7 @@ def _table_key(key: str, place: _Cursor) -> str:
 
 
 def _selected_row(table: str) -> list[int]:
-    state = st.session_state.get(table)
-    return [] if state is None else list(state["selection"]["rows"])
+    return rows_chosen(st.session_state.get(table))
 
 
 def show_each(

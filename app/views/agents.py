@@ -8,14 +8,13 @@ import streamlit as st
 from app import api
 from app.agents.definitions import find_agent
 from app.agents.sections import show_definition, show_deployment, show_trial
-from app.formatting import ago, moment
 from app.ui.access import require_admin
 from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
 from app.ui.filters import part_of, text_filter
 from app.ui.links import leave, look_at, offer_way_back
 from app.ui.notices import show_empty, show_heading, show_title
-from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
+from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
 from carrel.wire.agents import AdminAgentsListResponse, AgentDefinition
 from flows.operations.formatting import count_text
 
@@ -33,8 +32,7 @@ def row(agent: AgentDefinition) -> dict[str, object]:
         "Collections": len(agent.collection_ids),
         "Model": agent.model or "The default",
         "Programs": agent.api_access_enabled,
-        "Changed": ago(agent.updated_at),
-        "Changed at": moment(agent.updated_at),
+        "Changed": time_cell(agent.updated_at),
     }
 
 
@@ -66,10 +64,6 @@ def show_list() -> None:
         Source(partial(fetch, name), lambda page: page.agents, name),
         row=row,
         empty=partial(show_no_agents, name),
-        columns={
-            "What it is for": st.column_config.TextColumn(width=160),
-            "Changed at": st.column_config.TextColumn(width=160),
-        },
         go=lambda chosen: look_at("agent", chosen.agent_id),
         hint="Choose a row to change an agent, say who may use it, or try it.",
     )

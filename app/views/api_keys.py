@@ -3,12 +3,13 @@
 from functools import partial
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app import api
 from app.credentials.details import show_credential
 from app.credentials.expiry import STATUSES, curl_line, end_noted
 from app.credentials.new_token import ask_expiry, get_expiry
-from app.formatting import ago, one_line
+from app.formatting import one_line
 from app.labels import PERSON
 from app.lookup import by_id
 from app.settings import settings
@@ -27,10 +28,11 @@ from app.ui.errors import show_errors
 from app.ui.links import look_at, offer_way_back
 from app.ui.notices import show_empty, show_text, show_title, show_warning
 from app.ui.pickers import drop_choice, get_principals, pick_principals
-from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
+from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
 from carrel.wire.api_keys import AdminApiKeysListResponse, ApiKey
 from carrel.wire.scopes import Scope
 
+TITLE, PURPOSE = "API keys", "What programs call the service with as one person, with all that person may do."
 KEYS, NEW, OWNER = "keys", "new_key", "key.owner"
 FOR_OTHERS = "It may act for other people"
 
@@ -41,7 +43,12 @@ def key_of(key_id: str) -> ApiKey | None:
     return by_id(api.client().admin.api_keys.list, key_id)
 
 
-def show_keys() -> None:
+def offer_new() -> None:
+    """Show the button that opens the dialog for a new key."""
+    st.button("New API key", key="new.open", type="primary", icon=":material/add:", on_click=open_new)
+
+
+def show_keys(count_at: DeltaGenerator) -> None:
     """List the keys; choosing one shows it."""
 
     def fetch(token: str | None) -> AdminApiKeysListResponse:
@@ -53,10 +60,11 @@ def show_keys() -> None:
         row=key_row,
         empty=lambda: show_empty("There is no API key yet.", "Create one for a program that acts as one person."),
         go=lambda chosen: look_at("key", chosen.api_key_id),
+        count_at=count_at,
     )
 
 
-def key_row(key: ApiKey) -> dict[str, str]:
+def key_row(key: ApiKey) -> dict[str, object]:
     """Return a key as a row."""
     return {
         "Name": one_line(key.name),
@@ -64,7 +72,7 @@ def key_row(key: ApiKey) -> dict[str, str]:
         "Ends in": f"…{key.hint}",
         "For others": "yes" if key.may_act_for_users else "",
         "Status": STATUSES[key.status],
-        "Last used": ago(key.last_used_at),
+        "Last used": time_cell(key.last_used_at),
         "Expires": end_noted(key),
     }
 
@@ -140,15 +148,15 @@ def create() -> None:
 def page() -> None:
     """Draw the list of API keys, or the key in the address; for admins."""
     require_admin()
-    show_title("API keys", "What programs call the service with as one person, with all that person may do.")
+    one = "key" in st.query_params
+    count = show_title(TITLE, PURPOSE, action=None if one else offer_new)
     show_held_secret()
-    if "key" in st.query_params:
+    if one:
         show_key(str(st.query_params["key"]))
         return
-    st.button("New API key", key="new.open", type="primary", icon=":material/add:", on_click=open_new)
     if is_open(NEW):
         show_new()
-    show_keys()
+    show_keys(count)
 
 
 page()

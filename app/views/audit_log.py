@@ -10,17 +10,17 @@ import streamlit as st
 from app import api
 from app.audit.actions import actions, ids_in, nobody_of, sentence
 from app.audit.names import Names
-from app.formatting import ago, moment
+from app.formatting import moment, one_line
 from app.labels import PERSON, SERVICE_ACCOUNT
 from app.lookup import Principal, by_id
 from app.ui.access import require_admin
 from app.ui.errors import show_errors
 from app.ui.exporting import Export, offer_export
-from app.ui.filters import choice_filter, text_filter
+from app.ui.filters import choice_filter, filter_line, text_filter
 from app.ui.links import leave, look_at, offer_way_back
 from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title, show_warning
 from app.ui.pickers import pick_principal
-from app.ui.tables import PAGE_ROWS, Source, show_pages
+from app.ui.tables import PAGE_ROWS, Cell, Source, show_pages, time_cell
 from carrel.wire.fields import format_instant
 from carrel.wire.oversight import AdminAuditLogQueryResponse, AuditEntry
 
@@ -78,25 +78,21 @@ def names_for(entries: Sequence[AuditEntry]) -> dict[str, str]:
 
 def ask_filters() -> Filters:
     """Show the filters, which are kept in the address, and return them."""
-    who = pick_principal("who", label="Who did it, or for whom", kinds=(PERSON, SERVICE_ACCOUNT))
-    event, named, which = st.columns(3)
-    with event:
-        action = choice_filter("Event", "action", {"": "All events", **actions()})
-    with named:
-        name = text_filter("Resource or person", "name", placeholder="A part of the name they had then")
-    with which:
-        target = text_filter("Resource id", "target", placeholder="The exact id of a document, a group, a token …")
-    first, last = st.columns(2)
-    days = (ask_day(first, "Period from", "from"), ask_day(last, "Period to", "to"))
+    with filter_line("action", "who", "target", "from", "to"):
+        name = text_filter("Name", "name", placeholder="Part of the name of a resource or person then")
+        action = choice_filter("Event", "action", {"": "All", **actions()})
+        days = (ask_day("From", "from"), ask_day("To", "to"))
+        who = pick_principal("who", label="Who did it, or for whom", kinds=(PERSON, SERVICE_ACCOUNT), compact=True)
+        target = text_filter("Id", "target", placeholder="The exact id of a resource")
     return Filters(who, action=action, name=name.replace("\0", ""), target=target.replace("\0", ""), days=days)
 
 
-def ask_day(place: Any, label: str, name: str) -> date | None:
+def ask_day(label: str, name: str) -> date | None:
     """Show an input for a day, which is kept in the address; return None for any."""
     key = f"log.{name}"
     st.session_state[key] = day_of(str(st.query_params.get(name, "")))
     bounds = {"min_value": FIRST_DAY, "max_value": LAST_DAY}
-    chosen = place.date_input(label, value=None, key=key, on_change=keep_day, args=(name, key), **bounds)
+    chosen = st.date_input(label, value=None, key=key, on_change=keep_day, args=(name, key), **bounds)
     return cast("date | None", chosen)
 
 
@@ -132,18 +128,23 @@ def show_entries(filters: Filters) -> None:
             entries_of,
             about=filters.about,
         ),
-        row=lambda entry: {
-            "When": ago(entry.at),
-            "At": moment(entry.at),
-            "What happened": sentence(entry, known),
-            "Device": entry.device or "",
-            "Address": entry.address or "",
-            "Comment": "yes" if entry.text else "",
-        },
+        row=lambda entry: row_of(entry, known),
+        columns={"Resource": st.column_config.TextColumn(width="small")},
         empty=lambda: show_empty("Nothing like this was done.", "Take filters away, or choose other days."),
-        columns={"What happened": st.column_config.TextColumn(width="large")},
         go=lambda chosen: look_at("entry", chosen.audit_log_id),
     )
+
+
+def row_of(entry: AuditEntry, known: dict[str, str]) -> dict[str, object]:
+    """Return an entry as a row."""
+    target, actor = entry.target, entry.actor
+    return {
+        "Event": one_line(sentence(entry, known)),
+        "Resource": one_line((target.name or known.get(target.id, "")) if target else ""),
+        "Who": Cell(one_line(actor.name), address_of(actor)) if actor else nobody_of(entry),
+        "Device": Cell(entry.device or "", entry.address or ""),
+        "When": time_cell(entry.at),
+    }
 
 
 def first_with_entries(pages: Iterator[AdminAuditLogQueryResponse]) -> AdminAuditLogQueryResponse:

@@ -16,14 +16,15 @@ from app.labels import ROLES
 from app.ui.access import require_editor
 from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
-from app.ui.filters import part_of, text_filter
+from app.ui.filters import filter_line, part_of, text_filter
 from app.ui.links import leave, look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title
-from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
+from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
 from carrel.wire.collections import DocumentCollection, ListDocumentCollectionsResponse
 from carrel.wire.common import Role
 from flows.operations.formatting import count_text
 
+TITLE, PURPOSE = "Collections", "Documents that are searched together, and that agents answer from."
 NEW, FIELDS = "new_collection", "new.fields"
 ONE = ("collection", "part")
 """What the address of one collection has more than that of the list."""
@@ -38,8 +39,7 @@ def row(collection: DocumentCollection) -> dict[str, object]:
         "Documents": collection.document_count,
         "Your role": ROLES[collection.role],
         "Embedding model": collection.embeddings_model,
-        "Created": ago(collection.created_at),
-        "Created at": moment(collection.created_at),
+        "Created": time_cell(collection.created_at),
     }
 
 
@@ -63,20 +63,25 @@ def show_no_collections(name: str) -> None:
         )
 
 
+def offer_new() -> None:
+    """Show the button that opens the dialog for a new collection."""
+    st.button("New collection", type="primary", icon=":material/add:", key="new", on_click=open_dialog, args=(NEW,))
+
+
 def show_list() -> None:
     """Show the list, and open the collection that is chosen in it."""
-    st.button("New collection", type="primary", icon=":material/add:", key="new", on_click=open_dialog, args=(NEW,))
+    count = show_title(TITLE, PURPOSE, action=offer_new)
     if is_open(NEW):
         ask_for_collection()
-    name = text_filter("Name", "name", placeholder="Part of a name")
+    with filter_line():
+        name = text_filter("Name", "name", placeholder="Part of a name")
     show_pages(
         "collections",
         Source(partial(fetch, name), lambda page: page.document_collections, name),
         row=row,
         empty=partial(show_no_collections, name),
-        columns={"Name": st.column_config.TextColumn(width=260), "Created at": st.column_config.TextColumn(width=160)},
         go=lambda chosen: look_at("collection", chosen.document_collection_id),
-        hint="Choose a row to see what is in a collection.",
+        count_at=count,
     )
 
 
@@ -174,11 +179,11 @@ def show_collection(collection: DocumentCollection) -> None:
 def page() -> None:
     """Draw the list of collections, or the one in the address, for people who may change a collection."""
     require_editor()
-    show_title("Collections", "Documents that are searched together, and that agents answer from.")
     address = st.query_params.get("collection")
     if address is None:
         show_list()
         return
+    show_title(TITLE, PURPOSE)
     offer_way_back("All collections", *ONE)
     collection = show_errors(lambda: find_collection(address))
     if collection is None:

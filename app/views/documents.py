@@ -11,17 +11,18 @@ from app import api
 from app.documents.facts import KINDS, STATES, kind_of, name_of_place
 from app.documents.sections import show_about, show_chunks, show_places, show_readers, show_versions
 from app.documents.small_upload import offer_upload
-from app.formatting import ago, moment
+from app.formatting import ago
 from app.ui.dialogs import confirm
 from app.ui.errors import error_boundary, show_errors
-from app.ui.filters import choice_filter, part_of, text_filter
+from app.ui.filters import choice_filter, filter_line, part_of, text_filter
 from app.ui.links import leave, look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_title, show_warning
-from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
+from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
 from carrel.wire.catalog import Document, GetDocumentResponse, IndexingStatus, ListDocumentsResponse
 from carrel.wire.common import UserPrincipal
 from flows.operations.formatting import count_text
 
+LIST, TITLE, PURPOSE = "documents", "Documents", "What has been loaded, how far it is indexed, and who may read it."
 MINE, ALL = "mine", "all"
 ONE = ("document", "part", "place")
 """What the address of one document has more than that of the list."""
@@ -40,18 +41,15 @@ class Wanted(NamedTuple):
 
 def choose(*, is_admin: bool, email: str) -> Wanted:
     """Show the fields that narrow the list."""
-    name, kind, state, whose = st.columns([3, 2, 2, 2])
-    with name:
-        part = text_filter("Name", "name", placeholder="Part of a name")
-    with kind:
-        chosen_kind = choice_filter("Kind", "kind", {"": "Any", **{key: words for key, (words, _) in KINDS.items()}})
-    with state:
-        chosen_state = choice_filter("State", "state", ANY_STATE)
-    with whose:
-        everything = "All" if is_admin else "All that I may read"
-        choice = choice_filter("Whose", "of", {MINE: "Mine", ALL: everything}, default=ALL if is_admin else MINE)
-    owner = text_filter("Owner", "owner", placeholder="name@example.com") if choice == ALL and is_admin else ""
-    return Wanted(part, chosen_kind, chosen_state, email if choice == MINE else owner)
+    kinds = {"": "Any", **{key: words for key, (words, _) in KINDS.items()}}
+    whose = {MINE: "Mine", ALL: "All" if is_admin else "All that I may read"}
+    with filter_line("kind", "state", "of", "owner"):
+        name = text_filter("Name", "name", placeholder="Part of a name")
+        kind = choice_filter("Kind", "kind", kinds)
+        state = choice_filter("State", "state", ANY_STATE)
+        choice = choice_filter("Whose", "of", whose, default=ALL if is_admin else MINE)
+        owner = text_filter("Owner", "owner", placeholder="name@example.com") if choice == ALL and is_admin else ""
+    return Wanted(name, kind, state, email if choice == MINE else owner)
 
 
 def fetch(wanted: Wanted, token: str | None) -> ListDocumentsResponse:
@@ -73,8 +71,7 @@ def row(document: Document) -> dict[str, object]:
         "Name": document.document_name,
         "State": "" if document.indexing is None else STATES[document.indexing],
         "Kind": kind_of(document.media_type),
-        "Changed": ago(document.updated_at),
-        "Changed at": moment(document.updated_at),
+        "Changed": time_cell(document.updated_at),
         "Owner": document.owner.name,
     }
 
@@ -93,20 +90,19 @@ def show_no_documents(wanted: Wanted) -> None:
 
 def show_list() -> None:
     """Show the list, and open the document that is chosen in it."""
+    count = show_title(TITLE, PURPOSE, action=partial(offer_upload, LIST))
     me = show_errors(api.me)
-    offer_upload("documents")
     wanted = choose(is_admin=me.is_admin, email=me.email)
     if wanted.owner and "@" not in wanted.owner:
         show_warning("An owner is looked for by their whole address.", "Such as name@example.com.")
         return
     show_pages(
-        "documents",
+        LIST,
         Source(partial(fetch, wanted), lambda page: page.documents, wanted),
         row=row,
         empty=partial(show_no_documents, wanted),
-        columns={"Name": st.column_config.TextColumn(width=260), "Changed at": st.column_config.TextColumn(width=160)},
         go=lambda chosen: look_at("document", chosen.document_id),
-        hint="Choose a row to see more of a document.",
+        count_at=count,
     )
 
 
@@ -157,17 +153,17 @@ def offer_deletion(document: GetDocumentResponse) -> None:
 def delete(document_id: UUID) -> None:
     """Delete a document, and go back to the list."""
     api.client().catalog.delete_document(document_id)
-    forget("documents")
+    forget(LIST)
     leave(*ONE)
 
 
 def page() -> None:
     """Draw the list of documents, or the document in the address."""
-    show_title("Documents", "What has been loaded, how far it is indexed, and who may read it.")
     address = st.query_params.get("document")
     if address is None:
         show_list()
         return
+    show_title(TITLE, PURPOSE)
     offer_way_back("All documents", *ONE)
     document = find(address)
     if document is not None:

@@ -29,20 +29,30 @@ from app.people.membership import (
 from app.ui.access import require_admin
 from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
-from app.ui.filters import text_filter
+from app.ui.filters import filter_line, text_filter
 from app.ui.links import leave, look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_text, show_title, show_warning
 from app.ui.tables import PAGE_ROWS, Source, show_pages
 from carrel.wire.admin import AdminGroupsListMembersResponse, AdminGroupsListResponse, Group, NamedPrincipal
 from flows.operations.formatting import count_text
 
+TITLE, PURPOSE = "Groups", "Who is in which group, and what that opens to them."
 NEW, RENAME = "new_group", "rename_group"
 FROM_DIRECTORY = "From another directory"
 
 
+def offer_new() -> None:
+    """Show the button that opens the dialog for a new group."""
+    st.button("Add group", key="new.open", type="primary", icon=":material/add:", on_click=open_dialog, args=(NEW,))
+
+
 def show_groups() -> None:
     """List the groups; choosing one opens it."""
-    query = text_filter("Find", "q", placeholder="A part of the name").replace("\0", "")
+    count = show_title(TITLE, PURPOSE, action=offer_new)
+    if is_open(NEW):
+        show_new()
+    with filter_line():
+        query = text_filter("Find", "q", placeholder="A part of the name").replace("\0", "")
 
     def fetch(token: str | None) -> AdminGroupsListResponse:
         return next(api.client().admin.groups.list(query=query or None, page_size=PAGE_ROWS, page_token=token).pages())
@@ -53,14 +63,15 @@ def show_groups() -> None:
         row=row_of,
         empty=partial(show_none, query),
         go=lambda chosen: look_at("group", chosen.id),
+        count_at=count,
     )
 
 
-def row_of(group: Group) -> dict[str, str]:
+def row_of(group: Group) -> dict[str, object]:
     """Return a group as a row."""
     return {
         "Name": one_line(group.name),
-        "Members": f"{group.member_count:,}",
+        "Members": group.member_count,
         "Origin": FROM_DIRECTORY if group.external_id else "Made here",
     }
 
@@ -222,12 +233,6 @@ def page() -> None:
     if "group" in st.query_params:
         show_group(str(st.query_params["group"]))
         return
-    with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
-        with st.container():
-            show_title("Groups", "Who is in which group, and what that opens to them.")
-        st.button("Add group", key="new.open", type="primary", icon=":material/add:", on_click=open_dialog, args=(NEW,))
-    if is_open(NEW):
-        show_new()
     show_groups()
 
 

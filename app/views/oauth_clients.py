@@ -4,29 +4,37 @@ from collections.abc import Sequence
 from functools import partial
 
 import streamlit as st
+from streamlit.delta_generator import DeltaGenerator
 
 from app import api
 from app.credentials.application_form import EDIT, NEW, open_edit, open_new, secret_of, show_edit, show_new
 from app.credentials.applications import CLIENTS, agents, application, clear_caches, count_waiting, meaning_of
-from app.formatting import ago, moment, one_line
+from app.formatting import moment, one_line
 from app.labels import scope_named, scopes_named
 from app.ui.access import require_admin
 from app.ui.dialogs import confirm, hold_secret, is_open, show_held_secret
 from app.ui.errors import show_errors
-from app.ui.filters import choice_filter
+from app.ui.filters import choice_filter, filter_line
 from app.ui.links import leave, look_at, offer_way_back
 from app.ui.notices import show_empty, show_heading, show_table, show_title, show_warning
-from app.ui.tables import PAGE_ROWS, Source, show_pages
+from app.ui.tables import PAGE_ROWS, Source, show_pages, time_cell
 from carrel.wire.oauth_clients import AdminOAuthClientsListResponse, OAuthClient, OAuthClientStatus
 from flows.operations.formatting import count_text
 
+TITLE, PURPOSE = "OAuth clients", "Applications that sign your people in, and act for those who allow it."
 STATUSES = {OAuthClientStatus.PENDING: "Waits for an admin", OAuthClientStatus.APPROVED: "Approved"}
 
 
-def show_clients() -> None:
+def offer_new() -> None:
+    """Show the button that opens the dialog for a new application."""
+    st.button("New application", key="new.open", type="primary", icon=":material/add:", on_click=open_new)
+
+
+def show_clients(count_at: DeltaGenerator) -> None:
     """List the applications; choosing one shows it."""
     options = {"": "All", **{status.value: words for status, words in STATUSES.items()}}
-    status = choice_filter("Status", "status", options)
+    with filter_line():
+        status = choice_filter("Status", "status", options)
 
     def fetch(token: str | None) -> AdminOAuthClientsListResponse:
         clients = api.client().admin.oauth_clients
@@ -38,17 +46,18 @@ def show_clients() -> None:
         row=lambda client: client_row(client, show_errors(agents)),
         empty=partial(show_none, status),
         go=lambda chosen: look_at("client", chosen.client_id),
+        count_at=count_at,
     )
 
 
-def client_row(client: OAuthClient, names: dict[str, str]) -> dict[str, str]:
+def client_row(client: OAuthClient, names: dict[str, str]) -> dict[str, object]:
     """Return an application as a row."""
     return {
         "Name": one_line(client.name),
         "Status": STATUSES[client.status],
         "May ask people for": one_line(scopes_named(client.scopes, agents=names)),
         "Asked for by": client.requested_by,
-        "Created": ago(client.created_at),
+        "Created": time_cell(client.created_at),
     }
 
 
@@ -157,17 +166,17 @@ def delete(client: OAuthClient) -> None:
 def page() -> None:
     """Draw the list of applications, or the application in the address; for admins."""
     require_admin()
-    show_title("OAuth clients", "Applications that sign your people in, and act for those who allow it.")
+    one = "client" in st.query_params
+    count = show_title(TITLE, PURPOSE, action=None if one else offer_new)
     show_held_secret()
-    if "client" in st.query_params:
+    if one:
         show_client(str(st.query_params["client"]))
         return
     if number := show_errors(count_waiting):
         show_warning(f"{count_text(number, 'application')} {'waits' if number == 1 else 'wait'} for an admin.")
-    st.button("New application", key="new.open", type="primary", icon=":material/add:", on_click=open_new)
     if is_open(NEW):
         show_new()
-    show_clients()
+    show_clients(count)
 
 
 page()

@@ -5,20 +5,22 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.formatting import ago, one_line
+from app.formatting import one_line
 from app.people.directory import PEOPLE, clear_caches
 from app.people.person import show_person
 from app.ui.access import require_admin
 from app.ui.dialogs import NotYetError, close_dialog, is_open, offer_submit, open_dialog, show_held_secret
 from app.ui.errors import show_errors
-from app.ui.filters import choice_filter, text_filter
+from app.ui.filters import choice_filter, filter_line, text_filter
 from app.ui.links import look_at
-from app.ui.notices import show_empty, show_text, show_title, show_warning
-from app.ui.tables import PAGE_ROWS, Source, show_pages
+from app.ui.notices import show_count, show_empty, show_text, show_title, show_warning
+from app.ui.tables import PAGE_ROWS, Source, show_pages, time_cell
 from carrel.resources.admin.access import UserFilters
 from carrel.wire.admin import AdminUsersListResponse, ListedUser
 from carrel.wire.fields import normal_email
 
+TITLE = "People"
+PURPOSE = "Who belongs to your organization, what they are in, and whether they can sign in."
 NEW = "new_person"
 SHOWN = {
     "": "Everybody",
@@ -38,19 +40,26 @@ FILTERS: dict[str, UserFilters] = {
 }
 
 
+def offer_new() -> None:
+    """Show the button that opens the dialog for a new person."""
+    icon = ":material/person_add:"
+    st.button("Add person", key="new.open", type="primary", icon=icon, on_click=open_dialog, args=(NEW,))
+
+
 def show_people() -> None:
     """List the people; choosing one opens them."""
-    left, right = st.columns([3, 1])
-    with left:
+    place = show_title(TITLE, PURPOSE, action=offer_new)
+    if is_open(NEW):
+        show_new()
+    with filter_line("show"):
         query = text_filter("Find", "q", placeholder="A part of the name or address").replace("\0", "")
-    with right:
         shown = choice_filter("Show", "show", SHOWN)
     filters: UserFilters = {**FILTERS[shown], "query": query or None}
 
     def fetch(token: str | None) -> AdminUsersListResponse:
         return next(api.client().admin.users.list(**filters, page_size=PAGE_ROWS, page_token=token).pages())
 
-    show_text(f"{show_errors(partial(count, query, shown)):,} shown. Choose somebody to see and change more.")
+    show_count(place, show_errors(partial(count, query, shown)))
     show_pages(
         PEOPLE,
         Source(fetch, lambda page: page.users, about=(query, shown)),
@@ -67,7 +76,7 @@ def count(query: str, shown: str) -> int:
     return api.client().admin.users.count(**filters).count
 
 
-def row_of(person: ListedUser) -> dict[str, str]:
+def row_of(person: ListedUser) -> dict[str, object]:
     """Return a person as a row."""
     state = "Admin" if person.is_admin else ""
     return {
@@ -75,8 +84,8 @@ def row_of(person: ListedUser) -> dict[str, str]:
         "Address": person.email,
         "Role": state,
         "Status": status_of(person),
-        "Groups": f"{person.group_count:,}",
-        "Last sign-in": ago(person.last_signed_in_at),
+        "Groups": person.group_count,
+        "Last sign-in": time_cell(person.last_signed_in_at),
     }
 
 
@@ -123,19 +132,6 @@ def page() -> None:
         show_held_secret()
         show_person(str(st.query_params["person"]))
         return
-    with st.container(horizontal=True, vertical_alignment="bottom", horizontal_alignment="distribute"):
-        with st.container():
-            show_title("People", "Who belongs to your organization, what they are in, and whether they can sign in.")
-        st.button(
-            "Add person",
-            key="new.open",
-            type="primary",
-            icon=":material/person_add:",
-            on_click=open_dialog,
-            args=(NEW,),
-        )
-    if is_open(NEW):
-        show_new()
     show_people()
 
 

@@ -6,7 +6,7 @@ from typing import Any
 import streamlit as st
 
 from app import api
-from app.formatting import ago, moment, one_line
+from app.formatting import one_line
 from app.syncs import form as sync_form
 from app.syncs.drafts import Draft
 from app.syncs.labels import state_in_words
@@ -16,20 +16,25 @@ from app.ui.access import require_admin
 from app.ui.errors import show_errors
 from app.ui.links import look_at, offer_way_back
 from app.ui.notices import show_empty, show_title
-from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
+from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
 from carrel.wire.docstore import DocstoreSync, ListDocstoreSyncsResponse
 
+TITLE, PURPOSE = "Syncs", "Keep collections as document databases have them."
 _MADE = "sync.made"
+
+
+def offer_actions() -> None:
+    """Show the buttons that refresh the list, and that lead to the form for a new sync."""
+    if st.button("Refresh", icon=":material/refresh:", key="again"):
+        forget(LIST)
+    if st.button("New sync", type="primary", icon=":material/add:", key="new"):
+        st.query_params["new"] = "yes"
+        st.rerun()
 
 
 def show_list() -> None:
     """Show the syncs, and open the one that is chosen."""
-    with st.container(horizontal=True):
-        if st.button("New sync", type="primary", icon=":material/add:", key="new"):
-            st.query_params["new"] = "yes"
-            st.rerun()
-        if st.button("Refresh", icon=":material/refresh:", key="again"):
-            forget(LIST)
+    count = show_title(TITLE, PURPOSE, action=offer_actions)
     show_pages(
         LIST,
         Source(fetch, lambda page: page.docstore_syncs),
@@ -44,6 +49,7 @@ def show_list() -> None:
             "Not taken": st.column_config.NumberColumn(format="localized"),
         },
         go=lambda chosen: look_at("sync", chosen.docstore_credential_id),
+        count_at=count,
     )
 
 
@@ -55,7 +61,6 @@ def fetch(token: str | None) -> ListDocstoreSyncsResponse:
 
 def row(sync: DocstoreSync) -> dict[str, Any]:
     """Return the table row of a sync."""
-    at = sync.finished_at or sync.started_at
     return {
         "Name": one_line(sync.config.sync_name),
         "From": one_line(sync.config.collection_name),
@@ -63,8 +68,7 @@ def row(sync: DocstoreSync) -> dict[str, Any]:
         "State": state_in_words(sync),
         "Documents": sync.document_count,
         "Not taken": sync.counts.failed,
-        "Last run": ago(at),
-        "Last run at": moment(at),
+        "Last run": time_cell(sync.finished_at or sync.started_at),
     }
 
 
@@ -95,12 +99,13 @@ def make(into: str, made: str | None, draft: Draft) -> None:
 def page() -> None:
     """Draw the list of syncs, the sync in the address, or the form for a new one; for admins."""
     require_admin()
-    show_title("Syncs", "Keep collections as document databases have them.")
     if not {"new", "change"} & st.query_params.keys():
         sync_form.forget()  # whatever way led from the form, the next one begins with what its own sync has
     if name := st.query_params.get("sync"):
+        show_title(TITLE, PURPOSE)
         show_sync_page(name)
     elif "new" in st.query_params:
+        show_title(TITLE, PURPOSE)
         show_new()
     else:
         show_list()

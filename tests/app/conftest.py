@@ -1,14 +1,17 @@
 """The workbench's pages, drawn by Streamlit's own test runner, before the real service."""
 
+import json
 import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
+import pandas as pd
 import pytest
 import streamlit as st
 from streamlit.testing.v1 import AppTest
+from streamlit.testing.v1.element_tree import Block, UnknownElement
 
 from app.auth import container
 from app.auth.sessions import Person, digest_of
@@ -34,6 +37,35 @@ def _no_search_for_components() -> Iterator[None]:
     """A new AppTest looks for Streamlit components in every installed package, which takes most of its time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", list)
+        yield
+
+
+class ShownRows:
+    """The rows of one of a page's lists; choosing is putting a selection into the session under its `key`."""
+
+    def __init__(self, element: UnknownElement) -> None:
+        proto = element.proto
+        # Streamlit's id of a component ends in the key that the page gave.
+        self.key = str(proto.id).split("-", 2)[-1]
+        data = json.loads(proto.json)
+        names = [column["name"] for column in data["columns"]]
+        self.value = pd.DataFrame([[_text(cell) for cell in row] for row in data["rows"]], columns=names)
+
+
+def _text(cell: object) -> object:
+    return cell["text"] if isinstance(cell, dict) else cell
+
+
+def _tables_of(block: Block) -> list[object]:
+    lists = [ShownRows(one) for one in block.get("bidi_component") if one.proto.component_name == "carrel.rows"]
+    return [*lists, *block.get("dataframe")]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _lists_are_read_as_dataframes() -> Iterator[None]:
+    """AppTest knows no components but Streamlit's own: `page.dataframe` has the pages' lists, too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Block, "dataframe", property(_tables_of))
         yield
 
 

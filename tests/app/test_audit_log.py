@@ -24,7 +24,7 @@ RECORDED = re.compile(r'(?:action=|action = |Change\(|_record\([^"\n]*)"([a-zA-Z
 
 def said(page: AppTest) -> list[str]:
     """The sentences of the page's list."""
-    return [row["What happened"] for row in rows(page)]
+    return [row["Event"] for row in rows(page)]
 
 
 def of(key: str) -> str:
@@ -110,7 +110,7 @@ def test_what_is_gone_keeps_its_name(house: House) -> None:
     assert said(house.open("audit_log", target=of(key))) == told
     page = house.open("audit_log", name="gone SO")
     assert said(page) == told
-    assert {(row["Device"], row["Address"]) for row in rows(page)} == {("carrel-python", "127.0.0.1")}
+    assert {(row["Resource"], row["Device"]) for row in rows(page)} == {("Gone soon", "carrel-python")}
     assert "Nothing like this was done." in html_of(house.open("audit_log", name="no such name"))
 
 

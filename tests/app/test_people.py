@@ -57,10 +57,10 @@ def test_people_are_found_by_letters_and_by_what_is_known(house: House) -> None:
     house.client.admin.users.upsert([{"email": "gus@found.test", "active": False}])
     page = house.open("people", q="found.test")
     assert [(row["Name"], row["Status"], row["Groups"], row["Last sign-in"]) for row in rows(page)] == [
-        ("Fay", "Active", "1", "never"),
-        ("Gus", "Not active", "0", "never"),
+        ("Fay", "Active", 1, "never"),
+        ("Gus", "Not active", 0, "never"),
     ]
-    assert "2 shown." in html_of(page)
+    assert ">2<" in html_of(page)
     for shown, names in (("inactive", ["Gus"]), ("groupless", ["Gus"]), ("active", ["Fay"]), ("never", ["Fay", "Gus"])):
         assert [row["Name"] for row in rows(house.open("people", q="found.test", show=shown))] == names
     assert "Nobody fits." in html_of(house.open("people", q="found.test", show="admin"))

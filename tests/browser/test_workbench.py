@@ -162,12 +162,8 @@ def curl(stack: Stack, token: str) -> int:
 
 
 def choose_row(page: Page, number: int = 0) -> None:
-    """Choose a row of the page's first table, which is drawn on a canvas: by the place of its box."""
-    table = page.locator("[data-testid='stDataFrame']").first
-    table.locator("canvas").first.wait_for()
-    box = table.bounding_box()
-    assert box is not None
-    page.mouse.click(box["x"] + 16, box["y"] + 35 * (number + 1) + 17)
+    """Choose a row of the page's first list, by its name."""
+    page.locator(".carrel-row").nth(number).click()
 
 
 def test_a_folder_is_uploaded_watched_and_found(
