@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, cast
 
-import streamlit as st
+from streamlit.components import v2
 from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
 from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
 
@@ -24,7 +24,8 @@ def draw_rows(key: str, data: Mapping[str, Any]) -> list[int]:
 
 def rows_chosen(state: Any) -> list[int]:
     """Return the numbers of the chosen rows in the state of `draw_rows`."""
-    return list(cast("Mapping[str, Any]", (state or {}).get("selection") or {}).get("rows") or [])
+    held = cast("Mapping[str, Mapping[str, list[int]] | None]", state or {})
+    return list((held.get("selection") or {}).get("rows") or [])
 
 
 def listen_to_keys() -> None:
@@ -36,7 +37,7 @@ def _draw(name: str, **options: Any) -> Any:
     manager, component = get_bidi_component_manager(), f"carrel.{name}"
     if manager.get_component_asset_root(component) is None:
         manager.register_from_manifest(_MANIFEST, Path(__file__).parent)
-    return st.components.v2.component(component, js=f"{name}.js", isolate_styles=False)(**options)
+    return v2.component(component, js=f"{name}.js", isolate_styles=False)(**options)
 
 
 def _ignore() -> None:

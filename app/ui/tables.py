@@ -196,10 +196,11 @@ def _draw(
 def _data(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, Any]) -> dict[str, Any]:
     """Return rows and their columns as app/ui/assets/rows.js draws them."""
     names = [name for name in (rows[0] if rows else ()) if columns.get(name, ...) is not None]
-    wide = [name for name in names if (columns.get(name) or {}).get("width") == "large"] or names[:1]
+    configs: dict[str, Mapping[str, Any]] = {name: columns.get(name) or {} for name in names}
+    wide = [name for name in names if configs[name].get("width") == "large"] or names[:1]
     return {
         "columns": [
-            _column(name, columns.get(name) or {}, wide=name in wide, numbers=isinstance(rows[0][name], int | float))
+            _column(name, configs[name], wide=name in wide, numbers=isinstance(rows[0][name], int | float))
             for name in names
         ],
         "rows": [[_value(row[name]) for name in names] for row in rows],

@@ -91,9 +91,9 @@ def ask_day(label: str, name: str) -> date | None:
     """Show an input for a day, which is kept in the address; return None for any."""
     key = f"log.{name}"
     st.session_state[key] = day_of(str(st.query_params.get(name, "")))
-    bounds = {"min_value": FIRST_DAY, "max_value": LAST_DAY}
-    chosen = st.date_input(label, value=None, key=key, on_change=keep_day, args=(name, key), **bounds)
-    return cast("date | None", chosen)
+    return st.date_input(
+        label, value=None, key=key, min_value=FIRST_DAY, max_value=LAST_DAY, on_change=keep_day, args=(name, key)
+    )
 
 
 def day_of(text: str) -> date | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import cast
 
 import pandas as pd
 import pytest
@@ -53,11 +54,12 @@ class ShownRows:
 
 
 def _text(cell: object) -> object:
-    return cell["text"] if isinstance(cell, dict) else cell
+    return cast("dict[str, str]", cell)["text"] if isinstance(cell, dict) else cell
 
 
 def _tables_of(block: Block) -> list[object]:
-    lists = [ShownRows(one) for one in block.get("bidi_component") if one.proto.component_name == "carrel.rows"]
+    components = cast("list[UnknownElement]", block.get("bidi_component"))
+    lists = [ShownRows(one) for one in components if one.proto.component_name == "carrel.rows"]
     return [*lists, *block.get("dataframe")]
 
 
