@@ -12,6 +12,12 @@ STYLE = """<style>
 [data-testid="stHeader"] :is(button, a, [role="button"]) { pointer-events: auto; }
 [data-testid="stHeading"] h1 { font-size: 1.6rem; line-height: 2.5rem; padding: 0; }
 .st-key-title-action { flex: 1 0 auto; }
+.st-key-title > :not(.st-key-title-action, :has(.st-key-title-action)) { flex: none; width: auto; }
+@media (max-width: 40rem) {
+  .st-key-title { gap: .6rem; }
+  .st-key-title h1 { font-size: 1.4rem; }
+  .st-key-title [data-testid="stTooltipIcon"], .st-key-title-action [data-testid="stIconMaterial"] { display: none; }
+}
 .carrel-unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
 .carrel-count { margin: 0; font-variant-numeric: tabular-nums;
   color: color-mix(in srgb, currentColor 72%, transparent); }
