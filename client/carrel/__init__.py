@@ -47,6 +47,7 @@ if TYPE_CHECKING:
         UnexpectedResponseError,
         UnsupportedMediaTypeError,
     )
+    from carrel.oauth.interactive import sign_in, sign_out
     from carrel.wire.replies import TextDelta
 
 __all__ = [
@@ -89,6 +90,8 @@ __all__ = [
     "UnexpectedResponseError",
     "UnsupportedMediaTypeError",
     "__version__",
+    "sign_in",
+    "sign_out",
 ]
 
 # Where the names are that are no errors.
@@ -106,6 +109,8 @@ _MODULES = {
     "Stream": "_streams",
     "TextDelta": "wire.replies",
     "TokenSource": "_tokens",
+    "sign_in": "oauth.interactive",
+    "sign_out": "oauth.interactive",
 }
 
 if not TYPE_CHECKING:

@@ -51,6 +51,7 @@ PUBLIC = """
     RateLimitError RawResponse Reply ReplyConnectionError ReplyError ReplyFailedError ReplyTimeoutError
     ReplyWithheldError Restarted ServerError
     SignInRequiredError Stream TextDelta TokenSource UnexpectedResponseError UnsupportedMediaTypeError __version__
+    sign_in sign_out
 """
 
 

@@ -23,12 +23,15 @@ from carrel.errors import (
 from carrel.oauth.authorization import AuthorizationRequest
 from carrel.oauth.client import AsyncOAuthClient, OAuthClient
 from carrel.oauth.files import FileTokenStore
+from carrel.oauth.interactive import sign_in, sign_out
+from carrel.oauth.loopback import LOOPBACK_REDIRECT_URIS
 from carrel.oauth.metadata import ServerMetadata
 from carrel.oauth.source import StoredTokens
 from carrel.oauth.stores import MemoryTokenStore, TokenStore
 from carrel.oauth.tokens import Tokens
 
 __all__ = [
+    "LOOPBACK_REDIRECT_URIS",
     "AccessDeniedError",
     "AsyncOAuthClient",
     "AuthorizationError",
@@ -47,4 +50,6 @@ __all__ = [
     "TokenSource",
     "TokenStore",
     "Tokens",
+    "sign_in",
+    "sign_out",
 ]

@@ -191,12 +191,17 @@ class AsyncOAuthClient(_OAuthClient[Async], AsyncClosing):
             await self._http.aclose()
 
 
+def authorization_address(auth_url: str | None) -> str:
+    """Return the address of the authorization server: the given one, else that of the environment."""
+    environment = os.environ.get("CARREL_AUTH_URL") or os.environ.get("CARREL_BASE_URL")
+    return normalize(auth_url or environment or DEFAULT_BASE_URL)
+
+
 def _connect(auth_url: str | None, http_headers: httpx.Headers, *, timeout: Timeout, max_retries: int) -> Connection:
-    told = auth_url or os.environ.get("CARREL_AUTH_URL") or os.environ.get("CARREL_BASE_URL") or DEFAULT_BASE_URL
     headers = http_headers.copy()
     headers["User-Agent"] = USER_AGENT
     headers["Accept"] = "application/json"
-    return Connection(normalize(told), headers, httpx.Timeout(timeout).as_dict(), policy(max_retries))
+    return Connection(authorization_address(auth_url), headers, httpx.Timeout(timeout).as_dict(), policy(max_retries))
 
 
 def _endpoints(connection: Connection, client_id: UUID | str, client_secret: str) -> Endpoints:

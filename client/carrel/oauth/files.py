@@ -40,23 +40,12 @@ class FileTokenStore:
 
     def put(self, key: str, tokens: Tokens, /) -> None:
         """Store the tokens of a session."""
-        path = self._path(key)
-        handle, name = tempfile.mkstemp(dir=self.folder, prefix=f".{path.stem}.", suffix=".part")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(tokens.model_dump_json().encode())
-                file.flush()
-                os.fsync(file.fileno())
-            Path(name).replace(path)
-        except BaseException:
-            Path(name).unlink(missing_ok=True)
-            raise
-        self._sync_folder()
+        replace_private_file(self._path(key), tokens.model_dump_json().encode())
 
     def delete(self, key: str, /) -> None:
         """Delete a session's tokens."""
         self._path(key).unlink(missing_ok=True)
-        self._sync_folder()
+        _sync_folder(self.folder)
 
     def lock(self, key: str, /) -> AbstractContextManager[object]:
         """Lock a session among all processes of this machine; the system releases the lock when a process dies.
@@ -70,15 +59,31 @@ class FileTokenStore:
         """Return the file of a session, named by a digest because a key may contain any character."""
         return self.folder / f"{hashlib.sha256(key.encode('utf-8', 'surrogatepass')).hexdigest()}.json"
 
-    def _sync_folder(self) -> None:
-        """Flush the folder's entries to disk, on systems that can open a folder for that."""
-        if os.name != "posix":
-            return
-        handle = os.open(self.folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)
-
     def __repr__(self) -> str:
         return f"{type(self).__name__}({str(self.folder)!r})"
+
+
+def replace_private_file(path: Path, content: bytes) -> None:
+    """Replace a file as a whole, readable by its owner alone, and flush it to disk."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.stem}.", suffix=".part")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+    _sync_folder(path.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Flush a folder's entries to disk, on systems that can open a folder for that."""
+    if os.name != "posix":
+        return
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,222 @@
+"""Signing in as oneself, from a notebook or a Python prompt; the tokens stay in the person's own folder."""
+
+import getpass
+import hashlib
+import os
+import sys
+import webbrowser
+from pathlib import Path
+
+from filelock import FileLock
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from carrel._client import Carrel
+from carrel.errors import ConfigurationError, InvalidClientError, PermissionDeniedError, SignInRequiredError
+from carrel.oauth.authorization import AuthorizationRequest
+from carrel.oauth.client import OAuthClient, authorization_address
+from carrel.oauth.files import FileTokenStore, replace_private_file
+from carrel.oauth.loopback import LOOPBACK_REDIRECT_URIS, Listener, listen
+from carrel.oauth.tokens import Tokens
+from carrel.wire.scopes import ApiScope
+
+NAME = "Carrel notebooks"
+CLIENT_ID, CLIENT_SECRET = "CARREL_NOTEBOOK_CLIENT_ID", "CARREL_NOTEBOOK_CLIENT_SECRET"
+
+
+class _Application(BaseModel):
+    """The application that people allow when they sign in from a notebook."""
+
+    model_config = ConfigDict(frozen=True, hide_input_in_errors=True)
+
+    client_id: str
+    client_secret: str = Field(repr=False)
+
+    def session_at(self, address: str) -> str:
+        """Return the key of the store under which the tokens of a service are."""
+        return f"{address} {self.client_id}"
+
+
+def sign_in(
+    base_url: str | None = None,
+    *,
+    client_id: str | None = None,
+    client_secret: str | None = None,
+    open_browser: bool = True,
+    timeout: float = 300,
+) -> Carrel:
+    """Return a client that acts for the person who signs in in the browser; it renews its tokens by itself.
+
+    Who has signed in before on this machine isn't asked again until `sign_out`. Where the browser is on another
+    machine than Python, or with `open_browser=False`, an address is printed, and the one that the browser ends at is
+    asked for. Tokens are kept in a folder of the person's alone, and never shown.
+
+    The application is the given one, that of CARREL_NOTEBOOK_CLIENT_ID and CARREL_NOTEBOOK_CLIENT_SECRET, or the one
+    that was used before; an admin's CARREL_API_KEY registers one, once. Raises ConfigurationError without any,
+    SignInRequiredError when nobody signs in within `timeout` seconds, and the errors of `OAuthClient.exchange`.
+    """
+    address = authorization_address(base_url)
+    folder = _folder()
+    # Of several notebooks that begin at once, one asks, and the others find its tokens.
+    with FileLock(folder / "sign-in.lock", mode=0o600):
+        application = _choose_application(address, base_url, client_id, client_secret)
+        store, key = FileTokenStore(folder / "tokens"), application.session_at(address)
+        with _connect(application, address) as oauth:
+            client = Carrel(base_url=base_url, tokens=oauth.token_source(store, key))
+        if not _is_signed_in(client):
+            tokens = _authorize(application, address, open_browser=open_browser, timeout=timeout)
+            with store.lock(key):
+                store.put(key, tokens)
+        _keep_application(address, application)
+    return client
+
+
+def sign_out(base_url: str | None = None) -> None:
+    """Revoke the tokens of `sign_in`, and delete them from this machine; without any, do nothing.
+
+    Raises APIConnectionError when the service can't be reached: the tokens are still there then.
+    """
+    address = authorization_address(base_url)
+    application = _read_application(address)
+    if application is None:
+        return
+    store, key = FileTokenStore(_folder() / "tokens"), application.session_at(address)
+    with store.lock(key):
+        tokens = store.get(key)
+        if tokens is not None:
+            _revoke(application, address, tokens)
+            store.delete(key)
+
+
+def _is_signed_in(client: Carrel) -> bool:
+    try:
+        client.me()
+    except SignInRequiredError:
+        return False
+    return True
+
+
+def _revoke(application: _Application, address: str, tokens: Tokens) -> None:
+    try:
+        with _connect(application, address) as oauth:
+            oauth.revoke(tokens)
+    except InvalidClientError:
+        return  # the application is gone, and its tokens with it
+
+
+def _authorize(application: _Application, address: str, *, open_browser: bool, timeout: float) -> Tokens:
+    with listen() as listener:
+        redirect_uri = listener.redirect_uri if listener else LOOPBACK_REDIRECT_URIS[0]
+        with _connect(application, address, redirect_uri) as oauth:
+            request = oauth.authorization_request()
+            if open_browser and listener and _open_browser(listener, request):
+                callback = _await_callback(listener, timeout)
+            else:
+                callback = _ask_for_callback(request)
+            return oauth.exchange(callback, request)
+
+
+def _open_browser(listener: Listener, request: AuthorizationRequest) -> bool:
+    """Open the browser of this machine; return whether there is one."""
+    listener.expect(request.state)
+    try:
+        return webbrowser.open(request.url)
+    except webbrowser.Error:
+        return False
+
+
+def _await_callback(listener: Listener, timeout: float) -> str:
+    _say("Sign in, in the browser that opens now …")
+    callback = listener.wait(timeout)
+    if callback is None:
+        raise SignInRequiredError(
+            f"Nobody signed in within {timeout:g} seconds. If no browser opened on your screen, use "
+            "sign_in(open_browser=False); if its page said that the application is unknown, give another one with "
+            "client_id=… and client_secret=….",
+            code="sign_in_required",
+        )
+    return callback
+
+
+def _ask_for_callback(request: AuthorizationRequest) -> str:
+    """Ask for the address that a browser elsewhere ends at; what is typed isn't shown, nor kept in the notebook."""
+    _say(
+        f"Open this address in a browser, and sign in:\n\n{request.url}\n\nThe browser then goes to an address that "
+        f"begins with {request.redirect_uri} and finds nothing there. Copy that whole address."
+    )
+    return getpass.getpass("The address (it isn't shown): ").strip()
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def _choose_application(
+    address: str, base_url: str | None, client_id: str | None, client_secret: str | None
+) -> _Application:
+    client_id = client_id or os.environ.get(CLIENT_ID)
+    client_secret = client_secret or os.environ.get(CLIENT_SECRET)
+    if client_id and client_secret:
+        return _Application(client_id=client_id, client_secret=client_secret)
+    known = _read_application(address)
+    if not os.environ.get("CARREL_API_KEY"):
+        if known is None:
+            raise _no_application()
+        return known
+    with Carrel(os.environ["CARREL_API_KEY"], base_url) as admin:
+        return known if known and _exists(known, admin) else _register(address, admin)
+
+
+def _exists(application: _Application, admin: Carrel) -> bool:
+    """Return whether an application is still registered, as far as the key of the environment may know."""
+    try:
+        return any(admin.admin.oauth_clients.list(ids=[application.client_id]))
+    except PermissionDeniedError:
+        return True
+
+
+def _register(address: str, admin: Carrel) -> _Application:
+    try:
+        made = admin.admin.oauth_clients.create(NAME, redirect_uris=LOOPBACK_REDIRECT_URIS, scopes=list(ApiScope))
+    except PermissionDeniedError as exc:
+        raise _no_application() from exc
+    application = _Application(client_id=str(made.client_id), client_secret=made.client_secret)
+    _keep_application(address, application)
+    return application
+
+
+def _no_application() -> ConfigurationError:
+    return ConfigurationError(
+        "No application is known here that people may sign in to. An admin registers one, once, with the redirect "
+        "addresses of carrel.oauth.LOOPBACK_REDIRECT_URIS; then give its client_id=… and client_secret=…, or set "
+        f"{CLIENT_ID} and {CLIENT_SECRET}."
+    )
+
+
+def _connect(application: _Application, address: str, redirect_uri: str = LOOPBACK_REDIRECT_URIS[0]) -> OAuthClient:
+    return OAuthClient(application.client_id, application.client_secret, redirect_uri=redirect_uri, auth_url=address)
+
+
+def _folder() -> Path:
+    """Return the person's own folder for what Carrel keeps, with rights for them alone when it is made."""
+    base = os.environ.get("APPDATA") if os.name == "nt" else os.environ.get("XDG_CONFIG_HOME")
+    folder = (Path(base) if base else Path.home() / ".config") / "carrel"
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return folder
+
+
+def _application_file(address: str) -> Path:
+    return _folder() / f"application-{hashlib.sha256(address.encode()).hexdigest()[:16]}.json"
+
+
+def _read_application(address: str) -> _Application | None:
+    try:
+        return _Application.model_validate_json(_application_file(address).read_bytes())
+    except (FileNotFoundError, ValidationError):
+        return None
+
+
+def _keep_application(address: str, application: _Application) -> None:
+    """Keep an application for the next sign-in, and for signing out."""
+    if _read_application(address) != application:
+        replace_private_file(_application_file(address), application.model_dump_json().encode())
