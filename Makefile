@@ -2,13 +2,14 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 SETUP := .venv/.ready
+LAB := .venv/.lab
 FAST := tests/unit tests/cli/test_docs.py tests/service/test_foundation.py \
 	$(addprefix tests/client/test_,client.py operations.py retries.py files.py reply_streams.py)
 
 # Where it is set, every program that is started would compile all that it imports, which takes most of its start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup up test test-fast test-long check format bench docs site notebooks pictures lock clean
+.PHONY: setup up lab test test-fast test-long check format bench docs site notebooks pictures lock clean
 
 setup: $(SETUP)
 
@@ -29,6 +30,15 @@ $(SETUP): requirements.lock pyproject.toml client/pyproject.toml
 up: setup .env
 	@$(BIN)/honcho run $(BIN)/python -m sample.ports
 	@$(BIN)/python -m scripts.up start
+
+# JupyterLab on the notebooks, signed in at the service of `make up`. ARGS are its own: make lab ARGS=--no-browser
+lab: setup .env $(LAB)
+	@$(BIN)/python -m scripts.lab $(ARGS)
+
+$(LAB): requirements-lab.lock $(SETUP)
+	@echo "Adding JupyterLab to .venv (once) …"
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --require-hashes -r requirements-lab.lock
+	@touch $(LAB)
 
 .env: | $(SETUP)
 	@$(BIN)/python -m sample.environment .env
@@ -82,6 +92,8 @@ pictures: setup
 lock:
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --no-emit-package carrel-sdk --all-extras --group dev \
 		pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --group lab -c requirements.lock \
+		$$(awk -F '[= ]' '/^[a-z0-9]/ { print "--no-emit-package " $$1 }' requirements.lock) -o requirements-lab.lock
 
 # .env stays: the key in it belongs to an organization in the data folder, which stays too.
 clean:

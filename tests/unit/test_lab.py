@@ -1,0 +1,66 @@
+"""`make lab`: what JupyterLab starts with, and what is said when it can't be of use."""
+
+import re
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.lab import environment_of, find_problem
+from tests.client.server import Server, json_answer, refuse, serving
+
+ROOT = Path(__file__).parents[2]
+PINNED = re.compile(r"^([a-z0-9-]+)==([^ ]+)", re.MULTILINE)
+
+
+def test_kernels_get_the_address_and_the_key_and_no_passwords(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What `.env` says goes to the kernels, but for what only a first start needs; the shell's own goes before."""
+    (tmp_path / ".env").write_text(
+        "# Made\nCARREL_BOOTSTRAP_API_KEY=svc_key_x\nCARREL_SAMPLE_PASSWORD=secret\n"
+        "CARREL_BASE_URL=http://127.0.0.1:8000\nCARREL_API_KEY=svc_key_y\n"
+    )
+    monkeypatch.setenv("CARREL_BASE_URL", "https://carrel.example.com")
+    environment = environment_of(tmp_path / ".env")
+    assert environment["CARREL_API_KEY"] == "svc_key_y"
+    assert environment["CARREL_BASE_URL"] == "https://carrel.example.com"
+    assert not {"CARREL_BOOTSTRAP_API_KEY", "CARREL_SAMPLE_PASSWORD"} & environment.keys()
+    assert environment_of(tmp_path / "missing")["CARREL_BASE_URL"] == "https://carrel.example.com"
+
+
+def test_without_a_service_it_says_how_to_start_one() -> None:
+    """Nobody listens: the program ends with what to do, before JupyterLab is looked for."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"http://127.0.0.1:{free.getsockname()[1]}"
+    command = [sys.executable, "-m", "scripts.lab"]
+    environment = {"CARREL_BASE_URL": address, "CARREL_API_KEY": "svc_key_x"}
+    ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
+    assert ended.returncode == 1
+    assert ended.stderr == (
+        f"Carrel doesn't answer at {address}. Start it with `make up` in another shell, and then `make lab` again.\n"
+    )
+
+
+def test_a_service_that_refuses_is_told_from_one_that_is_gone() -> None:
+    """A wrong key, no key, and a service that is starting each have their own words; one that answers has none."""
+    server: Server
+    with serving() as server:
+        environment = {"CARREL_BASE_URL": server.base_url, "CARREL_API_KEY": "svc_key_x"}
+        server.will(refuse(401))
+        assert "doesn't take the key" in (find_problem(environment) or "")
+        server.will(refuse(503, message="Starting."))
+        assert "Starting." in (find_problem(environment) or "")
+        server.will(json_answer({"id": "0190c1c0-0000-7000-8000-000000000001", "name": "Northlight"}))
+        assert find_problem(environment) is None
+        assert "CARREL_API_KEY" in (find_problem({"CARREL_BASE_URL": server.base_url}) or "")
+
+
+def test_the_lock_of_jupyterlab_only_adds_to_the_other() -> None:
+    """No package is in both locks, so installing the second changes nothing of the first; JupyterLab is in it."""
+    base, added = (
+        dict(PINNED.findall((ROOT / name).read_text())) for name in ("requirements.lock", "requirements-lab.lock")
+    )
+    assert "jupyterlab" in added
+    assert len(base) > 100
+    assert not base.keys() & added.keys()
