@@ -25,6 +25,7 @@ from service.domains.directory import endpoints as identity
 from service.domains.directory import me
 from service.domains.docstore import endpoints as docstore
 from service.domains.docstore.running.task import DOCSTORE, RUN_SYNC
+from service.domains.evaluation import endpoints as evaluation
 from service.domains.oauth import account, authorize, consents, invitation, upstream
 from service.domains.oauth import admin_endpoints as oauth_clients
 from service.domains.oauth import endpoints as oauth
@@ -76,6 +77,7 @@ DOMAINS = (
     rebuilds,
     sources,
     status,
+    evaluation,
 )
 V0_DOMAINS: tuple[ModuleType, ...] = (catalog_v0, conversations_v0)
 V1_DOMAINS = (me, agents_v1, conversations_v1)

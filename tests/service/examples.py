@@ -134,6 +134,11 @@ class Things:
     source_id: str = field(init=False)
     reported_source_id: str = field(init=False)
     spare_source_id: str = field(init=False)
+    evaluation_set_id: str = ""
+    spare_evaluation_set_id: str = ""
+    case_id: str = ""
+    evaluation_run_id: str = ""
+    spare_evaluation_run_id: str = ""
 
     def __post_init__(self) -> None:
         self.document_id = self.owner.upload(f"{self.owner.mark}-log")
@@ -235,6 +240,27 @@ class Things:
         groups = [{"name": f"{self.owner.mark} {next(_numbers)}"}]
         self.spare_group_id = done(self.owner.call("admin/groups/upsert", {"groups": groups}))["groups"][0]["id"]
 
+    def new_evaluation_set(self) -> None:
+        """Make the spare evaluation set anew."""
+        made = done(self.owner.call("admin/evaluationSets/create", {"name": f"{self.owner.mark} {next(_numbers)}"}))
+        self.spare_evaluation_set_id = made["evaluationSetId"]
+
+    def evaluate(self) -> None:
+        """Make an evaluation set with a case and a run."""
+        self.new_evaluation_set()
+        self.evaluation_set_id = self.spare_evaluation_set_id
+        body = EXAMPLES["admin/evaluationSets/putJudgements"].body(self)
+        [self.case_id] = done(self.owner.call("admin/evaluationSets/putJudgements", body))["caseIds"]
+        self.new_run()
+        self.evaluation_run_id = self.spare_evaluation_run_id
+        self.new_run()
+        self.new_evaluation_set()
+
+    def new_run(self) -> None:
+        """Keep the spare run of the evaluation set anew."""
+        body = EXAMPLES["admin/evaluationSets/addRun"].body(self)
+        self.spare_evaluation_run_id = done(self.owner.call("admin/evaluationSets/addRun", body))["evaluationRunId"]
+
     def new_agent(self) -> None:
         """Make the spare agent anew."""
         self.spare_agent_id = self.owner.agent()
@@ -276,6 +302,7 @@ NO_AGENT = (404, "agent_not_found")
 NO_CONVERSATION = (404, "conversation_not_found")
 NO_MESSAGE = (404, "message_not_found")
 NO_JOB = (404, "job_not_found")
+NO_EVALUATION_SET = (404, "evaluation_set_not_found")
 NO_ACCOUNT = (404, "service_account_not_found")
 USER_EMAIL = "userEmail"
 
@@ -546,6 +573,65 @@ EXAMPLES: dict[str, Example] = {
     ),
     "admin/agents/deploy": Example(
         lambda things: {"agentId": things.spare_agent_id, "principals": [things.user]}, elsewhere=NO_AGENT
+    ),
+    "admin/evaluationSets/create": Example(
+        lambda things: {"name": _new(), "documentCollectionId": things.collection_id}, elsewhere=NO_COLLECTION
+    ),
+    "admin/evaluationSets/list": Example(lambda _: {"pageSize": 1000}),
+    "admin/evaluationSets/update": Example(
+        lambda things: {"evaluationSetId": things.evaluation_set_id, "name": _new()}, elsewhere=NO_EVALUATION_SET
+    ),
+    "admin/evaluationSets/delete": Example(
+        lambda things: {"evaluationSetId": things.spare_evaluation_set_id},
+        elsewhere=NO_EVALUATION_SET,
+        anew=Things.new_evaluation_set,
+    ),
+    "admin/evaluationSets/putJudgements": Example(
+        lambda things: {
+            "evaluationSetId": things.evaluation_set_id,
+            "cases": [
+                {"question": "What was seen?", "judgements": [{"documentExternalId": "log", "grade": 2}]},
+            ],
+        },
+        elsewhere=NO_EVALUATION_SET,
+    ),
+    "admin/evaluationSets/removeJudgements": Example(
+        lambda things: {
+            "evaluationSetId": things.evaluation_set_id,
+            "caseId": things.case_id,
+            "documentExternalIds": ["log"],
+        },
+        elsewhere=NO_EVALUATION_SET,
+    ),
+    "admin/evaluationSets/listCases": Example(
+        lambda things: {"evaluationSetId": things.evaluation_set_id}, elsewhere=NO_EVALUATION_SET
+    ),
+    "admin/evaluationSets/addRun": Example(
+        lambda things: {
+            "evaluationSetId": things.evaluation_set_id,
+            "mode": "HYBRID",
+            "results": [{"caseId": things.case_id, "ndcg": 1, "recall": 1, "reciprocalRank": 1, "found": ["log"]}],
+        },
+        elsewhere=NO_EVALUATION_SET,
+    ),
+    "admin/evaluationSets/listRuns": Example(
+        lambda things: {"evaluationSetId": things.evaluation_set_id, "pageSize": 1000}, elsewhere=NO_EVALUATION_SET
+    ),
+    "admin/evaluationSets/listResults": Example(
+        lambda things: {
+            "evaluationSetId": things.evaluation_set_id,
+            "evaluationRunId": things.evaluation_run_id,
+            "pageSize": 1000,
+        },
+        elsewhere=NO_EVALUATION_SET,
+    ),
+    "admin/evaluationSets/deleteRun": Example(
+        lambda things: {
+            "evaluationSetId": things.evaluation_set_id,
+            "evaluationRunId": things.spare_evaluation_run_id,
+        },
+        elsewhere=NO_EVALUATION_SET,
+        anew=Things.new_run,
     ),
     "copilots/sendMessage": Example(
         lambda things: {"agentId": things.agent_id, "message": "What was seen?"}, acting=USER_EMAIL, elsewhere=NO_AGENT

@@ -224,6 +224,7 @@ def name_admin_things(things: Things) -> None:
     things.client_id = done(service.call("admin/oauthClients/create", CLIENT))["clientId"]
     things.new_client()
     things.new_agent()
+    things.evaluate()
 
 
 def converse(things: Things, admin: Owner, principal: dict[str, str]) -> None:

@@ -110,6 +110,7 @@ class Tenant:
         things.new_agent()
         done(call("admin/agents/deploy", {"agentId": things.agent_id, "principals": [], "organizationWide": True}))
         things.converse()
+        things.evaluate()
         self._sign_in()
         self.run(lambda connection: fold_deltas(connection, self.organization_id, limit=3))
         self.run(self._keep_waiting_chunks)

@@ -12,6 +12,8 @@ from carrel.wire import (
     collections,
     conversations,
     docstore,
+    evaluation,
+    evaluation_runs,
     me,
     messages,
     oauth_clients,
@@ -50,6 +52,8 @@ MODULES = (
     oauth_clients,
     oversight,
     sessions,
+    evaluation,
+    evaluation_runs,
 )
 _ALL = [
     cast("ApiOperation[Any]", one)

@@ -7,6 +7,7 @@ from carrel.resources.admin.access import Grants, Groups, Users
 from carrel.resources.admin.access_lists import AccessLists
 from carrel.resources.admin.agents import AgentDefinitions
 from carrel.resources.admin.directory import Directory
+from carrel.resources.admin.evaluation_sets import EvaluationSets
 from carrel.resources.admin.oauth_clients import OAuthClients
 from carrel.resources.admin.organization import ApiKeys, AuditLog, OrganizationSettings, SearchLog
 from carrel.resources.admin.oversight import Status
@@ -86,6 +87,11 @@ class Admin(Resource[M]):
         return AgentDefinitions(self._session)
 
     @property
+    def evaluation_sets(self) -> EvaluationSets[M]:
+        """Questions with judged documents, and how well searches and agents did on them."""
+        return EvaluationSets(self._session)
+
+    @property
     def audit_log(self) -> AuditLog[M]:
         """The audit log: all changes, and who made them."""
         return AuditLog(self._session)
@@ -108,6 +114,7 @@ __all__ = [
     "ApiKeys",
     "AuditLog",
     "Directory",
+    "EvaluationSets",
     "Grants",
     "Groups",
     "OAuthClients",

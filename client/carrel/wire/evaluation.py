@@ -1,0 +1,278 @@
+"""admin/evaluationSets/*: questions with judged documents; extensions. Runs are in `carrel.wire.evaluation_runs`."""
+
+from typing import Annotated, ClassVar, Self
+from uuid import UUID
+
+from pydantic import Field, StringConstraints, model_validator
+
+from carrel.wire.common import NarrowedRequest, PagedRequest, PagedResponse, RequestModel, ResponseModel
+from carrel.wire.fields import NO_NUL, Identifier, Instant, Label
+from carrel.wire.operations import ADDS_DATA, ADMIN, CONFLICT, KEYED, NOT_FOUND, ApiOperation
+
+MOST_CASES = 2000
+MOST_JUDGEMENTS = 200
+MOST_GRADE = 10
+
+EvaluatedQuestion = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=8192),
+    Field(examples=["may dogs travel free"]),
+    NO_NUL,
+]
+"""A question of a set; white space around it is no part of it."""
+
+Note = Annotated[str, Field(max_length=1000), NO_NUL]
+"""What people want to remember of a case or a run."""
+
+
+class AdminEvaluationSetsCreateRequest(RequestModel):
+    """Create an evaluation set of searches in the catalog, of searches in a collection, or of questions to an agent."""
+
+    name: Label
+    """Name of the set, unique in the organization."""
+    document_collection_id: UUID | None = None
+    """Id of the collection that is searched; absent, without an agent: the catalog."""
+    agent_id: UUID | None = None
+    """Id of the agent that is asked; absent: the questions are searched for."""
+
+    @model_validator(mode="after")
+    def refuse_both(self) -> Self:
+        """Refuse a collection together with an agent."""
+        if self.document_collection_id is not None and self.agent_id is not None:
+            msg = "documentCollectionId and agentId exclude each other: an agent searches its own collections"
+            raise ValueError(msg)
+        return self
+
+
+class EvaluationSet(ResponseModel):
+    """An evaluation set."""
+
+    evaluation_set_id: UUID
+    """Id of the set."""
+    name: str
+    """Name of the set."""
+    document_collection_id: UUID | None = None
+    """Id of the collection that is searched; absent, without an agent: the catalog."""
+    agent_id: UUID | None = None
+    """Id of the agent that is asked; absent: the questions are searched for."""
+    target_name: str | None = None
+    """Name of the collection or agent; absent for the catalog, and when it is deleted."""
+    case_count: int
+    """Number of cases."""
+    run_count: int
+    """Number of runs that are kept."""
+    last_run_at: Instant | None = None
+    """When the newest of these runs ended; absent without any."""
+    created_at: Instant
+    """When the set was created."""
+
+
+class AdminEvaluationSetsCreateResponse(EvaluationSet):
+    """The new set."""
+
+
+class AdminEvaluationSetsListRequest(NarrowedRequest):
+    """List evaluation sets, in the order of their creation."""
+
+    query: Annotated[str, Field(max_length=200), NO_NUL] | None = None
+    """Part of a name, in any case."""
+    agent_id: UUID | None = None
+    """Only sets whose questions are asked to this agent."""
+
+
+class AdminEvaluationSetsListResponse(PagedResponse):
+    """One page of evaluation sets."""
+
+    rows_in: ClassVar[str] = "evaluation_sets"
+    evaluation_sets: list[EvaluationSet]
+    """The sets."""
+
+
+class AdminEvaluationSetsUpdateRequest(RequestModel):
+    """Rename an evaluation set."""
+
+    evaluation_set_id: UUID
+    """Id of the set."""
+    name: Label
+    """New name of the set."""
+
+
+class AdminEvaluationSetsUpdateResponse(EvaluationSet):
+    """The set as it is now."""
+
+
+class AdminEvaluationSetsDeleteRequest(RequestModel):
+    """Delete an evaluation set with its cases and its runs."""
+
+    evaluation_set_id: UUID
+    """Id of the set."""
+
+
+class AdminEvaluationSetsDeleteResponse(ResponseModel):
+    """The set that is gone."""
+
+    evaluation_set_id: UUID
+    """Id of the set."""
+
+
+class Judgement(RequestModel):
+    """How well a document answers a question."""
+
+    document_external_id: Identifier
+    """The document's identifier in the caller's own system; the document may be missing."""
+    grade: Annotated[int, Field(strict=True, ge=0, le=MOST_GRADE)]
+    """0 for a document that doesn't answer the question, more for one that answers better; at most 10."""
+
+
+class KeptJudgement(ResponseModel):
+    """How well a document answers a question, as it is kept."""
+
+    document_external_id: str
+    """The document's identifier in the caller's own system."""
+    grade: int
+    """0 for a document that doesn't answer the question, more for one that answers better."""
+
+
+class JudgedQuestion(RequestModel):
+    """A question, with judgements to be added to it."""
+
+    question: EvaluatedQuestion
+    """The question; by its words it is known, without the white space around them."""
+    judgements: Annotated[list[Judgement], Field(max_length=MOST_JUDGEMENTS)] = Field(default_factory=list[Judgement])
+    """Judgements to add, each in place of the document's former one; none unless given. A question has at most 200."""
+    note: Note | None = None
+    """A note to the question; absent: unchanged."""
+
+    @model_validator(mode="after")
+    def refuse_repeated_documents(self) -> Self:
+        """Refuse a document that is judged twice."""
+        if len({one.document_external_id for one in self.judgements}) < len(self.judgements):
+            msg = "judgements must name each document once"
+            raise ValueError(msg)
+        return self
+
+
+class AdminEvaluationSetsPutJudgementsRequest(RequestModel):
+    """Add questions and judgements to a set. What is there and isn't named stays; sending it again changes nothing."""
+
+    evaluation_set_id: UUID
+    """Id of the set."""
+    cases: Annotated[list[JudgedQuestion], Field(min_length=1, max_length=100)]
+    """Questions with their judgements, at most 100; a set has at most 2000."""
+
+    @model_validator(mode="after")
+    def refuse_repeated_questions(self) -> Self:
+        """Refuse a question that is given twice."""
+        if len({one.question for one in self.cases}) < len(self.cases):
+            msg = "cases must name each question once"
+            raise ValueError(msg)
+        return self
+
+
+class AdminEvaluationSetsPutJudgementsResponse(ResponseModel):
+    """The cases of the questions."""
+
+    case_ids: list[UUID]
+    """Ids of the cases, in the order of the request."""
+
+
+class AdminEvaluationSetsRemoveJudgementsRequest(RequestModel):
+    """Remove judgements of a question, or the question; what is not there is passed over."""
+
+    evaluation_set_id: UUID
+    """Id of the set."""
+    case_id: UUID
+    """Id of the case."""
+    document_external_ids: Annotated[list[Identifier] | None, Field(min_length=1, max_length=MOST_JUDGEMENTS)] = None
+    """External ids of documents whose judgements are removed; absent: the whole case, also from the runs."""
+
+
+class AdminEvaluationSetsRemoveJudgementsResponse(ResponseModel):
+    """The set that was changed."""
+
+    evaluation_set_id: UUID
+    """Id of the set."""
+
+
+class AdminEvaluationSetsListCasesRequest(PagedRequest):
+    """List the cases of a set, in the order in which their questions were added."""
+
+    evaluation_set_id: UUID
+    """Id of the set."""
+    query: Annotated[str, Field(max_length=200), NO_NUL] | None = None
+    """Part of a question, in any case."""
+    page_size: Annotated[int, Field(strict=True, ge=1, le=100)] = 10
+    """Most items of a page, 1 to 100; 10 unless given."""
+
+
+class EvaluationCase(ResponseModel):
+    """A question with its judged documents."""
+
+    case_id: UUID
+    """Id of the case; a question has one id in a set, even if it is removed and added again."""
+    question: str
+    """The question."""
+    judgements: list[KeptJudgement]
+    """The judged documents, the best grade first."""
+    note: str | None = None
+    """A note to the question."""
+
+    @property
+    def grades(self) -> dict[str, int]:
+        """The grades by external id, as `carrel.evaluation` takes them."""
+        return {one.document_external_id: one.grade for one in self.judgements}
+
+
+class AdminEvaluationSetsListCasesResponse(PagedResponse):
+    """One page of cases."""
+
+    rows_in: ClassVar[str] = "cases"
+    cases: list[EvaluationCase]
+    """The cases."""
+
+
+ADMIN_EVALUATION_SETS_CREATE = ApiOperation(
+    "admin/evaluationSets/create",
+    AdminEvaluationSetsCreateRequest,
+    AdminEvaluationSetsCreateResponse,
+    ADMIN,
+    KEYED | ADDS_DATA | NOT_FOUND,
+)
+ADMIN_EVALUATION_SETS_LIST = ApiOperation(
+    "admin/evaluationSets/list", AdminEvaluationSetsListRequest, AdminEvaluationSetsListResponse, ADMIN
+)
+ADMIN_EVALUATION_SETS_UPDATE = ApiOperation(
+    "admin/evaluationSets/update",
+    AdminEvaluationSetsUpdateRequest,
+    AdminEvaluationSetsUpdateResponse,
+    ADMIN,
+    NOT_FOUND | CONFLICT,
+)
+ADMIN_EVALUATION_SETS_DELETE = ApiOperation(
+    "admin/evaluationSets/delete",
+    AdminEvaluationSetsDeleteRequest,
+    AdminEvaluationSetsDeleteResponse,
+    ADMIN,
+    KEYED | NOT_FOUND,
+)
+ADMIN_EVALUATION_SETS_PUT_JUDGEMENTS = ApiOperation(
+    "admin/evaluationSets/putJudgements",
+    AdminEvaluationSetsPutJudgementsRequest,
+    AdminEvaluationSetsPutJudgementsResponse,
+    ADMIN,
+    ADDS_DATA | NOT_FOUND | CONFLICT,
+)
+ADMIN_EVALUATION_SETS_REMOVE_JUDGEMENTS = ApiOperation(
+    "admin/evaluationSets/removeJudgements",
+    AdminEvaluationSetsRemoveJudgementsRequest,
+    AdminEvaluationSetsRemoveJudgementsResponse,
+    ADMIN,
+    NOT_FOUND,
+)
+ADMIN_EVALUATION_SETS_LIST_CASES = ApiOperation(
+    "admin/evaluationSets/listCases",
+    AdminEvaluationSetsListCasesRequest,
+    AdminEvaluationSetsListCasesResponse,
+    ADMIN,
+    NOT_FOUND,
+)

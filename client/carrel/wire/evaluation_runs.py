@@ -1,0 +1,198 @@
+"""admin/evaluationSets/*: what runs over a set have measured; extensions, for admins.
+
+The service keeps results. The caller searches, asks and measures (`carrel.evaluation`), as itself.
+"""
+
+from typing import Annotated, ClassVar, Self
+from uuid import UUID
+
+from pydantic import Field, model_validator
+
+from carrel.wire.common import NarrowedRequest, PagedRequest, PagedResponse, RequestModel, ResponseModel, UserPrincipal
+from carrel.wire.evaluation import MOST_CASES, Note
+from carrel.wire.fields import Identifier, Instant
+from carrel.wire.operations import ADDS_DATA, ADMIN, KEYED, NOT_FOUND, ApiOperation
+from carrel.wire.search import SearchMode
+
+Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
+"""A score, from 0 to 1."""
+
+
+class CaseResult(RequestModel):
+    """What a run measured on a case. A search has the first three scores, a reply `recall`, `precision`, `answered`."""
+
+    case_id: UUID
+    """Id of the case."""
+    ndcg: Share | None = None
+    """The nDCG of the first ten documents found."""
+    recall: Share | None = None
+    """The share of the relevant documents that was found or cited."""
+    reciprocal_rank: Share | None = None
+    """1 over the rank of the first relevant document."""
+    precision: Share | None = None
+    """The share of the cited documents that is relevant; absent when none was cited."""
+    answered: bool | None = None
+    """Whether the reply rested on any document; of an agent alone."""
+    message_id: UUID | None = None
+    """Id of the message that the agent was sent; its words are kept only with the conversation."""
+    found: Annotated[list[Identifier], Field(max_length=10)] = Field(default_factory=list[Identifier])
+    """External ids of the first ten documents that were found or cited, the best first."""
+
+
+class AdminEvaluationSetsAddRunRequest(RequestModel):
+    """Keep what a run over a set measured. The service says of an agent what it is told, as it is now."""
+
+    evaluation_set_id: UUID
+    """Id of the set."""
+    mode: SearchMode | None = None
+    """How the questions were searched for; absent: an agent was asked."""
+    note: Note | None = None
+    """What to remember of the run, such as what has changed before it."""
+    results: Annotated[list[CaseResult], Field(min_length=1, max_length=MOST_CASES)]
+    """What was measured, once for a case; cases that are gone from the set are left out."""
+
+    @model_validator(mode="after")
+    def refuse_repeated_cases(self) -> Self:
+        """Refuse a case that is given twice."""
+        if len({one.case_id for one in self.results}) < len(self.results):
+            msg = "results must name each case once"
+            raise ValueError(msg)
+        return self
+
+
+class EvaluationRun(ResponseModel):
+    """A run over a set: who ran it how and when, and the means of what was measured."""
+
+    evaluation_run_id: UUID
+    """Id of the run."""
+    evaluation_set_id: UUID
+    """Id of the set."""
+    at: Instant
+    """When it ended."""
+    ran_by: UserPrincipal
+    """Who ran it; searches and replies are of what this person may read."""
+    mode: SearchMode | None = None
+    """How the questions were searched for; absent: an agent was asked."""
+    model: str | None = None
+    """Language model of the agent that was asked."""
+    instructions_digest: str | None = None
+    """SHA-256 of the agent's instructions, in hexadecimal digits; other instructions have another one."""
+    note: str | None = None
+    """What to remember of the run."""
+    case_count: int
+    """Number of cases that were measured."""
+    ndcg: float | None = None
+    """Mean of the cases that have it."""
+    recall: float | None = None
+    """Mean of the cases that have it."""
+    reciprocal_rank: float | None = None
+    """Mean of the cases that have it."""
+    precision: float | None = None
+    """Mean of the cases that have it."""
+    answered: float | None = None
+    """The share of the questions that were answered; of an agent alone."""
+
+
+class AdminEvaluationSetsAddRunResponse(EvaluationRun):
+    """The run, as it is kept."""
+
+
+class AdminEvaluationSetsListRunsRequest(NarrowedRequest):
+    """List the runs of a set, newest first."""
+
+    evaluation_set_id: UUID
+    """Id of the set."""
+
+
+class AdminEvaluationSetsListRunsResponse(PagedResponse):
+    """One page of runs."""
+
+    rows_in: ClassVar[str] = "runs"
+    runs: list[EvaluationRun]
+    """The runs, newest first."""
+
+
+class AdminEvaluationSetsListResultsRequest(PagedRequest):
+    """List what a run measured, in the order of the cases; cases that were removed since are gone here too."""
+
+    evaluation_set_id: UUID
+    """Id of the set."""
+    evaluation_run_id: UUID
+    """Id of the run."""
+
+
+class KeptResult(ResponseModel):
+    """What a run measured on a case, as it is kept."""
+
+    case_id: UUID
+    """Id of the case."""
+    question: str
+    """The question."""
+    ndcg: float | None = None
+    """The nDCG of the first ten documents found."""
+    recall: float | None = None
+    """The share of the relevant documents that was found or cited."""
+    reciprocal_rank: float | None = None
+    """1 over the rank of the first relevant document."""
+    precision: float | None = None
+    """The share of the cited documents that is relevant; absent when none was cited."""
+    answered: bool | None = None
+    """Whether the reply rested on any document; of an agent alone."""
+    message_id: UUID | None = None
+    """Id of the message that the agent was sent."""
+    found: list[str]
+    """External ids of the first ten documents that were found or cited, the best first."""
+
+
+class AdminEvaluationSetsListResultsResponse(PagedResponse):
+    """One page of results."""
+
+    rows_in: ClassVar[str] = "results"
+    results: list[KeptResult]
+    """The results."""
+
+
+class AdminEvaluationSetsDeleteRunRequest(RequestModel):
+    """Delete a run with its results."""
+
+    evaluation_set_id: UUID
+    """Id of the set."""
+    evaluation_run_id: UUID
+    """Id of the run."""
+
+
+class AdminEvaluationSetsDeleteRunResponse(ResponseModel):
+    """The run that is gone."""
+
+    evaluation_run_id: UUID
+    """Id of the run."""
+
+
+ADMIN_EVALUATION_SETS_ADD_RUN = ApiOperation(
+    "admin/evaluationSets/addRun",
+    AdminEvaluationSetsAddRunRequest,
+    AdminEvaluationSetsAddRunResponse,
+    ADMIN,
+    KEYED | ADDS_DATA | NOT_FOUND,
+)
+ADMIN_EVALUATION_SETS_LIST_RUNS = ApiOperation(
+    "admin/evaluationSets/listRuns",
+    AdminEvaluationSetsListRunsRequest,
+    AdminEvaluationSetsListRunsResponse,
+    ADMIN,
+    NOT_FOUND,
+)
+ADMIN_EVALUATION_SETS_LIST_RESULTS = ApiOperation(
+    "admin/evaluationSets/listResults",
+    AdminEvaluationSetsListResultsRequest,
+    AdminEvaluationSetsListResultsResponse,
+    ADMIN,
+    NOT_FOUND,
+)
+ADMIN_EVALUATION_SETS_DELETE_RUN = ApiOperation(
+    "admin/evaluationSets/deleteRun",
+    AdminEvaluationSetsDeleteRunRequest,
+    AdminEvaluationSetsDeleteRunResponse,
+    ADMIN,
+    KEYED | NOT_FOUND,
+)

@@ -1,0 +1,376 @@
+"""SQL of evaluation sets, their cases, runs and results."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ARRAY, ColumnElement, Select, Text, and_, delete, exists, func, literal, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.auth.callers import Caller
+from service.platform.sql import columns_of, find_row, find_rows, get_row, in_array, optional_in, rows_of
+from service.schema.agents import agents
+from service.schema.collections import collections
+from service.schema.evaluation import evaluation_cases, evaluation_results, evaluation_runs, evaluation_sets
+from service.schema.identity import principals
+
+
+@dataclass(frozen=True, slots=True)
+class StoredSet:
+    """An evaluation set with its counts; `target_name` is that of its collection or agent, None once it is deleted."""
+
+    evaluation_set_id: UUID
+    name: str
+    collection_id: UUID | None
+    agent_id: UUID | None
+    target_name: str | None
+    case_count: int
+    run_count: int
+    last_run_at: datetime | None
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCase:
+    """A case; `judgements` are the grades by external id."""
+
+    case_id: UUID
+    case_no: int
+    question: str
+    note: str | None
+    judgements: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run, with who ran it."""
+
+    evaluation_run_id: UUID
+    evaluation_set_id: UUID
+    at: datetime
+    principal_id: UUID
+    principal_name: str
+    principal_email: str
+    mode: str | None
+    model: str | None
+    instructions_digest: str | None
+    note: str | None
+    case_count: int
+    ndcg: float | None
+    recall: float | None
+    reciprocal_rank: float | None
+    precision: float | None
+    answered: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class StoredResult:
+    """What a run measured on a case."""
+
+    case_id: UUID
+    case_no: int
+    question: str
+    ndcg: float | None
+    recall: float | None
+    reciprocal_rank: float | None
+    precision: float | None
+    answered: bool | None
+    message_id: UUID | None
+    found: list[str]
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """What an agent is told; `model` is None for the service's default."""
+
+    model: str | None
+    instructions: str
+
+
+def _is_set(organization_id: UUID, set_id: UUID) -> ColumnElement[bool]:
+    return and_(evaluation_sets.c.organization_id == organization_id, evaluation_sets.c.evaluation_set_id == set_id)
+
+
+def _of_set(organization_id: UUID, set_id: UUID | ColumnElement[UUID]) -> ColumnElement[bool]:
+    """Build the condition that a case belongs to a set."""
+    return and_(evaluation_cases.c.organization_id == organization_id, evaluation_cases.c.evaluation_set_id == set_id)
+
+
+def _is_run(organization_id: UUID, set_id: UUID | ColumnElement[UUID]) -> ColumnElement[bool]:
+    """Build the condition that a run is of a set."""
+    return and_(evaluation_runs.c.organization_id == organization_id, evaluation_runs.c.evaluation_set_id == set_id)
+
+
+def _select_sets(organization_id: UUID) -> Select[*tuple[Any, ...]]:
+    set_id = evaluation_sets.c.evaluation_set_id
+    collection_name = select(collections.c.name).where(
+        collections.c.organization_id == organization_id,
+        collections.c.collection_id == evaluation_sets.c.collection_id,
+    )
+    agent_name = select(agents.c.name).where(
+        agents.c.organization_id == organization_id,
+        agents.c.agent_id == evaluation_sets.c.agent_id,
+        agents.c.deleted_at.is_(None),
+    )
+    cases = select(func.count()).where(_of_set(organization_id, set_id))
+    runs = select(func.count()).where(_is_run(organization_id, set_id))
+    last_run = select(func.max(evaluation_runs.c.at)).where(_is_run(organization_id, set_id))
+    named = {
+        "target_name": func.coalesce(collection_name.scalar_subquery(), agent_name.scalar_subquery()),
+        "case_count": cases.scalar_subquery(),
+        "run_count": runs.scalar_subquery(),
+        "last_run_at": last_run.scalar_subquery(),
+    }
+    others = [value.label(name) for name, value in named.items()]
+    return select(*columns_of(evaluation_sets, StoredSet, *others)).where(
+        evaluation_sets.c.organization_id == organization_id
+    )
+
+
+async def count_sets(connection: AsyncConnection, organization_id: UUID) -> int:
+    """Count an organization's sets."""
+    statement = select(func.count()).where(evaluation_sets.c.organization_id == organization_id)
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def insert_set(connection: AsyncConnection, caller: Caller, *, row: Mapping[str, object]) -> bool:
+    """Add a set; False when its name is taken."""
+    values = {**row, "organization_id": caller.organization_id, "created_by": caller.principal_id}
+    statement = (
+        insert(evaluation_sets)
+        .values(values)
+        .on_conflict_do_nothing(index_elements=["organization_id", "name"])
+        .returning(evaluation_sets.c.evaluation_set_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def collection_exists(connection: AsyncConnection, organization_id: UUID, *, collection_id: UUID) -> bool:
+    """Check whether the organization has a collection, whoever may search it."""
+    found = exists().where(
+        collections.c.organization_id == organization_id, collections.c.collection_id == collection_id
+    )
+    return (await connection.execute(select(found))).scalar_one()
+
+
+async def find_set(connection: AsyncConnection, organization_id: UUID, *, set_id: UUID) -> StoredSet | None:
+    """Find a set; None when there is none."""
+    return await find_row(connection, _select_sets(organization_id).where(_is_set(organization_id, set_id)), StoredSet)
+
+
+async def list_sets(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    name_contains: str | None,
+    agent_id: UUID | None,
+    ids: Collection[UUID] | None,
+    after: UUID,
+    limit: int,
+) -> list[StoredSet]:
+    """Return sets (of these ids, if any are given) by id."""
+    set_id = evaluation_sets.c.evaluation_set_id
+    statement = _select_sets(organization_id).where(set_id > after, optional_in(set_id, ids))
+    if name_contains:
+        statement = statement.where(evaluation_sets.c.name.icontains(name_contains, autoescape=True))
+    if agent_id is not None:
+        statement = statement.where(evaluation_sets.c.agent_id == agent_id)
+    return await find_rows(connection, statement.order_by(set_id).limit(limit), StoredSet)
+
+
+async def lock_set(connection: AsyncConnection, organization_id: UUID, *, set_id: UUID) -> bool:
+    """Lock a set until the transaction ends; False when there is none."""
+    statement = select(evaluation_sets.c.evaluation_set_id).where(_is_set(organization_id, set_id)).with_for_update()
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def rename_set(connection: AsyncConnection, organization_id: UUID, *, set_id: UUID, name: str) -> bool:
+    """Rename a set that is locked; False when another one has the name."""
+    taken = select(evaluation_sets.c.evaluation_set_id).where(
+        evaluation_sets.c.organization_id == organization_id,
+        evaluation_sets.c.name == name,
+        evaluation_sets.c.evaluation_set_id != set_id,
+    )
+    if (await connection.execute(select(exists(taken)))).scalar_one():
+        return False
+    await connection.execute(update(evaluation_sets).where(_is_set(organization_id, set_id)).values(name=name))
+    return True
+
+
+async def delete_set(connection: AsyncConnection, organization_id: UUID, *, set_id: UUID) -> None:
+    """Delete a set with its cases, runs and results."""
+    await connection.execute(delete(evaluation_sets).where(_is_set(organization_id, set_id)))
+
+
+async def save_cases(
+    connection: AsyncConnection, organization_id: UUID, *, set_id: UUID, rows: Sequence[Mapping[str, object]]
+) -> set[UUID]:
+    """Add cases, or their judgements and notes to those that are there; return the ids of those that changed."""
+    of_it = {"organization_id": organization_id, "evaluation_set_id": set_id}
+    names = ("case_id", "evaluation_set_id", "organization_id", "question", "note", "judgements")
+    given = rows_of([evaluation_cases.c[name] for name in names], [{**row, **of_it} for row in rows])
+    statement = insert(evaluation_cases).from_select(names, select(*(given.c[name] for name in names)))
+    values = {
+        "judgements": evaluation_cases.c.judgements.concat(statement.excluded.judgements),
+        "note": func.coalesce(statement.excluded.note, evaluation_cases.c.note),
+    }
+    changes = or_(*(value.is_distinct_from(evaluation_cases.c[name]) for name, value in values.items()))
+    upsert = statement.on_conflict_do_update(index_elements=["case_id"], set_=values, where=changes)
+    result = await connection.execute(upsert.returning(evaluation_cases.c.case_id))
+    return set(result.scalars())
+
+
+async def count_cases(connection: AsyncConnection, organization_id: UUID, *, set_id: UUID) -> int:
+    """Count the cases of a set."""
+    statement = select(func.count()).where(_of_set(organization_id, set_id))
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def find_overfull_case(
+    connection: AsyncConnection, organization_id: UUID, *, case_ids: Collection[UUID], most: int
+) -> str | None:
+    """Find the question of one of these cases that has more judgements than `most`; None without any."""
+    keys = func.jsonb_object_keys(evaluation_cases.c.judgements).table_valued("key")
+    count = select(func.count()).select_from(keys).correlate(evaluation_cases).scalar_subquery()
+    statement = select(evaluation_cases.c.question).where(
+        evaluation_cases.c.organization_id == organization_id,
+        in_array(evaluation_cases.c.case_id, case_ids),
+        count > most,
+    )
+    return (await connection.execute(statement.limit(1))).scalar_one_or_none()
+
+
+async def remove_judgements(
+    connection: AsyncConnection, organization_id: UUID, *, set_id: UUID, case_id: UUID, external_ids: Collection[str]
+) -> bool:
+    """Remove judgements of a case; False when there were none of these."""
+    without = evaluation_cases.c.judgements.op("-")(literal(list(external_ids), ARRAY(Text)))
+    statement = (
+        update(evaluation_cases)
+        .where(
+            _of_set(organization_id, set_id),
+            evaluation_cases.c.case_id == case_id,
+            evaluation_cases.c.judgements.has_any(literal(list(external_ids), ARRAY(Text))),
+        )
+        .values(judgements=without)
+        .returning(evaluation_cases.c.case_id)
+    )
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def delete_case(connection: AsyncConnection, organization_id: UUID, *, set_id: UUID, case_id: UUID) -> bool:
+    """Delete a case with its results; False when there is none."""
+    statement = delete(evaluation_cases).where(_of_set(organization_id, set_id), evaluation_cases.c.case_id == case_id)
+    return (await connection.execute(statement.returning(evaluation_cases.c.case_id))).one_or_none() is not None
+
+
+async def list_cases(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    set_id: UUID,
+    question_contains: str | None,
+    after: int,
+    limit: int,
+) -> list[StoredCase]:
+    """Return cases of a set in the order of their addition."""
+    statement = select(*columns_of(evaluation_cases, StoredCase)).where(
+        _of_set(organization_id, set_id), evaluation_cases.c.case_no > after
+    )
+    if question_contains:
+        statement = statement.where(evaluation_cases.c.question.icontains(question_contains, autoescape=True))
+    return await find_rows(connection, statement.order_by(evaluation_cases.c.case_no).limit(limit), StoredCase)
+
+
+async def existing_cases(
+    connection: AsyncConnection, organization_id: UUID, *, set_id: UUID, case_ids: Collection[UUID]
+) -> set[UUID]:
+    """Return which of these ids are those of cases of a set."""
+    statement = select(evaluation_cases.c.case_id).where(
+        _of_set(organization_id, set_id), in_array(evaluation_cases.c.case_id, case_ids)
+    )
+    return set((await connection.execute(statement)).scalars())
+
+
+async def read_agent_settings(connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID) -> AgentSettings:
+    """Return what an agent is told, or was told until it was deleted: its row stays."""
+    statement = select(*columns_of(agents, AgentSettings)).where(
+        agents.c.organization_id == organization_id, agents.c.agent_id == agent_id
+    )
+    return await get_row(connection, statement, AgentSettings)
+
+
+async def count_runs(connection: AsyncConnection, organization_id: UUID, *, set_id: UUID) -> int:
+    """Count the runs of a set."""
+    statement = select(func.count()).where(_is_run(organization_id, set_id))
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def insert_run(
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    run: Mapping[str, object],
+    results: Sequence[Mapping[str, object]],
+) -> None:
+    """Add a run of the caller's, with results of cases that exist and are locked with their set."""
+    of_it = {"organization_id": caller.organization_id}
+    row = {**run, **of_it, "principal_id": caller.principal_id}
+    await connection.execute(insert(evaluation_runs).values(row))
+    columns = list(evaluation_results.columns)
+    of_run = {**of_it, "evaluation_run_id": run["evaluation_run_id"]}
+    given = rows_of(columns, [{**result, **of_run} for result in results])
+    names = [one.name for one in columns]
+    await connection.execute(insert(evaluation_results).from_select(names, select(*(given.c[name] for name in names))))
+
+
+async def list_runs(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    set_id: UUID,
+    ids: Collection[UUID] | None,
+    before: UUID | None,
+    limit: int,
+) -> list[StoredRun]:
+    """Return runs of a set (of these ids, if any are given), newest first, with who ran them."""
+    run_id = evaluation_runs.c.evaluation_run_id
+    people = (principals.c.name.label("principal_name"), principals.c.email.label("principal_email"))
+    statement = (
+        select(*columns_of(evaluation_runs, StoredRun, *people))
+        .join(principals, principals.c.principal_id == evaluation_runs.c.principal_id)
+        .where(_is_run(organization_id, set_id), optional_in(run_id, ids))
+    )
+    if before is not None:
+        statement = statement.where(run_id < before)
+    return await find_rows(connection, statement.order_by(run_id.desc()).limit(limit), StoredRun)
+
+
+async def list_results(
+    connection: AsyncConnection, organization_id: UUID, *, run_id: UUID, after: int, limit: int
+) -> list[StoredResult]:
+    """Return what a run measured, in the order of the cases."""
+    cases = (evaluation_cases.c.case_no, evaluation_cases.c.question)
+    statement = (
+        select(*columns_of(evaluation_results, StoredResult, *cases))
+        .join(evaluation_cases, evaluation_cases.c.case_id == evaluation_results.c.case_id)
+        .where(
+            evaluation_results.c.organization_id == organization_id,
+            evaluation_results.c.evaluation_run_id == run_id,
+            evaluation_cases.c.case_no > after,
+        )
+    )
+    return await find_rows(connection, statement.order_by(evaluation_cases.c.case_no).limit(limit), StoredResult)
+
+
+async def delete_run(connection: AsyncConnection, organization_id: UUID, *, set_id: UUID, run_id: UUID) -> bool:
+    """Delete a run of a set with its results; False when there is none."""
+    statement = delete(evaluation_runs).where(
+        _is_run(organization_id, set_id), evaluation_runs.c.evaluation_run_id == run_id
+    )
+    return (
+        await connection.execute(statement.returning(evaluation_runs.c.evaluation_run_id))
+    ).one_or_none() is not None
