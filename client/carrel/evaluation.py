@@ -8,16 +8,44 @@ A ranking is the ids that were found, best first. Judgements map the ids of what
 that is all there is to say, more for what answers better; 0 or less, or no judgement, is irrelevant. All three are
 between 0 and 1, and raise ValueError for a question that nothing is relevant to, which no ranking could answer. An id
 that is found twice counts where it is found first, and takes up no further place.
+
+Judgements are kept in evaluation sets (`client.admin.evaluation_sets`), and what was measured on one as its runs:
+`evaluation.run(client, evaluation_set, mode="LEXICAL", note="before the new policy")`.
 """
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
 
-__all__ = ["ndcg", "recall", "reciprocal_rank"]
+from carrel.errors import NotFoundError, ReplyWithheldError
+from carrel.wire.evaluation import EvaluationCase, EvaluationSet
+from carrel.wire.evaluation_runs import CaseResult, EvaluationRun, KeptResult
+from carrel.wire.search import SearchMode
+
+if TYPE_CHECKING:
+    from carrel import Carrel
+
+__all__ = [
+    "Difference",
+    "Measurer",
+    "add_judgements",
+    "compare",
+    "ndcg",
+    "rank",
+    "recall",
+    "reciprocal_rank",
+    "run",
+]
 
 CUTOFF = 10
+_MOST_CHUNKS = 100
+_BATCH = 100
 Id = TypeVar("Id")
+OnProgress = Callable[[int, int], None]
+"""Called with how many cases are done, and how many there are."""
 
 
 def ndcg(found: Sequence[Id], relevant: Mapping[Id, int], *, cutoff: int = CUTOFF) -> float:
@@ -64,3 +92,157 @@ def _first(found: Sequence[Id], cutoff: int) -> list[Id]:
 
 def _discount(gains: Sequence[int]) -> float:
     return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1))
+
+
+def rank(
+    client: "Carrel",
+    question: str,
+    *,
+    document_collection_id: UUID | str | None = None,
+    mode: SearchMode | str = SearchMode.HYBRID,
+) -> list[str]:
+    """Search the catalog, or a collection, and return the external ids of the first ten documents, best first."""
+    if document_collection_id is None:
+        found = client.search.search_document_catalog(question, max_results=CUTOFF, mode=mode).results
+        return [one.document_external_id for one in found]
+    inside = client.search.search_document_collection(
+        question, document_collection_id=document_collection_id, max_chunks=_MOST_CHUNKS, mode=mode
+    )
+    return [one.document_external_id for one in inside.results][:CUTOFF]
+
+
+class Measurer:
+    """Measures the cases of an evaluation set one by one, as the client's caller: what they may not read is not found.
+
+    `mode` is how a set of searches is searched; a set that asks an agent has none.
+    """
+
+    def __init__(
+        self, client: "Carrel", evaluation_set: EvaluationSet, *, mode: SearchMode | str | None = None
+    ) -> None:
+        self._client = client
+        self._set = evaluation_set
+        asks_agent = evaluation_set.agent_id is not None
+        self.mode = None if asks_agent else SearchMode(mode or SearchMode.HYBRID)
+        self._external_id = cache(self._read_external_id)
+
+    def can_measure(self, case: EvaluationCase) -> bool:
+        """Whether a case can be measured: of a search, a relevant document must be known."""
+        return self.mode is None or any(grade > 0 for grade in case.grades.values())
+
+    def measure(self, case: EvaluationCase) -> CaseResult:
+        """Search for a question, or ask it, and return the scores; raises what searching and asking raise."""
+        return self._ask(case) if self.mode is None else self._search(case, self.mode)
+
+    def _search(self, case: EvaluationCase, mode: SearchMode) -> CaseResult:
+        found = rank(self._client, case.question, document_collection_id=self._set.document_collection_id, mode=mode)
+        return CaseResult(
+            case_id=case.case_id,
+            ndcg=ndcg(found, case.grades),
+            recall=recall(found, case.grades),
+            reciprocal_rank=reciprocal_rank(found, case.grades),
+            found=found,
+        )
+
+    def _ask(self, case: EvaluationCase) -> CaseResult:
+        assert self._set.agent_id is not None  # noqa: S101 - a set without one has a mode
+        try:
+            reply = self._client.agents.send_and_wait(self._set.agent_id, case.question)
+        except ReplyWithheldError as error:
+            return CaseResult(case_id=case.case_id, answered=False, message_id=error.message_id)
+        cited = [name for one in reply.sources if (name := self._external_id(one.id)) is not None]
+        cited = list(dict.fromkeys(cited))[:CUTOFF]
+        relevant = {name for name, grade in case.grades.items() if grade > 0}
+        right = len(relevant.intersection(cited))
+        return CaseResult(
+            case_id=case.case_id,
+            answered=bool(reply.sources),
+            recall=right / len(relevant) if relevant else None,
+            precision=right / len(cited) if cited and relevant else None,
+            message_id=reply.message_id,
+            found=cited,
+        )
+
+    def _read_external_id(self, document_id: UUID) -> str | None:
+        try:
+            return self._client.catalog.get_document(document_id).document_external_id
+        except NotFoundError:
+            # Deleted, or closed to the caller, since the reply.
+            return None
+
+
+def run(
+    client: "Carrel",
+    evaluation_set: EvaluationSet,
+    *,
+    mode: SearchMode | str | None = None,
+    note: str | None = None,
+    on_progress: OnProgress | None = None,
+) -> EvaluationRun:
+    """Measure the cases of an evaluation set that can be measured, and keep the results as a run of the caller's.
+
+    Nothing is kept when a search or a message fails. Raises ValueError for a set that has nothing to measure.
+    """
+    measurer = Measurer(client, evaluation_set, mode=mode)
+    sets = client.admin.evaluation_sets
+    cases = [case for case in sets.list_cases(evaluation_set.evaluation_set_id) if measurer.can_measure(case)]
+    if not cases:
+        msg = "No question of this set has a relevant document. Judge some first."
+        raise ValueError(msg)
+    results: list[CaseResult] = []
+    for case in cases:
+        results.append(measurer.measure(case))
+        if on_progress is not None:
+            on_progress(len(results), len(cases))
+    return sets.add_run(evaluation_set.evaluation_set_id, results, mode=measurer.mode, note=note)
+
+
+def add_judgements(
+    client: "Carrel",
+    evaluation_set_id: UUID | str,
+    judgements: Mapping[str, Mapping[str, int]],
+    *,
+    on_progress: OnProgress | None = None,
+) -> None:
+    """Add judgements (grades by external id, by question) to an evaluation set, in requests of 100 questions.
+
+    Stopped at any point, it can be done again: what is there stays as it is.
+    """
+    cases = [
+        {
+            "question": question,
+            "judgements": [{"document_external_id": name, "grade": grade} for name, grade in grades.items()],
+        }
+        for question, grades in judgements.items()
+    ]
+    for begin in range(0, len(cases), _BATCH):
+        client.admin.evaluation_sets.put_judgements(evaluation_set_id, cases[begin : begin + _BATCH])
+        if on_progress is not None:
+            on_progress(min(begin + _BATCH, len(cases)), len(cases))
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How differently two runs did on a question; `change` is positive where the later one did better."""
+
+    question: str
+    before: KeptResult
+    after: KeptResult
+    change: float
+
+
+def compare(before: Sequence[KeptResult], after: Sequence[KeptResult]) -> list[Difference]:
+    """Return how the results of two runs differ on the questions that both measured, the worst change first.
+
+    A search is compared by nDCG, a reply by the recall of its citations, or by whether it was answered.
+    """
+    earlier = {one.case_id: one for one in before}
+    pairs = ((earlier[one.case_id], one) for one in after if one.case_id in earlier)
+    differences = [Difference(new.question, old, new, _value(new) - _value(old)) for old, new in pairs]
+    return sorted(differences, key=lambda one: (one.change, _value(one.after), one.question))
+
+
+def _value(result: KeptResult) -> float:
+    """Return the one score that a result is compared by."""
+    scores = (result.ndcg, result.recall, result.answered)
+    return float(next((one for one in scores if one is not None), 0.0))

@@ -81,6 +81,7 @@ evaluation_runs = Table(
     Index("ix_evaluation_runs_set", "evaluation_set_id", "evaluation_run_id"),
 )
 
+# `ranks` are the places of the first ten documents by external id.
 evaluation_results = Table(
     "evaluation_results",
     metadata,
@@ -98,6 +99,6 @@ evaluation_results = Table(
     Column("precision", Double),
     Column("answered", Boolean),
     Column("message_id", Uuid),
-    Column("found", JSONB, nullable=False),
+    Column("ranks", JSONB, nullable=False),
     Index("ix_evaluation_results_case", "case_id"),
 )

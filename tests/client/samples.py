@@ -33,6 +33,28 @@ INDEXED = {
     "embeddedChunkCount": 3,
     "status": "INDEXED",
 }
+EVALUATION_SET_ROW = {
+    "evaluationSetId": OTHER_ID,
+    "name": "Travel",
+    "documentCollectionId": COLLECTION_ID,
+    "targetName": "Handbook",
+    "caseCount": 2,
+    "runCount": 1,
+    "lastRunAt": AT,
+    "createdAt": AT,
+}
+EVALUATION_RUN_ROW = {
+    "evaluationRunId": OTHER_ID,
+    "evaluationSetId": OTHER_ID,
+    "at": AT,
+    "ranBy": USER,
+    "mode": "LEXICAL",
+    "note": "Before",
+    "caseCount": 2,
+    "ndcg": 0.5,
+    "recall": 1.0,
+    "reciprocalRank": 0.25,
+}
 FOUND = {
     "searchId": OTHER_ID,
     "results": [

@@ -31,6 +31,8 @@ from tests.client.samples import (
     CONVERSATION_ID,
     DOCUMENT,
     DOCUMENT_ID,
+    EVALUATION_RUN_ROW,
+    EVALUATION_SET_ROW,
     FOUND,
     FOUND_CHUNKS,
     GRANTS,
@@ -103,7 +105,60 @@ QUARANTINED: dict[str, Any] = {
 }
 IN_QUARANTINE = {"sourceId": OTHER_ID, "names": ["handbook/travel"]}
 
+JUDGEMENT = {"documentExternalId": "travel", "grade": 2}
+CASE_RESULT: dict[str, Any] = {
+    "caseId": OTHER_ID,
+    "ndcg": 0.5,
+    "recall": 1.0,
+    "reciprocalRank": 0.25,
+    "found": ["travel"],
+}
+
 SINGLE: list[Case] = [
+    (
+        "admin/evaluationSets/create",
+        lambda c: c.admin.evaluation_sets.create("Travel", document_collection_id=COLLECTION_ID),
+        {"name": "Travel", "documentCollectionId": COLLECTION_ID},
+        EVALUATION_SET_ROW,
+    ),
+    (
+        "admin/evaluationSets/update",
+        lambda c: c.admin.evaluation_sets.update(OTHER_ID, name="Trips"),
+        {"evaluationSetId": OTHER_ID, "name": "Trips"},
+        EVALUATION_SET_ROW,
+    ),
+    (
+        "admin/evaluationSets/delete",
+        lambda c: c.admin.evaluation_sets.delete(OTHER_ID),
+        {"evaluationSetId": OTHER_ID},
+        {"evaluationSetId": OTHER_ID},
+    ),
+    (
+        "admin/evaluationSets/putJudgements",
+        lambda c: c.admin.evaluation_sets.put_judgements(
+            OTHER_ID, [{"question": " Dogs? ", "judgements": [{"document_external_id": "travel", "grade": 2}]}]
+        ),
+        {"evaluationSetId": OTHER_ID, "cases": [{"question": "Dogs?", "judgements": [JUDGEMENT]}]},
+        {"caseIds": [OTHER_ID]},
+    ),
+    (
+        "admin/evaluationSets/removeJudgements",
+        lambda c: c.admin.evaluation_sets.remove_judgements(OTHER_ID, OTHER_ID, document_external_ids=["travel"]),
+        {"evaluationSetId": OTHER_ID, "caseId": OTHER_ID, "documentExternalIds": ["travel"]},
+        {"evaluationSetId": OTHER_ID},
+    ),
+    (
+        "admin/evaluationSets/addRun",
+        lambda c: c.admin.evaluation_sets.add_run(OTHER_ID, [CASE_RESULT], mode="LEXICAL", note="Before"),
+        {"evaluationSetId": OTHER_ID, "mode": "LEXICAL", "note": "Before", "results": [CASE_RESULT]},
+        EVALUATION_RUN_ROW,
+    ),
+    (
+        "admin/evaluationSets/deleteRun",
+        lambda c: c.admin.evaluation_sets.delete_run(OTHER_ID, OTHER_ID),
+        {"evaluationSetId": OTHER_ID, "evaluationRunId": OTHER_ID},
+        {"evaluationRunId": OTHER_ID},
+    ),
     (
         "sources/reportSource",
         lambda c: c.sources.report_source(
@@ -632,6 +687,30 @@ SINGLE: list[Case] = [
 
 LISTS: list[Case] = [
     (
+        "admin/evaluationSets/list",
+        lambda c: c.admin.evaluation_sets.list(query="Trav", agent_id=OTHER_ID, ids=[OTHER_ID]),
+        {"query": "Trav", "agentId": OTHER_ID, "ids": [OTHER_ID]},
+        {"evaluationSets": [EVALUATION_SET_ROW]},
+    ),
+    (
+        "admin/evaluationSets/listCases",
+        lambda c: c.admin.evaluation_sets.list_cases(OTHER_ID, query="dogs"),
+        {"evaluationSetId": OTHER_ID, "query": "dogs"},
+        {"cases": [{"caseId": OTHER_ID, "question": "Dogs?", "judgements": [JUDGEMENT], "note": "Often"}]},
+    ),
+    (
+        "admin/evaluationSets/listRuns",
+        lambda c: c.admin.evaluation_sets.list_runs(OTHER_ID, ids=[OTHER_ID]),
+        {"evaluationSetId": OTHER_ID, "ids": [OTHER_ID]},
+        {"runs": [EVALUATION_RUN_ROW]},
+    ),
+    (
+        "admin/evaluationSets/listResults",
+        lambda c: c.admin.evaluation_sets.list_results(OTHER_ID, OTHER_ID),
+        {"evaluationSetId": OTHER_ID, "evaluationRunId": OTHER_ID},
+        {"results": [{**CASE_RESULT, "question": "Dogs?"}]},
+    ),
+    (
         "sources/listSources",
         lambda c: c.sources.list_sources(ledger=LEDGER, own=True),
         {"ledger": LEDGER, "own": True},
@@ -950,6 +1029,7 @@ def test_every_operation_has_a_case() -> None:
         *(admin.Users, admin.Groups, admin.Grants, admin.ApiKeys, admin.OrganizationSettings),
         *(admin.ServiceAccounts, admin.ServiceAccountTokens, admin.AuditLog, admin.SearchLog, admin.Directory),
         *(admin.Sessions, admin.OAuthClients, admin.AgentDefinitions, admin.AccessLists, admin.Owners, admin.Status),
+        admin.EvaluationSets,
     ]
     members = [member for group in groups for member in vars(group).values()]
     assert sum(isinstance(member, Operation) for member in members) == len({path for path, *_ in SINGLE}) + 2
@@ -1025,6 +1105,10 @@ async def test_arguments_are_checked(caller: Caller, server: Server, operate: Ca
 KEYED = {
     "admin/agents/create",
     "admin/agents/delete",
+    "admin/evaluationSets/create",
+    "admin/evaluationSets/delete",
+    "admin/evaluationSets/addRun",
+    "admin/evaluationSets/deleteRun",
     "admin/groups/delete",
     "admin/groups/upsert",
     "admin/apiKeys/create",

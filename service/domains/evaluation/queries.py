@@ -68,7 +68,7 @@ class StoredRun:
 
 @dataclass(frozen=True, slots=True)
 class StoredResult:
-    """What a run measured on a case."""
+    """What a run measured on a case; `ranks` are the places of documents by external id."""
 
     case_id: UUID
     case_no: int
@@ -79,7 +79,7 @@ class StoredResult:
     precision: float | None
     answered: bool | None
     message_id: UUID | None
-    found: list[str]
+    ranks: dict[str, int]
 
 
 @dataclass(frozen=True, slots=True)

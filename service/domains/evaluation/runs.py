@@ -23,7 +23,7 @@ from carrel.wire.evaluation_runs import (
 from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.domains.evaluation import queries
-from service.domains.evaluation.queries import StoredRun, StoredSet
+from service.domains.evaluation.queries import StoredResult, StoredRun, StoredSet
 from service.domains.evaluation.service import lock_set, record_change, require_set
 from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
 from service.platform.identifiers import uuid7
@@ -59,7 +59,7 @@ async def add_run(
         **{name: _mean(results, name) for name in _SCORES},
         **await _describe_agent(connection, caller, stored, default_model),
     }
-    await queries.insert_run(connection, caller, run=run, results=[one.model_dump() for one in results])
+    await queries.insert_run(connection, caller, run=run, results=[_to_row(one) for one in results])
     details = {"evaluationRunId": str(run_id), "mode": request.mode, "caseCount": len(results)}
     await record_change(connection, caller, "add_run", set_id, details=details)
     return _to_run(await _require_run(connection, caller, set_id, run_id))
@@ -97,7 +97,7 @@ async def list_results(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.case_no)])
-    return Page([KeptResult.model_validate(asdict(row)) for row in page.items], page.next_page_token)
+    return Page([_to_result(row) for row in page.items], page.next_page_token)
 
 
 async def delete_run(connection: AsyncConnection, caller: Caller, *, set_id: UUID, run_id: UUID) -> None:
@@ -163,6 +163,16 @@ async def _require_run(connection: AsyncConnection, caller: Caller, set_id: UUID
 def _unknown_run() -> NotFound:
     message = "There is no such run of this evaluation set. admin/evaluationSets/listRuns has those there are."
     return NotFound(message, code="evaluation_run_not_found")
+
+
+def _to_row(result: CaseResult) -> dict[str, Any]:
+    ranks = {external_id: rank for rank, external_id in enumerate(dict.fromkeys(result.found), 1)}
+    return {**dict(result), "ranks": ranks}
+
+
+def _to_result(row: StoredResult) -> KeptResult:
+    found = sorted(row.ranks, key=row.ranks.__getitem__)
+    return KeptResult.model_validate({**asdict(row), "found": found})
 
 
 def _to_run(row: StoredRun) -> EvaluationRun:

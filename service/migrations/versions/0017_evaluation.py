@@ -100,6 +100,6 @@ def _create_results() -> None:
         *(sa.Column(name, sa.Double) for name in SCORES),
         sa.Column("answered", sa.Boolean()),
         sa.Column("message_id", sa.Uuid()),
-        sa.Column("found", JSONB(), nullable=False),
+        sa.Column("ranks", JSONB(), nullable=False),
     )
     op.create_index("ix_evaluation_results_case", "evaluation_results", ["case_id"])

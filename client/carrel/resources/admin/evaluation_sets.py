@@ -18,7 +18,7 @@ M = TypeVar("M")
 class EvaluationSets(Resource[M]):
     """Evaluation sets: what should be found or cited for which question, and what runs have measured.
 
-    `carrel.evaluation` measures: `measure` a set now, `keep` the results as a run, `compare` the results of two runs.
+    `carrel.evaluation` measures: `run` measures a set now and keeps the results, `compare` says how two runs differ.
     """
 
     @property
@@ -153,7 +153,7 @@ class EvaluationSets(Resource[M]):
 
     @ListOperation
     def list_results(
-        self, evaluation_set_id: Id, evaluation_run_id: Id, *, page_size: int = 1000, page_token: str | None = None
+        self, evaluation_set_id: Id, evaluation_run_id: Id, *, page_size: int = 100, page_token: str | None = None
     ) -> Listing[runs_wire.KeptResult, runs_wire.AdminEvaluationSetsListResultsResponse]:
         """Walk what a run measured, case by case."""
         request = runs_wire.AdminEvaluationSetsListResultsRequest(

@@ -1,0 +1,115 @@
+"""Evaluation sets are measured against the real service: searches by rank, replies by what they cite."""
+
+from typing import Any
+from uuid import UUID
+
+import pytest
+
+from carrel import Carrel, NotFoundError, evaluation
+from carrel.wire.evaluation_runs import KeptResult
+from tests.harness.documents import uploaded
+from tests.harness.services import RunningService
+from tests.service.conversations import a_desk
+
+DOGS, FERRIES = "Where may dogs travel free of charge?", "When does the ferry to Northlight leave?"
+TEXTS = {
+    "fares": "Fares: dogs travel free of charge on every line.",
+    "ferries": "The ferry to Northlight leaves at noon.",
+    "canteen": "The canteen opens at eight.",
+}
+
+
+@pytest.fixture
+def client(service: RunningService) -> Any:
+    """A client of the admin's, with three documents to search."""
+    for name, text in TEXTS.items():
+        uploaded(service, name, text)
+    with Carrel(service.api_key, service.base_url) as one:
+        yield one
+
+
+def test_a_set_is_measured_kept_and_compared(client: Carrel) -> None:
+    """Each mode is a run; what got worse comes first, and a question without a relevant document is left out."""
+    sets = client.admin.evaluation_sets
+    one = sets.create("Travel")
+    judgements = {DOGS: {"fares": 2, "canteen": 0}, FERRIES: {"ferries": 1}, "Open?": {"canteen": 0}}
+    done: list[tuple[int, int]] = []
+    evaluation.add_judgements(
+        client, one.evaluation_set_id, judgements, on_progress=lambda *counts: done.append(counts)
+    )
+    before = evaluation.run(client, one, mode="LEXICAL", note="Before", on_progress=lambda *counts: done.append(counts))
+    assert done == [(3, 3), (1, 2), (2, 2)]
+    assert (before.mode, before.note, before.case_count) == ("LEXICAL", "Before", 2)
+    assert (before.ndcg, before.recall, before.reciprocal_rank) == (1, 1, 1)
+    client.catalog.delete_document(client.catalog.list_documents(document_name="fares").first().document_id)
+    after = evaluation.run(client, one, mode="LEXICAL")
+    results = [list(sets.list_results(one.evaluation_set_id, run.evaluation_run_id)) for run in (before, after)]
+    assert results[0][0].found[0] == "fares"
+    worst, same = evaluation.compare(*results)
+    assert (worst.question, worst.change, worst.after.ndcg) == (DOGS, -1, 0)
+    assert (same.question, same.change) == (FERRIES, 0)
+
+
+def test_many_judgements_are_sent_in_parts(client: Carrel) -> None:
+    """More than a request takes, and again without a change."""
+    one = client.admin.evaluation_sets.create("Many")
+    judgements = {f"Question {number}": {"fares": 1} for number in range(101)}
+    for _ in range(2):
+        evaluation.add_judgements(client, one.evaluation_set_id, judgements)
+        [listed] = client.admin.evaluation_sets.list(ids=[one.evaluation_set_id])
+        assert listed.case_count == 101
+
+
+def test_nothing_to_measure_is_said(client: Carrel) -> None:
+    """A set without a relevant document keeps no run."""
+    one = client.admin.evaluation_sets.create("Empty")
+    with pytest.raises(ValueError, match="Judge some first"):
+        evaluation.run(client, one)
+    assert list(client.admin.evaluation_sets.list_runs(one.evaluation_set_id)) == []
+
+
+def test_a_collection_is_searched_and_gone_collections_are_told(client: Carrel) -> None:
+    """By its chunks, each document once; after its deletion the search says that it is gone, and no run is kept."""
+    collection_id = client.document_collections.create_document_collection("Handbook").document_collection_id
+    document_id = client.catalog.list_documents(document_name="ferries").first().document_id
+    client.document_collections.add_document_to_collection(
+        document_id=document_id, document_collection_id=collection_id, custom_metadata={}
+    )
+    one = client.admin.evaluation_sets.create("Handbook", document_collection_id=collection_id)
+    evaluation.add_judgements(client, one.evaluation_set_id, {FERRIES: {"ferries": 1}, DOGS: {"fares": 1}})
+    run = evaluation.run(client, one, mode="SEMANTIC")
+    assert (run.recall, run.case_count) == (0.5, 2)
+    client.document_collections.delete_document_collection(collection_id)
+    with pytest.raises(NotFoundError):
+        evaluation.run(client, one)
+    assert len(list(client.admin.evaluation_sets.list_runs(one.evaluation_set_id))) == 1
+
+
+def test_an_agent_is_measured_by_what_it_cites(client: Carrel, service: RunningService) -> None:
+    """Whether it answered, which expected documents it cited, and the message, whose words aren't kept in the run."""
+    desk = a_desk(service)
+    one = client.admin.evaluation_sets.create("Desk", agent_id=desk.agent_id)
+    judgements = {FERRIES: {"Harbour desk notes": 1, "ferries": 1}, "What is the meaning of life?": {}}
+    evaluation.add_judgements(client, one.evaluation_set_id, judgements)
+    run = evaluation.run(client, one)
+    assert (run.mode, run.answered, run.recall, run.precision) == (None, 0.5, 0.5, 1)
+    answered, open_ = client.admin.evaluation_sets.list_results(one.evaluation_set_id, run.evaluation_run_id)
+    assert (answered.answered, answered.found) == (True, ["Harbour desk notes"])
+    assert (open_.answered, open_.found, open_.recall) == (False, [], None)
+    assert answered.message_id is not None
+    assert "noon" not in answered.model_dump_json()
+
+
+def test_replies_are_compared_by_their_citations_and_by_whether_there_are_any() -> None:
+    """A question that no longer is answered comes first; one that only one run has is left out."""
+    ids = [UUID(int=number) for number in range(4)]
+
+    def result(number: int, **scores: Any) -> KeptResult:
+        return KeptResult(case_id=ids[number], question=f"Question {number}", found=[], **scores)
+
+    before = [result(0, answered=True), result(1, answered=True, recall=0.5), result(2, answered=True)]
+    after = [result(1, answered=True, recall=1.0), result(0, answered=False), result(3, answered=True)]
+    assert [(one.question, one.change) for one in evaluation.compare(before, after)] == [
+        ("Question 0", -1),
+        ("Question 1", 0.5),
+    ]
