@@ -11,7 +11,7 @@ from app.formatting import one_line
 from app.labels import GROUP, PERSON, PRINCIPALS, SERVICE_ACCOUNT, kind_of, members_in_words, types_of
 from carrel import Carrel
 from carrel.wire.access import ClassedResource
-from carrel.wire.admin import Group, NamedPrincipal
+from carrel.wire.admin import Group, NamedPrincipal, User
 from carrel.wire.common import (
     GroupReference,
     PrincipalReference,
@@ -161,6 +161,18 @@ def resource_at(client: Carrel, key: str) -> Resource | None:
     return next((Resource.of(one) for one in listed), None)
 
 
+def principal_from(one: User | Group | ServiceAccount) -> Principal:
+    """Return the principal of a user, group or service account in a list."""
+    match one:
+        case Group():
+            return Principal(GROUP, str(one.id), one.name, members_in_words(one.member_count))
+        case ServiceAccount():
+            return Principal(SERVICE_ACCOUNT, str(one.service_account_id), one.display_name, one.email)
+        case User():
+            note = one.email if one.active else f"{one.email} · not active"
+            return Principal(PERSON, one.email, one.name, note)
+
+
 def is_id(text: str) -> bool:
     """Return whether a text is a valid id of the service."""
     try:
@@ -199,29 +211,19 @@ def _at_address(client: Carrel, wanted: str) -> Principal | None:
 
 
 def _people(client: Carrel, query: str) -> Iterator[Principal]:
-    for user in client.admin.users.list(query=query, page_size=MOST + 1):
-        note = user.email if user.active else f"{user.email} · not active"
-        yield Principal(PERSON, user.email, user.name, note)
+    return map(principal_from, client.admin.users.list(query=query, page_size=MOST + 1))
 
 
 def _groups(client: Carrel, query: str) -> Iterator[Principal]:
-    return map(_group, client.admin.groups.list(query=query, page_size=MOST + 1))
+    return map(principal_from, client.admin.groups.list(query=query, page_size=MOST + 1))
 
 
 def _accounts(client: Carrel, query: str) -> Iterator[Principal]:
-    return map(_account, client.admin.service_accounts.list(query=query, page_size=MOST + 1))
-
-
-def _group(group: Group) -> Principal:
-    return Principal(GROUP, str(group.id), group.name, members_in_words(group.member_count))
-
-
-def _account(account: ServiceAccount) -> Principal:
-    return Principal(SERVICE_ACCOUNT, str(account.service_account_id), account.display_name, account.email)
+    return map(principal_from, client.admin.service_accounts.list(query=query, page_size=MOST + 1))
 
 
 _FINDERS = {PERSON: _people, GROUP: _groups, SERVICE_ACCOUNT: _accounts}
 _NAMED: Mapping[str, Callable[[Carrel, str], Iterator[Principal]]] = {
-    GROUP: lambda client, wanted: map(_group, client.admin.groups.list(ids=[wanted])),
-    SERVICE_ACCOUNT: lambda client, wanted: map(_account, client.admin.service_accounts.list(ids=[wanted])),
+    GROUP: lambda client, wanted: map(principal_from, client.admin.groups.list(ids=[wanted])),
+    SERVICE_ACCOUNT: lambda client, wanted: map(principal_from, client.admin.service_accounts.list(ids=[wanted])),
 }

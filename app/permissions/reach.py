@@ -11,6 +11,9 @@ from carrel.wire.common import ResourceType
 SHOWN = (DOCUMENT, COLLECTION, AGENT)
 """The kinds that are counted, in this order."""
 
+MOST_SORTED = 20_000
+"""So many are listed by their names; more are in no order that people know."""
+
 
 @dataclass(frozen=True)
 class Counts:

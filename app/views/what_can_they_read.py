@@ -10,8 +10,9 @@ from app import api
 from app.formatting import one_line
 from app.labels import AGENT, COLLECTION, DOCUMENT, TYPES
 from app.lookup import Principal, Resource, disambiguate, resource_at
+from app.permissions.browsing import show_principals
 from app.permissions.explanation import show_why
-from app.permissions.reach import SHOWN, Counts, compare_counts, count_resources
+from app.permissions.reach import MOST_SORTED, SHOWN, Counts, compare_counts, count_resources
 from app.ui.access import require_admin
 from app.ui.errors import show_errors
 from app.ui.exporting import Export, offer_export
@@ -26,8 +27,6 @@ from flows.operations.formatting import count_text
 
 HEADS = ("Name", "Type", "Id")
 ONLY_FIRST, ONLY_SECOND = "first", "second"
-MOST_SORTED = 20_000
-"""So many are listed by their names; more are in no order that people know."""
 
 
 @dataclass(frozen=True)
@@ -202,6 +201,7 @@ def page() -> None:
     )
     who = pick_principal("who", label="Person, group or service account")
     if who is None:
+        show_principals()
         return
     if "resource" in st.query_params:
         show_one(who, str(st.query_params["resource"]))

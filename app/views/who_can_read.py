@@ -10,6 +10,7 @@ from app.formatting import one_line
 from app.labels import DOCUMENT, GRANTED, GROUP, PERSON, PRINCIPALS, ROLE_MEANINGS
 from app.lookup import Principal, Resource, disambiguate
 from app.people.directory import clear_caches, counts_in_words, gains_of
+from app.permissions.browsing import show_resources
 from app.permissions.explanation import show_why
 from app.permissions.grants import ConflictError, Grants, changes_in_words, grants_on, make_so
 from app.ui.access import require_admin
@@ -242,6 +243,7 @@ def page() -> None:
     show_title("Who can read this?", "Find a document, a collection or an agent, and see who may read it and why.")
     resource = pick_resource("resource", label="Document, collection or agent")
     if resource is None:
+        show_resources()
         return
     if resource.kind == DOCUMENT and resource.object_id is not None:
         show_link("Open document", "documents", document=str(resource.object_id))

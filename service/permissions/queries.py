@@ -107,6 +107,15 @@ def owned_classes(organization_id: UUID, owner_id: UUID) -> Select[int]:
     )
 
 
+def open_classes(organization_id: UUID) -> Select[int]:
+    """Select the access classes in which everybody in the organization has a role."""
+    return (
+        select(class_readers.c.access_class)
+        .where(class_readers.c.organization_id == organization_id, class_readers.c.principal_id == organization_id)
+        .distinct()
+    )
+
+
 _LOCK_RESOURCE = (
     select(resources.c.access_class)
     .where(

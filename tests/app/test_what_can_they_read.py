@@ -5,10 +5,12 @@ from typing import Any
 
 import pytest
 
+from carrel import Carrel
 from carrel.wire.common import Role
-from tests.app.conftest import House, html_of, markdown_of
+from tests.app.conftest import House, Open, html_of, markdown_of
 from tests.app.test_search import HOSTILE
 from tests.app.test_who_can_read import exported, graph, group, load, people, press, reference, rows
+from tests.harness.services import RunningService
 from tests.oauth.flow import a_person
 
 ADA, BEN, CARA = "ada@example.test", "ben@example.test", "cara@example.test"
@@ -147,3 +149,23 @@ def test_a_member_sees_nothing_of_it(house: House) -> None:
     page = house.open("what_can_they_read", signed_in_as="jonas@example.test", who="user:jonas@example.test")
     assert "This page is for admins." in html_of(page)
     assert not page.dataframe
+
+
+def test_the_page_opens_with_whose_access_changed_lately(open_page: Open, service: RunningService) -> None:
+    """Whom a grant or a group gave or took something, each once, the latest first; then lists of all there are."""
+    with Carrel(service.api_key, service.base_url) as client:
+        house = House(service, client)
+        assert "No access was changed yet." in html_of(open_page("what_can_they_read"))
+        people(house, ADA, BEN)
+        crew = group(house, "Lately crew", ADA)
+        grants = [{"principal": {"type": "group", "id": crew}, "role": Role.VIEWER}]
+        client.admin.grants.set(reference(load(house, "Lately log")), grants)
+        page = open_page("what_can_they_read")
+        assert [(row["Name"], row["Latest change"]) for row in rows(page)] == [
+            ("Lately crew", "admin gave Lately crew Viewer access to document “Lately log”"),
+            ("Ada", "admin added Ada to group “Lately crew”"),
+        ]
+        assert [row["Members"] for row in rows(open_page("what_can_they_read", part="groups"))] == ["1 member"]
+        assert {row["Name"] for row in rows(open_page("what_can_they_read", part="people"))} == {"admin", "Ada", "Ben"}
+        assert [row["Name"] for row in rows(open_page("what_can_they_read", part="people", find="be"))] == ["Ben"]
+        assert "Nobody fits." in html_of(open_page("what_can_they_read", part="accounts"))

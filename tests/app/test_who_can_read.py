@@ -8,6 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.lookup import MOST
+from carrel import Carrel
 from carrel.wire.common import GrantRole
 from tests.app.conftest import House, Open, html_of, markdown_of
 from tests.app.test_search import HOSTILE
@@ -60,7 +61,6 @@ def test_a_resource_is_found_by_typing_and_kept_in_the_address(house: House) -> 
     key = load(house, "Minutes of the board, spring")
     load(house, "Minutes of the board, autumn")
     page = house.open("who_can_read")
-    assert not page.dataframe
     page.text_input(key="resource.typed").set_value("OF THE BOARD,").run()
     match = page.selectbox(key="resource.match")
     assert set(match.options) == {"Minutes of the board, spring · document", "Minutes of the board, autumn · document"}
@@ -362,3 +362,39 @@ def test_a_service_that_refuses_is_said(open_page: Open, service: RunningService
     assert not page.exception
     assert "Request id" in html_of(page)
     assert "carrel-problem" in html_of(page)
+
+
+def test_the_page_opens_with_what_changed_lately(open_page: Open, service: RunningService) -> None:
+    """The latest changes of access, each resource once, as sentences; what is gone is left out; a row opens it."""
+    with Carrel(service.api_key, service.base_url) as client:
+        house = House(service, client)
+        assert "No access was changed yet." in html_of(open_page("who_can_read"))
+        people(house, ADA, BEN)
+        first, second, gone = (load(house, name) for name in ("First log", "Second log", "Gone log"))
+        for key, email in ((first, ADA), (gone, ADA), (second, ADA), (first, BEN)):
+            client.admin.grants.set(reference(key), [{"principal": {"type": "user", "email": email}, "role": "VIEWER"}])
+        client.catalog.delete_document(gone.partition(":")[2])
+        page = open_page("who_can_read")
+        assert [(row["Name"], row["Latest change"]) for row in rows(page)] == [
+            (
+                "First log",
+                "admin gave Ben Viewer access to document “First log” and removed Viewer access to it from Ada",
+            ),
+            ("Second log", "admin gave Ada Viewer access to document “Second log”"),
+        ]
+
+
+def test_the_page_lists_what_is_open_to_everybody_and_all_there_is(open_page: Open, service: RunningService) -> None:
+    """By name, narrowed by a part of it; the address has which list it is."""
+    with Carrel(service.api_key, service.base_url) as client:
+        house = House(service, client)
+        for name, is_open in (("Tides", True), ("Board minutes", False), ("Menu", True)):
+            load(house, name, internal_public=is_open)
+        assert [row["Name"] for row in rows(open_page("who_can_read", part="open"))] == ["Menu", "Tides"]
+        assert [row["Name"] for row in rows(open_page("who_can_read", part="all"))] == [
+            "Board minutes",
+            "Menu",
+            "Tides",
+        ]
+        assert [row["Name"] for row in rows(open_page("who_can_read", part="all", find="MEN"))] == ["Menu"]
+        assert "Nothing fits." in html_of(open_page("who_can_read", part="open", find="board"))

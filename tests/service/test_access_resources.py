@@ -137,6 +137,19 @@ def all_rows(world: World) -> list[dict[str, Any]]:
     return walk(world.service, LIST, {}, page_size=1000)
 
 
+def test_what_is_open_to_everybody(world: World) -> None:
+    """It is what was opened to the organization, whoever else may read it; other filters narrow it."""
+    assert world.found(organizationWide=True) == ["to everyone"]
+    assert world.found(organizationWide=True, page_size=1, query="EVERY") == ["to everyone"]
+    assert world.found(organizationWide=True, query="ben") == []
+    assert world.found(organizationWide=True, readableBy=world.readers[ADA]) == ["to everyone"]
+    assert world.found(organizationWide=True, readableBy=world.readers["inner"]) == []
+    assert world.found(organizationWide=True, ownedBy=world.readers[ZOE]) == ["to everyone"]
+    assert len(world.found(organizationWide=False)) == 7
+    stranger = another_organization(world.service)
+    assert walk(world.service, LIST, {"organizationWide": True}, page_size=9, api_key=stranger) == []
+
+
 def test_everything_has_its_name_and_is_found_by_it(service: RunningService) -> None:
     """Documents, collections and agents, by any part of their names in any case, or by their ids in the source."""
     files = {"file": ("log.txt", b"Calm at sea.")}

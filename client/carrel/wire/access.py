@@ -23,7 +23,7 @@ from carrel.wire.common import (
     Role,
     Tabular,
 )
-from carrel.wire.fields import NO_NUL, Identifier
+from carrel.wire.fields import NO_NUL, Identifier, StrictFlag
 from carrel.wire.operations import ADMIN, ApiOperation
 
 AccessState = Annotated[str, Field(min_length=1, max_length=128), NO_NUL]
@@ -61,6 +61,8 @@ class ResourceFilters(RequestModel):
     """Only resources on which this principal may effectively act."""
     owned_by: PrincipalReference | None = None
     """Only documents and collections that belong to this user or service account, active or not."""
+    organization_wide: StrictFlag = False
+    """Only resources that are open to everybody in the organization; false unless given."""
     action: Action | None = None
     """Action that `readableBy` and `notReadableBy` are about; READ unless given."""
     not_readable_by: PrincipalReference | None = None

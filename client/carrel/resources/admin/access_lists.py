@@ -20,7 +20,8 @@ class ResourceFilters(TypedDict, total=False):
     `query` is part of a name or a resourceId, whatever its case; `resource_ids` are whole ones, at most 1000.
     `readable_by` leaves what this user, group or service account may effectively act on (READ, unless another `action`
     is named); `not_readable_by`, beside it, takes away what that one may act on, too. `owned_by` leaves the documents
-    and collections that belong to this user or service account, active or not.
+    and collections that belong to this user or service account, active or not. `organization_wide` leaves what is open
+    to everybody in the organization.
     """
 
     object_ids: Sequence[Id] | None
@@ -31,6 +32,7 @@ class ResourceFilters(TypedDict, total=False):
     action: Action | str
     not_readable_by: PrincipalReference | Members | None
     owned_by: PrincipalReference | Members | None
+    organization_wide: bool
 
 
 class AccessLists(Resource[M]):

@@ -20,6 +20,7 @@ from sqlalchemy import (
     and_,
     any_,
     func,
+    intersect,
     literal,
     or_,
     select,
@@ -32,7 +33,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.access import ResourceCount
 from carrel.wire.common import ResourceType
 from service.domains.access.lookups.queries import page_parameters, resources_in
-from service.permissions.queries import Reader, owned_classes, readable_classes
+from service.permissions.queries import Reader, open_classes, owned_classes, readable_classes
 from service.platform.sql import as_member, columns_of, find_rows, in_array
 from service.schema.agents import agents
 from service.schema.catalog import documents
@@ -65,7 +66,8 @@ class ResourceFilter:
     """The filters of a query of resources; None filters nothing.
 
     `text` is part of a name or a resourceId, `resource_ids` are whole ones. Of what `readable_by` may read,
-    `not_readable_by` takes away what it may read, too. `owner_id` leaves what a principal owns itself.
+    `not_readable_by` takes away what it may read, too. `owner_id` leaves what a principal owns itself, `is_open` what
+    everybody in the organization may read.
     """
 
     object_ids: Sequence[UUID] | None = None
@@ -75,12 +77,12 @@ class ResourceFilter:
     readable_by: Reader | None = None
     not_readable_by: Reader | None = None
     owner_id: UUID | None = None
+    is_open: bool = False
 
     @property
     def is_of_classes(self) -> bool:
-        """Whether only types filter beside a reader or an owner, which are asked of the access classes."""
-        others = (self.object_ids, self.text, self.resource_ids)
-        return all(one is None for one in others) and not (self.readable_by is None and self.owner_id is None)
+        """Whether only types filter beside who has access, which is asked of the access classes."""
+        return all(one is None for one in (self.object_ids, self.text, self.resource_ids))
 
 
 async def list_resources(
@@ -211,14 +213,17 @@ def _name_matches(organization_id: UUID, text: str) -> CompoundSelect[UUID]:
 
 
 def _classes(organization_id: UUID, resource_filter: ResourceFilter) -> Select[int] | CompoundSelect[int] | None:
-    """Select the classes that the filter leaves; None when it filters neither by reader nor by owner."""
+    """Select the classes that the filter leaves; None when it doesn't filter by who has access."""
     reader, but, owner_id = resource_filter.readable_by, resource_filter.not_readable_by, resource_filter.owner_id
-    owned = None if owner_id is None else owned_classes(organization_id, owner_id)
-    if reader is None:
-        return owned
-    readable = readable_classes(reader)
-    classes = readable if but is None else readable.except_(readable_classes(but))
-    return classes if owned is None else owned.intersect(classes)
+    wanted: list[Select[int] | CompoundSelect[int]] = []
+    if owner_id is not None:
+        wanted.append(owned_classes(organization_id, owner_id))
+    if resource_filter.is_open:
+        wanted.append(open_classes(organization_id))
+    if reader is not None:
+        readable = readable_classes(reader)
+        wanted.append(readable if but is None else readable.except_(readable_classes(but)))
+    return intersect(*wanted) if len(wanted) > 1 else next(iter(wanted), None)
 
 
 def _type(resource_filter: ResourceFilter) -> ColumnElement[str] | None:

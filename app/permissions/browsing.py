@@ -1,0 +1,181 @@
+"""Lists that the pages of access open with: what changed lately, what is open to everybody, and all to browse."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import streamlit as st
+
+from app import api
+from app.audit.actions import ids_in, sentence
+from app.audit.names import Names
+from app.formatting import ago, one_line
+from app.labels import TYPES
+from app.lookup import Principal, Resource, principal_from
+from app.permissions.reach import MOST_SORTED
+from app.ui.errors import show_errors
+from app.ui.filters import part_of, text_filter
+from app.ui.links import look_at
+from app.ui.notices import show_empty
+from app.ui.tables import PAGE_ROWS, ItemsPage, Source, show_pages
+from carrel.wire.access import AdminAccessListResourcesResponse, ResourceOrder
+from carrel.wire.oversight import AuditEntry
+
+CHANGED, OPEN, ALL = "changed", "open", "all"
+RESOURCES = {CHANGED: "Recently changed", OPEN: "Open to everybody", ALL: "All resources"}
+PRINCIPALS = {CHANGED: "Recently changed", "groups": "Groups", "people": "People", "accounts": "Service accounts"}
+LATEST = 50
+"""So many of the latest changes are looked through."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """The latest change of somebody's access, or of who may read something, in words."""
+
+    one: Principal | Resource
+    said: str
+    entry: AuditEntry
+
+
+def show_resources() -> None:
+    """Show resources to choose from: those whose access changed lately, those open to everybody, or all."""
+    part = part_of("part", RESOURCES, default=CHANGED)
+    if part == CHANGED:
+        _list_changes("resource", _changed_resources)
+    else:
+        _list_resources(is_open=part == OPEN)
+
+
+def show_principals() -> None:
+    """Show principals to choose from: those whose access changed lately, groups, people or service accounts."""
+    part = part_of("part", PRINCIPALS, default=CHANGED)
+    if part == CHANGED:
+        _list_changes("who", _changed_principals)
+    else:
+        _list_principals(part)
+
+
+def _list_changes(parameter: str, find: Callable[[], Sequence[Change]]) -> None:
+    def fetch(_: str | None) -> ItemsPage[Change]:
+        return ItemsPage(find())
+
+    show_pages(
+        f"changed.{parameter}",
+        Source(fetch, lambda page: page.items),
+        row=lambda change: {
+            "Name": one_line(change.one.name),
+            "Type": change.one.facts.capitalize() if isinstance(change.one, Resource) else change.one.facts,
+            "Latest change": change.said,
+            "When": ago(change.entry.at),
+        },
+        empty=lambda: show_empty("No access was changed yet.", "Choose another list above, or type a name."),
+        go=lambda change: look_at(parameter, change.one.key),
+    )
+
+
+def _list_resources(*, is_open: bool) -> None:
+    query = text_filter("Find", "find", placeholder="A part of the name").replace("\0", "")
+    filters: dict[str, Any] = {"query": query or None, "organization_wide": is_open}
+    access = api.client().admin.access
+    # Of very many, only the order of their ids is cheap.
+    order = ResourceOrder.NAME if _count(query, is_open=is_open) <= MOST_SORTED else ResourceOrder.ID
+
+    def fetch(token: str | None) -> AdminAccessListResourcesResponse:
+        return next(access.list_resources(**filters, order=order, page_size=PAGE_ROWS, page_token=token).pages())
+
+    show_pages(
+        "resources",
+        Source(fetch, lambda page: page.resources, about=(query, is_open, order)),
+        row=lambda one: {"Name": one_line(one.name or one.resource_id), "Type": TYPES[one.resource_type]},
+        empty=lambda: show_empty("Nothing fits.", "Try fewer letters, or choose another list above."),
+        go=lambda one: look_at("resource", Resource.of(one).key),
+    )
+
+
+@st.cache_data(ttl=30, show_spinner=False, scope="session")
+def _count(query: str, *, is_open: bool) -> int:
+    access = api.client().admin.access
+    return show_errors(lambda: access.count_resources(query=query or None, organization_wide=is_open).total)
+
+
+def _list_principals(part: str) -> None:
+    query = text_filter("Find", "find", placeholder="A part of the name").replace("\0", "")
+    admin = api.client().admin
+    listed: Mapping[str, tuple[Any, str]] = {
+        "groups": (admin.groups, "Members"),
+        "people": (admin.users, "Address"),
+        "accounts": (admin.service_accounts, "Address"),
+    }
+    source, column = listed[part]
+
+    def fetch(token: str | None) -> Any:
+        return next(source.list(query=query or None, page_size=PAGE_ROWS, page_token=token).pages())
+
+    def items(page: Any) -> Sequence[Principal]:
+        return [principal_from(one) for one in getattr(page, page.rows_in)]
+
+    show_pages(
+        f"principals.{part}",
+        Source(fetch, items, about=query),
+        row=lambda one: {"Name": one_line(one.name), column: one.note},
+        empty=lambda: show_empty("Nobody fits.", "Try fewer letters, or choose another list above."),
+        go=lambda one: look_at("who", one.key),
+    )
+
+
+def _latest(action: str) -> Sequence[AuditEntry]:
+    log = api.client().admin.audit_log
+    return show_errors(lambda: next(log.query(action=action, page_size=LATEST).pages()).entries)
+
+
+def _names_for(entries: Sequence[AuditEntry]) -> Mapping[str, str]:
+    names = cast("Names", st.session_state.setdefault("log.names", Names()))
+    return show_errors(lambda: names.of(api.client(), ids_in(entries)))
+
+
+def _changed_resources() -> Sequence[Change]:
+    """Return the resources of the latest changes that are there still, each once."""
+    latest: dict[str, AuditEntry] = {}
+    for entry in _latest("grants.set"):
+        if entry.target is not None:
+            latest.setdefault(entry.target.id, entry)
+    if not latest:
+        return []
+    access = api.client().admin.access
+    listed = show_errors(lambda: list(access.list_resources(object_ids=list(latest), page_size=LATEST)))
+    there = {str(one.object_id): Resource.of(one) for one in listed}
+    names = _names_for(list(latest.values()))
+    return [Change(there[key], sentence(entry, names), entry) for key, entry in latest.items() if key in there]
+
+
+def _changed_principals() -> Sequence[Change]:
+    """Return whom the latest changes gave or took access, directly or by a group, each once."""
+    entries = sorted((*_latest("grants.set"), *_latest("group.members")), key=lambda one: one.at, reverse=True)
+    latest: dict[str, AuditEntry] = {}
+    for entry in entries:
+        for holder in _holders(entry):
+            latest.setdefault(holder, entry)
+    there = _principals(list(latest)[:LATEST])
+    names = _names_for(list(latest.values()))
+    return [Change(there[key], sentence(entry, names), entry) for key, entry in latest.items() if key in there]
+
+
+def _holders(entry: AuditEntry) -> Iterator[str]:
+    """Yield the ids of those whose access an entry changed: who has another role, joined or left."""
+    before, after = (cast("Mapping[str, str]", entry.details.get(member) or {}) for member in ("before", "after"))
+    yield from (holder for holder in {**before, **after} if before.get(holder) != after.get(holder))
+    for member in ("added", "removed"):
+        yield from cast("Sequence[str]", entry.details.get(member) or ())
+
+
+def _principals(ids: Sequence[str]) -> Mapping[str, Principal]:
+    if not ids:
+        return {}
+    admin = api.client().admin
+    users = show_errors(lambda: list(admin.users.list(ids=ids, page_size=LATEST)))
+    groups = show_errors(lambda: list(admin.groups.list(ids=ids, page_size=LATEST)))
+    accounts = show_errors(lambda: list(admin.service_accounts.list(ids=ids, page_size=LATEST)))
+    return {
+        **{str(one.id): principal_from(one) for one in (*users, *groups)},
+        **{str(one.service_account_id): principal_from(one) for one in accounts},
+    }
