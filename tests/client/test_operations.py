@@ -449,7 +449,12 @@ SINGLE: list[Case] = [
     (
         "admin/access/countResources",
         lambda c: c.admin.access.count_resources(
-            query="trains", resource_types=["BOX_FILE"], readable_by=ADA, not_readable_by=TEAM, owned_by=BEN
+            query="trains",
+            resource_types=["BOX_FILE"],
+            readable_by=ADA,
+            not_readable_by=TEAM,
+            owned_by=BEN,
+            organization_wide=True,
         ),
         {
             "query": "trains",
@@ -458,6 +463,7 @@ SINGLE: list[Case] = [
             "action": "READ",
             "notReadableBy": TEAM,
             "ownedBy": BEN,
+            "organizationWide": True,
         },
         {"counts": [{"resourceType": "BOX_FILE", "count": 3}], "total": 3},
     ),
