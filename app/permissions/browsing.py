@@ -9,7 +9,7 @@ import streamlit as st
 from app import api
 from app.audit.actions import ids_in, sentence
 from app.audit.names import Names
-from app.formatting import ago, one_line
+from app.formatting import one_line
 from app.labels import TYPES
 from app.lookup import Principal, Resource, principal_from
 from app.permissions.reach import MOST_SORTED
@@ -17,7 +17,7 @@ from app.ui.errors import show_errors
 from app.ui.filters import part_of, text_filter
 from app.ui.links import look_at
 from app.ui.notices import show_empty
-from app.ui.tables import PAGE_ROWS, ItemsPage, Source, show_pages
+from app.ui.tables import PAGE_ROWS, ItemsPage, Source, show_pages, time_cell
 from carrel.wire.access import AdminAccessListResourcesResponse, ResourceOrder
 from carrel.wire.oversight import AuditEntry
 
@@ -66,9 +66,10 @@ def _list_changes(parameter: str, find: Callable[[], Sequence[Change]]) -> None:
             "Name": one_line(change.one.name),
             "Type": change.one.facts.capitalize() if isinstance(change.one, Resource) else change.one.facts,
             "Latest change": change.said,
-            "When": ago(change.entry.at),
+            "When": time_cell(change.entry.at),
         },
         empty=lambda: show_empty("No access was changed yet.", "Choose another list above, or type a name."),
+        columns={"Latest change": {"width": "large"}},
         go=lambda change: look_at(parameter, change.one.key),
     )
 
