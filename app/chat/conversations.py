@@ -2,20 +2,27 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from uuid import UUID, uuid4
 
 import streamlit as st
 
 import carrel
 from app.auth.current import person_client
+from app.formatting import one_line, shorten
 from carrel.wire.agents import Agent
+from carrel.wire.catalog import IndexingStatus
 from carrel.wire.conversations import Conversation, ConversationMessage
 from carrel.wire.messages import SendAgentMessageResponse
 
 LONGEST_MESSAGE = 20_000
 """Characters that the service takes."""
 
+EXAMPLES = 3
+"""How many questions a new conversation offers."""
+
 _AT_ONCE = 200
+_COLLECTIONS, _LONGEST_NAME = 3, 60
 
 
 @dataclass(frozen=True)
@@ -86,3 +93,22 @@ def read(conversation: str) -> Transcript | None:
     except (carrel.NotFoundError, carrel.BadRequestError, carrel.InvalidArgumentError):
         return None
     return Transcript(pages[0].conversation, [message for page in pages for message in page.messages])
+
+
+@st.cache_data(ttl=300, show_spinner=False, scope="session")
+def example_questions() -> list[str]:
+    """Return questions about some documents that the person may read, of the collections that they may search.
+
+    People aren't told which collections an agent answers from: an example may be one that this agent can't answer.
+    """
+    client = person_client()
+    names: list[str] = []
+    for collection in islice(
+        client.document_collections.list_document_collections(page_size=_COLLECTIONS), _COLLECTIONS
+    ):
+        found = client.document_collections.list_documents_in_collection(
+            collection.document_collection_id, indexing=IndexingStatus.DONE, page_size=EXAMPLES
+        )
+        names += [one.document_name for one in next(found.pages()).documents]
+    questions = (f"What does “{shorten(one_line(name), _LONGEST_NAME)}” say?" for name in names)
+    return list(dict.fromkeys(questions))[:EXAMPLES]

@@ -64,8 +64,7 @@ def _watch(following: ReplyReader, ended: Callable[[], None]) -> None:
         if following.problem is None:
             ended()
         st.rerun()
-    if following.text:
-        st.html(growing_html(following.text))
+    st.html(growing_html(following.text))
     st.html('<p class="carrel-busy" role="status">Thinking …</p>')
     # A callback of a fragment draws the fragment alone; leaving concerns the page.
     if st.button("Stop", key="chat.leave", type="tertiary", icon=":material/stop_circle:"):

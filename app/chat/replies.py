@@ -28,12 +28,15 @@ def reply_html(text: str, sources: Sequence[ReferencedSource], *, message_id: UU
     if not sources:
         return f'<div class="carrel-said">{said}</div>'
     listed = "".join(_source(number, source, message_id) for number, source in enumerate(sources, 1))
-    shown = f'<aside class="carrel-sources" aria-label="Sources"><p>Sources</p><ol>{listed}</ol></aside>'
+    # Folded on a phone; where there is room beside the reply, the style keeps all in sight.
+    shown = f'<details class="carrel-sources"><summary>Sources ({len(sources)})</summary><ol>{listed}</ol></details>'
     return f'<div class="carrel-said"><div class="carrel-wide">{said}{shown}</div></div>'
 
 
 def growing_html(text: str) -> str:
-    """Return an unfinished reply as HTML; its sources come with its end."""
+    """Return an unfinished reply as HTML, at first its outline; its sources come with its end."""
+    if not text:
+        return '<div class="carrel-skeleton" aria-hidden="true"><span></span><span></span><span></span></div>'
     return (
         f'<div class="carrel-said"><div class="carrel-reply" aria-busy="true">{_MARKDOWN.render(text, {})}</div></div>'
     )

@@ -10,6 +10,7 @@ from app import api
 from app.audit.actions import ids_in, sentence
 from app.audit.names import Names
 from app.formatting import one_line
+from app.labels import PRINCIPALS as PRINCIPAL_KINDS
 from app.labels import TYPES
 from app.lookup import Principal, Resource, principal_from
 from app.permissions.reach import MOST_SORTED
@@ -64,7 +65,7 @@ def _list_changes(parameter: str, find: Callable[[], Sequence[Change]]) -> None:
         Source(fetch, lambda page: page.items),
         row=lambda change: {
             "Name": one_line(change.one.name),
-            "Type": change.one.facts.capitalize() if isinstance(change.one, Resource) else change.one.facts,
+            "Type": kind_in_words(change.one).capitalize(),
             "Latest change": change.said,
             "When": time_cell(change.entry.at),
         },
@@ -72,6 +73,11 @@ def _list_changes(parameter: str, find: Callable[[], Sequence[Change]]) -> None:
         columns={"Latest change": {"width": "large"}},
         go=lambda change: look_at(parameter, change.one.key),
     )
+
+
+def kind_in_words(one: Principal | Resource) -> str:
+    """Return what a principal or resource is: a person, a document."""
+    return one.kind if isinstance(one, Resource) else PRINCIPAL_KINDS[one.kind]
 
 
 def _list_resources(*, is_open: bool) -> None:

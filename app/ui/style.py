@@ -137,6 +137,13 @@ STYLE = """<style>
 .carrel-table th { font-weight: 600; opacity: .75; white-space: nowrap; }
 [data-testid="stColumn"]:has(.st-key-chat-side) { position: sticky; top: 4rem; align-self: flex-start; }
 .st-key-chat-side { max-height: calc(100vh - 11rem); overflow-y: auto; }
+@media (min-width: 40.0625rem) { .st-key-chat-list { display: none; } }
+@media (max-width: 40rem) {
+  [data-testid="stColumn"]:has(.st-key-chat-side) { position: static; }
+  .st-key-chat-side { max-height: none; }
+  .st-key-chat-listed-folded { display: none; }
+  .st-key-chat-listed-open { max-height: 45vh; overflow-y: auto; }
+}
 .st-key-chat-side [data-testid="stBaseButton-tertiary"] :is(div, span) { justify-content: flex-start; }
 /* Names on buttons stand as code, in which Markdown means nothing; they shall read as the other words do. */
 [data-testid="stButton"] button code { font: inherit; color: inherit; background: none; padding: 0; }
@@ -160,19 +167,27 @@ STYLE = """<style>
 .carrel-sources { margin-top: .75rem; padding-top: .5rem; font-size: .875rem;
   border-top: 1px solid color-mix(in srgb, currentColor 18%, transparent); }
 .carrel-sources :is(p, ol, li, blockquote) { font-size: inherit; }
-.carrel-sources > p { margin: 0 0 .25rem; font-weight: 600; opacity: .75; }
+.carrel-sources > summary { margin: 0 0 .25rem; padding: .25rem 0; font-weight: 600; cursor: pointer;
+  color: color-mix(in srgb, currentColor 80%, transparent); }
 .carrel-sources ol { list-style: none; margin: 0; padding: 0; }
 .carrel-sources li { display: grid; grid-template-columns: auto 1fr; gap: .5rem; margin: 0 0 .75rem; padding: .25rem;
   border-radius: .25rem; scroll-margin: 6rem; }
 .carrel-sources li:target { background: color-mix(in srgb, #2f8594 22%, transparent); }
 .carrel-sources blockquote { margin: .25rem 0; padding: 0 0 0 .6rem; white-space: pre-wrap; opacity: 1; color: inherit;
   border-left: .2rem solid color-mix(in srgb, currentColor 25%, transparent); max-height: 9rem; overflow-y: auto; }
+.carrel-skeleton span { display: block; height: .9rem; margin: .5rem 0; border-radius: .3rem;
+  background: color-mix(in srgb, currentColor 12%, transparent); animation: carrel-wait 1.6s ease-in-out infinite; }
+.carrel-skeleton span:last-child { width: 55%; }
+@keyframes carrel-wait { 50% { opacity: .45; } }
+@media (prefers-reduced-motion: reduce) { .carrel-skeleton span { animation: none; } }
 .carrel-busy { opacity: .75; margin: 0; }
 .carrel-number { align-self: start; }
 .carrel-reply blockquote { margin: .5rem 0; padding: 0 0 0 .75rem; opacity: 1; color: inherit;
   border-left: .2rem solid color-mix(in srgb, currentColor 25%, transparent); }
 @container (min-width: 34rem) {
   .carrel-wide { display: grid; grid-template-columns: minmax(0, 3fr) minmax(0, 2fr); gap: 1.25rem; }
+  .carrel-wide .carrel-sources::details-content { content-visibility: visible; height: auto; }
+  .carrel-wide .carrel-sources > summary { list-style: none; cursor: default; }
   .carrel-wide .carrel-sources { margin: 0; padding: 0 0 0 1rem; border-top: 0;
     border-left: 1px solid color-mix(in srgb, currentColor 18%, transparent); }
 }

@@ -9,12 +9,22 @@ import carrel
 from app import api
 from app.auth.current import person_client
 from app.chat.conversation_list import forget_conversations, show_conversations
-from app.chat.conversations import LONGEST_MESSAGE, ChatLocation, Outgoing, Sent, Transcript, my_agents, read
+from app.chat.conversations import (
+    LONGEST_MESSAGE,
+    ChatLocation,
+    Outgoing,
+    Sent,
+    Transcript,
+    example_questions,
+    my_agents,
+    read,
+)
 from app.chat.exchanges import show_exchange, show_growing, show_message
 from app.chat.following import ReplyReader
 from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.links import show_link
-from app.ui.notices import show_empty, show_heading, show_text, show_title, show_warning
+from app.ui.notices import show_empty, show_heading, show_note, show_text, show_title, show_warning
+from app.ui.passages import label
 from carrel.wire.agents import Agent
 from carrel.wire.conversations import Conversation, ConversationMessage, MessageStatus
 
@@ -22,7 +32,7 @@ SHOWN = 20
 """How many exchanges of a long conversation are drawn at first, and each time more are asked for."""
 
 FOLLOWING, SENT, UNSENT = "chat.following", "chat.sent", "chat.unsent"
-MORE, AGENT, WORDS = "chat.more", "chat.agent", "chat.words"
+MORE, AGENT, WORDS, LISTED = "chat.more", "chat.agent", "chat.words", "chat.listed"
 
 
 def go(place: ChatLocation) -> None:
@@ -32,8 +42,14 @@ def go(place: ChatLocation) -> None:
     st.query_params.from_dict(place.address())
 
 
+def toggle_list(is_open: bool) -> None:
+    """Show or fold the list of conversations on a phone."""
+    st.session_state[LISTED] = not is_open
+
+
 def go_to(conversation: Conversation) -> None:
-    """Open a conversation."""
+    """Open a conversation; on a phone the list folds."""
+    st.session_state[LISTED] = False
     go(ChatLocation(str(conversation.agent_id), str(conversation.conversation_id)))
 
 
@@ -163,8 +179,20 @@ def begin(agents: Mapping[str, Agent], place: ChatLocation) -> ChatLocation | No
         return None
     agent = choose_agent(agents, place)
     here = ChatLocation(str(agent.agent_id))
+    offer_examples(here)
     show_unsent(here)
     return here
+
+
+def offer_examples(here: ChatLocation) -> None:
+    """Offer questions to begin with, about documents that the agent answers from and the person may read."""
+    examples = show_errors(example_questions)
+    if not examples:
+        return
+    show_note("Ask in your own words, or begin with one of these:")
+    with st.container(key="chat-examples"):
+        for number, question in enumerate(examples):
+            st.button(label(question), key=f"chat.example-{number}", on_click=send_once, args=(here, question))
 
 
 def show_no_agents() -> None:
@@ -207,8 +235,13 @@ def page() -> None:
     side, main = st.columns([2, 7], gap="medium")
     with side, st.container(key="chat-side"):
         new = ChatLocation(place.agent if place.agent in agents else "")
-        st.button("New conversation", icon=":material/add:", width="stretch", on_click=go, args=(new,))
-        show_conversations(place.conversation, choose=go_to)
+        with st.container(horizontal=True):
+            st.button("New conversation", icon=":material/add:", width="stretch", on_click=go, args=(new,))
+            # For a phone, which has no room beside the messages; elsewhere the style hides it.
+            is_open = bool(st.session_state.get(LISTED))
+            st.button("Conversations", key="chat-list", icon=":material/list:", on_click=toggle_list, args=(is_open,))
+        with st.container(key=f"chat-listed-{'open' if is_open else 'folded'}"):
+            show_conversations(place.conversation, choose=go_to)
     with main:
         here = show_conversation(agents, place) if place.conversation else begin(agents, place)
     if here is not None:

@@ -133,6 +133,33 @@ def test_a_question_is_answered_with_its_source(visit: Visit) -> None:
     assert "<strong>Ferries</strong><blockquote>The ferry to Northlight leaves at noon" in shown
 
 
+def test_a_new_conversation_offers_questions(visit: Visit) -> None:
+    """About documents that the person may read, of collections that they may search; pressing one asks it."""
+    page = visit.open()
+    questions = [one.label for one in page.button if str(one.key).startswith("chat.example-")]
+    assert questions == ["` What does “Ferries” say? `"]
+    button(page, questions[0]).click().run()
+    until(page, lambda shown: "carrel-sources" in shown)
+    assert visit.kept() == [("What does “Ferries” say?",)]
+    assert not [one for one in page.button if str(one.key).startswith("chat.example-")]
+
+
+def test_a_reply_without_a_word_yet_is_an_outline(visit: Visit, script: Script) -> None:
+    """It says that the agent is thinking, and can be stopped; the outline goes with the first words."""
+    page = visit.ask()
+    shown = until(page, lambda shown: "carrel-skeleton" in shown)
+    assert "Thinking …" in shown
+    assert "Stop" in labels(page)
+    script.tell("So far")
+    until(page, lambda shown: "So far" in shown and "carrel-skeleton" not in shown)
+
+
+def test_sources_fold_and_say_how_many(visit: Visit) -> None:
+    """Under their number, which a browser's own folding opens and closes."""
+    shown = until(visit.ask(), lambda shown: "carrel-sources" in shown)
+    assert '<details class="carrel-sources"><summary>Sources (1)</summary>' in shown
+
+
 def test_the_conversation_is_there_after_a_reload(visit: Visit) -> None:
     """The address names the conversation, and whoever opens it anew sees the same, and goes on with it."""
     page = visit.ask()
