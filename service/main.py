@@ -21,6 +21,7 @@ from service.domains.conversations import abandoned
 from service.domains.conversations import v0_endpoints as conversations_v0
 from service.domains.conversations import v1_endpoints as conversations_v1
 from service.domains.conversations.jobs import ANSWER_TURN
+from service.domains.conversations.question_log import endpoints as question_log
 from service.domains.directory import endpoints as identity
 from service.domains.directory import me
 from service.domains.docstore import endpoints as docstore
@@ -73,6 +74,7 @@ DOMAINS = (
     search,
     oauth_clients,
     agents,
+    question_log,
     docstore,
     rebuilds,
     sources,

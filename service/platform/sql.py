@@ -159,6 +159,11 @@ def count_of(rows: FromClause) -> ColumnElement[int]:
     return select(func.count()).select_from(rows).scalar_subquery()
 
 
+def count_where(condition: ColumnElement[bool], name: str) -> Label[int]:
+    """Build the count of a statement's rows that fulfil a condition, as a column of this name."""
+    return func.count().filter(condition).label(name)
+
+
 def set_organization(organization_id: ColumnElement[UUID]) -> ColumnElement[str]:
     """Build a column, `entered`, by which the look-up of a credential enters the organization it belongs to.
 

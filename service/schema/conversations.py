@@ -1,4 +1,4 @@
-"""Conversations, their turns (a message and the reply to it), and the passages each reply was made from."""
+"""Conversations, their turns (a message and its reply), the passages of each reply, and the question log."""
 
 from sqlalchemy import (
     Boolean,
@@ -82,4 +82,32 @@ turn_passages = Table(
     Column("rests_on", Boolean, nullable=False),
     ForeignKeyConstraint(["turn_id"], ["turns.turn_id"], ondelete="CASCADE"),
     Index("ix_turn_passages_document", "organization_id", "document_id"),
+)
+
+# The question log: a row for each turn. It stays when the turn, which has the words, is erased.
+# `outcome` is the turn's status, and whether a reply cites anything; `feedback` is the newest on the reply.
+questions = Table(
+    "questions",
+    metadata,
+    Column("turn_id", Uuid, primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("conversation_id", Uuid, nullable=False),
+    Column("agent_id", Uuid, ForeignKey("agents.agent_id"), nullable=False),
+    Column("principal_id", Uuid, ForeignKey("principals.principal_id"), nullable=False),
+    Column("at", DateTime(timezone=True), nullable=False),
+    Column("outcome", Text, nullable=False),
+    Column("feedback", Text),
+    CheckConstraint("outcome IN ('RUNNING', 'ANSWERED', 'UNANSWERED', 'FAILED')", name="outcome"),
+    Index("ix_questions_at", "organization_id", "at", "turn_id"),
+    Index("ix_questions_agent", "organization_id", "agent_id", "at", "turn_id"),
+    Index("ix_questions_principal", "organization_id", "principal_id", "at", "turn_id"),
+    Index("ix_questions_outcome", "organization_id", "outcome", "at", "turn_id"),
+    Index(
+        "ix_questions_feedback",
+        "organization_id",
+        "feedback",
+        "at",
+        "turn_id",
+        postgresql_where=text("feedback IS NOT NULL"),
+    ),
 )

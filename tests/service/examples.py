@@ -534,6 +534,13 @@ EXAMPLES: dict[str, Example] = {
     "admin/searchLog/summarize": Example(
         lambda _: {"from": "2026-01-01T00:00:00Z", "to": "2026-02-01T00:00:00Z", "bucket": "week"}
     ),
+    "admin/questionLog/query": Example(lambda _: {"pageSize": 1000}),
+    "admin/questionLog/summarize": Example(
+        lambda _: {"from": "2026-01-01T00:00:00Z", "to": "2026-02-01T00:00:00Z", "bucket": "week"}
+    ),
+    "admin/questionLog/rank": Example(
+        lambda _: {"from": "2026-01-01T00:00:00Z", "to": "2026-02-01T00:00:00Z", "by": "GROUP"}
+    ),
     "admin/status/get": Example(lambda _: {}),
     "admin/serviceAccounts/create": Example(lambda _: {"displayName": "Bosun"}),
     "admin/serviceAccounts/list": Example(lambda _: {"pageSize": 1000}),

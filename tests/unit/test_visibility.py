@@ -77,6 +77,8 @@ EXCUSED = {
     "domains.collections.queries.read_membership": RIGHTS_FIRST,
     "domains.conversations.queries.list_documents_under": "it returns ids that a later reply is withheld by",
     "domains.conversations.queries.replace_passages": "it writes what the sender was just shown",
+    "domains.conversations.question_log.queries.list_questions": ADMINS_ALONE,
+    "domains.conversations.question_log.queries.rank_agents": ADMINS_ALONE,
     "domains.conversations.reading.queries.find_conversation": OWN,
     "domains.conversations.reading.queries.list_conversations": OWN,
     "domains.docstore.queries.document_exists": PART,

@@ -25,6 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.auth.callers import Caller
 from service.domains.conversations.models import Work
+from service.domains.conversations.question_log.queries import end_erased, log_turn
 from service.domains.conversations.reading.queries import is_withheld_from
 from service.platform.sql import columns_of, find_row, find_rows, in_array, optional_in, rows_of
 from service.schema.conversations import COMPLETED, FAILED, RUNNING, conversations, turn_passages, turns
@@ -130,7 +131,8 @@ async def insert_turn(
         "turn_no": last + 1,
         "created_at": select(touched.c.updated_at).scalar_subquery(),
     }
-    await connection.execute(insert(turns).values(values).add_cte(touched))
+    inserted = await connection.execute(insert(turns).values(values).add_cte(touched).returning(turns.c.turn_id))
+    await log_turn(connection, caller.organization_id, turn_id=inserted.scalar_one())
 
 
 async def find_next_running(
@@ -157,7 +159,10 @@ async def rerun_turn(connection: AsyncConnection, organization_id: UUID, *, turn
         )
         .returning(turns.c.turn_id)
     )  # fmt: skip
-    return (await connection.execute(statement)).one_or_none() is not None
+    failed = (await connection.execute(statement)).one_or_none() is not None
+    if failed:
+        await log_turn(connection, organization_id, turn_id=turn_id)
+    return failed
 
 
 _WORK = columns_of(turns, Work, conversations.c.conversation_id, conversations.c.principal_id, conversations.c.agent_id)
@@ -206,7 +211,10 @@ async def end_turn(
 ) -> bool:
     """Update a turn as the worker of an attempt, and set its end time; return False when the attempt is void."""
     values = {**values, "finished_at": func.now()}
-    return await update_turn(connection, organization_id, turn_id=turn_id, attempt=attempt, values=values)
+    mine = await update_turn(connection, organization_id, turn_id=turn_id, attempt=attempt, values=values)
+    if mine:
+        await log_turn(connection, organization_id, turn_id=turn_id)
+    return mine
 
 
 async def note_entry(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID, audit_log_id: UUID) -> None:
@@ -298,7 +306,10 @@ async def note_feedback(
         .values(feedback=feedback)
         .returning(turns.c.status, turns.c.conversation_id)
     )
-    return await find_row(connection, statement, JudgedTurn)
+    judged = await find_row(connection, statement, JudgedTurn)
+    if judged is not None:
+        await log_turn(connection, organization_id, turn_id=turn_id)
+    return judged
 
 
 async def list_abandoned(
@@ -360,6 +371,7 @@ async def _delete(connection: AsyncConnection, organization_id: UUID, conversati
     # They are locked, as by whoever adds a turn or ends one: the conversation first, or the two wait for each other.
     words = delete(turns).where(_is_turn(organization_id), in_array(turns.c.conversation_id, conversation_ids))
     count = (await connection.execute(words)).rowcount
+    await end_erased(connection, organization_id, conversation_ids=conversation_ids)
     statement = delete(conversations).where(
         conversations.c.organization_id == organization_id, in_array(conversations.c.conversation_id, conversation_ids)
     )

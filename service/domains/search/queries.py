@@ -21,7 +21,7 @@ from service.domains.search.fusion import Scores
 from service.domains.search.search_query import WHOLE, Hit, Scope, SearchQuery
 from service.domains.search.sql import AnySelect, Shape
 from service.permissions.queries import reader_parameters
-from service.platform.sql import as_member, columns_of, find_row, find_rows, optional_in
+from service.platform.sql import as_member, columns_of, count_where, find_row, find_rows, optional_in
 from service.schema.audit import free_texts
 from service.schema.identity import principals
 from service.schema.search import searches
@@ -291,16 +291,13 @@ async def count_searches(
     """
     start = func.date_trunc(bucket, searches.c.at, "UTC").label("from_")
 
-    def number(condition: ColumnElement[bool], name: str) -> ColumnElement[int]:
-        return func.count().filter(condition).label(name)
-
     statement = (
         select(
             start,
             func.count().label("searches"),
-            number(searches.c.result_count == 0, "without_results"),
-            number(searches.c.feedback == SearchFeedback.THUMBS_UP.value, "thumbs_up"),
-            number(searches.c.feedback == SearchFeedback.THUMBS_DOWN.value, "thumbs_down"),
+            count_where(searches.c.result_count == 0, "without_results"),
+            count_where(searches.c.feedback == SearchFeedback.THUMBS_UP.value, "thumbs_up"),
+            count_where(searches.c.feedback == SearchFeedback.THUMBS_DOWN.value, "thumbs_down"),
         )
         .where(searches.c.organization_id == organization_id, searches.c.at >= since, searches.c.at < until)
         .group_by(literal_column("from_"))

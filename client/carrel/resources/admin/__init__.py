@@ -12,6 +12,7 @@ from carrel.resources.admin.oauth_clients import OAuthClients
 from carrel.resources.admin.organization import ApiKeys, AuditLog, OrganizationSettings, SearchLog
 from carrel.resources.admin.oversight import Status
 from carrel.resources.admin.owners import Owners
+from carrel.resources.admin.question_log import QuestionLog
 from carrel.resources.admin.service_accounts import ServiceAccounts, ServiceAccountTokens
 from carrel.resources.admin.sessions import Sessions
 
@@ -102,6 +103,11 @@ class Admin(Resource[M]):
         return SearchLog(self._session)
 
     @property
+    def question_log(self) -> QuestionLog[M]:
+        """The question log: what people asked agents, with replies and feedback."""
+        return QuestionLog(self._session)
+
+    @property
     def status(self) -> Status[M]:
         """The status of the organization: contents, indexing, jobs and syncs."""
         return Status(self._session)
@@ -120,6 +126,7 @@ __all__ = [
     "OAuthClients",
     "OrganizationSettings",
     "Owners",
+    "QuestionLog",
     "SearchLog",
     "ServiceAccountTokens",
     "ServiceAccounts",

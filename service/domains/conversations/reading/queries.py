@@ -158,6 +158,16 @@ async def list_turns(
     return await find_rows(connection, statement, StoredTurn)
 
 
+async def list_turns_of_everybody(
+    connection: AsyncConnection, caller: Caller, *, turn_ids: Collection[UUID]
+) -> list[StoredTurn]:
+    """List turns of anybody's conversations, each with its `withheld`; only admins may see them."""
+    statement = _select_turns(caller).where(
+        turns.c.organization_id == caller.organization_id, in_array(turns.c.turn_id, turn_ids)
+    )
+    return await find_rows(connection, statement, StoredTurn)
+
+
 async def list_sources(
     connection: AsyncConnection, caller: Caller, *, turn_ids: Collection[UUID], with_text: bool
 ) -> list[Source]:

@@ -1,0 +1,184 @@
+"""admin/questionLog: what people ask agents, and what came of it; extensions, for admins."""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+from uuid import UUID
+
+from pydantic import Field
+
+from carrel.wire.common import NarrowedRequest, PagedResponse, Principal, RequestModel, ResponseModel, Tabular
+from carrel.wire.fields import Instant, Label, RequestInstant
+from carrel.wire.messages import Verdict
+from carrel.wire.operations import ADMIN, ApiOperation
+from carrel.wire.oversight import Bucket
+from carrel.wire.replies import ReferencedSource
+
+
+class Outcome(StrEnum):
+    """What came of a question. UNANSWERED: the reply cites no document; FAILED: there is no reply."""
+
+    RUNNING = "RUNNING"
+    ANSWERED = "ANSWERED"
+    UNANSWERED = "UNANSWERED"
+    FAILED = "FAILED"
+
+
+class QuestionFilters(RequestModel):
+    """What questions are narrowed to; filters narrow together, and without any there are all of the organization."""
+
+    agent_id: UUID | None = None
+    """Only questions to the agent of this id, a deleted one too."""
+    group_id: UUID | None = None
+    """Only questions of those who are in the group of this id now, directly or through other groups."""
+
+
+class AdminQuestionLogQueryRequest(QuestionFilters, NarrowedRequest):
+    """Read what people asked agents, newest first."""
+
+    from_: Annotated[RequestInstant | None, Field(alias="from")] = None
+    """Beginning of the time range, included."""
+    to: RequestInstant | None = None
+    """End of the time range, not included."""
+    outcome: Outcome | None = None
+    """Only questions that this came of."""
+    feedback: Verdict | None = None
+    """Only questions whose reply was last judged like this."""
+    query: Label | None = None
+    """Only questions with this in what was asked, in any case; one whose words were erased is none of them.
+
+    A page may then be short, or empty, though a `nextPageToken` says that others follow.
+    """
+
+
+class LoggedQuestion(ResponseModel):
+    """One question to an agent, with as much of the reply as the caller may read."""
+
+    message_id: UUID
+    """Id of the message and of the reply to it; feedback names it."""
+    conversation_id: UUID
+    """Id of the conversation."""
+    at: Instant
+    """When it was asked."""
+    agent_id: UUID
+    """Id of the agent."""
+    agent_name: str
+    """Name of the agent."""
+    actor: Principal
+    """Who asked."""
+    message: str | None = None
+    """What was asked; absent when it was erased, and the reply with it."""
+    outcome: Outcome
+    """What came of it."""
+    withheld: bool
+    """Whether the reply is withheld: it rests on documents that the caller may not read, or that are gone."""
+    agent_response_text: str | None = None
+    """Text of the reply, if there is one that the caller may read."""
+    referenced_sources: list[ReferencedSource] = Field(default_factory=list[ReferencedSource])
+    """Sources that the reply rests on; `[1]` in its text is the first."""
+    warnings: list[str] = Field(default_factory=list[str])
+    """What the reader of the reply should know."""
+    error_message: str | None = None
+    """Why there is no reply, and what the person who asked was told to do."""
+    feedback: Verdict | None = None
+    """Newest feedback on the reply."""
+    feedback_text: str | None = None
+    """Words of the newest feedback; absent when there were none or they were erased."""
+
+
+class AdminQuestionLogQueryResponse(PagedResponse):
+    """One page of questions."""
+
+    rows_in: ClassVar[str] = "questions"
+    questions: list[LoggedQuestion]
+    """The questions, newest first."""
+
+
+class AdminQuestionLogSummarizeRequest(QuestionFilters):
+    """Count questions by day or week."""
+
+    from_: Annotated[RequestInstant, Field(alias="from")]
+    """Beginning of the time range, included."""
+    to: RequestInstant
+    """End of the time range, not included."""
+    bucket: Bucket
+    """Length of a bucket; at most 400 buckets in all."""
+
+
+class QuestionCounts(ResponseModel):
+    """Some questions, counted."""
+
+    questions: int
+    """Number of questions."""
+    unanswered: int
+    """Number of questions whose reply cites no document."""
+    failed: int
+    """Number of questions without a reply, because of an error."""
+    thumbs_up: int
+    """Number of replies whose newest feedback is POSITIVE."""
+    thumbs_down: int
+    """Number of replies whose newest feedback is NEGATIVE."""
+    askers: int
+    """Number of different people and service accounts who asked."""
+
+
+class QuestionsInBucket(QuestionCounts):
+    """Questions of one day or week; of the first and the last only what was asked for."""
+
+    from_: Annotated[Instant, Field(alias="from")]
+    """Beginning of the day or week, in UTC."""
+
+
+class AdminQuestionLogSummarizeResponse(Tabular):
+    """Every bucket in its order, those without questions, too."""
+
+    rows_in: ClassVar[str] = "buckets"
+    buckets: list[QuestionsInBucket]
+    """The buckets in order of time, empty ones included."""
+    askers: int
+    """Number of different people and service accounts who asked in the whole time."""
+
+
+class RankedBy(StrEnum):
+    """What questions are counted for."""
+
+    AGENT = "AGENT"
+    GROUP = "GROUP"
+
+
+class AdminQuestionLogRankRequest(QuestionFilters):
+    """Count the questions of a time for each agent, or for each group of those who asked."""
+
+    from_: Annotated[RequestInstant, Field(alias="from")]
+    """Beginning of the time range, included."""
+    to: RequestInstant
+    """End of the time range, not included."""
+    by: RankedBy
+    """What they are counted for."""
+
+
+class RankedQuestions(QuestionCounts):
+    """Questions to one agent; or of those who are in one group now, directly or through other groups."""
+
+    id: UUID
+    """Id of the agent or group."""
+    name: str
+    """Name of the agent or group."""
+
+
+class AdminQuestionLogRankResponse(Tabular):
+    """The 100 agents or groups with the most questions; those without any are left out."""
+
+    rows_in: ClassVar[str] = "ranking"
+    ranking: list[RankedQuestions]
+    """The agents or groups, the one with the most questions first; who is in several groups counts in each."""
+
+
+ADMIN_QUESTION_LOG_QUERY = ApiOperation(
+    "admin/questionLog/query", AdminQuestionLogQueryRequest, AdminQuestionLogQueryResponse, ADMIN
+)
+ADMIN_QUESTION_LOG_SUMMARIZE = ApiOperation(
+    "admin/questionLog/summarize", AdminQuestionLogSummarizeRequest, AdminQuestionLogSummarizeResponse, ADMIN
+)
+ADMIN_QUESTION_LOG_RANK = ApiOperation(
+    "admin/questionLog/rank", AdminQuestionLogRankRequest, AdminQuestionLogRankResponse, ADMIN
+)

@@ -1,0 +1,303 @@
+"""SQL of the question log: a row for each turn, which stays when the turn with its words is erased."""
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import (
+    CTE,
+    BigInteger,
+    ColumnElement,
+    FromClause,
+    Label,
+    ScalarSelect,
+    Select,
+    Text,
+    Uuid,
+    case,
+    cast,
+    desc,
+    func,
+    literal,
+    literal_column,
+    select,
+    tuple_,
+    update,
+)
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.messages import Verdict
+from carrel.wire.question_log import Outcome, QuestionsInBucket, RankedQuestions
+from service.platform.sql import as_member, columns_of, count_where, find_row, find_rows, in_array, optional_in
+from service.schema.agents import agents
+from service.schema.audit import audit_entries, free_texts
+from service.schema.conversations import COMPLETED, conversations, questions, turns
+from service.schema.identity import group_members, principals
+
+# A query by words looks through so many questions for one page, and goes on after them on the next.
+MOST_LOOKED_THROUGH = 20_000
+MOST_RANKED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class QuestionFilter:
+    """The filters of a query of the question log; times are inclusive and exclusive."""
+
+    agent_id: UUID | None = None
+    group_id: UUID | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    outcome: Outcome | None = None
+    feedback: Verdict | None = None
+    message_contains: str | None = None
+    ids: Collection[UUID] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """The position of a question in the log, newest first."""
+
+    at: datetime
+    turn_id: UUID
+
+
+@dataclass(frozen=True, slots=True)
+class StoredQuestion:
+    """A question of the log, with its agent, who asked, and the words of the newest feedback on the reply."""
+
+    turn_id: UUID
+    conversation_id: UUID
+    at: datetime
+    agent_id: UUID
+    agent_name: str
+    principal_id: UUID
+    name: str
+    email: str
+    outcome: Outcome
+    feedback: Verdict | None
+    feedback_text: str | None
+
+
+async def log_turn(connection: AsyncConnection, organization_id: UUID, *, turn_id: UUID) -> None:
+    """Add a turn to the question log, or bring its row there up to date."""
+    cites_nothing = func.jsonb_array_length(turns.c.citations) == 0
+    outcome = case(
+        (turns.c.status != COMPLETED, turns.c.status),
+        (cites_nothing, Outcome.UNANSWERED.value),
+        else_=Outcome.ANSWERED.value,
+    )
+    row = (
+        select(
+            turns.c.turn_id,
+            turns.c.organization_id,
+            turns.c.conversation_id,
+            conversations.c.agent_id,
+            conversations.c.principal_id,
+            turns.c.created_at,
+            outcome,
+            turns.c.feedback,
+        )
+        .join(conversations, conversations.c.conversation_id == turns.c.conversation_id)
+        .where(turns.c.organization_id == organization_id, turns.c.turn_id == turn_id)
+    )
+    statement = insert(questions).from_select(list(questions.c), row)
+    changed = {name: statement.excluded[name] for name in ("outcome", "feedback")}
+    await connection.execute(statement.on_conflict_do_update(index_elements=["turn_id"], set_=changed))
+
+
+async def end_erased(connection: AsyncConnection, organization_id: UUID, *, conversation_ids: Collection[UUID]) -> None:
+    """Note that the questions of conversations that are erased get no reply any more."""
+    statement = (
+        update(questions)
+        .where(
+            questions.c.organization_id == organization_id,
+            questions.c.outcome == Outcome.RUNNING.value,
+            in_array(questions.c.conversation_id, conversation_ids),
+        )
+        .values(outcome=Outcome.FAILED.value)
+    )
+    await connection.execute(statement)
+
+
+async def list_questions(
+    connection: AsyncConnection, organization_id: UUID, *, filters: QuestionFilter, before: Position | None, limit: int
+) -> list[StoredQuestion]:
+    """List questions, newest first, before a position; by their words, of the next MOST_LOOKED_THROUGH alone."""
+    looked_through = limit if filters.message_contains is None else MOST_LOOKED_THROUGH
+    page = _newest(organization_id, filters, before).limit(looked_through).subquery("page")
+    statement = (
+        select(
+            *columns_of(
+                page,
+                StoredQuestion,
+                principals.c.name,
+                principals.c.email,
+                agents.c.name.label("agent_name"),
+                as_member(page.c.outcome, Outcome),
+                as_member(page.c.feedback, Verdict),
+                _feedback_text(organization_id, page.c.turn_id).label("feedback_text"),
+            )
+        )
+        .join(agents, agents.c.agent_id == page.c.agent_id)
+        .join(principals, principals.c.principal_id == page.c.principal_id)
+        .order_by(page.c.at.desc(), page.c.turn_id.desc())
+        .limit(limit)
+    )
+    if filters.message_contains is not None:
+        statement = statement.join(turns, turns.c.turn_id == page.c.turn_id).where(
+            turns.c.message.icontains(filters.message_contains, autoescape=True)
+        )
+    return await find_rows(connection, statement, StoredQuestion)
+
+
+async def find_last_looked_through(
+    connection: AsyncConnection, organization_id: UUID, *, filters: QuestionFilter, before: Position | None
+) -> Position | None:
+    """Find the last of the questions that a query by words looks through for one page; None when it reaches the end."""
+    statement = _newest(organization_id, filters, before).offset(MOST_LOOKED_THROUGH - 1).limit(1)
+    return await find_row(connection, statement.with_only_columns(questions.c.at, questions.c.turn_id), Position)
+
+
+async def count_by_bucket(
+    connection: AsyncConnection, organization_id: UUID, *, filters: QuestionFilter, bucket: str
+) -> list[QuestionsInBucket]:
+    """Count questions by the `day` or `week` in UTC they were asked in; empty ones are left out."""
+    start = func.date_trunc(bucket, questions.c.at, "UTC").label("from_")
+    statement = select(start, *_counts(questions)).where(*_conditions(organization_id, filters))
+    return await find_rows(connection, statement.group_by(literal_column("from_")), QuestionsInBucket)
+
+
+async def count_askers(connection: AsyncConnection, organization_id: UUID, *, filters: QuestionFilter) -> int:
+    """Count the different people and service accounts who asked."""
+    statement = select(_count_askers(questions)).where(*_conditions(organization_id, filters))
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def rank_agents(
+    connection: AsyncConnection, organization_id: UUID, *, filters: QuestionFilter
+) -> list[RankedQuestions]:
+    """Count questions for each agent; return the MOST_RANKED agents with the most of them."""
+    statement = (
+        select(agents.c.agent_id.label("id"), agents.c.name, *_counts(questions))
+        .join_from(questions, agents, agents.c.agent_id == questions.c.agent_id)
+        .where(*_conditions(organization_id, filters))
+        .group_by(agents.c.agent_id)
+    )
+    return await find_rows(connection, _most(statement), RankedQuestions)
+
+
+async def rank_groups(
+    connection: AsyncConnection, organization_id: UUID, *, filters: QuestionFilter
+) -> list[RankedQuestions]:
+    """Count questions for each group that who asked is in; return the MOST_RANKED groups with the most of them."""
+    counts = _counts(questions)
+    askers = (
+        select(questions.c.principal_id, *counts)
+        .where(*_conditions(organization_id, filters))
+        .group_by(questions.c.principal_id)
+        .cte("askers")
+    )
+    around = _groups_around(organization_id, askers)
+    sums = (cast(func.sum(askers.c[one.key]), BigInteger).label(one.key) for one in counts)
+    statement = (
+        select(principals.c.principal_id.label("id"), principals.c.name, *sums)
+        .join_from(askers, around, around.c.principal_id == askers.c.principal_id)
+        .join(principals, principals.c.principal_id == around.c.group_id)
+        .where(principals.c.organization_id == organization_id)
+        .group_by(principals.c.principal_id)
+    )
+    return await find_rows(connection, _most(statement), RankedQuestions)
+
+
+def _most(ranked: Select[*tuple[Any, ...]]) -> Select[*tuple[Any, ...]]:
+    return ranked.order_by(desc("questions"), "id").limit(MOST_RANKED)
+
+
+def _counts(rows: FromClause) -> list[Label[int]]:
+    return [
+        func.count().label("questions"),
+        count_where(rows.c.outcome == Outcome.UNANSWERED.value, "unanswered"),
+        count_where(rows.c.outcome == Outcome.FAILED.value, "failed"),
+        count_where(rows.c.feedback == Verdict.POSITIVE.value, "thumbs_up"),
+        count_where(rows.c.feedback == Verdict.NEGATIVE.value, "thumbs_down"),
+        _count_askers(rows),
+    ]
+
+
+def _count_askers(rows: FromClause) -> Label[int]:
+    return func.count(rows.c.principal_id.distinct()).label("askers")
+
+
+def _newest(organization_id: UUID, filters: QuestionFilter, before: Position | None) -> Select[Any]:
+    order = (questions.c.at, questions.c.turn_id)
+    statement = select(questions).where(*_conditions(organization_id, filters))
+    if before is not None:
+        statement = statement.where(tuple_(*order) < (before.at, before.turn_id))
+    return statement.order_by(*(one.desc() for one in order))
+
+
+def _conditions(organization_id: UUID, filters: QuestionFilter) -> list[ColumnElement[bool]]:
+    conditions = [questions.c.organization_id == organization_id, optional_in(questions.c.turn_id, filters.ids)]
+    if filters.agent_id is not None:
+        conditions.append(questions.c.agent_id == filters.agent_id)
+    if filters.group_id is not None:
+        conditions.append(questions.c.principal_id.in_(_members_of(organization_id, filters.group_id)))
+    if filters.since is not None:
+        conditions.append(questions.c.at >= filters.since)
+    if filters.until is not None:
+        conditions.append(questions.c.at < filters.until)
+    if filters.outcome is not None:
+        conditions.append(questions.c.outcome == filters.outcome.value)
+    if filters.feedback is not None:
+        conditions.append(questions.c.feedback == filters.feedback.value)
+    return conditions
+
+
+def _members_of(organization_id: UUID, group_id: UUID) -> Select[UUID]:
+    """Select who is in a group, directly or through the groups in it; UNION ends cycles."""
+    inside = select(literal(group_id, Uuid).label("group_id")).cte("inside", recursive=True)
+    nested = (
+        select(group_members.c.member_id)
+        .join(inside, inside.c.group_id == group_members.c.group_id)
+        .where(group_members.c.organization_id == organization_id, group_members.c.member_is_group)
+    )
+    inside = inside.union(nested)
+    return select(group_members.c.member_id).where(
+        group_members.c.organization_id == organization_id, group_members.c.group_id.in_(select(inside.c.group_id))
+    )
+
+
+def _groups_around(organization_id: UUID, askers: CTE) -> CTE:
+    """Select each asker with every group around them, directly or through others; UNION ends cycles."""
+    start = (
+        select(group_members.c.member_id.label("principal_id"), group_members.c.group_id)
+        .join(askers, askers.c.principal_id == group_members.c.member_id)
+        .where(group_members.c.organization_id == organization_id)
+    )
+    around = start.cte("around", recursive=True)
+    above = (
+        select(around.c.principal_id, group_members.c.group_id)
+        .join(around, around.c.group_id == group_members.c.member_id)
+        .where(group_members.c.organization_id == organization_id)
+    )
+    return around.union(above)
+
+
+def _feedback_text(organization_id: UUID, turn_id: ColumnElement[UUID]) -> ScalarSelect[str]:
+    """Select the words of the newest feedback on a turn's reply."""
+    return (
+        select(free_texts.c.text)
+        .select_from(audit_entries)
+        .outerjoin(free_texts, free_texts.c.subject_id == audit_entries.c.audit_log_id)
+        .where(
+            audit_entries.c.organization_id == organization_id,
+            audit_entries.c.target_id == cast(turn_id, Text),
+            audit_entries.c.action == "agent.feedback",
+        )
+        .order_by(audit_entries.c.at.desc(), audit_entries.c.audit_log_id.desc())
+        .limit(1)
+        .scalar_subquery()
+    )

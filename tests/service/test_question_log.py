@@ -1,0 +1,525 @@
+"""The question log: what people asked agents, with the replies that the admin who looks may read, and in numbers."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+from service.domains.answering import ModelFailure
+from service.domains.conversations.question_log import queries
+from service.operate.audit_log import erasure
+from service.platform.identifiers import uuid7
+from tests.harness.services import RunningService
+from tests.service.conversations import ADA, BEN, FERRY, Desk, Script, a_desk, a_reply, in_background, passage
+from tests.service.directory import (
+    a_group,
+    a_user,
+    another_organization,
+    code,
+    done,
+    group,
+    organization_id,
+    user,
+    walk,
+)
+from tests.service.service_accounts import a_token, an_account, enable_service_accounts
+from tests.service.test_search_log import statements
+
+CLEO = "cleo@example.test"
+QUERY, SUMMARIZE, RANK = (f"admin/questionLog/{name}" for name in ("query", "summarize", "rank"))
+ANSWERED, UNANSWERABLE = "When does the ferry to Northlight leave?", "What does a zeppelin pilot earn in Peru?"
+# A Monday.
+MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
+Question = dict[str, Any]
+
+
+def asked(service: RunningService, page_size: int = 1000, api_key: str | None = None, **body: Any) -> list[Question]:
+    """The log, newest first."""
+    return walk(service, QUERY, body, page_size=page_size, api_key=api_key)
+
+
+def messages(found: list[Question]) -> list[str | None]:
+    """What was asked; None where it was erased."""
+    return [one.get("message") for one in found]
+
+
+def judge(desk: Desk, message_id: str, verdict: str, **words: str) -> None:
+    """Give feedback on a reply, as the admin."""
+    body = {"agentId": desk.agent_id, "messageId": message_id, "messageFeedback": {"feedback": verdict, **words}}
+    done(desk.service.call("copilots/provideMessageFeedback", body))
+
+
+def rule_out(desk: Desk) -> str:
+    """Return the key of another admin, who may not read the desk's document; its owner and Ada may."""
+    key = desk.service.new_user(CLEO, is_admin=True)
+    desk.share(ADA)
+    return key
+
+
+@pytest.fixture
+def people(desk: Desk) -> Desk:
+    """A desk that Ada has asked twice, and Ben once; the second question has no answer in the documents."""
+    for email, name in ((ADA, "Ada"), (BEN, "Ben")):
+        a_user(desk.service, email, name=name)
+    desk.ask(ANSWERED, userEmail=ADA)
+    desk.ask(UNANSWERABLE, userEmail=ADA)
+    desk.ask("Do dogs travel free?", userEmail=BEN)
+    return desk
+
+
+def test_a_question_is_logged_with_who_asked_and_what_came_of_it(people: Desk) -> None:
+    """Newest first, with the built-in model's replies: an answer has its sources; else nothing answered."""
+    dogs, zeppelin, ferry = asked(people.service)
+    assert messages([dogs, zeppelin, ferry]) == ["Do dogs travel free?", UNANSWERABLE, ANSWERED]
+    assert [one["outcome"] for one in (dogs, zeppelin, ferry)] == ["ANSWERED", "UNANSWERED", "ANSWERED"]
+    assert [one["actor"]["email"] for one in (dogs, zeppelin, ferry)] == [BEN, ADA, ADA]
+    assert ferry["actor"]["name"] == "Ada"
+    assert (ferry["agentId"], ferry["agentName"]) == (people.agent_id, "Harbour desk")
+    assert "noon" in ferry["agentResponseText"]
+    assert [one["id"] for one in ferry["referencedSources"]] == [people.document_id]
+    assert ferry["referencedSources"][0]["quote"] in FERRY
+    assert zeppelin["referencedSources"] == []
+    assert "Nothing that you may read here answers this" in zeppelin["agentResponseText"]
+    assert not any(one["withheld"] for one in (dogs, zeppelin, ferry))
+    expected = {"messageId", "conversationId", "at", "agentId", "agentName", "actor", "message", "outcome", "withheld"}
+    assert zeppelin.keys() == expected | {"agentResponseText", "referencedSources", "warnings"}
+
+
+def test_a_reply_of_another_model_that_cites_nothing_is_unanswered(desk: Desk, script: Script) -> None:
+    """Whatever it was given to read; one that cites something is answered."""
+    first = in_background(lambda: desk.ask("One"))
+    script.end(a_reply("I don't know.", passage(desk.document_id)))
+    first.result()
+    second = in_background(lambda: desk.ask("Two"))
+    script.end(a_reply("Noon [1]", passage(desk.document_id), cited=[0]), number=1)
+    second.result()
+    assert [one["outcome"] for one in asked(desk.service)] == ["ANSWERED", "UNANSWERED"]
+
+
+def test_a_question_that_failed_and_was_sent_again_is_one(desk: Desk, script: Script) -> None:
+    """RUNNING at first without a word of its reply, FAILED with what went wrong, then ANSWERED."""
+    headers = {"Idempotency-Key": "once"}
+    first = in_background(lambda: desk.send("One", headers=headers))
+    script.tell("Perhaps", passage(desk.document_id))
+    [running] = asked(desk.service)
+    assert (running["outcome"], running.get("agentResponseText")) == ("RUNNING", None)
+    script.end(ModelFailure("The model is overloaded.", code="model_rate_limited"))
+    first.result()
+    [failed] = asked(desk.service, outcome="FAILED")
+    assert (failed["messageId"], failed["errorMessage"]) == (running["messageId"], "The model is overloaded.")
+    assert "agentResponseText" not in failed
+    second = in_background(lambda: desk.ask("One", headers=headers))
+    script.scene(1)
+    assert [one["outcome"] for one in asked(desk.service)] == ["RUNNING"]
+    script.end(a_reply("Noon [1]", passage(desk.document_id), cited=[0]), number=1)
+    second.result()
+    [answered] = asked(desk.service)
+    assert (answered["outcome"], answered["agentResponseText"]) == ("ANSWERED", "Noon [1]")
+
+
+def test_a_reply_is_shown_to_an_admin_who_may_read_what_it_rests_on(people: Desk) -> None:
+    """Asked at every look: no word, no source, no quote for the admin who may not; given back with the right."""
+    key = rule_out(people)
+    for verdict in ("POSITIVE", "NEGATIVE"):
+        judge(people, asked(people.service)[-1]["messageId"], verdict)
+    answer = people.service.call(QUERY, {"pageSize": 100}, api_key=key)
+    withheld = done(answer)["questions"]
+    assert [one["withheld"] for one in withheld] == [True, False, True]
+    assert messages(withheld) == ["Do dogs travel free?", UNANSWERABLE, ANSWERED]
+    assert [one["outcome"] for one in withheld] == ["ANSWERED", "UNANSWERED", "ANSWERED"]
+    for one in (withheld[0], withheld[2]):
+        assert "agentResponseText" not in one
+        assert one["referencedSources"] == one["warnings"] == []
+    for word in ("noon", "free of charge", "Ferries", people.document_id):
+        assert word not in answer.text
+    assert [one["withheld"] for one in asked(people.service)] == [False, False, False]
+    people.share(ADA, CLEO)
+    assert asked(people.service, api_key=key) == asked(people.service)
+    people.share(ADA)
+    assert [one["withheld"] for one in asked(people.service, api_key=key)] == [True, False, True]
+
+
+def test_a_reply_that_rests_on_a_deleted_document_is_withheld_from_everybody(people: Desk) -> None:
+    """From its former owner, too."""
+    done(people.service.call("catalog/deleteDocument", {"documentId": people.document_id}))
+    assert [one["withheld"] for one in asked(people.service)] == [True, False, True]
+
+
+def test_the_log_is_narrowed(people: Desk) -> None:
+    """By agent, words, what came of it, feedback, time, and ids; filters narrow together."""
+    service = people.service
+    other = a_desk(service, "Canteen desk", text="The canteen is closed on Fridays.")
+    other.ask("When is the canteen closed?", userEmail=BEN)
+    canteen, dogs, zeppelin, ferry = asked(service)
+    assert asked(service, agentId=other.agent_id) == [canteen]
+    assert asked(service, agentId=people.agent_id) == [dogs, zeppelin, ferry]
+    assert asked(service, outcome="UNANSWERED") == [zeppelin]
+    assert asked(service, outcome="UNANSWERED", agentId=other.agent_id) == []
+    assert asked(service, query="ZEPPELIN") == [zeppelin]
+    assert asked(service, query="%") == asked(service, query="ferry_") == []
+    assert asked(service, to=dogs["at"]) == [zeppelin, ferry]
+    assert asked(service, **{"from": dogs["at"]}) == [canteen, dogs]
+    assert asked(service, ids=[ferry["messageId"], str(uuid7())]) == [ferry]
+    assert asked(service, agentId=str(uuid7())) == asked(service, groupId=str(uuid7())) == []
+    judge(people, ferry["messageId"], "NEGATIVE")
+    assert [one["messageId"] for one in asked(service, feedback="NEGATIVE")] == [ferry["messageId"]]
+    assert asked(service, feedback="POSITIVE") == []
+
+
+def test_a_deleted_agents_questions_stay(people: Desk) -> None:
+    """With its name."""
+    people.delete()
+    assert {one["agentName"] for one in asked(people.service, agentId=people.agent_id)} == {"Harbour desk"}
+
+
+def test_a_group_stands_for_everybody_in_it(people: Desk) -> None:
+    """However deep it is nested, through groups that are in one another, and as it is now."""
+    service = people.service
+    inner = a_group(service, "Inner", user(ADA))
+    middle = a_group(service, "Middle", group(inner))
+    outer = a_group(service, "Outer", group(middle), user(BEN))
+    # A cycle.
+    a_group(service, "Inner", user(ADA), group(outer))
+    crew = a_group(service, "Crew", user(BEN))
+    empty = a_group(service, "Empty")
+    assert len(asked(service, groupId=outer["id"])) == 3
+    assert messages(asked(service, groupId=crew["id"])) == ["Do dogs travel free?"]
+    assert asked(service, groupId=empty["id"]) == []
+    done(service.call("admin/groups/addMembers", {"groupId": empty["id"], "members": [group(inner)]}))
+    done(service.call("admin/groups/removeMembers", {"groupId": inner["id"], "members": [group(outer)]}))
+    assert messages(asked(service, groupId=empty["id"])) == [UNANSWERABLE, ANSWERED]
+
+
+def test_the_newest_feedback_is_shown_with_its_words(people: Desk) -> None:
+    """Words of earlier feedback are none of the newest; erased ones are gone."""
+    message_id = asked(people.service)[-1]["messageId"]
+    judge(people, message_id, "NEGATIVE", descriptiveFeedback="Too long.", suggestedAnswer="Noon.")
+    [judged] = asked(people.service, feedback="NEGATIVE")
+    assert (judged["feedback"], judged["feedbackText"]) == ("NEGATIVE", "Too long.\n\nSuggested answer: Noon.")
+    judge(people, message_id, "POSITIVE")
+    [judged] = asked(people.service, feedback="POSITIVE")
+    assert "feedbackText" not in judged
+    judge(people, message_id, "NEGATIVE", descriptiveFeedback="Still too long.")
+    assert asked(people.service)[-1]["feedbackText"] == "Still too long."
+    erase(people.service, people.service.admin_email)
+    assert asked(people.service)[-1]["feedback"] == "NEGATIVE"
+    assert "feedbackText" not in asked(people.service)[-1]
+
+
+def erase(service: RunningService, email: str) -> None:
+    """Erase one person's texts, as the command line does."""
+    service.run(erasure.erase_person(service.runtime.database, email=email))
+
+
+def test_what_was_erased_is_shown_as_erased(people: Desk) -> None:
+    """The question stays, with who asked, when and what came of it; no word of it or of the reply does."""
+    before = asked(people.service)
+    erase(people.service, ADA)
+    after = asked(people.service)
+    assert after[0] == before[0]
+    words = {"message", "agentResponseText"}
+    empty: dict[str, list[str]] = {"referencedSources": [], "warnings": []}
+    assert after[1:] == [
+        {name: value for name, value in one.items() if name not in words} | empty for one in before[1:]
+    ]
+    assert asked(people.service, query="ferry") == []
+    assert totals(people.service) == (3, 1, 0, 0, 0, 2)
+
+
+def test_erasing_by_age_leaves_the_questions(people: Desk) -> None:
+    """As the retention does; the conversations are gone."""
+    moment = datetime.now(UTC) + timedelta(minutes=1)
+    assert people.service.run(erasure.erase_before(people.service.runtime.database, moment=moment)) > 0
+    assert messages(asked(people.service)) == [None, None, None]
+
+
+def test_a_question_that_was_erased_while_it_ran_has_failed(desk: Desk, script: Script) -> None:
+    """Nobody answers it any more."""
+    a_user(desk.service, ADA)
+    waiting = in_background(lambda: desk.send("One", userEmail=ADA))
+    script.scene()
+    erase(desk.service, ADA)
+    assert [one["outcome"] for one in asked(desk.service)] == ["FAILED"]
+    script.end(a_reply("Noon"))
+    assert waiting.result().status_code != 200
+    assert [one["outcome"] for one in asked(desk.service)] == ["FAILED"]
+
+
+def test_it_is_for_admins_and_of_their_organization_alone(people: Desk) -> None:
+    """Members and service accounts are refused; another organization sees none, by no filter."""
+    service = people.service
+    member, stranger = service.new_user("member@example.test"), another_organization(service)
+    enable_service_accounts(service)
+    account_token = a_token(service, an_account(service, "Bosun"))["token"]
+    crew = a_group(service, "Crew", user(ADA))
+    span = {"from": "2020-01-01T00:00:00Z", "to": "2030-01-01T00:00:00Z"}
+    bodies: dict[str, dict[str, Any]] = {
+        QUERY: {},
+        SUMMARIZE: {**span, "bucket": "week", "to": "2021-01-01T00:00:00Z"},
+        RANK: {**span, "by": "GROUP"},
+    }
+    for operation, body in bodies.items():
+        assert code(service.call(operation, body, api_key=member)) == (403, "admin_only")
+        assert service.call(operation, body, api_key=account_token).status_code == 403
+    ids = [one["messageId"] for one in asked(service)]
+    for body in ({}, {"ids": ids}, {"agentId": people.agent_id}, {"groupId": crew["id"]}, {"query": "ferry"}):
+        assert asked(service, api_key=stranger, **body) == []
+    for filters in ({}, {"agentId": people.agent_id}, {"groupId": crew["id"]}):
+        assert totals(service, api_key=stranger, **filters) == (0, 0, 0, 0, 0, 0)
+        for by in ("AGENT", "GROUP"):
+            assert ranked(service, by, api_key=stranger, **filters) == []
+
+
+def insert(
+    desk: Desk,
+    at: datetime,
+    *,
+    asker: str = ADA,
+    outcome: str = "ANSWERED",
+    feedback: str | None = None,
+    words: str | None = None,
+    count: int = 1,
+    step: timedelta = timedelta(0),
+) -> None:
+    """Put questions into the log, from a moment backwards; with `words`, which aren't erased, if there are any."""
+    values = {
+        "organization": organization_id(desk.service),
+        "agent": desk.agent_id,
+        "asker": asker,
+        "at": at,
+        "step": step,
+        "outcome": outcome,
+        "feedback": feedback,
+        "count": count,
+        "words": words,
+    }
+    with desk.service.owner_connection() as connection:
+        connection.execute(
+            """
+            CREATE TEMPORARY TABLE made AS
+            SELECT gen_random_uuid() AS turn_id, gen_random_uuid() AS conversation_id, principal_id,
+                   %(at)s - n * %(step)s AS at
+            FROM generate_series(0, %(count)s - 1) n, principals
+            WHERE email = %(asker)s AND organization_id = %(organization)s
+            """,
+            values,
+        )
+        connection.execute(
+            """
+            INSERT INTO questions SELECT turn_id, %(organization)s, conversation_id, %(agent)s, principal_id, at,
+                   %(outcome)s, %(feedback)s FROM made
+            """,
+            values,
+        )
+        if words is not None:
+            connection.execute(
+                "INSERT INTO conversations SELECT conversation_id, %(organization)s, %(agent)s, principal_id FROM made",
+                values,
+            )
+            connection.execute(
+                """
+                INSERT INTO turns (turn_id, organization_id, conversation_id, turn_no, credential_id, message, status,
+                                   reply, created_at, feedback)
+                SELECT turn_id, %(organization)s, conversation_id, 1, turn_id, %(words)s, 'COMPLETED', 'x', at,
+                       %(feedback)s FROM made
+                """,
+                values,
+            )
+
+
+def test_every_question_is_on_one_page_of_a_walk(people: Desk) -> None:
+    """Each once, though others are asked meanwhile and many share a moment."""
+    service = people.service
+    insert(people, MONDAY, count=100)
+    before = asked(service)
+    assert len(before) == 103
+    first = done(service.call(QUERY, {"pageSize": 30}))
+    people.ask("Later?", userEmail=BEN)
+    second = done(service.call(QUERY, {"pageSize": 30, "pageToken": first["nextPageToken"]}))
+    assert first["questions"] + second["questions"] == before[:60]
+    assert asked(service, page_size=7)[1:] == before
+    assert code(service.call(QUERY, {"pageSize": 7, "pageToken": first["nextPageToken"], "outcome": "FAILED"})) == (
+        400,
+        "invalid_page_token",
+    )
+
+
+def test_a_query_by_words_looks_through_a_bounded_number(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pages may be short or empty, and the walk finds each question once all the same."""
+    a_user(desk.service, ADA)
+    insert(desk, MONDAY, words="a needle", step=timedelta(minutes=1))
+    insert(desk, MONDAY - timedelta(hours=1), words="hay", count=25, step=timedelta(minutes=1))
+    insert(desk, MONDAY - timedelta(hours=2), words="another Needle", count=3, step=timedelta(minutes=1))
+    monkeypatch.setattr(queries, "MOST_LOOKED_THROUGH", 10)
+    first = done(desk.service.call(QUERY, {"query": "needle", "pageSize": 2}))
+    assert messages(first["questions"]) == ["a needle"]
+    second = done(desk.service.call(QUERY, {"query": "needle", "pageSize": 2, "pageToken": first["nextPageToken"]}))
+    assert second["questions"] == []
+    found = asked(desk.service, page_size=2, query="needle")
+    assert messages(found) == ["a needle", *["another Needle"] * 3]
+
+
+def numbers(row: dict[str, Any]) -> tuple[int, ...]:
+    """Questions, unanswered, failed, thumbs up, thumbs down, askers."""
+    return tuple(row[name] for name in ("questions", "unanswered", "failed", "thumbsUp", "thumbsDown", "askers"))
+
+
+def summary(service: RunningService, since: datetime, until: datetime, bucket: str = "day", **body: Any) -> Question:
+    """The log in numbers from one moment to another."""
+    key = body.pop("api_key", None)
+    request = {"from": since.isoformat(), "to": until.isoformat(), "bucket": bucket, **body}
+    return done(service.call(SUMMARIZE, request, api_key=key))
+
+
+def totals(service: RunningService, **body: Any) -> tuple[int, ...]:
+    """The numbers of the week up to now, with the different people who asked in it."""
+    now = datetime.now(UTC) + timedelta(minutes=1)
+    found = summary(service, now - timedelta(days=7), now, **body)
+    sums = [sum(part) for part in zip(*(numbers(one) for one in found["buckets"]), strict=True)]
+    return (*sums[:-1], found["askers"])
+
+
+def ranked(service: RunningService, by: str, **body: Any) -> list[tuple[Any, ...]]:
+    """The ranking of all time: each name with its numbers."""
+    key = body.pop("api_key", None)
+    request = {"from": "2020-01-01T00:00:00Z", "to": "2030-01-01T00:00:00Z", "by": by, **body}
+    return [(one["name"], *numbers(one)) for one in done(service.call(RANK, request, api_key=key))["ranking"]]
+
+
+@pytest.fixture
+def logged(desk: Desk) -> Desk:
+    """Four days of a log: two people ask two agents."""
+    for email in (ADA, BEN):
+        a_user(desk.service, email)
+    other = Desk(desk.service, an_agent_of(desk.service), "", "")
+    insert(desk, MONDAY, feedback="POSITIVE")
+    insert(desk, MONDAY + timedelta(hours=5), outcome="UNANSWERED", feedback="NEGATIVE", asker=BEN)
+    insert(desk, MONDAY + timedelta(hours=24) - timedelta(microseconds=1), outcome="UNANSWERED", asker=BEN)
+    insert(other, MONDAY + timedelta(days=2), outcome="FAILED")
+    insert(other, MONDAY + timedelta(days=2, hours=3), outcome="RUNNING")
+    insert(desk, MONDAY + timedelta(days=4))
+    insert(desk, MONDAY - timedelta(microseconds=1), asker=BEN)
+    return desk
+
+
+def an_agent_of(service: RunningService) -> str:
+    """The id of a second agent, Other desk."""
+    return done(service.call("admin/agents/create", {"name": "Other desk"}))["agentId"]
+
+
+def test_every_day_is_counted_and_the_empty_ones_are_there(logged: Desk) -> None:
+    """What came of the questions, thumbs, and who asked, each once a day; `to` is not included."""
+    found = summary(logged.service, MONDAY, MONDAY + timedelta(days=4))
+    assert [one["from"] for one in found["buckets"]] == [f"2026-03-0{day}T00:00:00Z" for day in (2, 3, 4, 5)]
+    assert [numbers(one) for one in found["buckets"]] == [
+        (3, 2, 0, 1, 1, 2),
+        (0, 0, 0, 0, 0, 0),
+        (2, 0, 1, 0, 0, 1),
+        (0, 0, 0, 0, 0, 0),
+    ]
+    assert found["askers"] == 2
+    weeks = summary(logged.service, MONDAY - timedelta(days=1), MONDAY + timedelta(days=5), "week")
+    assert [(one["from"][:10], numbers(one)) for one in weeks["buckets"]] == [
+        ("2026-02-23", (1, 0, 0, 0, 0, 1)),
+        ("2026-03-02", (6, 2, 1, 1, 1, 2)),
+    ]
+
+
+def test_the_numbers_are_narrowed(logged: Desk) -> None:
+    """To an agent, to a group of those who asked, and to both."""
+    service, until = logged.service, MONDAY + timedelta(days=4)
+    outer = a_group(service, "Outer", group(a_group(service, "Inner", user(BEN))))
+    of_agent = summary(service, MONDAY, until, agentId=logged.agent_id)
+    assert [one["questions"] for one in of_agent["buckets"]] == [3, 0, 0, 0]
+    of_group = summary(service, MONDAY, until, groupId=outer["id"])
+    assert [numbers(one) for one in of_group["buckets"]] == [(2, 2, 0, 0, 1, 1), *[(0, 0, 0, 0, 0, 0)] * 3]
+    assert of_group["askers"] == 1
+    assert summary(service, MONDAY, until, groupId=outer["id"], agentId=str(uuid7()))["askers"] == 0
+
+
+def test_agents_and_groups_are_ranked(logged: Desk) -> None:
+    """The one with the most questions first; who is in several groups counts once in each; nobody else's are named."""
+    service = logged.service
+    inner = a_group(service, "Inner", user(BEN))
+    outer = a_group(service, "Outer", group(inner), user(BEN), user(ADA))
+    a_group(service, "Inner", user(BEN), group(outer))
+    a_group(service, "Crew", user(ADA))
+    a_group(service, "Silent")
+    assert ranked(service, "AGENT") == [
+        ("Harbour desk", 5, 2, 0, 1, 1, 2),
+        ("Other desk", 2, 0, 1, 0, 0, 1),
+    ]
+    everybody = (7, 2, 1, 1, 1, 2)
+    assert sorted(ranked(service, "GROUP")[:2]) == [("Inner", *everybody), ("Outer", *everybody)]
+    assert ranked(service, "GROUP")[2:] == [("Crew", 4, 0, 1, 1, 0, 1)]
+    assert ranked(service, "GROUP", agentId=logged.agent_id)[-1] == ("Crew", 2, 0, 0, 1, 0, 1)
+    refused = service.call(RANK, {"from": MONDAY.isoformat(), "to": MONDAY.isoformat(), "by": "AGENT"})
+    assert (refused.status_code, refused.json()["error"]["details"][0]["field"]) == (400, "to")
+
+
+def test_no_more_groups_are_ranked_than_can_be_shown(logged: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those with the most questions are left."""
+    monkeypatch.setattr(queries, "MOST_RANKED", 1)
+    assert [one[0] for one in ranked(logged.service, "AGENT")] == ["Harbour desk"]
+
+
+PLANS: dict[str, tuple[str, dict[str, Any]]] = {
+    "all": ("ix_questions_at", {}),
+    "one agent": ("ix_questions_agent", {"agentId": ""}),
+    "unanswered": ("ix_questions_outcome", {"outcome": "UNANSWERED"}),
+    "thumbs down": ("ix_questions_feedback", {"feedback": "NEGATIVE"}),
+    "words": ("ix_questions_at", {"query": "zeppelin"}),
+}
+
+
+def test_a_page_is_read_by_an_index(people: Desk) -> None:
+    """However many questions there are and how rare the wanted ones; the statements are few, whatever the page has."""
+    service, now = people.service, datetime.now(UTC)
+    other = Desk(service, an_agent_of(service), "", "")
+    insert(other, now - timedelta(days=1), words="hay", count=30_000, step=timedelta(minutes=1))
+    insert(people, now - timedelta(days=300), outcome="UNANSWERED", feedback="NEGATIVE", count=5)
+    with service.owner_connection() as connection:
+        connection.execute("ANALYZE questions, turns, conversations, principals, agents, audit_entries, free_texts")
+        for index, body in PLANS.values():
+            filters = {name: value or people.agent_id for name, value in body.items()}
+            with statements(service) as made:
+                done(service.call(QUERY, {"pageSize": 500, **filters}))
+            assert len(made) < 12
+            reads = [one for one in made if "FROM questions" in one[0]]
+            for statement, parameters in reads:
+                plan = "\n".join(line for (line,) in connection.execute(f"EXPLAIN {statement}", parameters))
+                assert index in plan, plan
+                assert "Seq Scan on questions" not in plan, plan
+                assert "Seq Scan on turns" not in plan, plan
+
+
+def test_the_numbers_are_read_by_an_index(people: Desk) -> None:
+    """Those of the time that is asked for, and no others."""
+    service, now = people.service, datetime.now(UTC)
+    insert(people, now - timedelta(days=30), count=30_000, step=timedelta(minutes=30))
+    a_group(service, "Crew", user(ADA))
+    span = {"from": (now - timedelta(days=29)).isoformat(), "to": now.isoformat()}
+    bodies: list[tuple[str, dict[str, Any]]] = [
+        (SUMMARIZE, {"bucket": "day"}),
+        (RANK, {"by": "AGENT"}),
+        (RANK, {"by": "GROUP"}),
+    ]
+    with service.owner_connection() as connection:
+        connection.execute("ANALYZE questions, principals, agents, group_members")
+        for operation, body in bodies:
+            with statements(service) as made:
+                done(service.call(operation, {**span, **body}))
+            reads = [one for one in made if "FROM questions" in one[0]]
+            assert reads
+            for statement, parameters in reads:
+                plan = "\n".join(line for (line,) in connection.execute(f"EXPLAIN {statement}", parameters))
+                assert "Seq Scan on questions" not in plan, plan
+
+
+def test_feedback_on_anothers_message_changes_no_question(people: Desk) -> None:
+    """What is refused is not in the log."""
+    other = another_organization(people.service)
+    message_id = asked(people.service)[-1]["messageId"]
+    body = {"agentId": people.agent_id, "messageId": message_id, "messageFeedback": {"feedback": "POSITIVE"}}
+    assert people.service.call("copilots/provideMessageFeedback", body, api_key=other).status_code == 404
+    assert all("feedback" not in one for one in asked(people.service))
