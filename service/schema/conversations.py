@@ -98,6 +98,7 @@ questions = Table(
     Column("outcome", Text, nullable=False),
     Column("feedback", Text),
     CheckConstraint("outcome IN ('RUNNING', 'ANSWERED', 'UNANSWERED', 'FAILED')", name="outcome"),
+    Index("ix_questions_conversation", "conversation_id"),
     Index("ix_questions_at", "organization_id", "at", "turn_id"),
     Index("ix_questions_agent", "organization_id", "agent_id", "at", "turn_id"),
     Index("ix_questions_principal", "organization_id", "principal_id", "at", "turn_id"),

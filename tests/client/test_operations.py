@@ -71,6 +71,8 @@ HANDOVER: dict[str, Any] = {
     "remaining": [{"resourceType": "BOX_FILE", "count": 2}],
 }
 
+COUNTED = {"questions": 9, "unanswered": 2, "failed": 1, "thumbsUp": 3, "thumbsDown": 1, "askers": 3}
+
 Case = tuple[str, Callable[[Any], Any], dict[str, Any], dict[str, Any]]
 
 DOCSTORE = "documentCollections/docstore"
@@ -444,6 +446,18 @@ SINGLE: list[Case] = [
         lambda c: c.admin.search_log.summarize(from_="2026-01-01T02:00:00+02:00", to=AT, bucket="week"),
         {"from": "2026-01-01T00:00:00Z", "to": AT, "bucket": "week"},
         {"buckets": [{"from": AT, "searches": 9, "withoutResults": 2, "thumbsUp": 3, "thumbsDown": 1}]},
+    ),
+    (
+        "admin/questionLog/summarize",
+        lambda c: c.admin.question_log.summarize(from_=AT, to=AT, bucket="week", agent_id=OTHER_ID, group_id=JOB_ID),
+        {"from": AT, "to": AT, "bucket": "week", "agentId": OTHER_ID, "groupId": JOB_ID},
+        {"buckets": [{"from": AT, **COUNTED}], "askers": 3},
+    ),
+    (
+        "admin/questionLog/rank",
+        lambda c: c.admin.question_log.rank("GROUP", from_=AT, to=AT, agent_id=OTHER_ID, group_id=JOB_ID),
+        {"by": "GROUP", "from": AT, "to": AT, "agentId": OTHER_ID, "groupId": JOB_ID},
+        {"ranking": [{"id": OTHER_ID, "name": "Crew", **COUNTED}]},
     ),
     ("admin/access/countResources", lambda c: c.admin.access.count_resources(), {}, {"counts": [], "total": 0}),
     (
@@ -910,6 +924,49 @@ LISTS: list[Case] = [
                     "mode": "HYBRID",
                     "resultCount": 0,
                     "feedback": "THUMBS_DOWN",
+                }
+            ]
+        },
+    ),
+    (
+        "admin/questionLog/query",
+        lambda c: c.admin.question_log.query(
+            agent_id=OTHER_ID,
+            group_id=JOB_ID,
+            from_=AT,
+            to=AT,
+            conversation_id=CONVERSATION_ID,
+            outcome="UNANSWERED",
+            feedback="NEGATIVE",
+            query="train",
+            ids=[OTHER_ID],
+        ),
+        {
+            "agentId": OTHER_ID,
+            "groupId": JOB_ID,
+            "from": AT,
+            "to": AT,
+            "conversationId": CONVERSATION_ID,
+            "outcome": "UNANSWERED",
+            "feedback": "NEGATIVE",
+            "query": "train",
+            "ids": [OTHER_ID],
+        },
+        {
+            "questions": [
+                {
+                    "messageId": JOB_ID,
+                    "conversationId": CONVERSATION_ID,
+                    "at": AT,
+                    "agentId": OTHER_ID,
+                    "agentName": "Canteen desk",
+                    "actor": USER,
+                    "message": "Is there a night train?",
+                    "outcome": "UNANSWERED",
+                    "withheld": False,
+                    "agentResponseText": "Nothing answers this.",
+                    "feedback": "NEGATIVE",
+                    "feedbackText": "There is one.",
                 }
             ]
         },

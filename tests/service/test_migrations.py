@@ -363,6 +363,47 @@ def test_what_waits_for_the_index_is_sorted_by_size(databases: TestDatabases, ou
     assert [found[document_id] for document_id in entries] == [False, True, False, True, False]
 
 
+def test_questions_from_before_the_question_log_are_in_it(databases: TestDatabases, outside: URL) -> None:
+    """Each turn with its agent, who asked and what came of it; row-level security is in force again afterwards."""
+    migrate(outside, "0016")
+    ids = {name: uuid4() for name in ("id", "agent", "person", "conversation")}
+    cases = [("RUNNING", "[]"), ("FAILED", "[]"), ("COMPLETED", "[]"), ("COMPLETED", '[{"passageNo": 0}]')]
+    turns = {uuid4(): case for case in cases}
+    with databases.connect(str(outside.database)) as connection:
+        connection.execute("INSERT INTO organizations (organization_id, name, domain) VALUES (%(id)s, 'x', 'x')", ids)
+        connection.execute("SET session_replication_role = replica")
+        connection.execute(
+            "INSERT INTO conversations (conversation_id, organization_id, agent_id, principal_id)"
+            " VALUES (%(conversation)s, %(id)s, %(agent)s, %(person)s)",
+            ids,
+        )
+        for number, (turn, (status, citations)) in enumerate(turns.items()):
+            values = {**ids, "turn": turn, "number": number, "status": status, "citations": citations}
+            connection.execute(
+                "INSERT INTO turns (turn_id, organization_id, conversation_id, turn_no, credential_id, message, status,"
+                " citations, feedback, created_at) VALUES (%(turn)s, %(id)s, %(conversation)s, %(number)s, %(id)s, 'x',"
+                " %(status)s, %(citations)s, 'POSITIVE', '2026-01-01T00:00:00Z')",
+                values,
+            )
+        connection.execute("INSERT INTO agents VALUES (%(agent)s, %(id)s, 'x', 'x', 'x', NULL, true, %(person)s)", ids)
+        connection.execute(
+            "INSERT INTO principals (principal_id, organization_id, kind, name)"
+            " VALUES (%(person)s, %(id)s, 'group', 'x')",
+            ids,
+        )
+        connection.execute("SET session_replication_role = origin")
+        migrate(outside, "head")
+        rows = connection.execute("SELECT turn_id, outcome, agent_id, principal_id, feedback FROM questions").fetchall()
+        forced = connection.execute(
+            "SELECT count(*) FROM pg_class WHERE relforcerowsecurity AND relname = ANY(%s)",
+            [["turns", "conversations", "questions"]],
+        )
+        assert forced.fetchone() == (3,)
+    outcomes = ("RUNNING", "FAILED", "UNANSWERED", "ANSWERED")
+    expected = [(turn, one, ids["agent"], ids["person"], "POSITIVE") for turn, one in zip(turns, outcomes, strict=True)]
+    assert sorted(rows) == sorted(expected)
+
+
 def test_every_table_is_under_row_level_security(databases: TestDatabases, migrated: str) -> None:
     """Each table names its organization, forces the policy on its owner too, and has a policy for every command."""
     tables = """

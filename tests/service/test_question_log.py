@@ -159,6 +159,7 @@ def test_the_log_is_narrowed(people: Desk) -> None:
     assert asked(service, query="%") == asked(service, query="ferry_") == []
     assert asked(service, to=dogs["at"]) == [zeppelin, ferry]
     assert asked(service, **{"from": dogs["at"]}) == [canteen, dogs]
+    assert asked(service, conversationId=dogs["conversationId"]) == [dogs]
     assert asked(service, ids=[ferry["messageId"], str(uuid7())]) == [ferry]
     assert asked(service, agentId=str(uuid7())) == asked(service, groupId=str(uuid7())) == []
     judge(people, ferry["messageId"], "NEGATIVE")
@@ -262,7 +263,8 @@ def test_it_is_for_admins_and_of_their_organization_alone(people: Desk) -> None:
         assert code(service.call(operation, body, api_key=member)) == (403, "admin_only")
         assert service.call(operation, body, api_key=account_token).status_code == 403
     ids = [one["messageId"] for one in asked(service)]
-    for body in ({}, {"ids": ids}, {"agentId": people.agent_id}, {"groupId": crew["id"]}, {"query": "ferry"}):
+    conversation = {"conversationId": asked(service)[0]["conversationId"]}
+    for body in ({}, {"ids": ids}, {"agentId": people.agent_id}, {"groupId": crew["id"]}, {"query": "f"}, conversation):
         assert asked(service, api_key=stranger, **body) == []
     for filters in ({}, {"agentId": people.agent_id}, {"groupId": crew["id"]}):
         assert totals(service, api_key=stranger, **filters) == (0, 0, 0, 0, 0, 0)

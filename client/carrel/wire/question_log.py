@@ -39,6 +39,8 @@ class AdminQuestionLogQueryRequest(QuestionFilters, NarrowedRequest):
     """Beginning of the time range, included."""
     to: RequestInstant | None = None
     """End of the time range, not included."""
+    conversation_id: UUID | None = None
+    """Only questions of the conversation of this id."""
     outcome: Outcome | None = None
     """Only questions that this came of."""
     feedback: Verdict | None = None

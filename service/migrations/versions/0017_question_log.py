@@ -32,6 +32,7 @@ def upgrade() -> None:
     for name in ("agent_id", "principal_id", "outcome"):
         index = f"ix_questions_{name.removesuffix('_id')}"
         op.create_index(index, "questions", ["organization_id", name, "at", "turn_id"])
+    op.create_index("ix_questions_conversation", "questions", ["conversation_id"])
     op.create_index("ix_questions_at", "questions", ["organization_id", "at", "turn_id"])
     op.create_index(
         "ix_questions_feedback",

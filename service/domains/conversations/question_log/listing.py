@@ -48,6 +48,7 @@ def _filters(request: AdminQuestionLogQueryRequest) -> QuestionFilter:
     return QuestionFilter(
         agent_id=request.agent_id,
         group_id=request.group_id,
+        conversation_id=request.conversation_id,
         since=request.from_,
         until=request.to,
         outcome=request.outcome,

@@ -48,6 +48,7 @@ class QuestionFilter:
 
     agent_id: UUID | None = None
     group_id: UUID | None = None
+    conversation_id: UUID | None = None
     since: datetime | None = None
     until: datetime | None = None
     outcome: Outcome | None = None
@@ -147,9 +148,11 @@ async def list_questions(
         .limit(limit)
     )
     if filters.message_contains is not None:
-        statement = statement.join(turns, turns.c.turn_id == page.c.turn_id).where(
-            turns.c.message.icontains(filters.message_contains, autoescape=True)
+        # Looked up one by one: a join may read the messages of all there are.
+        message = select(turns.c.message).where(
+            turns.c.organization_id == organization_id, turns.c.turn_id == page.c.turn_id
         )
+        statement = statement.where(message.scalar_subquery().icontains(filters.message_contains, autoescape=True))
     return await find_rows(connection, statement, StoredQuestion)
 
 
@@ -245,6 +248,8 @@ def _conditions(organization_id: UUID, filters: QuestionFilter) -> list[ColumnEl
         conditions.append(questions.c.agent_id == filters.agent_id)
     if filters.group_id is not None:
         conditions.append(questions.c.principal_id.in_(_members_of(organization_id, filters.group_id)))
+    if filters.conversation_id is not None:
+        conditions.append(questions.c.conversation_id == filters.conversation_id)
     if filters.since is not None:
         conditions.append(questions.c.at >= filters.since)
     if filters.until is not None:
