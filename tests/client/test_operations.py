@@ -1091,6 +1091,7 @@ def test_every_operation_has_a_case() -> None:
         copilots.Copilots,
         *(admin.Users, admin.Groups, admin.Grants, admin.ApiKeys, admin.OrganizationSettings),
         *(admin.ServiceAccounts, admin.ServiceAccountTokens, admin.AuditLog, admin.SearchLog, admin.Directory),
+        admin.QuestionLog,
         *(admin.Sessions, admin.OAuthClients, admin.AgentDefinitions, admin.AccessLists, admin.Owners, admin.Status),
         admin.EvaluationSets,
     ]
