@@ -365,7 +365,7 @@ def test_what_waits_for_the_index_is_sorted_by_size(databases: TestDatabases, ou
 
 def test_questions_from_before_the_question_log_are_in_it(databases: TestDatabases, outside: URL) -> None:
     """Each turn with its agent, who asked and what came of it; row-level security is in force again afterwards."""
-    migrate(outside, "0016")
+    migrate(outside, "0017")
     ids = {name: uuid4() for name in ("id", "agent", "person", "conversation")}
     cases = [("RUNNING", "[]"), ("FAILED", "[]"), ("COMPLETED", "[]"), ("COMPLETED", '[{"passageNo": 0}]')]
     turns = {uuid4(): case for case in cases}

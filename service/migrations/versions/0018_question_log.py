@@ -5,8 +5,8 @@ from alembic import op
 
 from service.migrations.row_security import protect
 
-revision = "0017"
-down_revision = "0016"
+revision = "0018"
+down_revision = "0017"
 branch_labels = None
 depends_on = None
 
