@@ -31,6 +31,11 @@ def in_batches(
     return b"\xef\xbb\xbf" + text.getvalue().encode()
 
 
+def from_text(cell: str) -> str:
+    """Return what a cell was before `as_text` put an apostrophe in front."""
+    return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell
+
+
 def as_text(cell: str) -> str:
     """Return a cell that spreadsheets show as text, with an apostrophe before what they would compute."""
     return f"'{cell}" if cell.startswith(_FORMULA) else cell

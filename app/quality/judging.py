@@ -1,228 +1,176 @@
-"""Measuring how well configurations of search rank documents that people judged to answer their queries.
+"""Judging the results of a question where they are shown: one click keeps how well a document answers, in a set."""
 
-Judgements are CSV: a query, the external id of a document that answers it, and perhaps how well (a whole number, 1
-where there is none). A query has as many lines as judged documents.
-"""
-
-import csv
-import io
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from statistics import fmean
+import html
+from collections.abc import Mapping
+from functools import partial
 from uuid import UUID
 
+import streamlit as st
+
+import carrel
 from app import api
-from app.search.queries import CATALOG
-from carrel import evaluation
-from carrel.wire.search import SearchMode
+from app.formatting import one_line, shorten
+from app.quality.log import Hit, search_again
+from app.quality.sets import all_sets, describe_target, forget_sets, offer_new_set, target_of
+from app.search.queries import CATALOG, MODES
+from app.ui.errors import Problem, problem_of, show_errors
+from app.ui.filters import choice_filter
+from app.ui.links import show_link
+from app.ui.notices import show_empty, show_note, show_text
+from carrel.wire.evaluation import EvaluationCase, EvaluationSet
 
-CUTOFF = 10
-MOST_QUERIES = 500
-MOST_BYTES = 5_000_000
-_MOST_CHUNKS = 100
-_MOST_PROBLEMS = 10
-_MOST_GRADE = 1000
-_LONGEST_QUERY, _LONGEST_ID = 8192, 1024
-_HEADS = {
-    "query": frozenset({"query", "question", "q"}),
-    "document": frozenset({"externalid", "documentexternalid", "document", "documentid", "doc", "id"}),
-    "grade": frozenset({"grade", "judgement", "judgment", "relevance", "score"}),
-}
-
-
-class JudgementsError(ValueError):
-    """The text has no valid judgements; `problems` say in which lines."""
-
-    def __init__(self, message: str, problems: Sequence[str] = ()) -> None:
-        super().__init__(message)
-        self.problems = tuple(problems)
+GRADES: Mapping[int, str] = {2: "Relevant", 1: "Partly", 0: "Not relevant"}
+_PROBLEM = "judge.problem"
+_ASKED, _ASKED_BEFORE = "judge.q", "judge.q.before"
+_LONGEST = 8192
+_EXCERPT = 320
+_MOST_NAMED = 200
 
 
-@dataclass(frozen=True)
-class Judgements:
-    """Each query with the grades of its documents by external id; `left_out` have no document that answers them."""
-
-    queries: Mapping[str, Mapping[str, int]]
-    left_out: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class Scores:
-    """The quality scores of one ranking, each between 0 and 1."""
-
-    ndcg: float
-    recall: float
-    reciprocal_rank: float
-
-
-@dataclass(frozen=True)
-class Setting:
-    """A configuration to compare: modes of search, and where to search (CATALOG or a collection's id)."""
-
-    where: str
-    modes: tuple[SearchMode, ...]
+def show_judging() -> None:
+    """Show a field for a question and a set, and the question's results with a button for each grade."""
+    sets = show_errors(all_sets)
+    if not sets:
+        show_empty("There is no judged set yet.", "Make one: each click on a result is kept in it at once.")
+        offer_new_set(st.query_params.get("in", CATALOG))
+        return
+    one = _choose_set(sets)
+    question = _ask_question()
+    problem: Problem | None = st.session_state.pop(_PROBLEM, None)
+    if problem is not None:
+        problem.show()
+    if question:
+        _show_case(one, question)
+    else:
+        show_empty("Type a question to see what it finds.", "Then say of each result whether it answers the question.")
 
 
-@dataclass
-class Comparison:
-    """A comparison that is running, stopped or done, with the measurements so far."""
+def _choose_set(sets: list[EvaluationSet]) -> EvaluationSet:
+    """Show the choice of a set; at first the newest one that searches where the address says."""
+    where = st.query_params.get("in", CATALOG)
+    by_id = {str(one.evaluation_set_id): one for one in reversed(sets)}
+    default = next((key for key, one in by_id.items() if target_of(one) == where), next(iter(by_id)))
+    names = {key: f"{one_line(one.name)} · {describe_target(one)}" for key, one in by_id.items()}
+    left, right = st.columns([4, 1], vertical_alignment="bottom")
+    with left:
+        chosen = choice_filter("Judged set", "set", names, default=default)
+    with right:
+        offer_new_set(where)
+    return by_id[chosen]
 
-    judgements: Judgements
-    setting: Setting
-    scores: dict[str, dict[SearchMode, Scores]] = field(default_factory=dict[str, dict[SearchMode, Scores]])
-    stopped: bool = False
 
-    @property
-    def left(self) -> list[str]:
-        """The queries that are not measured yet."""
-        return [query for query in self.judgements.queries if query not in self.scores]
+def _ask_question() -> str:
+    """Show the field for a question, which the address has too, and return the question."""
+    said = st.query_params.get("q", "").replace("\0", " ").strip()[:_LONGEST]
+    if st.session_state.get(_ASKED_BEFORE) != said:
+        st.session_state[_ASKED] = st.session_state[_ASKED_BEFORE] = said
+    hint = "Type a question, or open one from Worst first"
+    st.text_input("Question", key=_ASKED, max_chars=_LONGEST, placeholder=hint, on_change=_tell_address)
+    return said
 
-    def take(self, query: str) -> None:
-        """Measure a query in every mode; raises carrel.CarrelError, and then no mode of it counts."""
-        grades = self.judgements.queries[query]
-        self.scores[query] = {
-            mode: scores_of(rank(query, where=self.setting.where, mode=mode), grades) for mode in self.setting.modes
-        }
 
-    def means(self, mode: SearchMode) -> Scores:
-        """Return the means over the queries so far; zeros before the first."""
-        of_all = [by_mode[mode] for by_mode in self.scores.values()]
-        if not of_all:
-            return Scores(0.0, 0.0, 0.0)
-        return Scores(
-            fmean(one.ndcg for one in of_all),
-            fmean(one.recall for one in of_all),
-            fmean(one.reciprocal_rank for one in of_all),
+def _tell_address() -> None:
+    st.query_params["q"] = str(st.session_state[_ASKED] or "").strip()
+
+
+def _show_case(one: EvaluationSet, question: str) -> None:
+    case = show_errors(partial(find_case, one.evaluation_set_id, question))
+    grades = case.grades if case is not None else {}
+    where = CATALOG if one.agent_id is not None else target_of(one)
+    hits = _pool(question, where)
+    show_note(
+        "Results of all three ways to search, as you: what you may not read is not among them. "
+        f"{len(grades)} of the documents for this question are judged."
+    )
+    if not hits:
+        show_empty("Nothing is found for this question.", "If a document answers it, name the document below.")
+    for hit in hits:
+        _show_hit(one, question, hit, grades.get(hit.external_id))
+    _show_others(one, question, {name: grade for name, grade in grades.items() if name not in _names(hits)})
+    show_link("Open the set, and measure it", "quality", part="sets", set=str(one.evaluation_set_id))
+
+
+def find_case(set_id: UUID, question: str) -> EvaluationCase | None:
+    """Return the case of a question; None when the set doesn't have it."""
+    listed = api.client().admin.evaluation_sets.list_cases(set_id, query=question[:200])
+    return next((case for case in listed if case.question == question.strip()), None)
+
+
+def _pool(question: str, where: str) -> list[Hit]:
+    """Return what the ways to search find first, in turns, each document once."""
+    found = [show_errors(partial(search_again, question, where=where, mode=mode)) for mode in MODES]
+    longest = max(map(len, found))
+    turns = (hits[place] for place in range(longest) for hits in found if place < len(hits))
+    return list({hit.document_id: hit for hit in turns}.values())
+
+
+def _names(hits: list[Hit]) -> set[str]:
+    return {hit.external_id for hit in hits}
+
+
+def _show_hit(one: EvaluationSet, question: str, hit: Hit, grade: int | None) -> None:
+    with st.container(border=True):
+        st.html(
+            f'<article class="carrel-result"><h3>{html.escape(hit.name)}</h3>'
+            f'<p class="carrel-passage">{html.escape(shorten(hit.text, _EXCERPT))}</p>'
+            f'<p class="carrel-facts">{html.escape(hit.external_id)}</p></article>'
         )
-
-    def by_difference(self) -> list[tuple[str, float]]:
-        """Return the queries with how far apart the modes' nDCG is, the furthest first."""
-        spread = [
-            (query, max(one.ndcg for one in by_mode.values()) - min(one.ndcg for one in by_mode.values()))
-            for query, by_mode in self.scores.items()
-        ]
-        return sorted(spread, key=lambda pair: (-pair[1], pair[0]))
+        offer_grades(one, question, hit.external_id, grade)
 
 
-def read(data: bytes | str) -> Judgements:
-    """Read judgements; raises JudgementsError with the problems of all lines."""
-    if len(data) > MOST_BYTES:
-        msg = f"This is larger than {MOST_BYTES // 1_000_000} MB. Leave queries out."
-        raise JudgementsError(msg)
-    text = _text(data)
-    lines = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text))
+def offer_grades(one: EvaluationSet, question: str, external_id: str, grade: int | None) -> None:
+    """Show a button for each grade; the one that is kept is marked, and clicking it again takes it back."""
+    with st.container(horizontal=True, gap="small"):
+        for value, label in GRADES.items():
+            st.button(
+                label,
+                key=f"judge.{one.evaluation_set_id}.{question}.{external_id}.{value}",
+                type="primary" if grade == value else "secondary",
+                icon=":material/check:" if grade == value else None,
+                on_click=_judge,
+                args=(one, question, external_id, value, grade == value),
+            )
+        if grade is not None and grade not in GRADES:
+            show_text(f"Grade {grade}")
+
+
+def _judge(one: EvaluationSet, question: str, external_id: str, grade: int, take_back: bool) -> None:
+    """Keep a judgement, or remove it, in a callback, which a second click can't interrupt."""
+    sets = api.client().admin.evaluation_sets
+    judgement = {"document_external_id": external_id, "grade": grade}
     try:
-        rows = [(lines.line_num, row) for row in lines if any(cell.strip() for cell in row)]
-    except csv.Error as exc:
-        msg = f"Line {lines.line_num} isn't CSV: {exc}."
-        raise JudgementsError(msg) from exc
-    return _judgements(rows)
+        if not take_back:
+            sets.put_judgements(one.evaluation_set_id, [{"question": question, "judgements": [judgement]}])
+        elif (case := find_case(one.evaluation_set_id, question)) is not None:
+            sets.remove_judgements(one.evaluation_set_id, case.case_id, document_external_ids=[external_id])
+    except carrel.CarrelError as error:
+        st.session_state[_PROBLEM] = problem_of(error)
+    forget_sets()
 
 
-def _text(data: bytes | str) -> str:
-    if isinstance(data, str):
-        return data.removeprefix("\ufeff")
-    try:
-        return data.decode("utf-8-sig")
-    except UnicodeDecodeError as exc:
-        msg = "This isn't text in UTF-8. Save it as “CSV UTF-8”."
-        raise JudgementsError(msg) from exc
+def _show_others(one: EvaluationSet, question: str, others: Mapping[str, int]) -> None:
+    """Show the judged documents that are not among the results, and a field to judge another one."""
+    if others:
+        st.subheader("Judged, and not among these results", anchor=False)
+    for external_id, grade in list(others.items())[:_MOST_NAMED]:
+        with st.container(border=True):
+            show_text(external_id)
+            offer_grades(one, question, external_id, grade)
+    with st.form("judge.other", border=False):
+        left, right = st.columns([4, 1], vertical_alignment="bottom")
+        left.text_input(
+            "A document that should be found", key="judge.name", placeholder="Its external id", max_chars=1024
+        )
+        right.form_submit_button("Relevant", on_click=_judge_other, args=(one, question), width="stretch")
 
 
-def _delimiter(text: str) -> str:
-    first = next((line for line in text.splitlines() if line.strip()), "")
-    return max(",;\t", key=first.count)
+def _judge_other(one: EvaluationSet, question: str) -> None:
+    name = str(st.session_state["judge.name"] or "").strip()
+    if name:
+        _judge(one, question, name, max(GRADES), False)
+        st.session_state["judge.name"] = ""
 
 
-def _judgements(rows: Sequence[tuple[int, list[str]]]) -> Judgements:
-    if not rows:
-        msg = "There is nothing in it."
-        raise JudgementsError(msg)
-    columns = _columns(rows[0][1])
-    found: dict[str, dict[str, int]] = {}
-    problems: list[str] = []
-    for line, row in rows[1:]:
-        try:
-            query, document, grade = _judgement(row, columns)
-        except ValueError as error:
-            problems.append(f"Line {line}: {error}")
-            continue
-        grades = found.setdefault(query, {})
-        if grades.setdefault(document, grade) != grade:
-            problems.append(f"Line {line}: this document has another grade for the same query above")
-    if problems:
-        more = len(problems) - _MOST_PROBLEMS
-        shown = [*problems[:_MOST_PROBLEMS], *([f"… and {more:,} more"] if more > 0 else [])]
-        msg = "Some lines can't be understood."
-        raise JudgementsError(msg, shown)
-    return _check_bounds(found)
-
-
-def _columns(heads: Sequence[str]) -> dict[str, int]:
-    plain = ["".join(char for char in head.lower() if char.isalnum()) for head in heads]
-    columns = {
-        name: next(place for place, head in enumerate(plain) if head in known)
-        for name, known in _HEADS.items()
-        if any(head in known for head in plain)
-    }
-    if missing := [name for name in ("query", "document") if name not in columns]:
-        msg = f"The first line must name the columns: query, external id, and perhaps grade. Missing: {missing[0]}."
-        raise JudgementsError(msg)
-    return columns
-
-
-def _judgement(row: Sequence[str], columns: Mapping[str, int]) -> tuple[str, str, int]:
-    cells = {name: row[place].strip() if place < len(row) else "" for name, place in columns.items()}
-    if not cells["query"] or not cells["document"]:
-        msg = "it needs a query and an external id"
-        raise ValueError(msg)
-    if len(cells["query"]) > _LONGEST_QUERY or "\0" in cells["query"]:
-        msg = "the query is longer than can be searched for, or has characters that can't be"
-        raise ValueError(msg)
-    if len(cells["document"]) > _LONGEST_ID:
-        msg = f"an external id has at most {_LONGEST_ID:,} characters"
-        raise ValueError(msg)
-    return cells["query"], cells["document"], _grade(cells.get("grade", ""))
-
-
-def _grade(written: str) -> int:
-    msg = f"the grade must be a whole number, at most {_MOST_GRADE}, and is {written[:40]!r}"
-    try:
-        grade = int(written or 1)
-    except ValueError:
-        raise ValueError(msg) from None
-    if abs(grade) > _MOST_GRADE:
-        raise ValueError(msg)
-    return grade
-
-
-def _check_bounds(found: Mapping[str, Mapping[str, int]]) -> Judgements:
-    answered = {query: grades for query, grades in found.items() if any(grade > 0 for grade in grades.values())}
-    if not answered:
-        msg = "No query has a document that answers it (a grade above 0)."
-        raise JudgementsError(msg)
-    if len(answered) > MOST_QUERIES:
-        msg = f"These are {len(answered):,} queries, and {MOST_QUERIES} can be compared here at once. Leave some out."
-        raise JudgementsError(msg)
-    return Judgements(answered, tuple(query for query in found if query not in answered))
-
-
-def rank(query: str, *, where: str, mode: SearchMode) -> list[str]:
-    """Return the external ids of the first ten documents that a search as the signed-in person finds, best first."""
-    search = api.client().search
-    if where == CATALOG:
-        found = search.search_document_catalog(query, max_results=CUTOFF, mode=mode).results
-        return [one.document_external_id for one in found]
-    inside = search.search_document_collection(
-        query, document_collection_id=UUID(where), max_chunks=_MOST_CHUNKS, mode=mode
-    )
-    return [one.document_external_id for one in inside.results][:CUTOFF]
-
-
-def scores_of(found: Sequence[str], grades: Mapping[str, int]) -> Scores:
-    """Measure a ranking against judgements."""
-    return Scores(
-        evaluation.ndcg(found, grades, cutoff=CUTOFF),
-        evaluation.recall(found, grades, cutoff=CUTOFF),
-        evaluation.reciprocal_rank(found, grades, cutoff=CUTOFF),
-    )
+def judge_address(question: str, where: str) -> dict[str, str]:
+    """Return the address parameters that open this part with a question."""
+    return {"part": "judge", "q": question, **({} if where == CATALOG else {"in": where})}

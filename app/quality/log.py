@@ -10,6 +10,7 @@ import streamlit as st
 from app import api
 from app.lookup import by_id
 from app.search.queries import CATALOG
+from carrel.wire.common import ResourceIdentifier
 from carrel.wire.oversight import AdminAuditLogQueryResponse, Bucket, LoggedSearch, SearchesInBucket
 from carrel.wire.search import SearchMode
 
@@ -94,6 +95,8 @@ class Hit:
     name: str
     external_id: str
     text: str
+    resource: ResourceIdentifier | None = None
+    """What identifies the document in its source; only searches in the catalog say so."""
 
 
 def names_of(documents: Iterable[str]) -> dict[str, str]:
@@ -115,7 +118,8 @@ def search_again(query: str, *, where: str, mode: SearchMode) -> list[Hit]:
     if where == CATALOG:
         found = search.search_document_catalog(query, max_results=SHOWN, mode=mode).results
         return [
-            Hit(one.document_id, one.document_name, one.document_external_id, one.snippet.text.strip()) for one in found
+            Hit(one.document_id, one.document_name, one.document_external_id, one.snippet.text.strip(), one.resource)
+            for one in found
         ]
     inside = search.search_document_collection(
         query, document_collection_id=UUID(where), max_chunks=SHOWN * 4, mode=mode

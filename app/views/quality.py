@@ -1,4 +1,4 @@
-"""The page Quality: searches over time, those without results, complaints, and measured rankings."""
+"""The page Quality: the worst queries, searches over time, judging results, and judged sets with their runs."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -6,20 +6,28 @@ from datetime import UTC, datetime
 import streamlit as st
 
 from app.formatting import moment
-from app.quality.comparisons import show_comparison
+from app.quality.judging import show_judging
 from app.quality.log import SPANS, Totals, counts, share
+from app.quality.runs import show_runs
 from app.quality.searches import list_thumbs_down, list_without_results, show_link_to_replies, show_replay
+from app.quality.sets import SET, describe_target, get_set, list_cases, list_sets, offer_changes
+from app.quality.worst import list_worst
 from app.ui.access import require_admin
 from app.ui.errors import show_errors
+from app.ui.exporting import Export, offer_export
 from app.ui.filters import choice_filter, part_of
-from app.ui.notices import show_empty, show_note, show_text, show_title
+from app.ui.links import offer_way_back
+from app.ui.notices import show_empty, show_heading, show_note, show_text, show_title
 from carrel.wire.oversight import SearchesInBucket
+from flows.operations.formatting import count_text
 
 PARTS = {
+    "worst": "Worst first",
     "overview": "Over time",
     "without": "Without results",
     "down": "Thumbs down",
-    "compare": "Compare on judged queries",
+    "judge": "Judge",
+    "sets": "Judged sets",
 }
 # Blue and orange that people with any colour vision tell apart, in the light theme and in the dark one.
 BLUE, ORANGE = "#2f7fb8", "#d9730d"
@@ -65,6 +73,12 @@ def show_charts(buckets: Sequence[SearchesInBucket]) -> None:
         show_text("No search of this time was given a thumb, up or down.")
     show_link_to_replies()
     show_text(f"Each bar begins at midnight UTC; the first one on {moment(buckets[0].from_)}.")
+    heads = ("From", "Searches", "Without results", "Thumbs up", "Thumbs down")
+    rows = [
+        [moment(one.from_), *map(str, (one.searches, one.without_results, one.thumbs_up, one.thumbs_down))]
+        for one in buckets
+    ]
+    offer_export(Export("searches-over-time.csv", heads, [rows], tuple(map(tuple, rows))))
 
 
 def draw(title: str, at: Sequence[datetime], counted: Mapping[str, Sequence[int]], *, alt: str) -> None:
@@ -82,6 +96,30 @@ def draw(title: str, at: Sequence[datetime], counted: Mapping[str, Sequence[int]
     )
 
 
+def show_set(address: str) -> None:
+    """Show a judged set: its runs, what changed between them, and its questions."""
+    offer_way_back("All judged sets", SET)
+    one = show_errors(lambda: get_set(address))
+    if one is None:
+        show_empty("This set isn't here.", "It was deleted, or its address is wrong.")
+        return
+    facts = (describe_target(one), count_text(one.case_count, "question"), count_text(one.run_count, "run"))
+    show_heading(one.name, *facts)
+    offer_changes(one)
+    show_runs(one)
+    list_cases(one)
+
+
+_DRAW = {
+    "worst": list_worst,
+    "overview": show_overview,
+    "without": list_without_results,
+    "down": list_thumbs_down,
+    "judge": show_judging,
+    "sets": list_sets,
+}
+
+
 def page() -> None:
     """Draw the chosen part of the page Quality; for admins."""
     require_admin()
@@ -89,15 +127,11 @@ def page() -> None:
     if (search := st.query_params.get("search")) is not None:
         show_replay(search)
         return
-    part = part_of("part", PARTS, default="overview")
-    if part == "overview":
-        show_overview()
-    elif part == "without":
-        list_without_results()
-    elif part == "down":
-        list_thumbs_down()
-    else:
-        show_comparison()
+    part = part_of("part", PARTS, default="worst")
+    if part == "sets" and (one := st.query_params.get(SET)) is not None:
+        show_set(one)
+        return
+    _DRAW[part]()
 
 
 page()

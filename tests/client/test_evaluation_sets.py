@@ -41,7 +41,7 @@ def test_a_set_is_measured_kept_and_compared(client: Carrel) -> None:
     assert done == [(3, 3), (1, 2), (2, 2)]
     assert (before.mode, before.note, before.case_count) == ("LEXICAL", "Before", 2)
     assert (before.ndcg, before.recall, before.reciprocal_rank) == (1, 1, 1)
-    client.catalog.delete_document(client.catalog.list_documents(document_name="fares").first().document_id)
+    client.catalog.delete_document(next(iter(client.catalog.list_documents(document_name="fares"))).document_id)
     after = evaluation.run(client, one, mode="LEXICAL")
     results = [list(sets.list_results(one.evaluation_set_id, run.evaluation_run_id)) for run in (before, after)]
     assert results[0][0].found[0] == "fares"
@@ -71,7 +71,7 @@ def test_nothing_to_measure_is_said(client: Carrel) -> None:
 def test_a_collection_is_searched_and_gone_collections_are_told(client: Carrel) -> None:
     """By its chunks, each document once; after its deletion the search says that it is gone, and no run is kept."""
     collection_id = client.document_collections.create_document_collection("Handbook").document_collection_id
-    document_id = client.catalog.list_documents(document_name="ferries").first().document_id
+    document_id = next(iter(client.catalog.list_documents(document_name="ferries"))).document_id
     client.document_collections.add_document_to_collection(
         document_id=document_id, document_collection_id=collection_id, custom_metadata={}
     )

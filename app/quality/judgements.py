@@ -1,0 +1,142 @@
+"""Judgements as CSV: what a file of them says, and a set as such a file.
+
+A line is a query, the external id of a document, and perhaps how well the document answers (a whole number, 1 where
+there is none). A query has as many lines as judged documents.
+"""
+
+import csv
+import io
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+from app.spreadsheets import from_text
+from carrel.wire.evaluation import MOST_CASES, MOST_GRADE, MOST_JUDGEMENTS, EvaluationCase
+
+MOST_BYTES = 5_000_000
+_MOST_PROBLEMS = 10
+_LONGEST_QUERY, _LONGEST_ID = 8192, 1024
+HEADS = ("query", "external id", "grade")
+_HEADS = {
+    "query": frozenset({"query", "question", "q"}),
+    "document": frozenset({"externalid", "documentexternalid", "document", "documentid", "doc", "id"}),
+    "grade": frozenset({"grade", "judgement", "judgment", "relevance", "score"}),
+}
+
+
+class JudgementsError(ValueError):
+    """The text has no valid judgements; `problems` say in which lines."""
+
+    def __init__(self, message: str, problems: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.problems = tuple(problems)
+
+
+def rows_of(cases: Iterable[EvaluationCase]) -> Iterator[list[str]]:
+    """Yield the lines of a file of these cases; a question without judgements has one without a document."""
+    for case in cases:
+        if not case.judgements:
+            yield [case.question, "", ""]
+        for one in case.judgements:
+            yield [case.question, one.document_external_id, str(one.grade)]
+
+
+def read(data: bytes | str) -> Mapping[str, Mapping[str, int]]:
+    """Read the grades of documents by query; raises JudgementsError with the problems of all lines."""
+    if len(data) > MOST_BYTES:
+        msg = f"This is larger than {MOST_BYTES // 1_000_000} MB. Leave queries out."
+        raise JudgementsError(msg)
+    text = _text(data)
+    lines = csv.reader(io.StringIO(text, newline=""), delimiter=_delimiter(text))
+    try:
+        rows = [(lines.line_num, row) for row in lines if any(cell.strip() for cell in row)]
+    except csv.Error as exc:
+        msg = f"Line {lines.line_num} isn't CSV: {exc}."
+        raise JudgementsError(msg) from exc
+    return _judgements(rows)
+
+
+def _text(data: bytes | str) -> str:
+    if isinstance(data, str):
+        return data.removeprefix("\ufeff")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        msg = "This isn't text in UTF-8. Save it as “CSV UTF-8”."
+        raise JudgementsError(msg) from exc
+
+
+def _delimiter(text: str) -> str:
+    first = next((line for line in text.splitlines() if line.strip()), "")
+    return max(",;\t", key=first.count)
+
+
+def _judgements(rows: Sequence[tuple[int, list[str]]]) -> Mapping[str, Mapping[str, int]]:
+    if not rows:
+        msg = "There is nothing in it."
+        raise JudgementsError(msg)
+    columns = _columns(rows[0][1])
+    found: dict[str, dict[str, int]] = {}
+    problems: list[str] = []
+    for line, row in rows[1:]:
+        try:
+            query, document, grade = _judgement(row, columns)
+        except ValueError as error:
+            problems.append(f"Line {line}: {error}")
+            continue
+        grades = found.setdefault(query, {})
+        if document and grades.setdefault(document, grade) != grade:
+            problems.append(f"Line {line}: this document has another grade for the same query above")
+    if problems:
+        more = len(problems) - _MOST_PROBLEMS
+        shown = [*problems[:_MOST_PROBLEMS], *([f"… and {more:,} more"] if more > 0 else [])]
+        msg = "Some lines can't be understood."
+        raise JudgementsError(msg, shown)
+    return _check_bounds(found)
+
+
+def _columns(heads: Sequence[str]) -> dict[str, int]:
+    plain = ["".join(char for char in head.lower() if char.isalnum()) for head in heads]
+    columns = {
+        name: next(place for place, head in enumerate(plain) if head in known)
+        for name, known in _HEADS.items()
+        if any(head in known for head in plain)
+    }
+    if missing := [name for name in ("query", "document") if name not in columns]:
+        msg = f"The first line must name the columns: query, external id, and perhaps grade. Missing: {missing[0]}."
+        raise JudgementsError(msg)
+    return columns
+
+
+def _judgement(row: Sequence[str], columns: Mapping[str, int]) -> tuple[str, str, int]:
+    cells = {name: from_text(row[place]).strip() if place < len(row) else "" for name, place in columns.items()}
+    if not cells["query"] or (not cells["document"] and cells.get("grade")):
+        msg = "it needs a query and an external id"
+        raise ValueError(msg)
+    if len(cells["query"]) > _LONGEST_QUERY or "\0" in cells["query"]:
+        msg = "the query is longer than can be searched for, or has characters that can't be"
+        raise ValueError(msg)
+    if len(cells["document"]) > _LONGEST_ID:
+        msg = f"an external id has at most {_LONGEST_ID:,} characters"
+        raise ValueError(msg)
+    return cells["query"], cells["document"], _grade(cells.get("grade", ""))
+
+
+def _grade(text: str) -> int:
+    msg = f"the grade must be a whole number, at most {MOST_GRADE}, and is {text[:40]!r}"
+    try:
+        grade = int(text or 1)
+    except ValueError:
+        raise ValueError(msg) from None
+    if grade > MOST_GRADE:
+        raise ValueError(msg)
+    # Below 0 is irrelevant in such files, as 0 is.
+    return max(grade, 0)
+
+
+def _check_bounds(found: Mapping[str, Mapping[str, int]]) -> Mapping[str, Mapping[str, int]]:
+    if len(found) > MOST_CASES:
+        msg = f"These are {len(found):,} queries, and a set has at most {MOST_CASES:,}. Leave some out."
+        raise JudgementsError(msg)
+    if overfull := next((query for query, grades in found.items() if len(grades) > MOST_JUDGEMENTS), None):
+        msg = f"A query has at most {MOST_JUDGEMENTS} documents; “{overfull[:100]}” has more."
+        raise JudgementsError(msg)
+    return found

@@ -1,0 +1,312 @@
+"""Runs over a judged set: measuring it now, the runs that are kept, and what changed between two of them."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from uuid import UUID
+
+import streamlit as st
+
+import carrel
+from app import api
+from app.formatting import ago, moment, one_line
+from app.quality.sets import forget_sets, go_to_judging
+from app.search.queries import MODES
+from app.ui.dialogs import confirm
+from app.ui.errors import problem_of, show_errors
+from app.ui.exporting import Export, offer_export
+from app.ui.notices import show_empty, show_note, show_text, show_warning
+from app.ui.tables import show_pages, source_of
+from carrel.evaluation import Difference, Measurer, compare
+from carrel.wire.evaluation import EvaluationCase, EvaluationSet
+from carrel.wire.evaluation_runs import CaseResult, EvaluationRun, KeptResult
+from carrel.wire.search import SearchMode
+from flows.operations.formatting import count_text
+
+_RUN = "sets.run"
+# Of the runs of a set, the newest are shown and drawn.
+MOST_SHOWN = 200
+# Blue, orange and purple, which people with any colour vision tell apart, in both themes.
+_COLOURS: Mapping[str, str] = dict(
+    zip([*MODES.values(), "Agent"], ["#2f7fb8", "#d9730d", "#9467bd", "#2f7fb8"], strict=True)
+)
+_CUTOFF = 10
+
+
+@dataclass
+class Running:
+    """A run over a set in several modes that is measured, stopped or done; each mode is kept as a run of its own."""
+
+    set_id: UUID
+    measurers: Sequence[Measurer]
+    cases: Sequence[EvaluationCase]
+    note: str
+    skipped_count: int = 0
+    results: list[list[CaseResult]] = field(default_factory=list[list[CaseResult]])
+    kept_count: int = 0
+    stopped: bool = False
+
+    @property
+    def done(self) -> int:
+        """How many cases are measured, in every mode."""
+        return len(self.results)
+
+    def measure_next(self) -> None:
+        """Measure the next case in every mode; raises carrel.CarrelError, and then no mode of it counts."""
+        case = self.cases[self.done]
+        self.results.append([one.measure(case) for one in self.measurers])
+
+    def keep(self) -> None:
+        """Keep what is measured as runs, one for each mode that isn't kept yet."""
+        for place in range(self.kept_count, len(self.measurers)):
+            results = [of_case[place] for of_case in self.results]
+            api.client().admin.evaluation_sets.add_run(
+                self.set_id, results, mode=self.measurers[place].mode, note=self.note or None
+            )
+            self.kept_count += 1
+
+
+def show_runs(one: EvaluationSet) -> None:
+    """Show the form that measures a set now, the runs that are kept, and what changed between two of them."""
+    running: Running | None = st.session_state.get(_RUN)
+    if running is not None and running.set_id == one.evaluation_set_id:
+        _continue(running)
+    else:
+        _offer_run(one)
+    runs = show_errors(partial(_read_runs, one.evaluation_set_id))
+    if not runs:
+        show_empty("No run is kept yet.", "Measure the set now, and again after a change, to see what became better.")
+        return
+    _draw_chart(runs)
+    _list_runs(one, runs)
+    if len(runs) > 1:
+        _show_comparison(one, runs)
+
+
+def _read_runs(set_id: UUID) -> list[EvaluationRun]:
+    """Return the newest runs of a set, newest first."""
+    return list(next(api.client().admin.evaluation_sets.list_runs(set_id, page_size=MOST_SHOWN).pages()).runs)
+
+
+def _offer_run(one: EvaluationSet) -> None:
+    if not one.case_count:
+        return
+    with st.form("sets.measure", border=False):
+        modes = list(MODES)
+        left, middle, right = st.columns([4, 4, 2], vertical_alignment="bottom")
+        if one.agent_id is None:
+            modes = left.multiselect(
+                "Match by",
+                modes,
+                modes,
+                key="sets.modes",
+                format_func=lambda mode: MODES[mode],
+                placeholder="Choose one",
+            )
+        note = middle.text_input("Note", key="sets.note", max_chars=200, placeholder="What has changed, if anything")
+        if right.form_submit_button("Measure now", type="primary", width="stretch"):
+            _begin(one, modes, note.strip())
+    whose = "They are asked as you, in new conversations." if one.agent_id else "They are searched for as you."
+    show_note(f"{whose} What you may not read counts as not found. Searches stand in the log as yours.")
+
+
+def _begin(one: EvaluationSet, modes: Sequence[SearchMode], note: str) -> None:
+    if not modes:
+        show_warning("Choose at least one way to search.")
+        return
+    measurers = [Measurer(api.client(), one, mode=mode) for mode in (modes if one.agent_id is None else modes[:1])]
+    every = show_errors(lambda: list(api.client().admin.evaluation_sets.list_cases(one.evaluation_set_id)))
+    cases = [case for case in every if measurers[0].can_measure(case)]
+    if not cases:
+        show_warning("No question of this set has a relevant document.", "Judge some first.")
+        return
+    st.session_state[_RUN] = Running(one.evaluation_set_id, measurers, cases, note, len(every) - len(cases))
+    st.rerun()
+
+
+def _continue(run: Running) -> None:
+    """Measure the remaining cases and keep the runs; a click meanwhile draws the page again, which continues."""
+    whole = len(run.cases)
+    if run.stopped:
+        show_warning(f"Stopped: {run.done:,} of {count_text(whole, 'question')} are measured. Nothing is kept yet.")
+        with st.container(horizontal=True, gap="small"):
+            st.button("Continue", key="sets.on", on_click=_set_stopped, args=(run, False))
+            st.button("Discard", key="sets.off", on_click=_drop)
+        return
+    bar = st.progress(run.done / whole, text=f"{run.done:,} of {count_text(whole, 'question')}")
+    st.button("Stop", key="sets.stop", on_click=_set_stopped, args=(run, True))
+    try:
+        while run.done < whole:
+            run.measure_next()
+            bar.progress(run.done / whole, text=f"{run.done:,} of {count_text(whole, 'question')}")
+        run.keep()
+    except carrel.CarrelError as error:
+        run.stopped = True
+        problem_of(error).show()
+        st.button("Try again", key="sets.again", on_click=_set_stopped, args=(run, False))
+        st.button("Discard", key="sets.off", on_click=_drop)
+        st.stop()
+    _drop()
+    forget_sets()
+    if run.skipped_count:
+        st.toast(f"{count_text(run.skipped_count, 'question')} without a relevant document: left out.")
+    st.rerun()
+
+
+def _set_stopped(run: Running, stopped: bool) -> None:
+    run.stopped = stopped
+
+
+def _drop() -> None:
+    st.session_state.pop(_RUN, None)
+
+
+def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
+    """Draw the main score over time, a line for each way; one run alone makes no line."""
+    by_way: dict[str, list[EvaluationRun]] = {}
+    for run in runs:
+        by_way.setdefault(way_of(run), []).append(run)
+    drawn = [run for some in by_way.values() if len(some) > 1 for run in some if main_score(run) is not None]
+    if not drawn:
+        return
+    name = "nDCG" if drawn[0].mode is not None else "Recall of citations"
+    ways = sorted({way_of(run) for run in drawn}, key=list(_COLOURS).index)
+    st.subheader(f"{name} over time", anchor=False)
+    st.line_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
+        {
+            "At": [run.at.replace(tzinfo=None) for run in drawn],
+            name: [main_score(run) for run in drawn],
+            "Match by": [way_of(run) for run in drawn],
+        },
+        x="At",
+        y=name,
+        color="Match by" if len(ways) > 1 else _COLOURS[ways[0]],
+        height=240,
+    )
+
+
+def way_of(run: EvaluationRun) -> str:
+    """Return how a run searched, or that it asked an agent, in words."""
+    return "Agent" if run.mode is None else MODES[run.mode]
+
+
+def main_score(run: EvaluationRun) -> float | None:
+    """Return the score that runs are compared by: nDCG, or of an agent the recall of its citations."""
+    return run.ndcg if run.mode is not None else run.recall if run.recall is not None else run.answered
+
+
+def _list_runs(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
+    st.subheader("Runs", anchor=False)
+    searches = one.agent_id is None
+    chosen = show_pages(
+        "sets.runs",
+        source_of(runs, about=(one.evaluation_set_id, runs[0].evaluation_run_id, len(runs))),
+        row=lambda run: dict(zip(_heads(searches), _cells(run, searches), strict=True)),
+        empty=lambda: None,
+        hint="Choose a run to delete it.",
+    )
+    if chosen is not None and st.button("Delete this run", key="sets.run.delete", icon=":material/delete:"):
+        confirm(
+            "Delete this run?",
+            f"{way_of(chosen)}, {moment(chosen.at)}: its scores can't be compared any more.",
+            doing="Delete it",
+            action=partial(_delete, chosen),
+        )
+    if one.run_count > len(runs):
+        show_text(f"These are the newest {len(runs)} of {one.run_count:,} runs.")
+    about = (one.evaluation_set_id, runs[0].evaluation_run_id, len(runs))
+    offer_export(Export("runs.csv", _heads(searches), [[_cells(run, searches, exact=True) for run in runs]], about))
+
+
+def _heads(searches: bool) -> tuple[str, ...]:
+    scores = (
+        (f"nDCG@{_CUTOFF}", f"Recall@{_CUTOFF}", f"MRR@{_CUTOFF}") if searches else ("Answered", "Recall", "Precision")
+    )
+    return ("When", "By", *scores, "Questions", "Who ran it", "Note")
+
+
+def _cells(run: EvaluationRun, searches: bool, *, exact: bool = False) -> list[str]:
+    scores = (run.ndcg, run.recall, run.reciprocal_rank) if searches else (run.answered, run.recall, run.precision)
+    model = f"{run.model} · {(run.instructions_digest or '')[:8]}" if run.model else way_of(run)
+    return [
+        moment(run.at) if exact else ago(run.at),
+        one_line(model),
+        *(_score(one) for one in scores),
+        f"{run.case_count:,}" if not exact else str(run.case_count),
+        one_line(run.ran_by.name),
+        one_line(run.note or ""),
+    ]
+
+
+def _score(value: float | None) -> str:
+    return "" if value is None else f"{value:.3f}"
+
+
+def _delete(run: EvaluationRun) -> None:
+    api.client().admin.evaluation_sets.delete_run(run.evaluation_set_id, run.evaluation_run_id)
+    forget_sets()
+
+
+def _show_comparison(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
+    """Show what changed from one run to another, question by question, the worst first."""
+    st.subheader("What changed", anchor=False)
+    named = {str(run.evaluation_run_id): f"{way_of(run)}, {moment(run.at)}" for run in runs}
+    keys = list(named)
+    newest = runs[0]
+    like = next((run for run in runs[1:] if run.mode == newest.mode), runs[1])
+    left, right = st.columns(2)
+    before = left.selectbox(
+        "From", keys, keys.index(str(like.evaluation_run_id)), key="sets.before", format_func=named.get
+    )
+    after = right.selectbox("To", keys, key="sets.after", format_func=named.get)
+    found = show_errors(partial(_differences, one.evaluation_set_id, before, after))
+    worse = sum(each.change < 0 for each in found)
+    better = sum(each.change > 0 for each in found)
+    show_note(f"{worse:,} worse, {better:,} better, {len(found) - worse - better:,} as before.")
+    show_pages(
+        "sets.changes",
+        source_of(found, about=(before, after)),
+        row=_row_of_difference,
+        empty=lambda: show_empty("These runs have no question in common."),
+        go=lambda each: go_to_judging(one, each.question),
+        hint="Open a question to see what it finds now.",
+    )
+    if found:
+        offer_export(Export("changes.csv", _CHANGE_HEADS, _lines(found), (before, after)))
+
+
+@st.cache_data(ttl=300, show_spinner="Comparing …", scope="session")
+def _differences(set_id: UUID, before: str, after: str) -> list[Difference]:
+    return compare(_results(set_id, before), _results(set_id, after))
+
+
+def _results(set_id: UUID, run_id: str) -> list[KeptResult]:
+    return list(api.client().admin.evaluation_sets.list_results(set_id, run_id, page_size=1000))
+
+
+_CHANGE_HEADS = ("Question", "Before", "After", "First found before", "First found after")
+
+
+def _row_of_difference(one: Difference) -> dict[str, object]:
+    change = f"{one.change:+.3f}" if one.change else "0"
+    return {**dict(zip(_CHANGE_HEADS[:3], _line(one)[:3], strict=True)), "Change": change}
+
+
+def _lines(found: Sequence[Difference]) -> Iterator[list[list[str]]]:
+    yield [_line(one) for one in found]
+
+
+def _line(one: Difference) -> list[str]:
+    return [
+        one_line(one.question),
+        *(_value(each) for each in (one.before, one.after)),
+        *(", ".join(each.found[:3]) for each in (one.before, one.after)),
+    ]
+
+
+def _value(result: KeptResult) -> str:
+    if result.ndcg is not None:
+        return _score(result.ndcg)
+    if result.recall is not None:
+        return _score(result.recall)
+    return "answered" if result.answered else "not answered"

@@ -1,0 +1,268 @@
+"""Judged sets: their list, and making, renaming, deleting, importing and exporting one."""
+
+from collections.abc import Iterator
+from functools import partial
+from uuid import UUID
+
+import streamlit as st
+
+from app import api
+from app.formatting import one_line
+from app.lookup import by_id
+from app.quality.judgements import HEADS, JudgementsError, read, rows_of
+from app.quality.places import places
+from app.search.queries import CATALOG
+from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
+from app.ui.errors import Problem, problem_of, show_errors
+from app.ui.exporting import Export, offer_export
+from app.ui.links import leave, look_at
+from app.ui.notices import show_empty, show_note, show_text, show_warning
+from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
+from carrel import CarrelError, evaluation
+from carrel.wire.agents import AgentDefinition
+from carrel.wire.evaluation import (
+    AdminEvaluationSetsListCasesResponse,
+    AdminEvaluationSetsListResponse,
+    EvaluationCase,
+    EvaluationSet,
+)
+
+SETS, CASES, SET = "sets", "sets.cases", "set"
+_NEW, _RENAME, _IMPORT_PROBLEM, _IMPORTED = "sets.new", "sets.rename", "sets.import.problem", "sets.imported"
+_AGENT = "agent:"
+_MOST_OFFERED = 200
+
+
+@st.cache_data(ttl=5, show_spinner=False, scope="session")
+def all_sets() -> list[EvaluationSet]:
+    """Return the newest sets of the organization, at most 1,000, the oldest first."""
+    return list(next(api.client().admin.evaluation_sets.list(page_size=1000).pages()).evaluation_sets)
+
+
+def get_set(address: str) -> EvaluationSet | None:
+    """Return the set of this id; None when there is none."""
+    return by_id(api.client().admin.evaluation_sets.list, address)
+
+
+def forget_sets() -> None:
+    """Forget what was read of sets, because one was changed."""
+    all_sets.clear()
+    for key in (SETS, CASES):
+        forget(key)
+
+
+def target_of(one: EvaluationSet) -> str:
+    """Return where a set searches, or which agent it asks, as a key."""
+    if one.agent_id is not None:
+        return f"{_AGENT}{one.agent_id}"
+    return str(one.document_collection_id or CATALOG)
+
+
+def describe_target(one: EvaluationSet) -> str:
+    """Return where a set searches, or which agent it asks, in words."""
+    if one.agent_id is not None:
+        return f"agent {one_line(one.target_name)}" if one.target_name else "an agent that is gone"
+    if one.document_collection_id is None:
+        return "the whole catalog"
+    return one_line(one.target_name) if one.target_name else "a collection that is gone"
+
+
+def list_sets() -> None:
+    """List the judged sets; choosing one shows it."""
+
+    def fetch(token: str | None) -> AdminEvaluationSetsListResponse:
+        return next(api.client().admin.evaluation_sets.list(page_size=PAGE_ROWS, page_token=token).pages())
+
+    offer_new_set()
+    show_pages(
+        SETS,
+        Source(fetch, lambda page: page.evaluation_sets),
+        row=_row,
+        empty=lambda: show_empty(
+            "There is no judged set yet.",
+            "A set keeps questions with the documents that answer them, and how well they were found each time.",
+        ),
+        go=lambda chosen: look_at(SET, chosen.evaluation_set_id),
+    )
+
+
+def _row(one: EvaluationSet) -> dict[str, object]:
+    return {
+        "Name": one_line(one.name),
+        "Searches or asks": describe_target(one),
+        "Questions": one.case_count,
+        "Runs": one.run_count,
+        "Last run": time_cell(one.last_run_at),
+    }
+
+
+def offer_new_set(where: str = CATALOG) -> None:
+    """Show the button and the dialog that make a set, at first of the place that is named."""
+    st.button("New set", key="sets.new.open", icon=":material/add:", on_click=open_dialog, args=(_NEW,))
+    if is_open(_NEW):
+        _show_new(where)
+
+
+@st.dialog("New judged set", on_dismiss=close_dialog)
+def _show_new(where: str) -> None:
+    if not is_open(_NEW):
+        st.rerun()
+    agents = show_errors(_agents)
+    targets = places() | {f"{_AGENT}{one.agent_id}": f"Agent {one_line(one.name)}" for one in agents}
+    st.text_input("Name", key="sets.name", max_chars=200, placeholder="Questions of the help desk")
+    keys = list(targets)
+    st.selectbox(
+        "What is measured",
+        keys,
+        index=keys.index(where) if where in targets else 0,
+        key="sets.target",
+        format_func=lambda key: targets[key],
+        help="Searches are measured by the rank of the right documents, an agent by what it cites.",
+    )
+    offer_submit(_NEW, "Create", action=_create)
+
+
+@st.cache_data(ttl=30, show_spinner=False, scope="session")
+def _agents() -> list[AgentDefinition]:
+    return list(next(api.client().admin.agents.list(page_size=_MOST_OFFERED).pages()).agents)
+
+
+def _create() -> None:
+    target = str(st.session_state["sets.target"])
+    agent = UUID(target.removeprefix(_AGENT)) if target.startswith(_AGENT) else None
+    collection = None if agent is not None or target == CATALOG else UUID(target)
+    made = api.client().admin.evaluation_sets.create(
+        _name_in("sets.name"), document_collection_id=collection, agent_id=agent
+    )
+    forget_sets()
+    st.query_params[SET] = str(made.evaluation_set_id)
+
+
+def _name_in(key: str) -> str:
+    name = str(st.session_state[key] or "").strip()
+    if not name:
+        message = "Give the set a name."
+        raise NotYetError(message)
+    return name
+
+
+def offer_changes(one: EvaluationSet) -> None:
+    """Show what can be done with a set: rename, delete, import and export."""
+    with st.container(horizontal=True, gap="small"):
+        st.button("Rename", key="sets.rename", icon=":material/edit:", on_click=_open_rename, args=(one,))
+        if st.button("Delete", key="sets.delete", icon=":material/delete:"):
+            confirm(
+                "Delete this set?",
+                f"“{one_line(one.name)}” goes with its {one.case_count:,} questions and {one.run_count:,} runs.",
+                doing="Delete it",
+                action=partial(_delete, one),
+            )
+        with st.popover("Import", icon=":material/upload:"):
+            _offer_import(one)
+    if is_open(_RENAME, str(one.evaluation_set_id)):
+        _show_rename(one)
+    if (count := st.session_state.pop(_IMPORTED, None)) is not None:
+        show_note(f"{count:,} questions were imported.")
+
+
+def _open_rename(one: EvaluationSet) -> None:
+    st.session_state["sets.new_name"] = one.name
+    open_dialog(_RENAME, str(one.evaluation_set_id))
+
+
+@st.dialog("Rename", on_dismiss=close_dialog)
+def _show_rename(one: EvaluationSet) -> None:
+    if not is_open(_RENAME):
+        st.rerun()
+    st.text_input("Name", key="sets.new_name", max_chars=200)
+    offer_submit(_RENAME, "Rename", action=partial(_rename, one))
+
+
+def _rename(one: EvaluationSet) -> None:
+    api.client().admin.evaluation_sets.update(one.evaluation_set_id, name=_name_in("sets.new_name"))
+    forget_sets()
+
+
+def _delete(one: EvaluationSet) -> None:
+    api.client().admin.evaluation_sets.delete(one.evaluation_set_id)
+    forget_sets()
+    leave(SET)
+
+
+def _offer_import(one: EvaluationSet) -> None:
+    show_text("A CSV with a query, an external id and perhaps a grade in each line. It is added to what is there.")
+    file = st.file_uploader("A CSV file of judged queries", type=["csv", "tsv", "txt"], key="sets.file")
+    if st.button("Add to the set", key="sets.import", type="primary"):
+        if file is None:
+            show_warning("Choose a file first.")
+        else:
+            _import(one, file.getvalue())
+    problem: Problem | None = st.session_state.pop(_IMPORT_PROBLEM, None)
+    if problem is not None:
+        problem.show()
+
+
+def _import(one: EvaluationSet, data: bytes) -> None:
+    """Add the judgements of a file; a click meanwhile stops it between two requests, and it can be done again."""
+    try:
+        judgements = read(data)
+        bar = st.progress(0.0, text="Adding the first questions …")
+        evaluation.add_judgements(
+            api.client(),
+            one.evaluation_set_id,
+            judgements,
+            on_progress=lambda done, of: bar.progress(done / of, text=f"{done:,} of {of:,} questions"),
+        )
+    except JudgementsError as error:
+        st.session_state[_IMPORT_PROBLEM] = Problem(str(error), error.problems)
+        return
+    except CarrelError as error:
+        st.session_state[_IMPORT_PROBLEM] = problem_of(error)
+        return
+    forget_sets()
+    st.session_state[_IMPORTED] = len(judgements)
+    st.rerun()
+
+
+def list_cases(one: EvaluationSet) -> None:
+    """List the questions of a set; choosing one opens it for judging."""
+
+    def fetch(token: str | None) -> AdminEvaluationSetsListCasesResponse:
+        listed = api.client().admin.evaluation_sets.list_cases(
+            one.evaluation_set_id, page_size=PAGE_ROWS, page_token=token
+        )
+        return next(listed.pages())
+
+    st.subheader("Questions", anchor=False)
+    show_pages(
+        CASES,
+        Source(fetch, lambda page: page.cases, about=one.evaluation_set_id),
+        row=_row_of_case,
+        empty=lambda: show_empty("No question is judged yet.", "Judge results, or import a file."),
+        go=lambda case: go_to_judging(one, case.question),
+        hint="Open a question to judge its results.",
+    )
+    if one.case_count:
+        about = (one.evaluation_set_id, one.case_count)
+        offer_export(Export("judged-set.csv", HEADS, _lines(one), about))
+
+
+def _row_of_case(case: EvaluationCase) -> dict[str, object]:
+    grades = list(case.grades.values())
+    return {
+        "Question": one_line(case.question),
+        "Relevant": sum(grade > 1 for grade in grades),
+        "Partly": grades.count(1),
+        "Not relevant": grades.count(0),
+    }
+
+
+def _lines(one: EvaluationSet) -> Iterator[list[list[str]]]:
+    for page in api.client().admin.evaluation_sets.list_cases(one.evaluation_set_id, page_size=100).pages():
+        yield list(rows_of(page.cases))
+
+
+def go_to_judging(one: EvaluationSet, question: str) -> None:
+    """Open the part Judge with a question of a set."""
+    st.query_params.from_dict({"part": "judge", "q": question, "set": str(one.evaluation_set_id)})
+    st.rerun()
