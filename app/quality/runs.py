@@ -182,6 +182,7 @@ def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
         y=name,
         color="Match by" if len(ways) > 1 else _COLOURS[ways[0]],
         height=240,
+        alt=f"{name} of the runs that are kept, over time.",
     )
 
 
@@ -247,18 +248,22 @@ def _delete(run: EvaluationRun) -> None:
     forget_sets()
 
 
+def _name_of(run: EvaluationRun) -> str:
+    note = one_line(run.note or "")
+    return f"{way_of(run)}, {moment(run.at)}{' · ' if note else ''}{note}"
+
+
 def _show_comparison(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
     """Show what changed from one run to another, question by question, the worst first."""
     st.subheader("What changed", anchor=False)
-    named = {str(run.evaluation_run_id): f"{way_of(run)}, {moment(run.at)}" for run in runs}
-    keys = list(named)
-    newest = runs[0]
+    named = {str(run.evaluation_run_id): _name_of(run) for run in runs}
+    keys, newest = list(named), runs[0]
     like = next((run for run in runs[1:] if run.mode == newest.mode), runs[1])
+    # Its key follows the newest run, so that a run that was just measured is the one that is compared.
+    key, names = f"sets.compared.{newest.evaluation_run_id}", named.__getitem__
     left, right = st.columns(2)
-    before = left.selectbox(
-        "From", keys, keys.index(str(like.evaluation_run_id)), key="sets.before", format_func=named.get
-    )
-    after = right.selectbox("To", keys, key="sets.after", format_func=named.get)
+    before = left.selectbox("From", keys, keys.index(str(like.evaluation_run_id)), key=f"{key}.from", format_func=names)
+    after = right.selectbox("To", keys, key=f"{key}.to", format_func=names)
     found = show_errors(partial(_differences, one.evaluation_set_id, before, after))
     worse = sum(each.change < 0 for each in found)
     better = sum(each.change > 0 for each in found)

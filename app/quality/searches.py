@@ -173,7 +173,7 @@ def _show_comments(search_id: UUID) -> None:
             _THUMBS[SearchFeedback(entry.details["feedback"])],
             names.get(document, "A document that is gone"),
             entry.text or "No text.",
-            f"{ago(entry.at)} ({moment(entry.at)})",
+            ago(entry.at),
         )
         for entry, document in zip(page.entries, about, strict=True)
     ]

@@ -250,7 +250,7 @@ def test_the_worst_queries_come_first_whoever_asked(house: House) -> None:
     """Thumbs down weigh more than no results; equal words count together, and a row leads to what can be done."""
     mark = uuid4().hex[:6]
     load(house.client, f"Bad {mark}", "The barge carries coal.")
-    for words in (f"{mark}  Zeppelin", f"{mark} zeppelin"):
+    for words in (f"Zeppelin  {mark}x", f"zeppelin {mark}x"):
         house.client.search.search_document_catalog(words, mode="LEXICAL")
     down = house.client.search.search_document_catalog(f"{mark} barge with coal {HOSTILE}")
     house.client.search.submit_search_feedback(search_id=down.search_id, feedback="THUMBS_DOWN")

@@ -28,6 +28,13 @@ def client(service: RunningService) -> Any:
         yield one
 
 
+def document_id_of(client: Carrel, external_id: str) -> UUID:
+    """The id of a document that a search finds first."""
+    found = client.search.search_document_catalog(TEXTS[external_id], mode="LEXICAL").results[0]
+    assert found.document_external_id == external_id
+    return found.document_id
+
+
 def test_a_set_is_measured_kept_and_compared(client: Carrel) -> None:
     """Each mode is a run; what got worse comes first, and a question without a relevant document is left out."""
     sets = client.admin.evaluation_sets
@@ -41,7 +48,7 @@ def test_a_set_is_measured_kept_and_compared(client: Carrel) -> None:
     assert done == [(3, 3), (1, 2), (2, 2)]
     assert (before.mode, before.note, before.case_count) == ("LEXICAL", "Before", 2)
     assert (before.ndcg, before.recall, before.reciprocal_rank) == (1, 1, 1)
-    client.catalog.delete_document(next(iter(client.catalog.list_documents(document_name="fares"))).document_id)
+    client.catalog.delete_document(document_id_of(client, "fares"))
     after = evaluation.run(client, one, mode="LEXICAL")
     results = [list(sets.list_results(one.evaluation_set_id, run.evaluation_run_id)) for run in (before, after)]
     assert results[0][0].found[0] == "fares"
@@ -71,7 +78,7 @@ def test_nothing_to_measure_is_said(client: Carrel) -> None:
 def test_a_collection_is_searched_and_gone_collections_are_told(client: Carrel) -> None:
     """By its chunks, each document once; after its deletion the search says that it is gone, and no run is kept."""
     collection_id = client.document_collections.create_document_collection("Handbook").document_collection_id
-    document_id = next(iter(client.catalog.list_documents(document_name="ferries"))).document_id
+    document_id = document_id_of(client, "ferries")
     client.document_collections.add_document_to_collection(
         document_id=document_id, document_collection_id=collection_id, custom_metadata={}
     )
