@@ -44,7 +44,7 @@ CUTOFF = 10
 _MOST_CHUNKS = 100
 _BATCH = 100
 Id = TypeVar("Id")
-OnProgress = Callable[[int, int], None]
+OnProgress = Callable[[int, int], object]
 """Called with how many cases are done, and how many there are."""
 
 
