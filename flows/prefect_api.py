@@ -2,11 +2,13 @@
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any, Self, cast
 
 import httpx
+
+Body = Mapping[str, Any] | Sequence[Mapping[str, Any]] | None
 
 _TIMEOUT = 10.0
 _PAUSES = (0.5, 1.0, 2.0)  # seconds
@@ -45,7 +47,7 @@ class PrefectApi:
         """Close the connections."""
         self._http.close()
 
-    def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+    def call(self, method: str, path: str, body: Body = None) -> Any:
         """Return what Prefect answers, decoded. Raises RunsError."""
         try:
             response = self._send(method, path, body)
@@ -64,7 +66,7 @@ class PrefectApi:
         """Return the rows that one of Prefect's filters finds. Raises RunsError."""
         return cast("list[dict[str, Any]]", self.call("POST", path, body))
 
-    def _send(self, method: str, path: str, body: Mapping[str, Any] | None) -> httpx.Response:
+    def _send(self, method: str, path: str, body: Body) -> httpx.Response:
         """Send a request, again when Prefect's database is busy, as while it starts: then nothing was done."""
         response = self._http.request(method, f"{self._url}{path}", json=body)
         for pause in _PAUSES:

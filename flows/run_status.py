@@ -8,6 +8,7 @@ from uuid import UUID
 
 from flows.operations.summary import Summary
 from flows.prefect_api import table
+from flows.schedule_labels import Label
 
 DEPLOYMENT = "carrel"
 """Every flow is served under this name, for who starts it by hand."""
@@ -15,6 +16,8 @@ PLAN, PLANNED, PROGRESS = "carrel-plan", "carrel-planned", "carrel-progress"
 COUNTS, FAILURES, CHANGES = "carrel-counts", "carrel-failures", "carrel-access-changes"
 PERSON = "carrel-person:"
 """What a run's tag begins with that names who started it."""
+SCHEDULE = "carrel-schedule:"
+"""What a run's tag begins with that names the schedule it was started from by hand."""
 
 _FINAL = frozenset({"COMPLETED", "FAILED", "CRASHED", "CANCELLED"})
 
@@ -29,7 +32,8 @@ class RunStatus:
     `failures` are the quarantine's first rows: place, document, code, reason. `plan` is Markdown, `planned` its
     numbers. `figures` are the counts as the flow has them, more than a Summary knows; `changes` what a snapshot of
     permissions found widened and narrowed.
-    `flow` is the flow's name, `person` who started it, as they said, unless it was started `by_schedule`.
+    `flow` is the flow's name, `person` who started it, as they said, unless it was started `by_schedule`, whose
+    `schedule_name` is known if people have made it.
     """
 
     flow_run_id: UUID
@@ -51,6 +55,7 @@ class RunStatus:
     parameters: Mapping[str, Any] = field(default_factory=dict[str, Any])
     person: str = ""
     by_schedule: bool = False
+    schedule_name: str = ""
     due_at: datetime | None = None
     started_at: datetime | None = None
     ended_at: datetime | None = None
@@ -103,10 +108,17 @@ def status_of(run: Mapping[str, Any], artifacts: Mapping[str, Any], *, flow: str
         parameters=run.get("parameters") or {},
         person=next((tag.removeprefix(PERSON) for tag in tags if tag.startswith(PERSON)), ""),
         by_schedule=bool(run.get("auto_scheduled")),
+        schedule_name=_schedule_name(run.get("created_by") or {}),
         due_at=moment_of(run.get("expected_start_time")),
         started_at=moment_of(run.get("start_time")),
         ended_at=moment_of(run.get("end_time")),
     )
+
+
+def _schedule_name(creator: Mapping[str, Any]) -> str:
+    """Return the name of the schedule that made a run, if people have made the schedule."""
+    label = Label.of(str(creator.get("display_value") or ""))
+    return label.name if label else ""
 
 
 def moment_of(text: str | None) -> datetime | None:

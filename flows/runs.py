@@ -126,12 +126,17 @@ class Runs(PrefectApi):
         return self.start_deployment(UUID(deployment["id"]), parameters, person=person, key=key)
 
     def start_deployment(
-        self, deployment_id: UUID, parameters: Mapping[str, Any], *, person: str = "", key: str | None = None
+        self,
+        deployment_id: UUID,
+        parameters: Mapping[str, Any],
+        *,
+        person: str = "",
+        key: str | None = None,
+        tags: Sequence[str] = (),
     ) -> UUID:
         """Start a deployment; `parameters` replace its own."""
         body: dict[str, Any] = {"parameters": parameters, "state": {"type": "SCHEDULED"}}
-        if person:
-            body["tags"] = [f"{PERSON}{person}"]
+        body["tags"] = [*tags, *([f"{PERSON}{person}"] if person else [])]
         if key is not None:
             given = json.dumps(parameters, sort_keys=True, default=str)
             body["idempotency_key"] = f"{key}-{hashlib.sha256(given.encode()).hexdigest()}"

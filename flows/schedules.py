@@ -1,30 +1,26 @@
-"""Schedules, read, paused and resumed through Prefect's API."""
+"""Schedules on a Prefect server, read through its API: those kept there, and those that the file declares."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from uuid import UUID
 
-from flows.run_status import DEPLOYMENT, RunStatus, moment_of
+from flows.run_status import DEPLOYMENT, SCHEDULE, RunStatus
 from flows.runs import FLOWS, Runs
+from flows.schedule_labels import Label
+from flows.times import Times, next_times
 
 _PAGE = 200
 _NEXT = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Times:
-    """The times of a schedule: a cron expression in a time zone, or only a text for another kind of schedule."""
-
-    cron: str
-    timezone: str
-    other: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Schedule:
-    """A deployment with an entry in the file. Without `times` it runs when somebody starts it."""
+    """A schedule that is kept by Prefect, or a deployment with an entry in the file, which has no `schedule_id`.
+
+    Without `times` it runs when somebody starts it.
+    """
 
     deployment_id: UUID
     name: str
@@ -32,13 +28,22 @@ class Schedule:
     parameters: Mapping[str, Any]
     times: Sequence[Times]
     paused: bool
-    resting: Sequence[UUID]
-    """Its schedules that were paused apart from it."""
+    resting: Sequence[UUID] = ()
+    """Schedules of the file's entry that were paused apart from it."""
+    schedule_id: UUID | None = None
+    label: Label | None = None
+    revision: str = ""
+    """Changes whenever somebody changes the schedule."""
+
+    @property
+    def key(self) -> str:
+        """The id by which the schedule is named in an address."""
+        return str(self.schedule_id or self.deployment_id)
 
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """The next run of a schedule, and how the last one went."""
+    """The next times of a schedule, and its last run."""
 
     next_at: Sequence[datetime] = ()
     last: RunStatus | None = None
@@ -50,48 +55,57 @@ def list_schedules(runs: Runs) -> list[Schedule]:
     query = {"flows": {"name": {"any_": list(FLOWS)}}, "sort": "NAME_ASC", "limit": _PAGE}
     while page := runs.rows("/deployments/filter", {**query, "offset": len(found)}):
         found += page
-    ours = [one for one in found if one["name"] != DEPLOYMENT]
-    return [_schedule(runs, one) for one in ours]
+    every = [one for deployment in found for one in _schedules_of(runs, deployment)]
+    return sorted(every, key=lambda one: (one.name.casefold(), one.key))
 
 
-def look_at(runs: Runs, schedules: Sequence[Schedule]) -> dict[UUID, Seen]:
-    """Return the next and the last run of each schedule. Raises RunsError."""
-    now = datetime.now(UTC).isoformat()
-    coming = _by_deployment(runs, schedules, {"after_": now}, sort="EXPECTED_START_TIME_ASC", each=_NEXT)
-    past = _by_deployment(runs, schedules, {"before_": now}, sort="EXPECTED_START_TIME_DESC", each=1)
-    last = {run.deployment_id: run for run in runs.statuses([found[0] for found in past.values() if found])}
-    return {
-        one.deployment_id: Seen(
-            [at for run in coming[one.deployment_id] if (at := moment_of(run["expected_start_time"]))],
-            last.get(one.deployment_id),
-        )
-        for one in schedules
-    }
+def look_at(runs: Runs, schedules: Sequence[Schedule]) -> dict[str, Seen]:
+    """Return the next times and the last run of each schedule, by its key. Raises RunsError."""
+    own = [one.key for one in schedules if one.schedule_id]
+    files = [one.key for one in schedules if not one.schedule_id]
+    rows = [
+        *_newest(runs, files, lambda keys: {"deployments": {"id": {"any_": keys}}}, lambda run: run["deployment_id"]),
+        *_newest(runs, own, lambda keys: {"flow_runs": {"created_by": {"id_": keys}}}, _creator),
+        *_newest(runs, own, lambda keys: {"flow_runs": {"tags": {"any_": [SCHEDULE + key for key in keys]}}}, _tagged),
+    ]
+    newest = dict(sorted(rows, key=lambda found: str(found[1]["expected_start_time"])))
+    statuses = {str(run.flow_run_id): run for run in runs.statuses(list(newest.values()))}
+    last = {key: statuses[run["id"]] for key, run in newest.items()}
+    return {one.key: Seen([] if one.paused else next_times(one.times, _NEXT), last.get(one.key)) for one in schedules}
 
 
-def pause(runs: Runs, schedule: Schedule) -> None:
-    """Pause a schedule, which then starts no runs; runs in progress continue. Raises RunsError."""
-    runs.call("POST", f"/deployments/{schedule.deployment_id}/pause_deployment")
-
-
-def resume(runs: Runs, schedule: Schedule) -> None:
-    """Resume a schedule, which then starts runs at its times again. Raises RunsError."""
-    for resting in schedule.resting:
-        runs.call("PATCH", f"/deployments/{schedule.deployment_id}/schedules/{resting}", {"active": True})
-    runs.call("POST", f"/deployments/{schedule.deployment_id}/resume_deployment")
-
-
-def _schedule(runs: Runs, deployment: Mapping[str, Any]) -> Schedule:
-    schedules: Sequence[Mapping[str, Any]] = deployment.get("schedules") or ()
-    resting = [UUID(one["id"]) for one in schedules if not one["active"]]
-    return Schedule(
+def _schedules_of(runs: Runs, deployment: Mapping[str, Any]) -> Iterable[Schedule]:
+    """Yield the schedules that are kept on a flow's deployment for single runs, or what the file has declared."""
+    every: Sequence[Mapping[str, Any]] = deployment.get("schedules") or ()
+    flow, paused = runs.flow_of(deployment), bool(deployment.get("paused"))
+    if deployment["name"] == DEPLOYMENT:
+        for one in every:
+            if (label := Label.of(one.get("slug"))) is not None:
+                yield _kept(one, label, flow=flow, deployment_paused=paused)
+        return
+    resting = [UUID(one["id"]) for one in every if not one["active"]]
+    yield Schedule(
         deployment_id=UUID(deployment["id"]),
         name=str(deployment["name"]),
-        flow=runs.flow_of(deployment),
+        flow=flow,
         parameters=deployment.get("parameters") or {},
-        times=[_times(one["schedule"]) for one in schedules],
-        paused=bool(deployment.get("paused")) or (bool(schedules) and len(resting) == len(schedules)),
+        times=[_times(one["schedule"]) for one in every],
+        paused=paused or (bool(every) and len(resting) == len(every)),
         resting=resting,
+    )
+
+
+def _kept(one: Mapping[str, Any], label: Label, *, flow: str, deployment_paused: bool) -> Schedule:
+    return Schedule(
+        deployment_id=UUID(one["deployment_id"]),
+        name=label.name,
+        flow=flow,
+        parameters=one.get("parameters") or {},
+        times=[_times(one["schedule"])],
+        paused=deployment_paused or not one["active"],
+        schedule_id=UUID(one["id"]),
+        label=label,
+        revision=str(one["updated"]),
     )
 
 
@@ -101,23 +115,36 @@ def _times(schedule: Mapping[str, Any]) -> Times:
     return Times(cron, timezone, other)
 
 
-def _by_deployment(
-    runs: Runs, schedules: Sequence[Schedule], due: Mapping[str, str], *, sort: str, each: int
-) -> dict[UUID, list[dict[str, Any]]]:
-    """Return the first `each` runs of each schedule, sorted by `sort`.
+def _newest(
+    runs: Runs,
+    keys: Sequence[str],
+    filters: Callable[[Sequence[str]], dict[str, Any]],
+    key_of: Callable[[Mapping[str, Any]], str],
+) -> list[tuple[str, dict[str, Any]]]:
+    """Return the newest run that was due by now of each of the keys, which `filters` looks for, with its key.
 
     One query finds most; runs of frequent schedules may fill it, and those of rare ones are then queried separately.
     """
-    found: dict[UUID, list[dict[str, Any]]] = {one.deployment_id: [] for one in schedules}
-    if not schedules:
-        return found
-    query = {"flow_runs": {"expected_start_time": dict(due)}, "sort": sort}
-    everyone = {"deployments": {"id": {"any_": [str(one) for one in found]}}, "limit": _PAGE}
-    rows = runs.rows("/flow_runs/filter", {**query, **everyone})
-    for row in rows:
-        found[UUID(row["deployment_id"])].append(row)
+    if not keys:
+        return []
+    rows = _due(runs, filters(keys), limit=_PAGE)
+    found = {key_of(run): run for run in reversed(rows)}
     if len(rows) == _PAGE:
-        for one in (one for one, its in found.items() if len(its) < each):
-            alone = {"deployments": {"id": {"any_": [str(one)]}}, "limit": each}
-            found[one] = runs.rows("/flow_runs/filter", {**query, **alone})
-    return {one: its[:each] for one, its in found.items()}
+        for key in set(keys) - set(found):
+            found.update((key, run) for run in _due(runs, filters([key]), limit=1))
+    return list(found.items())
+
+
+def _due(runs: Runs, filters: Mapping[str, Any], *, limit: int) -> list[dict[str, Any]]:
+    due = {"expected_start_time": {"before_": datetime.now(UTC).isoformat()}}
+    chosen = {**filters, "flow_runs": {**filters.get("flow_runs", {}), **due}}
+    return runs.rows("/flow_runs/filter", {**chosen, "sort": "EXPECTED_START_TIME_DESC", "limit": limit})
+
+
+def _creator(run: Mapping[str, Any]) -> str:
+    creator: Mapping[str, Any] | None = run.get("created_by")
+    return str(creator["id"]) if creator else ""
+
+
+def _tagged(run: Mapping[str, Any]) -> str:
+    return next((tag.removeprefix(SCHEDULE) for tag in run.get("tags") or () if tag.startswith(SCHEDULE)), "")

@@ -15,6 +15,7 @@ from prefect.runner import Runner
 from prefect.types.entrypoint import EntrypointType
 
 from flows.deployments import Entry
+from flows.schedule_labels import SLUG
 
 TAG = "carrel-deployments-file"
 """Marks what a file of deployments has registered, and so what goes when its entry does."""
@@ -27,8 +28,8 @@ _one_at_a_time = asyncio.Lock()
 async def register(entries: Sequence[Entry], *, runner: Runner) -> list[str]:
     """Make the server's deployments equal to the entries, run by the runner; return the names of removed ones.
 
-    Schedules that people have paused or resumed stay so. Machines that share a Prefect server serve equal files: each
-    removes deployments that its own file doesn't have.
+    Schedules that people have paused or resumed stay so, and those that people have made stay. Machines that share a
+    Prefect server serve equal files: each removes deployments that its own file doesn't have.
     """
     async with _one_at_a_time, get_client() as client:
         kept = {await _register(entry, client, runner=runner) for entry in entries}
@@ -56,7 +57,7 @@ async def _register(entry: Entry, client: PrefectClient, *, runner: Runner) -> U
     deployment_id = await runner.aadd_deployment(deployment)
     wanted = {times.slug for times in entry.schedules}
     for schedule in (await client.read_deployment(deployment_id)).schedules:
-        if schedule.slug not in wanted:
+        if schedule.slug not in wanted and not (schedule.slug or "").startswith(SLUG):
             await client.delete_deployment_schedule(deployment_id, schedule.id)
     return deployment_id
 

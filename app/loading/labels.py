@@ -5,14 +5,16 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
+import streamlit as st
 from cron_descriptor import FormatError, get_description
 from cron_descriptor import Options as CronOptions
 
 from app import api
 from app.lookup import is_id
 from app.settings import settings
+from app.syncs.lookup import find_sync
 from flows.runs import RunStatus
-from flows.schedules import Times
+from flows.times import Times
 
 KINDS: Mapping[str, str] = {
     "bulk-upload": "Upload",
@@ -65,10 +67,15 @@ def source_in_words(source: str) -> str:
     if is_of_dropped_files(source):
         return "Files dropped in the workbench"
     if is_id(source):
-        return next(
-            (one.collection_name for one in api.collections() if str(one.document_collection_id) == source), source
-        )
+        known = (one.collection_name for one in api.collections() if str(one.document_collection_id) == source)
+        return next(known, "") or _sync_name(source) or source
     return "The whole catalog" if source == "catalog:" else source
+
+
+@st.cache_data(ttl=60, show_spinner=False, scope="session")
+def _sync_name(name: str) -> str:
+    sync = find_sync(name)
+    return sync.config.sync_name if sync else ""
 
 
 def state_in_words(run: RunStatus) -> str:
@@ -80,7 +87,7 @@ def state_in_words(run: RunStatus) -> str:
     if run.only_plans:
         return "Planned"
     if not_loaded := count_not_loaded(run):
-        return f"Done, {not_loaded:,} not loaded" if run.flow != "reindex" else f"Done, {not_loaded:,} failed"
+        return f"Done, {not_loaded:,} failed"
     return "Done, deletion blocked" if run.counts.held_back else "Done"
 
 
@@ -91,7 +98,9 @@ def count_not_loaded(run: RunStatus) -> int:
 
 def starter_in_words(run: RunStatus) -> str:
     """Return the person or schedule that started a run."""
-    return "schedule" if run.by_schedule else run.person or "somebody, outside of the workbench"
+    if run.by_schedule:
+        return f"schedule {run.schedule_name}".rstrip()
+    return run.person or "somebody, outside of the workbench"
 
 
 def seconds_of(run: RunStatus, *, now: datetime | None = None) -> float | None:

@@ -85,7 +85,7 @@ def _show_source(source: Source) -> None:
     show_heading(
         one_line(source_in_words(source.source)),
         purpose_in_words(source, collection_names()),
-        f"{count_text(source.item_count, 'document')} not loaded",
+        f"{count_text(source.item_count, 'document')} failed",
         f"{source.ignored_count:,} ignored" if source.ignored_count else "",
         f"reported {ago(source.reported_at)} by {one_line(source.reported_by.name)}",
     )

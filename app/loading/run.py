@@ -106,7 +106,7 @@ def show_numbers(run: RunStatus) -> None:
     shown = [(label, int(figures.get(name, 0))) for label, name in _NUMBERS.get(run.flow, _UPLOADED)]
     if deleted := int(figures.get("deleted", 0)):
         shown.append(("Deleted", deleted))
-    shown.append(("Failed" if run.flow == "reindex" else "Not loaded", count_not_loaded(run)))
+    shown.append(("Failed", count_not_loaded(run)))
     for column, (label, number) in zip(st.columns(len(shown)), shown, strict=True):
         column.metric(label, f"{number:,}")
 
@@ -149,7 +149,7 @@ def _end_in_words(run: RunStatus) -> str:
 
 def show_failures(run: RunStatus) -> None:
     """List the documents that were not loaded, each with its reason."""
-    st.subheader("Failed" if run.flow == "reindex" else "Would not be loaded" if run.only_plans else "Not loaded")
+    st.subheader("Would fail" if run.only_plans else "Failed")
     show_text_pages(
         "run.failures",
         source_of(run.failures, about=(run.flow_run_id, len(run.failures))),

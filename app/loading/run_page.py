@@ -7,8 +7,10 @@ from uuid import UUID, uuid4
 import streamlit as st
 
 from app.loading import staging
+from app.loading.labels import is_of_dropped_files
 from app.loading.run import show_head, show_run
 from app.loading.runs import StartError, is_done, runs, runs_to_change, start_again, start_planned
+from app.loading.schedules import new_schedule
 from app.settings import settings
 from app.ui.dialogs import confirm
 from app.ui.errors import Problem, problem_of, show_errors
@@ -87,8 +89,11 @@ def _show_ended(run: RunStatus) -> None:
         with st.container(horizontal=True):
             _offer("Start the upload", run, start_planned, kind="primary")
             _offer("Plan again", run, again)
+            _offer_schedule(run)
     elif run.flow in FLOWS:  # not of an earlier version
-        _offer("Plan again" if run.only_plans else "Run again", run, again)
+        with st.container(horizontal=True):
+            _offer("Plan again" if run.only_plans else "Run again", run, again)
+            _offer_schedule(run)
     show_run(run)
 
 
@@ -101,6 +106,18 @@ def _offer(label: str, run: RunStatus, start: Callable[[RunStatus], UUID], *, ki
         on_click=_start_from,
         args=(run, start),
     )
+
+
+def _offer_schedule(run: RunStatus) -> None:
+    """Show a button that opens the form of a schedule, filled as the run was started."""
+    if not is_of_dropped_files(run.source):
+        st.button(
+            "Run this every …",
+            key=f"schedule.{run.flow_run_id}",
+            icon=":material/event_repeat:",
+            on_click=new_schedule,
+            args=(str(run.flow_run_id),),
+        )
 
 
 def _start_from(run: RunStatus, start: Callable[[RunStatus], UUID]) -> None:

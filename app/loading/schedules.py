@@ -1,70 +1,106 @@
-"""What runs by itself, and when: paused, resumed, and started at once."""
+"""Schedules: what runs by itself, and when; made, changed, paused, resumed, run now and deleted."""
 
 from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from uuid import UUID
+from uuid import uuid4
 
 import streamlit as st
 
 from app import api
 from app.formatting import ago, moment, one_line
+from app.loading.form import begin_anew
 from app.loading.labels import KINDS, source_in_words, state_in_words, times_in_words
 from app.loading.runs import runs, runs_to_change
+from app.loading.schedule_form import offer_change, offer_new
 from app.ui.dialogs import confirm
-from app.ui.errors import show_errors
+from app.ui.errors import Problem, problem_of, show_errors
+from app.ui.links import leave, look_at, offer_way_back
 from app.ui.notices import show_empty, show_heading, show_note, show_table
 from app.ui.tables import forget, show_pages, source_of
-from flows.runs import Runs, RunStatus
-from flows.schedules import Schedule, Seen, list_schedules, look_at, pause, resume
+from flows.runs import RunsError, RunStatus
+from flows.schedule_changes import delete_schedule, pause_schedule, resume_schedule, run_schedule
+from flows.schedules import Schedule, Seen, list_schedules
+from flows.schedules import look_at as see
 
-LIST = "schedules"
+LIST, ADDRESS, NEW, CHANGE = "schedules", "schedule", "new", "change"
+_PROBLEM = "schedules.problem"
 _WITH_SEEN = tuple[Schedule, Seen]
 
 
 def show_schedules() -> None:
-    """Show the schedules, with buttons for the chosen one."""
-    if st.button("Refresh", icon=":material/refresh:", key="schedules.again"):
-        forget(LIST)
-        _read.clear()
+    """Show the schedules, the one in the address, or the form of a new one."""
+    asked = st.query_params.get(ADDRESS, "")
+    if not asked:
+        _show_list()
+        return
+    offer_way_back("All schedules", ADDRESS, "from", CHANGE, also=begin_anew)
+    if asked == NEW:
+        offer_new(saved=_forget)
+        return
+    found = next((one for one in show_errors(_read) if one[0].key == asked), None)
+    if found is None:
+        show_empty("There is no such schedule.", "It was deleted, or the address is wrong. See all schedules.")
+    elif st.query_params.get(CHANGE) and found[0].schedule_id:
+        offer_change(found[0], saved=_forget)
+    else:
+        _show_one(*found)
+
+
+def new_schedule(of_run: str = "") -> None:
+    """Open the form of a new schedule, filled as a run was started; for the callback of a button."""
+    st.query_params.from_dict({"part": "schedules", ADDRESS: NEW} | ({"from": of_run} if of_run else {}))
+    begin_anew()
+
+
+def _show_list() -> None:
+    with st.container(horizontal=True):
+        st.button("New schedule", type="primary", key="schedules.new", icon=":material/add:", on_click=new_schedule)
+        if st.button("Refresh", icon=":material/refresh:", key="schedules.again"):
+            _forget()
     found = show_errors(_read)
-    chosen = show_pages(
+    show_pages(
         LIST,
-        source_of(found, about=tuple((one.deployment_id, one.paused) for one, _ in found)),
+        source_of(found, about=tuple((one.key, one.paused, one.revision) for one, _ in found)),
         row=_row,
         empty=lambda: show_empty(
-            "Nothing runs by itself.",
-            "What does stands in prefect.yaml where the runs are carried out, or in the file that "
-            "CARREL_FLOWS_DEPLOYMENTS names there: an entry for what, from where, and when.",
+            "No schedules yet.",
+            "A schedule loads a folder, runs a sync or takes a snapshot of permissions by itself, at the times you "
+            "choose. Make one with New schedule.",
         ),
         columns={"From": st.column_config.TextColumn(width="medium")},
+        go=lambda chosen: look_at(ADDRESS, chosen[0].key),
+        hint="Choose a row to run it now, to pause it, or to change it.",
     )
-    if not found:
-        return
-    if chosen is None:
-        st.caption("Choose a row to pause it, to resume it, or to start it at once.")
-    else:
-        _show_one(*chosen)
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
 def _read() -> list[_WITH_SEEN]:
     schedules = list_schedules(runs())
-    seen = look_at(runs(), schedules)
-    return [(one, seen[one.deployment_id]) for one in schedules]
+    seen = see(runs(), schedules)
+    return [(one, seen[one.key]) for one in schedules]
+
+
+def _forget() -> None:
+    forget(LIST)
+    _read.clear()
 
 
 def _row(found: _WITH_SEEN) -> Mapping[str, object]:
     schedule, seen = found
     return {
-        "Name": schedule.name,
+        "Name": one_line(schedule.name),
         "When": _when(schedule),
         "Next": _next(schedule, seen.next_at[:1]),
         "Last": ago(_last_at(seen.last)),
         "It was": state_in_words(seen.last) if seen.last else "",
         "What": KINDS.get(schedule.flow, schedule.flow),
-        "From": one_line(source_in_words(str(schedule.parameters.get("source") or ""))),
+        "From": one_line(_source(schedule)),
     }
+
+
+def _source(schedule: Schedule) -> str:
+    return source_in_words(str(schedule.parameters.get("loaded_from") or schedule.parameters.get("source") or ""))
 
 
 def _when(schedule: Schedule) -> str:
@@ -82,47 +118,100 @@ def _last_at(run: RunStatus | None) -> datetime | None:
 
 
 def _show_one(schedule: Schedule, seen: Seen) -> None:
-    show_heading(schedule.name, KINDS.get(schedule.flow, schedule.flow), "paused" if schedule.paused else "")
+    label = schedule.label
+    show_heading(
+        one_line(schedule.name),
+        KINDS.get(schedule.flow, schedule.flow),
+        "paused" if schedule.paused else "",
+        f"made by {one_line(label.made_by)}" if label and label.made_by else "",
+        f"last changed by {one_line(label.changed_by)}" if label and label.changed_by else "",
+    )
+    _show_problem()
+    last = f"{state_in_words(seen.last)}, {ago(_last_at(seen.last))}" if seen.last else "It has not run yet"
     show_table(
         [
-            ("From", source_in_words(str(schedule.parameters.get("source") or "")) or "It takes no source"),
+            ("From", _source(schedule) or "It takes no source"),
             ("When", _when(schedule)),
             *([("Next", _next(schedule, seen.next_at) or "not planned yet")] if schedule.times else []),
+            ("Last run", last),
         ],
         named=True,
     )
     with st.container(horizontal=True):
-        if schedule.paused:
-            if st.button("Resume", key="schedule.resume", type="primary"):
-                show_errors(lambda: _change(resume, schedule))
-                st.rerun()
-        elif st.button("Pause …", key="schedule.pause", disabled=not schedule.times):
-            confirm(
-                "Pause this schedule?",
-                "It starts nothing until it is resumed here, also when the file of schedules is read again or what "
-                "carries out the runs is restarted. A run in progress isn't stopped.",
-                doing="Pause it",
-                action=partial(_change, pause, schedule),
-            )
-        if st.button("Start now …", key="schedule.start"):
-            confirm(
-                "Start it now?",
-                "It runs as by schedule, beside its times. While another run has the source, this one ends at once.",
-                doing="Start it",
-                action=partial(_start, schedule),
-            )
-        if seen.last is not None and st.button("See the last run", key="schedule.last"):
-            st.query_params["run"] = str(seen.last.flow_run_id)
-            st.rerun()
-    show_note("What runs, from where and when is changed in the file of schedules, not here.")
+        _offer_actions(schedule, seen)
+    if not schedule.schedule_id:
+        show_note(
+            "It stands in the file of schedules on the server (prefect.yaml, or the one that CARREL_FLOWS_DEPLOYMENTS "
+            "names): what runs, from where and when is changed there, and followed within seconds."
+        )
 
 
-def _change(work: Callable[[Runs, Schedule], None], schedule: Schedule) -> None:
-    work(runs_to_change(), schedule)
-    _read.clear()
-    forget(LIST)
+def _offer_actions(schedule: Schedule, seen: Seen) -> None:
+    start = partial(run_schedule, key=uuid4().hex)  # a second click, before this is drawn anew, starts no second run
+    st.button("Run now", key="schedule.start", type="primary", on_click=_run_now, args=(start, schedule))
+    if schedule.schedule_id:
+        st.button("Change", key="schedule.change", on_click=_open_change)
+    if schedule.paused:
+        st.button("Resume", key="schedule.resume", on_click=_resume, args=(schedule,))
+    elif st.button("Pause …", key="schedule.pause", disabled=not schedule.times):
+        confirm(
+            "Pause this schedule?",
+            "It starts nothing until it is resumed here, also when what carries out the runs is restarted. A run in "
+            "progress isn't stopped.",
+            doing="Pause it",
+            action=lambda: _change(pause_schedule, schedule),
+        )
+    if schedule.schedule_id and st.button("Delete …", key="schedule.delete"):
+        confirm(
+            "Delete this schedule?",
+            "It runs no more, and can't be brought back. Its runs stay listed, one in progress continues, and the "
+            "documents that it has loaded stay.",
+            doing="Delete it",
+            action=lambda: _delete(schedule),
+        )
+    if seen.last is not None and st.button("See the last run", key="schedule.last"):
+        st.query_params.from_dict({"run": str(seen.last.flow_run_id)})
+        st.rerun()
 
 
-def _start(schedule: Schedule) -> None:
-    run: UUID = runs_to_change().start_deployment(schedule.deployment_id, {}, person=api.me().email)
-    st.query_params["run"] = str(run)
+def _open_change() -> None:
+    begin_anew()
+    st.query_params[CHANGE] = "1"
+
+
+def _resume(schedule: Schedule) -> None:
+    _try(lambda: _change(resume_schedule, schedule))
+
+
+def _change(work: Callable[..., None], schedule: Schedule) -> None:
+    work(runs_to_change(), schedule, person=api.me().email)
+    _forget()
+
+
+def _delete(schedule: Schedule) -> None:
+    delete_schedule(runs_to_change(), schedule)
+    _forget()
+    leave(ADDRESS)
+
+
+def _run_now(start: Callable[..., object], schedule: Schedule) -> None:
+    def work() -> None:
+        run = start(runs_to_change(), schedule, person=api.me().email)
+        _forget()
+        st.query_params.from_dict({"run": str(run)})
+
+    _try(work)
+
+
+def _try(work: Callable[[], None]) -> None:
+    """Do what a button's callback does, and keep its error for the page."""
+    try:
+        work()
+    except RunsError as error:
+        st.session_state[_PROBLEM] = problem_of(error)
+
+
+def _show_problem() -> None:
+    problem: Problem | None = st.session_state.pop(_PROBLEM, None)
+    if problem is not None:
+        problem.show()

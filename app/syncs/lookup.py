@@ -1,5 +1,6 @@
 """Lookups of the syncs and collections that the person may use."""
 
+from itertools import islice
 from uuid import UUID
 
 import carrel
@@ -8,6 +9,9 @@ from app.formatting import one_line
 from app.ui.errors import show_errors
 from carrel.wire.common import Role
 from carrel.wire.docstore import DocstoreSync, DocstoreSyncStatus
+
+MOST = 500
+"""The most syncs to choose from at once."""
 
 
 def targets() -> dict[str, str]:
@@ -26,6 +30,13 @@ def find_sync(name: str) -> DocstoreSync | None:
         return api.client().document_collections.docstore.get_docstore_sync(identifier)
     except (ValueError, carrel.NotFoundError):
         return None
+
+
+def sync_names() -> dict[str, str]:
+    """Return the names of the syncs that the person may know about, by their ids, at most the first `MOST`."""
+    found = islice(api.client().document_collections.docstore.list_docstore_syncs(), MOST)
+    names = {str(one.docstore_credential_id): one.config.sync_name for one in found}
+    return dict(sorted(names.items(), key=lambda item: item[1].casefold()))
 
 
 def is_running(sync: DocstoreSync) -> bool:

@@ -12,8 +12,12 @@ from app.ui.access import require_admin
 from app.ui.filters import choice_filter, part_of
 from app.ui.notices import show_title
 
-PARTS = {"start": "Start", "runs": "Runs", "quarantine": "Not loaded", "schedules": "Schedules"}
-ONLY_ON = {"quarantine": ("source", "find", "show"), "start": ("job", "collection", "what")}
+PARTS = {"start": "Start", "runs": "Runs", "quarantine": "Failed", "schedules": "Schedules"}
+ONLY_ON = {
+    "quarantine": ("source", "find", "show"),
+    "start": ("job", "collection", "what"),
+    "schedules": ("schedule", "from", "change"),
+}
 """What the address says for one part alone."""
 JOBS = {"upload": "Load documents", "addition": "Add to a collection", "indexing": "Index again"}
 

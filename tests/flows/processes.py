@@ -4,10 +4,17 @@ import asyncio
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeVar
+
+import httpx
+
+from tests.harness.stack import ROOT, free_port
+
+PATIENCE_SECONDS = 240.0
 
 T = TypeVar("T")
 CARREL = str(Path(sys.executable).with_name("carrel"))
@@ -44,3 +51,31 @@ def said(process: "subprocess.Popen[str]", words: str) -> None:
         if words in line:
             return
     raise AssertionError("".join(lines))
+
+
+@contextmanager
+def prefect_server(folder: Path) -> Iterator[str]:
+    """Run Prefect's server as `make up` does, with its state in the folder; yield its API's address."""
+    url = f"http://127.0.0.1:{free_port()}/api"
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CARREL_", "PREFECT_"))}
+    settings = {"PREFECT_API_URL": url, "CARREL_DATA_DIR": str(folder), "PREFECT_SERVER_UI_ENABLED": "false"}
+    with (folder / "output").open("wb") as output:
+        command = [sys.executable, "-m", "flows.server"]
+        process = subprocess.Popen(command, cwd=ROOT, env=kept | settings, stdout=output, stderr=output)
+        try:
+            deadline = time.monotonic() + PATIENCE_SECONDS
+            while not _healthy(url):
+                assert process.poll() is None, (folder / "output").read_text()
+                assert time.monotonic() < deadline, (folder / "output").read_text()
+                time.sleep(0.25)
+            yield url
+        finally:
+            process.terminate()
+            process.wait(60)
+
+
+def _healthy(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/health").is_success
+    except httpx.TransportError:
+        return False

@@ -1,7 +1,6 @@
 """The Prefect server that comes with Carrel starts runs by schedule."""
 
 import asyncio
-import os
 import subprocess
 import sys
 import tempfile
@@ -17,9 +16,8 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows import serving
 from flows.__main__ import main
-from tests.harness.stack import ROOT, free_port
-
-PATIENCE_SECONDS = 240.0
+from tests.flows.processes import PATIENCE_SECONDS, prefect_server
+from tests.harness.stack import ROOT
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -27,29 +25,8 @@ pytestmark = pytest.mark.timeout(600)
 @pytest.fixture
 def server(tmp_path: Path) -> Iterator[httpx.Client]:
     """The server as a process of its own, answering."""
-    url = f"http://127.0.0.1:{free_port()}/api"
-    kept = {name: value for name, value in os.environ.items() if not name.startswith(("CARREL_", "PREFECT_"))}
-    settings = {"PREFECT_API_URL": url, "CARREL_DATA_DIR": str(tmp_path), "PREFECT_SERVER_UI_ENABLED": "false"}
-    with (tmp_path / "output").open("wb") as output, httpx.Client(base_url=url, timeout=60) as client:
-        command = [sys.executable, "-m", "flows.server"]
-        process = subprocess.Popen(command, cwd=ROOT, env=kept | settings, stdout=output, stderr=output)
-        try:
-            deadline = time.monotonic() + PATIENCE_SECONDS
-            while not _healthy(client):
-                assert process.poll() is None, (tmp_path / "output").read_text()
-                assert time.monotonic() < deadline, (tmp_path / "output").read_text()
-                time.sleep(0.25)
-            yield client
-        finally:
-            process.terminate()
-            process.wait(60)
-
-
-def _healthy(client: httpx.Client) -> bool:
-    try:
-        return client.get("/health").is_success
-    except httpx.TransportError:
-        return False
+    with prefect_server(tmp_path) as url, httpx.Client(base_url=url, timeout=60) as client:
+        yield client
 
 
 def asked(server: httpx.Client, path: str, body: dict[str, Any]) -> Any:

@@ -7,7 +7,7 @@ import pytest
 
 from tests.app.loading.house import LoadingHouse, house_on, offered
 from tests.app.prefect_api import PrefectServer
-from tests.flows.conftest import _collected, prefect_api  # noqa: F401 - fixtures
+from tests.flows.processes import prefect_server
 from tests.harness.services import ServiceHarness
 
 # Prefect leaves connections of its own clients to the garbage collector, which comes upon them when it likes.
@@ -22,9 +22,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                 item.add_marker(pytest.mark.filterwarnings(warning))
 
 
+@pytest.fixture(scope="session")
+def prefect_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Prefect server whose scheduler works, as `make up` starts it; its API's address."""
+    with prefect_server(tmp_path_factory.mktemp("prefect")) as url:
+        yield url
+
+
 @pytest.fixture(scope="module")
 def house(
-    prefect_api: str,  # noqa: F811
+    prefect_api: str,
     service_harness: ServiceHarness,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[LoadingHouse]:

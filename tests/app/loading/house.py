@@ -60,7 +60,7 @@ def drop(page: AppTest, *files: tuple[str, bytes, str]) -> AppTest:
 
 def name_place(page: AppTest, place: str) -> AppTest:
     """Choose a place that the runs can read."""
-    page.get_by_key("start.from").set_value("A place that the runs can read").run()
+    page.get_by_key("start.from").set_value("Server folder or URL").run()
     return page.text_input[0].set_value(place).run()
 
 

@@ -46,7 +46,7 @@ def test_what_was_not_loaded_is_there_at_once(house: LoadingHouse) -> None:
     items = [an_item(f"{number:04}.pdf", message=f"Empty: {HOSTILE}", place=HOSTILE) for number in range(120)]
     reported = reporter.report(items, source=f"/srv/{HOSTILE}")
     page = show(house, reporter)
-    assert "120 documents not loaded" in html_of(page)
+    assert "120 documents failed" in html_of(page)
     assert f"reported just now by {reported['reportedBy']['name']}" in html_of(page)
     assert documents(page)[0] == f"0000.pdf ({HOSTILE})"
     assert len(documents(page)) == 50
@@ -68,7 +68,7 @@ def test_documents_are_ignored_and_restored_at_once(house: LoadingHouse) -> None
     page = press(choose(page, 1, 2), "Ignore")
     assert reporter.names(source, ignored=True) == ["051.pdf", "052.pdf"]
     assert "2 documents count no more until they change." in html_of(page)
-    assert "58 documents not loaded · 2 ignored" in html_of(page)
+    assert "58 documents failed · 2 ignored" in html_of(page)
     assert list(page.dataframe[0].value["Ignored"])[:4] == ["", "yes", "yes", ""]
     assert button(page, "Restore").disabled
     page = choose(page, 1)

@@ -27,7 +27,7 @@ def test_a_reload_shows_the_run_that_goes_on(house: LoadingHouse) -> None:
     again = house.open("ingestion", run=run)
     assert bar(again) == "Sending … 12.5 documents a second"
     assert again.get("progress")[0].proto.value == 37
-    assert metrics(again) == {"Created": "3", "Updated": "0", "Unchanged": "0", "Waiting": "5", "Not loaded": "0"}
+    assert metrics(again) == {"Created": "3", "Updated": "0", "Unchanged": "0", "Waiting": "5", "Failed": "0"}
 
 
 @pytest.mark.usefixtures("deployment")
@@ -119,7 +119,7 @@ def test_runs_are_listed_with_their_counts_page_by_page(house: LoadingHouse) -> 
         rows = page.dataframe[0].value
         assert len(rows) == 20
         first = rows.iloc[0]
-        assert (first["What"], first["From"], first["State"]) == ("Upload", "/srv/shelf-20", "Done, 1 not loaded")
+        assert (first["What"], first["From"], first["State"]) == ("Upload", "/srv/shelf-20", "Done, 1 failed")
         assert (first["Taken"], first["Started by"]) == ("2,303", "somebody, outside of the workbench")
         assert rows.iloc[1]["State"] == "Waiting"
         page.session_state[page.dataframe[0].key] = {"selection": {"rows": [0], "columns": [], "cells": []}}

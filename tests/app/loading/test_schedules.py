@@ -1,12 +1,66 @@
-"""What runs by itself, in the workbench: read, paused, resumed, and started at once."""
+"""Schedules in the workbench: made, changed, paused, run now and deleted, on a real Prefect server."""
 
-from tests.app.conftest import html_of
-from tests.app.loading.house import HOSTILE, LoadingHouse, offered, run_of
-from tests.app.pressing import answer, press
+import html
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from streamlit.testing.v1 import AppTest
+
+from flows.runs import Runs
+from flows.schedule_changes import Draft, add_schedule, change_schedule, delete_schedule
+from flows.schedules import Schedule, list_schedules
+from flows.times import Times
+from tests.app.conftest import html_of, markdown_of
+from tests.app.loading.house import HOSTILE, LoadingHouse, dropped, offered, run_of, start
+from tests.app.pressing import answer, button, press, press_twice
+
+NIGHTLY = Times("0 2 * * 1", "Europe/Berlin")
 
 
-def test_schedules_are_said_in_words_and_paused(house: LoadingHouse) -> None:
-    """Each has its times, what is next and how it went last; paused after a question, it is resumed again."""
+@pytest.fixture
+def kept(house: LoadingHouse, deployment: str) -> Iterator[Runs]:
+    """The runs of the house, on whose deployment of uploads schedules can be kept; they are gone afterwards."""
+    assert deployment
+    with Runs(house.prefect.url) as runs:
+        yield runs
+        for one in list_schedules(runs):
+            if one.schedule_id:
+                delete_schedule(runs, one)
+
+
+def _one(runs: Runs) -> Schedule:
+    (found,) = [one for one in list_schedules(runs) if one.schedule_id]
+    return found
+
+
+def _add(runs: Runs, name: str = "Handbook", *, person: str = "", **options: object) -> Schedule:
+    parameters = {"source": "/srv/handbook", "options": options}
+    add_schedule(runs, Draft(name, "bulk-upload", parameters, NIGHTLY), person=person)
+    return _one(runs)
+
+
+def _open(house: LoadingHouse, schedule: str, **address: str) -> AppTest:
+    page = house.open("ingestion", part="schedules", schedule=schedule, **address)
+    assert not page.exception
+    return page
+
+
+def _fill(page: AppTest, label: str, value: object) -> AppTest:
+    """Fill the one field of this label."""
+    kinds = ("text_input", "selectbox", "radio", "number_input", "time_input", "toggle")
+    (found,) = [one for kind in kinds for one in page.get(kind) if one.label == label]
+    page = found.set_value(value).run()
+    assert not page.exception
+    return page
+
+
+def _rows(house: LoadingHouse) -> list[dict[str, Any]]:
+    return [dict(one) for _, one in house.open("ingestion", part="schedules").dataframe[0].value.iterrows()]
+
+
+def test_an_entry_of_the_file_is_said_in_words_paused_and_run(house: LoadingHouse) -> None:
+    """It has its times, and how it went last; it is paused after a question, resumed and run, but changed elsewhere."""
     cron = {"schedule": {"cron": "0 2 * * 1", "timezone": "Europe/Berlin"}, "active": True}
     prefect = house.prefect
     with offered(
@@ -14,31 +68,139 @@ def test_schedules_are_said_in_words_and_paused(house: LoadingHouse) -> None:
     ) as nightly:
         last = prefect.start(nightly, {})
         prefect.move(last, "FAILED", "no")
-        page = house.open("ingestion", part="schedules")
-        rows = page.dataframe[0].value
-        row = next(one for _, one in rows.iterrows() if one["Name"] == "handbook-nightly")
+        (row,) = [one for one in _rows(house) if one["Name"] == "handbook-nightly"]
         assert (row["When"], row["It was"]) == ("At 02:00, only on Monday (Europe/Berlin)", "Failed")
-        number = list(rows["Name"]).index("handbook-nightly")
-        chosen = {"selection": {"rows": [number], "columns": [], "cells": []}}
-        page.session_state[page.dataframe[0].key] = chosen
-        page = press(page.run(), "Pause …")
+        page = _open(house, nightly)
         assert "<img" not in html_of(page)
-        answer(page, "Pause …", "Pause it")
+        assert "prefect.yaml" in html_of(page)
+        assert not {"Change", "Delete …"} & {one.label for one in page.button}
+        answer(press(page, "Pause …"), "Pause …", "Pause it")
         assert prefect.deployment(nightly)["paused"]
-        page = house.open("ingestion", part="schedules")
-        page.session_state[page.dataframe[0].key] = chosen
-        press(page.run(), "Resume")
+        press(_open(house, nightly), "Resume")
         assert not prefect.deployment(nightly)["paused"]
-        page = house.open("ingestion", part="schedules")
-        page.session_state[page.dataframe[0].key] = chosen
-        page = answer(press(page.run(), "Start now …"), "Start now …", "Start it")
-        assert run_of(page) in {run["id"] for run in prefect.runs_of(nightly)} - {last}
-        by_hand = prefect.deploy(name="by-hand", parameters={"source": "/srv/handbook"})
-        page = house.open("ingestion", part="schedules")
-        number = list(page.dataframe[0].value["Name"]).index("by-hand")
-        page.session_state[page.dataframe[0].key] = {"selection": {"rows": [number], "columns": [], "cells": []}}
-        shown = html_of(page.run())
-        prefect.withdraw(by_hand)
+        page = press_twice(_open(house, nightly), "Run now")
+        started = {one["id"] for one in prefect.runs_of(nightly) if not one["auto_scheduled"]}
+        assert started == {last, run_of(page)}
+    with offered(prefect, name="by-hand", parameters={"source": "/srv/handbook"}) as by_hand:
+        shown = html_of(_open(house, by_hand))
         assert "when somebody starts it" in shown
         assert "not planned yet" not in shown
-    assert "Nothing runs by itself." in html_of(house.open("ingestion", part="schedules"))
+        assert "It has not run yet" in shown
+    page = house.open("ingestion", part="schedules")
+    assert "No schedules yet." in html_of(page)
+    assert button(page, "New schedule")
+
+
+def test_a_schedule_is_made_in_words(house: LoadingHouse, kept: Runs) -> None:
+    """Its form shows the next five times before it is kept; sent twice, it is one; who made it stands on its page."""
+    page = press(house.open("ingestion", part="schedules"), "New schedule")
+    page = press(page, "Save schedule")
+    assert "There is nothing to load yet." in html_of(page)
+    page = _fill(page, "Folder, glob, manifest or object store", "/srv/handbook")
+    page = _fill(_fill(page, "When", "week"), "Time zone", "Europe/Berlin")
+    assert "At 02:00, only on Monday (Europe/Berlin)" in html_of(page)
+    assert html_of(page).count("Monday, ") == 5
+    page = press_twice(page, "Save schedule")
+    made = _one(kept)
+    assert (made.name, made.times, made.parameters["source"]) == (
+        "Upload: /srv/handbook",
+        [NIGHTLY],
+        "/srv/handbook",
+    )
+    assert made.parameters["options"]["upload_as_user_email"] is None
+    assert f"made by {house.service.admin_email}" in html_of(_open(house, made.key))
+    (row,) = _rows(house)
+    assert (row["Name"], row["From"]) == ("Upload: /srv/handbook", "/srv/handbook")
+    assert row["Next"].endswith("UTC")
+
+
+def test_wrong_times_and_credentials_are_not_kept(house: LoadingHouse, kept: Runs) -> None:
+    """Each is said on the page with what to change, and nothing is kept."""
+    page = _fill(_open(house, "new"), "Folder, glob, manifest or object store", "s3://key:hush@bucket/p")
+    assert "A password or a query" in html_of(press(page, "Save schedule"))
+    page = _fill(_open(house, "new"), "When", "cron")
+    page = _fill(page, "Folder, glob, manifest or object store", "/srv/handbook")
+    page = _fill(page, "Minute, hour, day of month, month, day of week", "99 * * * *")
+    assert "no cron expression" in html_of(page)
+    assert "Nothing was saved." in html_of(press(page, "Save schedule"))
+    assert not list_schedules(kept)
+
+
+def test_a_change_keeps_what_the_form_does_not_show(house: LoadingHouse, kept: Runs) -> None:
+    """The form has what the schedule has; owner, patterns and a hostile name stay as they were."""
+    options = {"upload_as_user_email": "ada@example.com", "include": ["*.log"], "hidden": True}
+    read = _add(kept, HOSTILE, person="ada@example.com", **options)
+    page = press(_open(house, read.key), "Change")
+    assert "<img" not in html_of(page) + markdown_of(page)
+    page = press(_fill(page, "When", "month"), "Save schedule")
+    changed = _one(kept)
+    assert (changed.key, changed.name, changed.times) == (read.key, HOSTILE, [Times("0 2 1 * *", "Europe/Berlin")])
+    assert {name: changed.parameters["options"][name] for name in options} == options
+    assert f"last changed by {house.service.admin_email}" in html_of(_open(house, read.key))
+
+
+def test_of_two_who_change_it_the_last_is_told(house: LoadingHouse, kept: Runs) -> None:
+    """Who saves a form that was opened before another's change is told by whom it was changed, and changes nothing."""
+    read = _add(kept)
+    page = press(_open(house, read.key), "Change")
+    change_schedule(kept, read, Draft("Theirs", "bulk-upload", read.parameters, NIGHTLY), person="ben@example.com")
+    page = press(_fill(page, "Name", "Mine"), "Save schedule")
+    assert "ben@example.com has changed this schedule meanwhile" in html_of(page)
+    assert _one(kept).name == "Theirs"
+
+
+def test_it_is_paused_run_and_deleted(house: LoadingHouse, kept: Runs) -> None:
+    """A kept schedule keeps its parameters while it is paused; a run by hand has them; deleting it asks first."""
+    read = _add(kept, internal_public=True)
+    page = press(_open(house, read.key), "Pause …")
+    answer(page, "Pause …", "Pause it")
+    paused = _one(kept)
+    assert (paused.paused, paused.parameters) == (True, read.parameters)
+    assert [row["Next"] for row in _rows(house)] == ["paused"]
+    press(_open(house, read.key), "Resume")
+    assert not _one(kept).paused
+    page = press_twice(_open(house, read.key), "Run now")
+    (run,) = [one for one in house.prefect.runs_of(str(read.deployment_id)) if one["id"] == run_of(page)]
+    assert run["parameters"] == read.parameters
+    assert f"carrel-person:{house.service.admin_email}" in run["tags"]
+    assert button(_open(house, read.key), "See the last run")
+    page = press(_open(house, read.key), "Delete …")
+    answer(page, "Delete …", "Delete it")
+    assert not list_schedules(kept)
+    assert "There is no such schedule." in html_of(_open(house, read.key))
+
+
+def test_a_run_and_a_plan_become_a_schedule(house: LoadingHouse, kept: Runs) -> None:
+    """The form is filled as the run was started, without what was for the plan alone; dropped files can't."""
+    page = _fill(_open(house, "new"), "Folder, glob, manifest or object store", "/srv/reports")
+    page = _fill(_fill(page, "Name", "Reports"), "When", "hour")
+    planned = run_of(press(page, "Show the plan first"))
+    house.prefect.move(planned, "COMPLETED")
+    page.query_params.update({"run": planned})
+    page = press(page.run(), "Run this every …")
+    page = press(page, "Save schedule")
+    made = _one(kept)
+    assert (made.name, made.times[0].cron, made.parameters["source"]) == ("Reports", "0 * * * *", "/srv/reports")
+    assert "dry_run" not in made.parameters
+    uploaded = start(dropped(house))
+    house.prefect.move(run_of(uploaded), "COMPLETED")
+    page = house.open("ingestion", run=run_of(uploaded))
+    assert "Run this every …" not in {one.label for one in page.button}
+
+
+def test_every_kind_of_run_can_be_scheduled(house: LoadingHouse, kept: Runs) -> None:
+    """Each has its fields, or says what is missing for them, in words that are escaped."""
+    page = _open(house, "new")
+    (kinds,) = [one for one in page.selectbox if one.label == "What to do"]
+    for kind in kinds.options:
+        page = _open(house, "new")
+        page = next(one for one in page.selectbox if one.label == "What to do").select(kind).run()
+        assert not page.exception
+        labels = {one.label for one in page.button}
+        assert "Save schedule" in labels or "carrel-empty" in html_of(page), (kind, html.unescape(html_of(page)))
+    with offered(house.prefect, "permission-snapshot"):
+        page = next(one for one in _open(house, "new").selectbox if one.label == "What to do")
+        page = press(page.select("Take a snapshot of permissions").run(), "Save schedule")
+        made = _one(kept)
+        assert (made.flow, made.parameters, made.name) == ("permission-snapshot", {}, "Snapshot of permissions")
+        delete_schedule(kept, made)

@@ -69,7 +69,7 @@ def test_a_run_acts_for_whoever_starts_it(house: LoadingHouse, deployment: str) 
     page = start(page)
     assert f"started by {me}" in html_of(page)
     page = dropped(house)
-    next(one for one in page.radio if one.label == "They belong to").set_value("The account that loads").run()
+    next(one for one in page.radio if one.label == "They belong to").set_value("Service account").run()
     start(page)
     newest, first = sorted(house.prefect.runs_of(deployment), key=lambda run: run["created"], reverse=True)
     assert first["parameters"]["options"]["upload_as_user_email"] == me
