@@ -81,7 +81,7 @@ def _schedules_of(runs: Runs, deployment: Mapping[str, Any]) -> Iterable[Schedul
     if deployment["name"] == DEPLOYMENT:
         for one in every:
             if (label := Label.of(one.get("slug"))) is not None:
-                yield _kept(one, label, flow=flow, deployment_paused=paused)
+                yield _page_schedule(one, label, flow=flow, deployment_paused=paused)
         return
     resting = [UUID(one["id"]) for one in every if not one["active"]]
     yield Schedule(
@@ -95,7 +95,7 @@ def _schedules_of(runs: Runs, deployment: Mapping[str, Any]) -> Iterable[Schedul
     )
 
 
-def _kept(one: Mapping[str, Any], label: Label, *, flow: str, deployment_paused: bool) -> Schedule:
+def _page_schedule(one: Mapping[str, Any], label: Label, *, flow: str, deployment_paused: bool) -> Schedule:
     return Schedule(
         deployment_id=UUID(one["deployment_id"]),
         name=label.name,
