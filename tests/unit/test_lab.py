@@ -5,6 +5,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
@@ -51,7 +52,8 @@ def test_a_service_that_refuses_is_told_from_one_that_is_gone() -> None:
         assert "doesn't take the key" in (find_problem(environment) or "")
         server.will(refuse(503, message="Starting."))
         assert "Starting." in (find_problem(environment) or "")
-        server.will(json_answer({"id": "0190c1c0-0000-7000-8000-000000000001", "name": "Northlight"}))
+        organization = {"organizationId": str(uuid4()), "name": "Northlight", "domain": "northlight.example"}
+        server.will(json_answer({**organization, "serviceAccountsEnabled": True}))
         assert find_problem(environment) is None
         assert "CARREL_API_KEY" in (find_problem({"CARREL_BASE_URL": server.base_url}) or "")
 

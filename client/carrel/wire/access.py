@@ -61,7 +61,7 @@ class ResourceFilters(RequestModel):
     """Only resources on which this principal may effectively act."""
     owned_by: PrincipalReference | None = None
     """Only documents and collections that belong to this user or service account, active or not."""
-    organization_wide: StrictFlag = False
+    organization_wide: StrictFlag | None = None
     """Only resources that are open to everybody in the organization; false unless given."""
     action: Action | None = None
     """Action that `readableBy` and `notReadableBy` are about; READ unless given."""

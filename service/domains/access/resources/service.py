@@ -98,7 +98,7 @@ async def _read_filter(connection: AsyncConnection, caller: Caller, filters: Res
         readable_by=await find(filters.readable_by, "readableBy"),
         not_readable_by=await find(filters.not_readable_by, "notReadableBy"),
         owner_id=await _find_owner(connection, caller, filters.owned_by),
-        is_open=filters.organization_wide,
+        is_open=filters.organization_wide is True,
     )
 
 
