@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar, cast
 
 from carrel._calls import Call, Connection, perform
 from carrel._drivers import AsyncDriver, SyncDriver
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 Item = TypeVar("Item", bound=ResponseModel)
 Page = TypeVar("Page", bound=PagedResponse)
+ListProgress: TypeAlias = Callable[[int, int | None], object]
+"""Called after each page with how many items came, and how many there are: None, until the last page tells."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,24 @@ def fetch(listing: Listing[Item, Page], connection: Connection) -> Flow[Page]:
 class Pager(Generic[Item, Page]):
     """All items of a list, in the list's order; pages are fetched while iterating, and each iteration starts again."""
 
-    def __init__(self, listing: Listing[Item, Page], connection: Connection, driver: SyncDriver) -> None:
+    def __init__(
+        self,
+        listing: Listing[Item, Page],
+        connection: Connection,
+        driver: SyncDriver,
+        on_progress: ListProgress | None = None,
+    ) -> None:
         self._listing = listing
         self._connection = connection
         self._driver = driver
+        self._on_progress = on_progress
+
+    def with_progress(self, on_progress: ListProgress) -> "Pager[Item, Page]":
+        """Return the same list; whoever walks it has `on_progress` called with how many items came, and the total.
+
+        The total is None until the last page, which tells it.
+        """
+        return Pager(self._listing, self._connection, self._driver, on_progress)
 
     def __iter__(self) -> Iterator[Item]:
         for page in self.pages():
@@ -63,8 +79,12 @@ class Pager(Generic[Item, Page]):
     def pages(self) -> Iterator[Page]:
         """Yield the pages; a page's `next_page_token` continues after it at another time."""
         rest: Listing[Item, Page] | None = self._listing
+        done = 0
         while rest is not None:
             page = self._driver.run(fetch(rest, self._connection))
+            done += len(rest.items(page))
+            if self._on_progress is not None:
+                self._on_progress(done, None if page.next_page_token else done)
             yield page
             rest = rest.after(page)
 
@@ -76,10 +96,24 @@ class Pager(Generic[Item, Page]):
 class AsyncPager(Generic[Item, Page]):
     """All items of a list, in the list's order; pages are fetched while iterating, and each iteration starts again."""
 
-    def __init__(self, listing: Listing[Item, Page], connection: Connection, driver: AsyncDriver) -> None:
+    def __init__(
+        self,
+        listing: Listing[Item, Page],
+        connection: Connection,
+        driver: AsyncDriver,
+        on_progress: ListProgress | None = None,
+    ) -> None:
         self._listing = listing
         self._connection = connection
         self._driver = driver
+        self._on_progress = on_progress
+
+    def with_progress(self, on_progress: ListProgress) -> "AsyncPager[Item, Page]":
+        """Return the same list; whoever walks it has `on_progress` called with how many items came, and the total.
+
+        The total is None until the last page, which tells it.
+        """
+        return AsyncPager(self._listing, self._connection, self._driver, on_progress)
 
     async def __aiter__(self) -> AsyncIterator[Item]:
         async for page in self.pages():
@@ -89,8 +123,12 @@ class AsyncPager(Generic[Item, Page]):
     async def pages(self) -> AsyncIterator[Page]:
         """Yield the pages; a page's `next_page_token` continues after it at another time."""
         rest: Listing[Item, Page] | None = self._listing
+        done = 0
         while rest is not None:
             page = await self._driver.run(fetch(rest, self._connection))
+            done += len(rest.items(page))
+            if self._on_progress is not None:
+                self._on_progress(done, None if page.next_page_token else done)
             yield page
             rest = rest.after(page)
 

@@ -59,7 +59,7 @@ def test_the_wheel_of_the_sdk_says_what_it_is(wheel: Path) -> None:
     assert metadata["License-Expression"] == "Apache-2.0"
     wanted = [each.partition(";") for each in metadata.get_all("Requires-Dist", [])]
     assert {_importable(requirement) for requirement, _, extra in wanted if not extra} == _imported_by_the_sdk()
-    assert [_importable(requirement) for requirement, _, extra in wanted if extra] == ["pandas"]
+    assert [_importable(requirement) for requirement, _, extra in wanted if extra] == ["pandas", "tqdm"]
 
 
 def _importable(requirement: str) -> str:

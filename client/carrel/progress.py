@@ -1,0 +1,96 @@
+"""A bar for whatever tells its progress: uploads, lists, evaluations, imports of a directory.
+
+>>> from carrel.progress import ProgressBar
+>>> client.catalog.upload_file("film.mp4", on_progress=ProgressBar("film.mp4", unit="B"))
+>>> documents = client.catalog.list_documents().with_progress(ProgressBar("Documents")).to_frame()
+
+Notebooks and terminals show it; elsewhere, and without tqdm (the extra `progress`), it is silent.
+"""
+
+import html
+import sys
+from importlib import import_module
+from typing import Any, TextIO
+
+from carrel.directory.state import Progress
+
+__all__ = ["ProgressBar"]
+
+
+class ProgressBar:
+    """An `on_progress` that draws a bar; what is all done ends it, and the next call begins another.
+
+    `description` stands before the bar, and `unit` after its numbers: of "B" they are written as kB and MB. `file` is
+    where terminals show it.
+    """
+
+    def __init__(self, description: str = "", *, unit: str = "", file: TextIO | None = None) -> None:
+        self._description = description
+        self._unit = unit
+        self._file = file
+        self._bar: Any = None
+        self._shown_description = ""
+
+    def __call__(self, done: int | Progress, total: int | None = None) -> None:
+        """Show that `done` of `total` are done; None is a total that isn't known."""
+        description = self._description
+        if isinstance(done, Progress):
+            description, done, total = done.stage.capitalize(), done.done, done.total
+        if self._bar is not None and self._shown_description != description:
+            self.close()
+        if self._bar is None:
+            self._bar = _open_bar(description, total, self._unit, self._file)
+            self._shown_description = description
+        if self._bar is None:
+            return
+        self._bar.total = total
+        self._bar.update(done - self._bar.n)  # drawn ten times a second at most
+        if done == total:
+            self.close()
+
+    def close(self) -> None:
+        """Draw the bar as it is now, and leave it so."""
+        if self._bar is not None:
+            self._bar.refresh()
+            self._bar.close()
+            self._bar = None
+
+
+def _open_bar(description: str, total: int | None, unit: str, file: TextIO | None) -> Any:
+    try:
+        tqdm = import_module("tqdm.std").tqdm
+    except ImportError:
+        return None
+    unit_shown = f" {unit}" if unit not in {"", "B"} else unit
+    options = {"desc": description, "total": total, "unit": unit_shown, "unit_scale": unit == "B"}
+    if file is None and _is_notebook():
+        return _notebook_kind(tqdm)(gui=True, **options)
+    # Of a file that is no terminal, None makes nothing.
+    return tqdm(file=file or sys.stderr, disable=None, dynamic_ncols=True, **options)
+
+
+def _is_notebook() -> bool:
+    shell: Any = sys.modules.get("IPython")
+    return shell is not None and type(shell.get_ipython()).__name__ == "ZMQInteractiveShell"
+
+
+def _notebook_kind(tqdm: Any) -> Any:
+    """Return a bar that a notebook shows as HTML, in one output; widgets would leave nothing in a kept notebook."""
+
+    class NotebookBar(tqdm):
+        monitor_interval = 0  # no thread
+        _shown: Any = None
+
+        def display(self, msg: str | None = None, pos: int | None = None) -> None:
+            """Show the bar as it is now."""
+            del msg, pos
+            text = self.format_meter(**{**self.format_dict, "ncols": 0})
+            known = f'value="{self.n}" max="{self.total}"' if self.total else ""
+            label = html.escape(text)
+            bundle = {"text/plain": text, "text/html": f'<progress {known} aria-label="{label}"></progress> {label}'}
+            if self._shown is None:
+                self._shown = import_module("IPython.display").display(bundle, raw=True, display_id=True)
+            else:
+                self._shown.update(bundle, raw=True)
+
+    return NotebookBar
