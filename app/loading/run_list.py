@@ -48,7 +48,7 @@ def show_runs() -> None:
             "Nothing has run yet.", "Uploads, additions to collections, syncs and the like are here once they begin."
         ),
         columns={
-            "From": st.column_config.TextColumn(width="medium"),
+            "From": st.column_config.TextColumn(width="large"),
             "Taken": st.column_config.TextColumn(help="Created, updated or indexed again", alignment="right"),
             "A second": st.column_config.TextColumn(help="Documents a second", alignment="right"),
         },
