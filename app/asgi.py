@@ -9,7 +9,9 @@ from pathlib import Path
 
 import streamlit as st
 from starlette.middleware import Middleware
-from starlette.requests import HTTPConnection
+from starlette.requests import HTTPConnection, Request
+from starlette.responses import HTMLResponse
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.auth.container import registration, sessions, sign_in
@@ -38,13 +40,22 @@ def policy(page: str) -> str:
 
 
 _INLINE_SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
-_PAGE = Path(st.__file__).with_name("static") / "index.html"
+_STATIC = Path(st.__file__).with_name("static")
+# Without this, Streamlit looks for its server below the path of each page, too, and finds nothing there.
+_ORIGIN = "<script>window.__streamlit = { BACKEND_BASE_URL: location.origin }</script>"
+PAGE = (
+    (_STATIC / "index.html")
+    .read_text()
+    .replace("<head>", f"<head>\n    {_ORIGIN}", 1)
+    .replace("<title>Streamlit<", "<title>Carrel<", 1)
+)
+"""The HTML of each page, which Streamlit's scripts draw the page into."""
 BESIDE_PAGES = frozenset(
-    {"", "help", "oauth", "media", "component", "_stcore", *(one.name for one in _PAGE.parent.iterdir())}
+    {"", "help", "oauth", "media", "component", "_stcore", *(one.name for one in _STATIC.iterdir())}
 )
 """What an address begins with that is of no page: the first page's own, routes, and Streamlit's files."""
 HEADERS = {
-    b"content-security-policy": policy(_PAGE.read_text()).encode(),
+    b"content-security-policy": policy(PAGE).encode(),
     # A window that others opened isn't theirs to send messages to: Streamlit listens for some.
     b"cross-origin-opener-policy": b"same-origin",
     b"cross-origin-resource-policy": b"same-origin",
@@ -115,13 +126,22 @@ def tell_of_failure(error: Exception) -> bool:
     return True
 
 
+async def send_page(_request: Request) -> HTMLResponse:
+    """Return the HTML that every page begins with; whose page it is, the connection from it says."""
+    return HTMLResponse(PAGE, headers={"Cache-Control": "no-cache"})
+
+
 def create_app() -> st.App:
     """Return the application; ConfigurationError and ValueError say which setting is missing or wrong."""
     registration().check()
     gate = Middleware(AccessMiddleware, sessions=sessions(), cookie=sign_in().cookie, origin=settings().origin)
     return st.App(
         Path(__file__).with_name("main.py"),
-        routes=[*sign_in().routes(), *Documentation(sessions(), cookie=sign_in().cookie).routes()],
+        routes=[
+            *(Route(f"/{page}", send_page) for page in ("", *addresses())),
+            *sign_in().routes(),
+            *Documentation(sessions(), cookie=sign_in().cookie).routes(),
+        ],
         middleware=[Middleware(SecurityHeaders), Middleware(KnownPages, pages=addresses()), gate],
         on_script_error=tell_of_failure,
     )
