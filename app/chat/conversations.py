@@ -110,5 +110,5 @@ def example_questions() -> list[str]:
             collection.document_collection_id, indexing=IndexingStatus.DONE, page_size=EXAMPLES
         )
         names += [one.document_name for one in next(found.pages()).documents]
-    questions = (f"What does “{shorten(one_line(name), _LONGEST_NAME)}” say?" for name in names)
+    questions = (f"What is in “{shorten(one_line(name), _LONGEST_NAME)}”?" for name in names)
     return list(dict.fromkeys(questions))[:EXAMPLES]

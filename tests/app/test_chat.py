@@ -137,10 +137,10 @@ def test_a_new_conversation_offers_questions(visit: Visit) -> None:
     """About documents that the person may read, of collections that they may search; pressing one asks it."""
     page = visit.open()
     questions = [one.label for one in page.button if str(one.key).startswith("chat.example-")]
-    assert questions == ["` What does “Ferries” say? `"]
+    assert questions == ["` What is in “Ferries”? `"]
     button(page, questions[0]).click().run()
     until(page, lambda shown: "carrel-sources" in shown)
-    assert visit.kept() == [("What does “Ferries” say?",)]
+    assert visit.kept() == [("What is in “Ferries”?",)]
     assert not [one for one in page.button if str(one.key).startswith("chat.example-")]
 
 

@@ -24,7 +24,8 @@ from flows.operations.bulk import upload_ledger
 from flows.operations.ledger.registry import list_sources
 from flows.operations.options import CollectionOptions, UploadOptions
 from flows.runs import Runs, RunsError, RunStatus
-from flows.schedules import Schedule, Seen, list_schedules, look_at, pause, resume
+from flows.schedule_changes import pause_schedule, resume_schedule
+from flows.schedules import Schedule, Seen, list_schedules, look_at
 from flows.settings import FlowSettings
 from tests.flows.processes import CARREL, SERVE, running, until
 from tests.harness.services import RunningService
@@ -251,9 +252,9 @@ async def test_plans_and_retries_are_worked_over_http(
         waiting = {"type": "SCHEDULED", "state_details": {"scheduled_time": later.isoformat()}}
         runs.call("POST", f"/deployments/{yearly.deployment_id}/create_flow_run", {"state": waiting})
         assert look_at(runs, [yearly])[yearly.deployment_id] == Seen([later], None)
-        pause(runs, yearly)
+        pause_schedule(runs, yearly)
         assert _schedule_named(runs, "yearly").paused
-        resume(runs, yearly)
+        resume_schedule(runs, yearly)
         assert not _schedule_named(runs, "yearly").paused
         by_hand = await ended(runs.start_deployment(yearly.deployment_id, {}))
         assert (by_hand.counts.unchanged, look_at(runs, [yearly])[yearly.deployment_id].last) == (
