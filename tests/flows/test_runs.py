@@ -5,7 +5,6 @@ import json
 import logging
 import os
 import signal
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -25,7 +24,7 @@ from flows.operations.ledger.registry import list_sources
 from flows.operations.options import CollectionOptions, UploadOptions
 from flows.runs import Runs, RunsError, RunStatus
 from flows.schedule_changes import pause_schedule, resume_schedule
-from flows.schedules import Schedule, Seen, list_schedules, look_at
+from flows.schedules import Schedule, list_schedules, look_at
 from flows.settings import FlowSettings
 from tests.flows.processes import CARREL, SERVE, running, until
 from tests.harness.services import RunningService
@@ -248,16 +247,15 @@ async def test_plans_and_retries_are_worked_over_http(
         assert page.total >= 3
 
         yearly = _schedule_named(runs, "yearly")
-        later = datetime.now(UTC).replace(microsecond=0) + timedelta(days=7)
-        waiting = {"type": "SCHEDULED", "state_details": {"scheduled_time": later.isoformat()}}
-        runs.call("POST", f"/deployments/{yearly.deployment_id}/create_flow_run", {"state": waiting})
-        assert look_at(runs, [yearly])[yearly.deployment_id] == Seen([later], None)
+        seen = look_at(runs, [yearly])[yearly.key]
+        assert seen.last is None
+        assert [(at.month, at.day, at.hour) for at in seen.next_at] == [(1, 1, 0)] * 3
         pause_schedule(runs, yearly)
         assert _schedule_named(runs, "yearly").paused
         resume_schedule(runs, yearly)
         assert not _schedule_named(runs, "yearly").paused
         by_hand = await ended(runs.start_deployment(yearly.deployment_id, {}))
-        assert (by_hand.counts.unchanged, look_at(runs, [yearly])[yearly.deployment_id].last) == (
+        assert (by_hand.counts.unchanged, look_at(runs, [yearly])[yearly.key].last) == (
             13,
             runs.statuses([runs.call("GET", f"/flow_runs/{by_hand.flow_run_id}")])[0],
         )
