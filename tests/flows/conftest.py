@@ -20,11 +20,11 @@ if "PREFECT_HOME" not in os.environ:
     atexit.register(shutil.rmtree, os.environ["PREFECT_HOME"], ignore_errors=True)
 os.environ.setdefault("PREFECT_LOGGING_LEVEL", "ERROR")
 
-from prefect.settings import PREFECT_API_URL
-from prefect.testing.utilities import prefect_test_harness
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from pydantic import SecretStr
 
 from flows.settings import FlowSettings
+from tests.flows.processes import prefect_server
 
 # Prefect leaves connections of its own clients to the garbage collector, which comes upon them when it likes.
 _LEFT_OPEN = (
@@ -43,10 +43,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def prefect_api() -> Iterator[str]:
-    """A Prefect server of the session's own; its API's address."""
-    with prefect_test_harness(server_startup_timeout=120):
-        yield PREFECT_API_URL.value()
+def prefect_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Prefect server of the session's own, as `make up` runs it; its API's address."""
+    with prefect_server(tmp_path_factory.mktemp("prefect")) as url, temporary_settings({PREFECT_API_URL: url}):
+        yield url
 
 
 @pytest.fixture(autouse=True)

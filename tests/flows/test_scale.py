@@ -13,8 +13,7 @@ import random
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,15 +22,15 @@ import httpx
 import pytest
 
 from tests.faults.loading import catalog_of
+from tests.flows.processes import prefect_server
 from tests.harness.embeddings_server import embeddings_server
-from tests.harness.processes import ServiceProcess, free_port
+from tests.harness.processes import ServiceProcess
 from tests.harness.services import API_KEY
 
 LARGE = int(os.environ.get("FLOW_DOCUMENTS", "100000"))
 SMALL = LARGE // 10
 SEARCHES = 50
 BATCH = 750
-PATIENCE_SECONDS = 300
 
 
 @dataclass(frozen=True)
@@ -138,34 +137,6 @@ def text_of(index: int) -> str:
 def name_of(index: int) -> str:
     """Return a word that this document alone has."""
     return "q" + "".join("abcdefghij"[int(digit)] for digit in f"{index:06}")
-
-
-@contextmanager
-def prefect_server(folder: Path) -> Iterator[str]:
-    """Run `python -m flows.server` with its state in the folder; yields its API's address."""
-    api = f"http://127.0.0.1:{free_port()}/api"
-    environment = {"CARREL_DATA_DIR": str(folder / "prefect"), "PREFECT_API_URL": api, "PREFECT_LOGGING_LEVEL": "ERROR"}
-    environment = {name: value for name, value in os.environ.items() if name != "PREFECT_HOME"} | environment
-    with (folder / "prefect.log").open("wb") as log:
-        process = subprocess.Popen([sys.executable, "-m", "flows.server"], env=environment, stdout=log, stderr=log)
-    try:
-        deadline = time.monotonic() + PATIENCE_SECONDS
-        while not answers(f"{api}/health"):
-            assert process.poll() is None, (folder / "prefect.log").read_text()[-2000:]
-            assert time.monotonic() < deadline
-            time.sleep(0.2)
-        yield api
-    finally:
-        process.terminate()
-        process.wait(60)
-
-
-def answers(url: str) -> bool:
-    """Tell whether something answers there."""
-    try:
-        return httpx.get(url, timeout=2).is_success
-    except httpx.TransportError:
-        return False
 
 
 def post(prefect: str, path: str, body: object = None) -> Any:
