@@ -157,7 +157,7 @@ def resource_at(client: Carrel, key: str) -> Resource | None:
     name, _, wanted = key.partition(":")
     if name not in set(ResourceType) or not wanted or "\0" in wanted or len(wanted) > 1024:
         return None
-    listed = client.admin.access.list_resources(resource_ids=[wanted], resource_types=[name], page_size=1)
+    listed = client.admin.access.list_resources(resource_ids=[wanted], resource_types=[ResourceType(name)], page_size=1)
     return next((Resource.of(one) for one in listed), None)
 
 

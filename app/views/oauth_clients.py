@@ -38,7 +38,11 @@ def show_clients(count_at: DeltaGenerator) -> None:
 
     def fetch(token: str | None) -> AdminOAuthClientsListResponse:
         clients = api.client().admin.oauth_clients
-        return next(clients.list(status=status or None, page_size=PAGE_ROWS, page_token=token).pages())
+        return next(
+            clients.list(
+                status=OAuthClientStatus(status) if status else None, page_size=PAGE_ROWS, page_token=token
+            ).pages()
+        )
 
     show_pages(
         CLIENTS,

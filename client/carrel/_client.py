@@ -110,7 +110,9 @@ class _Client(Resource[M]):
     ) -> Self:
         """Return a client with other options over the same connections; omitted options stay as they are.
 
-        A `headers` of `{"Idempotency-Key": …}` makes the next operation one with an earlier one of that key.
+        `headers` are added to those that the client has: `client.with_options(headers={…}).search…` for one request. An
+        `Idempotency-Key` makes the next operation one with an earlier one of that key. Raises ConfigurationError for
+        those that are the client's own, as Authorization is.
         """
         session = self._session
         connection = reconnect(session.connection, timeout=timeout, max_retries=max_retries, headers=headers or {})
@@ -133,8 +135,9 @@ class Carrel(_Client[Sync], Closing):
     One credential is given: `api_key` (an API key, or a service account's token) calls v0; `access_token`, or `tokens`
     that renew themselves (see `carrel.oauth`), call v1 for the person who gave them. What isn't given is read from
     CARREL_API_KEY or CARREL_ACCESS_TOKEN, CARREL_BASE_URL, and CARREL_V1_BASE_URL, which is beside v0 when it isn't
-    set. `timeout` is in seconds; `http_client` brings one's own proxies, transports and hooks, and is left open by
-    `close`. Raises ConfigurationError without a credential, with two, or for an address that can't be one.
+    set. `timeout` is in seconds; `headers` go with every request, beside the client's own; `http_client` brings one's
+    own proxies, transports and hooks, and is left open by `close`. Raises ConfigurationError without a credential, with
+    two, for an address that can't be one, or for headers that are the client's own.
     """
 
     def __init__(
@@ -147,6 +150,7 @@ class Carrel(_Client[Sync], Closing):
         v1_base_url: str | None = None,
         timeout: Timeout = DEFAULT_TIMEOUT,
         max_retries: int = DEFAULT_MAX_RETRIES,
+        headers: Mapping[str, str] | None = None,
         http_client: httpx.Client | None = None,
     ) -> None:
         log_if_configured()
@@ -156,6 +160,7 @@ class Carrel(_Client[Sync], Closing):
             Credentials(api_key, access_token, tokens),
             Addresses(base_url, v1_base_url),
             http_headers=self._http.headers,
+            headers=headers,
             timeout=timeout,
             max_retries=max_retries,
         )
@@ -180,6 +185,7 @@ class AsyncCarrel(_Client[Async], AsyncClosing):
         v1_base_url: str | None = None,
         timeout: Timeout = DEFAULT_TIMEOUT,
         max_retries: int = DEFAULT_MAX_RETRIES,
+        headers: Mapping[str, str] | None = None,
         http_client: httpx.AsyncClient | None = None,
     ) -> None:
         log_if_configured()
@@ -189,6 +195,7 @@ class AsyncCarrel(_Client[Async], AsyncClosing):
             Credentials(api_key, access_token, tokens),
             Addresses(base_url, v1_base_url),
             http_headers=self._http.headers,
+            headers=headers,
             timeout=timeout,
             max_retries=max_retries,
         )

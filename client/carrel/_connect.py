@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
@@ -19,6 +20,14 @@ DEFAULT_BASE_URL = "http://127.0.0.1:8000"
 DEFAULT_TIMEOUT = httpx.Timeout(60.0, connect=5.0)
 DEFAULT_MAX_RETRIES = 2
 USER_AGENT = f"carrel-python/{__version__} httpx/{httpx.__version__} python/{platform.python_version()}"
+
+# By name: headers that the client alone sets, and what to do instead.
+RESERVED: Mapping[str, str] = {
+    "authorization": "give api_key=…, access_token=… or tokens=…",
+    "host": "give base_url=…",
+    **dict.fromkeys(("connection", "content-length", "content-type", "transfer-encoding"), "leave it out"),
+}
+HEADER_NAME = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
 
 Timeout: TypeAlias = float | httpx.Timeout | None
 """Seconds for each of connect, read, write and pool; an `httpx.Timeout` tells them apart; None waits forever."""
@@ -57,23 +66,25 @@ def connect(
     addresses: Addresses,
     *,
     http_headers: httpx.Headers,
+    headers: Mapping[str, str] | None,
     timeout: Timeout,
     max_retries: int,
 ) -> Connection:
-    """Build the connection of a new client; `http_headers` are those that its HTTP client sends anyway.
+    """Build the connection of a new client; `http_headers` are those that its HTTP client sends anyway, `headers` more.
 
     Raises ConfigurationError; its message never contains the credential.
     """
-    headers = http_headers.copy()
+    sent = http_headers.copy()
     credential = credentials.choose()
     is_key = isinstance(credential, str)
     if is_key:
-        headers["Authorization"] = f"Bearer {credential}"
-    headers["User-Agent"] = USER_AGENT
-    headers["Content-Type"] = "application/json"
+        sent["Authorization"] = f"Bearer {credential}"
+    sent["User-Agent"] = USER_AGENT
+    sent["Content-Type"] = "application/json"
+    sent.update(_checked(headers or {}))
     return Connection(
         base_url=addresses.v0 if is_key else addresses.v1,
-        headers=headers,
+        headers=sent,
         timeout=httpx.Timeout(timeout).as_dict(),
         retries=policy(max_retries),
         tokens=None if is_key else credential,
@@ -85,13 +96,25 @@ def reconnect(
 ) -> Connection:
     """Return a connection with other options; the credential and the address stay."""
     merged = connection.headers.copy()
-    merged.update(headers)
+    merged.update(_checked(headers))
     return replace(
         connection,
         headers=merged,
         timeout=connection.timeout if timeout is UNCHANGED else httpx.Timeout(timeout).as_dict(),
         retries=connection.retries if max_retries is None else policy(max_retries),
     )
+
+
+def _checked(headers: Mapping[str, str]) -> Mapping[str, str]:
+    """Return a caller's headers; raises ConfigurationError, without any value, for one that can't be sent."""
+    for name, value in headers.items():
+        if name.lower() in RESERVED:
+            raise ConfigurationError(f"headers: {name} is the client's own; {RESERVED[name.lower()]}")
+        if HEADER_NAME.fullmatch(name) is None:
+            raise ConfigurationError(f"headers: {name!r} is no name of a header")
+        if not (value.isascii() and value.isprintable()):
+            raise ConfigurationError(f"headers: the value of {name} must be printable ASCII text")
+    return headers
 
 
 def policy(max_retries: int) -> RetryPolicy:

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
 from carrel.errors import NotFoundError, ReplyWithheldError
+from carrel.resources._choices import AnySearchMode
 from carrel.wire.evaluation import EvaluationCase, EvaluationSet
 from carrel.wire.evaluation_runs import CaseResult, EvaluationRun, KeptResult
 from carrel.wire.search import SearchMode
@@ -99,7 +100,7 @@ def rank(
     question: str,
     *,
     document_collection_id: UUID | str | None = None,
-    mode: SearchMode | str = SearchMode.HYBRID,
+    mode: AnySearchMode = SearchMode.HYBRID,
 ) -> list[str]:
     """Search the catalog, or a collection, and return the external ids of the first ten documents, best first."""
     if document_collection_id is None:
@@ -117,9 +118,7 @@ class Measurer:
     `mode` is how a set of searches is searched; a set that asks an agent has none.
     """
 
-    def __init__(
-        self, client: "Carrel", evaluation_set: EvaluationSet, *, mode: SearchMode | str | None = None
-    ) -> None:
+    def __init__(self, client: "Carrel", evaluation_set: EvaluationSet, *, mode: AnySearchMode | None = None) -> None:
         self._client = client
         self._set = evaluation_set
         asks_agent = evaluation_set.agent_id is not None
@@ -175,7 +174,7 @@ def run(
     client: "Carrel",
     evaluation_set: EvaluationSet,
     *,
-    mode: SearchMode | str | None = None,
+    mode: AnySearchMode | None = None,
     note: str | None = None,
     on_progress: OnProgress | None = None,
 ) -> EvaluationRun:

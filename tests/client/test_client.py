@@ -195,17 +195,18 @@ async def test_secrets_stay_out_of_sight(
     server.will(refuse(503), refuse(401), FOUND)
     with pytest.raises(AuthenticationError) as caught:
         await caller(_delete)
-    await caller(lambda c: c.search.search_document_catalog("query-in-confidence"))
-    session = caller.client._session
+    signing = caller.client.with_options(headers={"X-Signature": "header-in-confidence"})
+    await caller(lambda _: signing.search.search_document_catalog("query-in-confidence"))
+    assert server.received[-1].headers["x-signature"] == "header-in-confidence"
     shown = [
-        repr(caller.client),
-        repr(caller.client.catalog),
-        repr(session.connection),
+        repr(signing),
+        repr(signing.catalog),
+        repr(signing._session.connection),
         repr(caught.value),
         caplog.text,
     ]
     assert "/api/v0/catalog/deleteDocument attempt 2: 401" in caplog.text
-    assert not [text for text in shown if API_KEY in text or API_KEY[-8:] in text or "query-in-confidence" in text]
+    assert not [text for text in shown if API_KEY in text or API_KEY[-8:] in text or "-in-confidence" in text]
     with pytest.raises(TypeError, match="credential"):
         pickle.dumps(caller.client)
 
@@ -220,16 +221,37 @@ def test_log_by_environment() -> None:
     log_if_configured({})
 
 
-async def test_headers(caller: Caller, server: Server) -> None:
-    """Requests name the SDK and its version; with_options adds headers to the copy alone."""
+async def test_headers(make_caller: MakeCaller, server: Server) -> None:
+    """Requests name the SDK and its version; headers are the client's, or by with_options the copy's alone."""
     server.will(DELETED, DELETED)
+    caller = make_caller(headers={"X-Tenant": "north"})
     traced = caller.client.with_options(headers={"X-Request-Id": "mine"})
     await caller(lambda _: _delete(traced))
     await caller(_delete)
     first, second = (request.headers for request in server.received)
     assert first["user-agent"].startswith(f"carrel-python/{carrel.__version__} ")
+    assert (first["x-tenant"], second["x-tenant"]) == ("north", "north")
     assert first["x-request-id"] == "mine"
     assert "x-request-id" not in second
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "said"),
+    [
+        ("authorization", "Bearer of-somebody-else", r"authorization is the client's own; give api_key="),
+        ("Host", "of-somebody-else", r"Host is the client's own; give base_url="),
+        ("X Trace", "of-somebody-else", r"'X Trace' is no name of a header"),
+        ("X-Trace", "of-somebody-else\r\nHost: evil", "the value of X-Trace must be printable"),
+        ("X-Trace", "of-somebody-else ä", "the value of X-Trace must be printable"),
+    ],
+)
+async def test_headers_that_are_refused(make_caller: MakeCaller, name: str, value: str, said: str) -> None:
+    """The credential and the host can't be replaced, and no error has the value of a header."""
+    caller = make_caller()
+    for take in (make_caller, caller.client.with_options):
+        with pytest.raises(ConfigurationError, match=said) as caught:
+            take(headers={name: value})
+        assert "of-somebody-else" not in str(caught.value)
 
 
 async def test_own_http_client(caller: Caller, server: Server) -> None:

@@ -1,13 +1,21 @@
 """What a type checker knows of the client, in both modes."""
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import get_args
+
+import pytest
+
+from carrel import Carrel
+from carrel.resources import _choices
 
 CODE = """
 from typing import reveal_type
 from carrel import AsyncCarrel, Carrel
+from carrel.wire.search import SearchMode
 blocking, awaiting = Carrel(), AsyncCarrel()
 reveal_type(blocking.catalog.get_document("x"))
 reveal_type(awaiting.catalog.get_document("x"))
@@ -28,7 +36,14 @@ reveal_type(awaiting.conversations.list())
 reveal_type(blocking.me())
 reveal_type(blocking.catalog.delete_document)
 blocking.catalog.get_document(nope=1)
+blocking.search.search_document_catalog("x", mode="LEXICAL", resource_types=["BOX_FILE"])
+blocking.search.search_document_catalog("x", mode=SearchMode.SEMANTIC)
+blocking.search.search_document_catalog("x", mode="lexical")
+awaiting.catalog.list_documents(resource_types=["BOX_FILES"])
+blocking.admin.access.list_resources(order="NAMES", action="WRITE")
+awaiting.admin.service_account_tokens.mint("x", "x", scopes=["catalog"])
 """
+WRONG = {"mode", "resource_types", "order", "action", "scopes"}
 EXPECTED = [
     "GetDocumentResponse",
     "Coroutine[Any, Any, GetDocumentResponse]",
@@ -62,3 +77,15 @@ def test_types_of_both_modes(tmp_path: Path) -> None:
     revealed = [message.split(' is "', 1)[1].rstrip('"') for message in messages if message.startswith("Type of")]
     assert revealed == EXPECTED
     assert any('No parameter named "nope"' in message for message in messages)
+    refused = [match[1] for message in messages if (match := re.search(r'to parameter "(\w+)"', message))]
+    assert sorted(refused) == sorted(WRONG)
+
+
+def test_choices_are_those_of_the_enums() -> None:
+    """Each text that a type checker lets pass is an enum's, none is missing, and another is an error at runtime."""
+    choices = [getattr(_choices, name) for name in vars(_choices) if name.startswith("Any")]
+    assert len(choices) == 13
+    for kind, texts in map(get_args, choices):
+        assert list(get_args(texts)) == [member.value for member in kind]
+    with Carrel("svc_key_x") as client, pytest.raises(ValueError, match="'HYBRID', 'LEXICAL' or 'SEMANTIC'"):
+        client.search.search_document_catalog("x", mode="lexical")

@@ -10,6 +10,7 @@ from carrel._operations import DownloadOperation, ListOperation, Operation, Raw,
 from carrel._pages import Listing
 from carrel._uploads import FileInput, Upload, UploadProgress, source_of
 from carrel.resources._arguments import Id, Members, as_any, as_list
+from carrel.resources._choices import AnyIndexingStatus, AnyResourceType
 from carrel.wire import catalog as wire
 from carrel.wire import uploads
 from carrel.wire.common import ResourceType
@@ -45,7 +46,7 @@ class Catalog(Resource[M]):
         custom_metadata: Mapping[str, str] | None = None,
         source_system_updated: datetime | str | None = None,
         resource_id: str | None = None,
-        resource_type: ResourceType | str | None = None,
+        resource_type: AnyResourceType | None = None,
         force_update: bool = False,
         reindex_collections: bool = True,
         fingerprint: str | None = None,
@@ -119,11 +120,11 @@ class Catalog(Resource[M]):
         ids: Sequence[Id] | None = None,
         document_name: str | None = None,
         owner_email: str | None = None,
-        resource_types: Sequence[ResourceType | str] | None = None,
+        resource_types: Sequence[AnyResourceType] | None = None,
         media_types: Sequence[str] | None = None,
         updated_from: datetime | str | None = None,
         updated_to: datetime | str | None = None,
-        indexing: wire.IndexingStatus | str | None = None,
+        indexing: AnyIndexingStatus | None = None,
         user_email: str | None = None,
         page_size: int = 100,
         page_token: str | None = None,

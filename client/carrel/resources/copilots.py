@@ -6,6 +6,7 @@ from uuid import UUID
 from carrel._calls import Call
 from carrel._operations import Operation, Raw, Resource
 from carrel.resources._arguments import Id, as_any
+from carrel.resources._choices import AnyVerdict
 from carrel.wire import messages as wire
 
 M = TypeVar("M")
@@ -40,7 +41,7 @@ class Copilots(Resource[M]):
         self,
         agent_id: Id,
         message_id: Id,
-        feedback: wire.Verdict | str,
+        feedback: AnyVerdict,
         *,
         descriptive_feedback: str | None = None,
         suggested_answer: str | None = None,
@@ -79,7 +80,7 @@ def feedback_request(
     agent_id: Id,
     message_id: Id,
     *,
-    feedback: wire.Verdict | str,
+    feedback: AnyVerdict,
     descriptive_feedback: str | None,
     suggested_answer: str | None,
     user_email: str | None,

@@ -8,6 +8,7 @@ from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, Members, as_any, as_list
+from carrel.resources._choices import AnyDistanceMetric, AnyIndexingStatus
 from carrel.resources.docstore import Docstore
 from carrel.resources.index_rebuilds import IndexRebuilds
 from carrel.wire import collections as wire
@@ -40,7 +41,7 @@ class DocumentCollections(Resource[M]):
         collection_name: str,
         *,
         embeddings_model: str | None = None,
-        distance_metric: wire.DistanceMetric | str = wire.DistanceMetric.COSINE,
+        distance_metric: AnyDistanceMetric = wire.DistanceMetric.COSINE,
         custom_metadata_schema: wire.CustomMetadataSchema | Members | None = None,
         user_email: str | None = None,
     ) -> Call[wire.CreateDocumentCollectionResponse]:
@@ -165,7 +166,7 @@ class DocumentCollections(Resource[M]):
         document_collection_id: Id,
         *,
         ids: Iterable[Id] | None = None,
-        indexing: IndexingStatus | str | None = None,
+        indexing: AnyIndexingStatus | None = None,
         user_email: str | None = None,
         page_size: int = 100,
         page_token: str | None = None,

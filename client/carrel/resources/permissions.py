@@ -7,6 +7,7 @@ from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Members, as_any
+from carrel.resources._choices import AnyAction, AnyResourceType
 from carrel.wire import permissions as wire
 from carrel.wire.common import (
     Action,
@@ -37,7 +38,7 @@ class Permissions(Resource[M]):
         self,
         resource: ResourceReference | ResourceIdentifier | Members,
         *,
-        action: Action | str = Action.READ,
+        action: AnyAction = Action.READ,
         page_size: int = 100,
         page_token: str | None = None,
     ) -> Listing[UserPrincipal | GroupPrincipal, wire.ListAuthorizedPrincipalsForResourceResponse]:
@@ -54,8 +55,8 @@ class Permissions(Resource[M]):
     def list_authorized_resources(
         self,
         *,
-        action: Action | str = Action.READ,
-        resource_type: ResourceType | str | None = None,
+        action: AnyAction = Action.READ,
+        resource_type: AnyResourceType | None = None,
         user_email: str | None = None,
         page_size: int = 100,
         page_token: str | None = None,
@@ -76,7 +77,7 @@ class Permissions(Resource[M]):
         resource: ResourceReference | ResourceIdentifier | Members,
         principal: PrincipalReference | Members,
         *,
-        action: Action | str = Action.READ,
+        action: AnyAction = Action.READ,
     ) -> Call[wire.ExplainAuthorizationResponse]:
         """Tell by which chains of groups and grants a principal may act on a resource, or what it lacks; for admins.
 
@@ -95,7 +96,7 @@ class Permissions(Resource[M]):
         self,
         resource: ResourceReference | ResourceIdentifier | Members,
         *,
-        action: Action | str = Action.READ,
+        action: AnyAction = Action.READ,
         user_email: str | None = None,
     ) -> Call[wire.CheckResourceAuthorizationForUserResponse]:
         """Tell whether the caller may act on a resource, or for admins whether `user_email` may.
@@ -112,7 +113,7 @@ class Permissions(Resource[M]):
         self,
         resources: Iterable[ResourceReference | ResourceIdentifier | Members],
         *,
-        action: Action | str = Action.READ,
+        action: AnyAction = Action.READ,
         user_email: str | None = None,
     ) -> Call[wire.CheckBulkResourcesAuthorizationForUserResponse]:
         """Tell whether a user may act on each of 1 to 1000 resources, in the order given.

@@ -7,6 +7,7 @@ from uuid import UUID
 from carrel._calls import Call
 from carrel._operations import Operation, Raw, Resource
 from carrel.resources._arguments import Id, Members, as_any, as_list
+from carrel.resources._choices import AnyResourceType, AnySearchFeedback, AnySearchMode
 from carrel.wire import search as wire
 from carrel.wire.common import ResourceType
 
@@ -27,8 +28,8 @@ class Search(Resource[M]):
         search_query: str,
         *,
         max_results: int = 10,
-        mode: wire.SearchMode | str = wire.SearchMode.HYBRID,
-        resource_types: Sequence[ResourceType | str] | None = None,
+        mode: AnySearchMode = wire.SearchMode.HYBRID,
+        resource_types: Sequence[AnyResourceType] | None = None,
         metadata_filters: Sequence[wire.MetadataFilter | Members] = (),
         user_email: str | None = None,
     ) -> Call[wire.SearchDocumentCatalogResponse]:
@@ -57,7 +58,7 @@ class Search(Resource[M]):
         max_chunks: int = 10,
         merge_contents: bool = False,
         threshold: float | None = None,
-        mode: wire.SearchMode | str = wire.SearchMode.HYBRID,
+        mode: AnySearchMode = wire.SearchMode.HYBRID,
         structured_query_filters: Sequence[wire.MetadataFilter | Members] = (),
         user_email: str | None = None,
     ) -> Call[wire.SearchDocumentCollectionResponse]:
@@ -86,7 +87,7 @@ class Search(Resource[M]):
         self,
         *,
         search_id: Id,
-        feedback: wire.SearchFeedback | str,
+        feedback: AnySearchFeedback,
         comments: str | None = None,
         document_id: Id | None = None,
         user_email: str | None = None,

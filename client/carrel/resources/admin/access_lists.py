@@ -7,8 +7,9 @@ from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, Members, as_any
+from carrel.resources._choices import AnyAction, AnyResourceOrder, AnyResourceType
 from carrel.wire import access as wire
-from carrel.wire.common import Action, PrincipalReference, ResourceType
+from carrel.wire.common import Action, PrincipalReference
 
 M = TypeVar("M")
 
@@ -27,9 +28,9 @@ class ResourceFilters(TypedDict, total=False):
     object_ids: Sequence[Id] | None
     query: str | None
     resource_ids: Sequence[str] | None
-    resource_types: Sequence[ResourceType | str] | None
+    resource_types: Sequence[AnyResourceType] | None
     readable_by: PrincipalReference | Members | None
-    action: Action | str
+    action: AnyAction
     not_readable_by: PrincipalReference | Members | None
     owned_by: PrincipalReference | Members | None
     organization_wide: bool
@@ -57,7 +58,7 @@ class AccessLists(Resource[M]):
     def list_resources(
         self,
         *,
-        order: wire.ResourceOrder | str | None = None,
+        order: AnyResourceOrder | None = None,
         page_size: int = 100,
         page_token: str | None = None,
         **filters: Unpack[ResourceFilters],

@@ -8,6 +8,7 @@ from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, Members, as_any, as_list
+from carrel.resources._choices import AnySearchMode
 from carrel.wire import evaluation as wire
 from carrel.wire import evaluation_runs as runs_wire
 from carrel.wire.search import SearchMode
@@ -117,7 +118,7 @@ class EvaluationSets(Resource[M]):
         evaluation_set_id: Id,
         results: Iterable[runs_wire.CaseResult | Members],
         *,
-        mode: SearchMode | str | None = None,
+        mode: AnySearchMode | None = None,
         note: str | None = None,
     ) -> Call[runs_wire.AdminEvaluationSetsAddRunResponse]:
         """Keep what was measured as a run of the caller's; `mode` is None for a set that asks an agent.

@@ -8,6 +8,7 @@ from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, as_any, as_list
+from carrel.resources._choices import AnyOAuthClientStatus
 from carrel.wire import oauth_clients as wire
 
 M = TypeVar("M")
@@ -48,7 +49,7 @@ class OAuthClients(Resource[M]):
     def list(
         self,
         *,
-        status: wire.OAuthClientStatus | str | None = None,
+        status: AnyOAuthClientStatus | None = None,
         ids: Iterable[Id] | None = None,
         page_size: int = 100,
         page_token: str | None = None,

@@ -9,6 +9,7 @@ from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, as_any, as_list
+from carrel.resources._choices import AnyBucket, AnySearchFeedback
 from carrel.wire import admin as wire
 from carrel.wire.api_keys import (
     ADMIN_API_KEYS_CREATE,
@@ -173,7 +174,7 @@ class SearchLog(Resource[M]):
         from_: datetime | str | None = None,
         to: datetime | str | None = None,
         without_results: bool = False,
-        feedback: SearchFeedback | str | None = None,
+        feedback: AnySearchFeedback | None = None,
         ids: Iterable[Id] | None = None,
         page_size: int = 100,
         page_token: str | None = None,
@@ -196,7 +197,7 @@ class SearchLog(Resource[M]):
 
     @Operation
     def summarize(
-        self, *, from_: datetime | str, to: datetime | str, bucket: Bucket | str = Bucket.DAY
+        self, *, from_: datetime | str, to: datetime | str, bucket: AnyBucket = Bucket.DAY
     ) -> Call[AdminSearchLogSummarizeResponse]:
         """Count the searches of every day or week (in UTC, beginning on Monday); `from_` is included, `to` is not.
 

@@ -6,6 +6,7 @@ from typing import TypeVar, cast
 from carrel._calls import Call
 from carrel._operations import Operation, Raw, Resource
 from carrel.resources._arguments import Members, as_list
+from carrel.resources._choices import AnyResourceType
 from carrel.resources.permissions import reference_to
 from carrel.wire import owners as wire
 from carrel.wire.common import PrincipalReference, ResourceIdentifier, ResourceReference, ResourceType
@@ -31,7 +32,7 @@ class Owners(Resource[M]):
         new_owner: PrincipalReference | Members,
         *,
         owner: PrincipalReference | Members | None = None,
-        resource_types: Sequence[ResourceType | str] | None = None,
+        resource_types: Sequence[AnyResourceType] | None = None,
         resources: Sequence[ResourceReference | ResourceIdentifier | Members] | None = None,
     ) -> Call[wire.AdminOwnersTransferResponse]:
         """Give what `owner` owns (of these types), or the named `resources` (at most 1000), to an active principal.

@@ -9,6 +9,7 @@ from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, as_any, as_list
+from carrel.resources._choices import AnyBucket, AnyOutcome, AnyRankedBy, AnyVerdict
 from carrel.wire import question_log as wire
 from carrel.wire.messages import Verdict
 from carrel.wire.oversight import Bucket
@@ -33,8 +34,8 @@ class QuestionLog(Resource[M]):
         from_: datetime | str | None = None,
         to: datetime | str | None = None,
         conversation_id: Id | None = None,
-        outcome: wire.Outcome | str | None = None,
-        feedback: Verdict | str | None = None,
+        outcome: AnyOutcome | None = None,
+        feedback: AnyVerdict | None = None,
         query: str | None = None,
         ids: Iterable[Id] | None = None,
         page_size: int = 100,
@@ -67,7 +68,7 @@ class QuestionLog(Resource[M]):
         *,
         from_: datetime | str,
         to: datetime | str,
-        bucket: Bucket | str = Bucket.DAY,
+        bucket: AnyBucket = Bucket.DAY,
         agent_id: Id | None = None,
         group_id: Id | None = None,
     ) -> Call[wire.AdminQuestionLogSummarizeResponse]:
@@ -87,7 +88,7 @@ class QuestionLog(Resource[M]):
     @Operation
     def rank(
         self,
-        by: wire.RankedBy | str,
+        by: AnyRankedBy,
         *,
         from_: datetime | str,
         to: datetime | str,

@@ -13,6 +13,7 @@ from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, as_any, as_list
+from carrel.resources._choices import AnyScope
 from carrel.wire import service_accounts as wire
 from carrel.wire.scopes import Scope
 
@@ -72,7 +73,7 @@ class ServiceAccountTokens(Resource[M]):
         service_account_id: Id,
         name: str,
         *,
-        scopes: Iterable[Scope | str],
+        scopes: Iterable[AnyScope],
         description: str | None = None,
         expires_at: datetime | str | None = None,
     ) -> Call[wire.AdminServiceAccountTokensMintResponse]:
@@ -121,7 +122,7 @@ class ServiceAccountTokens(Resource[M]):
     def preview_reach(
         self,
         service_account_id: Id | None = None,
-        scopes: Iterable[Scope | str] | None = None,
+        scopes: Iterable[AnyScope] | None = None,
         *,
         token_id: Id | None = None,
     ) -> Call[wire.AdminServiceAccountTokensPreviewReachResponse]:
