@@ -176,7 +176,6 @@ def test_every_operation_of_v1_has_a_case() -> None:
 
 ONLY_V1: list[Callable[[Any], Any]] = [
     *(operate for _, _, operate, _, _ in (*SINGLE[:-1], *LISTS)),
-    lambda c: c.agents.stream(OTHER_ID, "How?"),
     lambda c: c.agents.stream_response(JOB_ID),
     lambda c: c.agents.with_raw_response.list(),
 ]

@@ -141,7 +141,9 @@ def reading(caller: Caller, desk: Desk, heard: list[Any]) -> "Future[list[Any]]"
 
 def _as(caller: Caller) -> dict[str, Any]:
     connection = caller.client._session.connection
-    return {"base_url": connection.base_url, "tokens": connection.tokens}
+    bearer = connection.headers.get("Authorization", "").removeprefix("Bearer ")
+    credential = {"api_key": bearer} if connection.tokens is None else {"tokens": connection.tokens}
+    return {"base_url": connection.base_url, **credential}
 
 
 def until(told_so_far: Callable[[], bool]) -> None:
@@ -241,20 +243,26 @@ async def test_the_text_over_a_network_that_breaks(
     assert said_to(desk) == 1
 
 
-async def test_cut_while_nothing_is_said(person: Caller, desk: Desk, script: Script, network: Network) -> None:
+async def test_cut_while_nothing_is_said(
+    program: Caller, person: Caller, desk: Desk, script: Script, network: Network
+) -> None:
     """A connection that is reset between two words is taken up again without either being lost or doubled."""
-    heard: list[Any] = []
-    finished = reading(person, desk, heard)
-    script.tell("The ferry")
-    until(lambda: told(heard) == "The ferry")
-    network.cut()
-    script.tell("The ferry leaves")
-    until(lambda: told(heard) == "The ferry leaves")
-    network.cut()
-    script.end(a_reply("The ferry leaves."))
-    items = await asyncio.to_thread(finished.result, 120)
-    assert told(items) == "The ferry leaves."
-    assert isinstance(items[-1], Reply)
+    for number, caller in enumerate((program, person)):
+        heard: list[Any] = []
+        finished = reading(caller, desk, heard)
+        script.tell("The ferry", number=number)
+        until(lambda heard=heard: told(heard) == "The ferry")
+        network.cut()
+        script.tell("The ferry leaves", number=number)
+        until(lambda heard=heard: told(heard) == "The ferry leaves")
+        network.cut()
+        script.end(a_reply("The ferry leaves.", passage(desk.document_id), cited=[0]), number=number)
+        *growth, reply = await asyncio.to_thread(finished.result, 120)
+        assert {type(one) for one in growth} == {TextDelta}
+        assert told(growth) == reply.text == "The ferry leaves."
+        assert [str(one.id) for one in reply.sources] == [desk.document_id]
+        assert str(reply.audit_log_id) == desk.entries("agent.message")[0]["auditLogId"]
+        assert said_to(desk) == number + 1
 
 
 async def test_a_message_whose_answer_was_lost(program: Caller, person: Caller, desk: Desk, network: Network) -> None:
@@ -301,6 +309,7 @@ async def test_a_model_without_a_reply(
         program(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED)),
         person(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED)),
         person.walk(person.client.agents.stream(desk.agent_id, ASKED)),
+        program.walk(program.client.agents.stream(desk.agent_id, ASKED)),
     ]
     for operation in ways:
         error = await failing(operation)
@@ -312,7 +321,7 @@ async def test_a_reply_that_is_withheld(program: Caller, person: Caller, desk: D
     replies = in_background(
         lambda: [
             script.end(a_reply("At noon [1].", passage(desk.document_id), cited=[0]), number=number)
-            for number in range(3)
+            for number in range(4)
         ]
     )
     desk.share()
@@ -321,6 +330,7 @@ async def test_a_reply_that_is_withheld(program: Caller, person: Caller, desk: D
         program(lambda c: c.agents.send_and_wait(**send, user_email=ADA)),
         person(lambda c: c.agents.send_and_wait(**send)),
         person.walk(person.client.agents.stream(**send)),
+        program.walk(program.client.agents.stream(**send, user_email=ADA)),
     ):
         with pytest.raises(ReplyWithheldError) as caught:
             await operation

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import json
 import pickle
 import threading
 from collections.abc import AsyncIterator, Callable
@@ -138,6 +139,30 @@ async def test_a_reply_that_begins_anew(person: Caller, server: Server) -> None:
     assert [type(item) for item in items] == [TextDelta, Restarted, TextDelta, Reply]
     assert told(items) == "By ferry."
     assert positions(server) == [None, "1-5", "2-9"]
+
+
+def chunk(kind: str, **members: Any) -> bytes:
+    """An event of v0."""
+    return f"data: {json.dumps({'event': kind, **members})}\n\n".encode()
+
+
+async def test_a_message_on_v0_is_sent_again_until_its_reply_is_whole(caller: Caller, server: Server) -> None:
+    """Each answer tells the text from its beginning; only what is new is passed on, and what is void is said to be."""
+    begun = chunk("initial", conversationId=CONVERSATION_ID, warnings=[], webSearchResults=[])
+    void = chunk("error_chunk", error={"code": "reply_restarted", "message": "It has changed."})
+    final = chunk("final_chunk", sources=[], warnings=["w"], messageId=JOB_ID, auditLogId=OTHER_ID)
+    server.will(
+        streamed(begun, chunk("data_chunk", chunk="By tr"), cut=True),
+        streamed(begun, chunk("data_chunk", chunk="By"), chunk("data_chunk", chunk=" train"), void),
+        streamed(begun, chunk("data_chunk", chunk="By ferry."), chunk("end_of_message"), final),
+    )
+    *items, reply = await caller.walk(caller.client.agents.stream(OTHER_ID, "How?", user_email="ada@example.com"))
+    assert items == [TextDelta(text="By tr"), TextDelta(text="ain"), Restarted(), TextDelta(text="By ferry.")]
+    assert (reply.text, reply.warnings, str(reply.conversation_id)) == ("By ferry.", ["w"], CONVERSATION_ID)
+    assert (str(reply.message_id), str(reply.audit_log_id)) == (JOB_ID, OTHER_ID)
+    assert {one.path for one in server.received} == {"/api/v0/copilots/streamMessage"}
+    assert len({one.headers["idempotency-key"] for one in server.received}) == 1
+    assert {one.json["userEmail"] for one in server.received} == {"ada@example.com"}
 
 
 async def test_connections_that_bring_nothing(person: Caller, server: Server) -> None:

@@ -1,5 +1,6 @@
 """agents/*: the agents one may message, and their replies, waited for or as they grow."""
 
+from dataclasses import replace
 from typing import TypeVar
 from uuid import UUID
 
@@ -8,9 +9,10 @@ from carrel._flow import Flow, Walk
 from carrel._operations import FlowOperation, ListOperation, Operation, Raw, Resource, StreamOperation
 from carrel._pages import Listing
 from carrel._replies import Job, Reply, fetch, send_and_wait, submit_and_wait
-from carrel._reply_streams import ReplyEvent, send_and_stream, stream_reply
+from carrel._reply_streams import ReplyEvent, send_and_stream, stream_message, stream_reply
 from carrel.errors import InvalidArgumentError
 from carrel.resources._arguments import Id, as_any, require_id
+from carrel.resources._choices import AnyVerdict
 from carrel.resources.copilots import REPLY_PATIENCE, feedback_request, message_call
 from carrel.wire import messages as wire
 from carrel.wire.agents import LIST_AGENTS, Agent, ListAgentsRequest, ListAgentsResponse
@@ -21,8 +23,8 @@ M = TypeVar("M")
 class Agents(Resource[M]):
     """Agents that are deployed to the caller.
 
-    `send_and_wait` and `provide_message_feedback` work with every credential; the rest is v1's, for access tokens, and
-    raises ConfigurationError with another.
+    `send_and_wait`, `stream` and `provide_message_feedback` work with every credential; the rest is v1's, for access
+    tokens, and raises ConfigurationError with another.
     """
 
     @property
@@ -56,15 +58,23 @@ class Agents(Resource[M]):
         return submit_and_wait(_message_call(agent_id, message, conversation_id), connection, timeout=timeout)
 
     @StreamOperation
-    def stream(self, agent_id: Id, message: str, *, conversation_id: Id | None = None) -> Walk[ReplyEvent]:
+    def stream(
+        self, agent_id: Id, message: str, *, conversation_id: Id | None = None, user_email: str | None = None
+    ) -> Walk[ReplyEvent]:
         """Send a message, in a new conversation unless one is named, and read the reply as it grows.
 
         Comes as TextDelta again and again and at last the Reply, whose text counts. After a crash of the service it is
         Restarted: the text so far is void. A connection that is cut is taken up again where it was, nothing lost or
-        doubled; after seven in a row that brought nothing, ReplyConnectionError tells the job that goes on. Raises what
-        `send_and_wait` does, but for the time, which is only that of the client between two signs of life.
+        doubled; after seven in a row that brought nothing, ReplyConnectionError tells the job that goes on (v1), or
+        APIConnectionError is raised (v0). Raises what `send_and_wait` does, but for the time, which is only that of the
+        client between two signs of life. `user_email` (v0) is whom an API key acts for.
         """
-        return send_and_stream(_message_call(agent_id, message, conversation_id), self._session.connection)
+        connection = self._session.connection
+        if connection.version == "v0":
+            on_v0 = message_call(agent_id, message, conversation_id=conversation_id, user_email=user_email)
+            return stream_message(replace(on_v0, operation=wire.STREAM_MESSAGE), connection)
+        _refuse(user_email)
+        return send_and_stream(_message_call(agent_id, message, conversation_id), connection)
 
     @Operation
     def send_message(
@@ -100,7 +110,7 @@ class Agents(Resource[M]):
         self,
         agent_id: Id,
         message_id: Id,
-        feedback: wire.Verdict | str,
+        feedback: AnyVerdict,
         *,
         descriptive_feedback: str | None = None,
         suggested_answer: str | None = None,

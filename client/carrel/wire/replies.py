@@ -154,6 +154,8 @@ class StreamingChunk(ResponseModel):
     """Sources that the reply rests on; in `final_chunk`."""
     message_id: UUID | None = None
     """Id of the message and of the reply to it, which feedback names; in `final_chunk`."""
+    audit_log_id: UUID | None = None
+    """Id of the audit-log entry of the exchange; in `final_chunk`."""
     blocks: list[str] | None = None
     """Why the reply is withheld; in `blocked`."""
     error: ChunkError | None = None

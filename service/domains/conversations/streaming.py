@@ -158,7 +158,8 @@ def v0_events(turn: SeenTurn, position: Position) -> tuple[list[bytes], Position
     if len(text) > position.sent:
         news.append(_chunk(ChunkKind.DATA, chunk=text[position.sent :]))
     if turn.status == "COMPLETED":
-        final = _chunk(ChunkKind.FINAL, sources=list(turn.cited), message_id=turn.turn_id, warnings=turn.warnings)
+        ids = {"message_id": turn.turn_id, "audit_log_id": turn.audit_log_id}
+        final = _chunk(ChunkKind.FINAL, sources=list(turn.cited), warnings=turn.warnings, **ids)
         news += [_chunk(ChunkKind.END_OF_MESSAGE), final]
     return news, Position(attempt, len(text)) if news else position
 
