@@ -9,6 +9,7 @@ from rich.tree import Tree
 
 from carrel import Carrel, InvalidArgumentError
 from carrel.directory.tables import printable
+from carrel.wire.admin import Group
 from carrel.wire.common import (
     GroupReference,
     PrincipalReference,
@@ -24,6 +25,7 @@ from cli.outcome import client_of
 from cli.screen import Screen
 
 GROUP = "group:"
+WHO = "An address, or group: and a group's name, external id or id."
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -33,9 +35,7 @@ def explain(
     resource: Annotated[
         str, typer.Option(metavar="[TYPE:]ID", help="A document's id, or a type and an id: CONFLUENCE_PAGE:12345.")
     ],
-    who: Annotated[
-        str, typer.Option(metavar="WHO", help="An address, or group: and a group's name, external id or id.")
-    ],
+    who: Annotated[str, typer.Option(metavar="WHO", help=WHO)],
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False,
 ) -> None:
     """Say by which groups and grants somebody may read something, or what they lack.
@@ -63,7 +63,7 @@ def resource_of(text: str) -> ResourceReference:
         return ResourceReference(resource_id=str(UUID(text)), resource_type=ResourceType.UPLOADED_DOCUMENT)
     except ValueError as exc:
         kinds = ", ".join(ResourceType.__members__)
-        msg = f"--resource is a document's id, or TYPE:ID with a TYPE of {kinds}"
+        msg = f"{text} is no resource: say a document's id, or TYPE:ID with a TYPE of {kinds}"
         raise InvalidArgumentError(msg) from exc
 
 
@@ -72,19 +72,24 @@ def principal_of(text: str, client: Carrel) -> PrincipalReference:
     if text.startswith(GROUP):
         return GroupReference(id=group_id_of(text.removeprefix(GROUP), client))
     if "@" not in text:
-        msg = "--who is an address, or group: and a group's name, external id or id"
+        msg = f"{text} is nobody: say an address, or group: and a group's name, external id or id"
         raise InvalidArgumentError(msg)
     for account in client.admin.service_accounts.list(query=text, page_size=1000):
         if account.email == text.strip().lower():
             return ServiceAccountReference(id=account.service_account_id)
-    return UserReference(email=text.strip())
+    return UserReference(email=text.strip().lower())
 
 
 def group_id_of(name: str, client: Carrel) -> UUID:
     """Return the id of the group of this name, external id or id; raises InvalidArgumentError for none or several."""
+    return group_of(name, client).id
+
+
+def group_of(name: str, client: Carrel) -> Group:
+    """Return the group of this name, external id or id; raises InvalidArgumentError for none or several."""
     groups = client.admin.groups.list(page_size=1000)
-    found = [group.id for group in groups if name in {str(group.id), group.external_id, group.name}]
-    return require_one(found, kind="group", name=name, hint="give its external id or its id")
+    found = [group for group in groups if name in {str(group.id), group.external_id, group.name}]
+    return require_one(found, kind="group", name=name, hint="carrel groups list shows all; give its external id or id")
 
 
 def picture(answer: ExplainAuthorizationResponse, *, who: str, resource: str) -> Tree:

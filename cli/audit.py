@@ -4,17 +4,23 @@ from itertools import islice
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
-from carrel.directory.tables import printable
-from carrel.wire.fields import format_instant
 from carrel.wire.oversight import AuditEntry
-from cli.exit_codes import ExitCode
+from cli.listing import Columns, show_list
 from cli.loading import AsJson
 from cli.outcome import client_of
 from cli.screen import Screen
 
 app = typer.Typer(no_args_is_help=True)
+
+COLUMNS: Columns[AuditEntry] = {
+    "at": lambda one: one.at,
+    "action": lambda one: one.action if one.attempts is None else f"{one.action} ({one.attempts})",
+    "who": lambda one: one.actor and one.actor.name,
+    "resource": lambda one: one.target and (one.target.name or one.target.id),
+    "device": lambda one: one.device,
+    "address": lambda one: one.address,
+}
 
 
 @app.command("list")
@@ -39,23 +45,6 @@ def list_entries(
         )
         found = list(islice(log, most + 1))
     shown, has_more = found[:most], len(found) > most
-    if as_json:
-        entries = [one.model_dump(mode="json", exclude_none=True) for one in shown]
-        screen.json({"outcome": "listed", "exitCode": ExitCode.DONE, "entries": entries, "hasMore": has_more})
-        return
-    screen.show(_table(shown))
+    show_list(screen, "entries", shown, COLUMNS, empty="The log has no entry like this.", hasMore=has_more)
     if has_more:
         screen.say(f"There are older ones; --most shows more than {most}.")
-
-
-def _table(entries: list[AuditEntry]) -> Table:
-    table = Table(box=None, pad_edge=False)
-    for head in ("at", "action", "who", "resource", "device", "address"):
-        table.add_column(head)
-    for one in entries:
-        target = "" if one.target is None else one.target.name or one.target.id
-        action = one.action if one.attempts is None else f"{one.action} ({one.attempts})"
-        who = "" if one.actor is None else one.actor.name or ""
-        cells = (format_instant(one.at), action, who, target, one.device or "", one.address or "")
-        table.add_row(*map(printable, cells))
-    return table

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Annotated, TypeVar
+from uuid import UUID
 
 import typer
 
@@ -11,7 +12,16 @@ from cli.screen import Screen
 
 T = TypeVar("T")
 
-Yes = Annotated[bool, typer.Option("--yes", help="Delete without asking.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
+PlanOnly = Annotated[bool, typer.Option("--plan", help="Say what would change, and change nothing.")]
+
+
+def id_in(text: str) -> UUID | None:
+    """Return the id that a text is, None for a name."""
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
 
 
 def require_one(found: Sequence[T], *, kind: str, name: str, hint: str) -> T:
@@ -22,15 +32,23 @@ def require_one(found: Sequence[T], *, kind: str, name: str, hint: str) -> T:
     return found[0]
 
 
-def check_can_ask(screen: Screen, *, yes: bool) -> None:
+def check_can_ask(screen: Screen, *, yes: bool, deed: str = "delete it") -> None:
     """End the command when there is a question to ask, and nobody to answer."""
     if not (yes or screen.can_ask):
-        raise usage(screen, "There is no terminal to ask on: say --yes to delete it.")
+        raise usage(screen, f"There is no terminal to ask on: say --yes to {deed}.")
 
 
-def may_delete(question: str, *, screen: Screen, yes: bool) -> bool:
-    """Ask, unless that was said beforehand; say that nothing was deleted when the answer is no."""
+def check_plan(screen: Screen, *, plan_only: bool, yes: bool) -> None:
+    """End the command when both a plan and the deed are wanted, or there is nobody to ask which."""
+    if plan_only and yes:
+        raise usage(screen, "Say either --plan or --yes.")
+    if not (plan_only or yes or screen.can_ask):
+        raise usage(screen, "There is no terminal to ask on: say --plan to see what would end, or --yes to do it.")
+
+
+def is_confirmed(question: str, *, screen: Screen, yes: bool, deed: str = "deleted") -> bool:
+    """Ask, unless that was said beforehand; say that nothing was done when the answer is no."""
     if yes or screen.confirm(question):
         return True
-    screen.say("Nothing was deleted.")
+    screen.say(f"Nothing was {deed}.")
     return False

@@ -3,14 +3,11 @@
 from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from carrel import Carrel, InvalidArgumentError
-from carrel.directory.tables import printable
 from carrel.wire.collections import CustomMetadataSchema, DistanceMetric, DocumentCollection, FieldType, SchemaField
-from cli.choosing import Yes, check_can_ask, may_delete, require_one
-from cli.exit_codes import ExitCode
+from cli.choosing import Yes, check_can_ask, is_confirmed, require_one
+from cli.listing import Columns, say_done, show_list, show_one, to_json
 from cli.loading import SOURCE, AsJson, Direct, Exclude, Hidden, Include, Metadata, pairs
 from cli.outcome import client_of, show_errors
 from cli.screen import Screen
@@ -19,6 +16,14 @@ from flows.operations.options import CollectionOptions
 app = typer.Typer(no_args_is_help=True)
 
 Named = Annotated[str, typer.Argument(metavar="COLLECTION", help="Its name or id.")]
+
+COLUMNS: Columns[DocumentCollection] = {
+    "name": lambda one: one.collection_name,
+    "documents": lambda one: one.document_count,
+    "role": lambda one: one.role,
+    "embeddings": lambda one: one.embeddings_model,
+    "id": lambda one: one.document_collection_id,
+}
 
 _CHOSEN = "What the catalog has already, as a quoted catalog://GLOB?field=value; or what names it by external ids:"
 
@@ -31,16 +36,8 @@ def list_collections(
     screen = Screen(as_json=as_json)
     with client_of(screen) as client:
         found = list(client.document_collections.list_document_collections(collection_name=name, page_size=1000))
-    if as_json:
-        rows = [one.model_dump(mode="json") for one in found]
-        screen.json({"outcome": "listed", "exitCode": ExitCode.DONE, "documentCollections": rows})
-        return
-    table = Table("name", "documents", "role", "embeddings", "id", box=None, pad_edge=False)
-    table.columns[1].justify = "right"
-    for one in found:
-        cells = (f"{one.document_count:,}", one.role, printable(one.embeddings_model), str(one.document_collection_id))
-        table.add_row(Text(printable(one.collection_name)), *cells)
-    screen.show(table)
+    empty = "There is no such collection that may be searched: carrel collections create makes one."
+    show_list(screen, "documentCollections", found, COLUMNS, empty=empty)
 
 
 @app.command()
@@ -49,19 +46,19 @@ def show(collection: Named, *, as_json: AsJson = False) -> None:
     screen = Screen(as_json=as_json)
     with client_of(screen) as client:
         found = collection_of(collection, client)
-    if as_json:
-        screen.json({"outcome": "found", "exitCode": ExitCode.DONE, **found.model_dump(mode="json")})
-        return
-    screen.line(found.collection_name, style="bold")
-    for label, value in (
-        ("id", str(found.document_collection_id)),
-        ("documents", f"{found.document_count:,}"),
-        ("role", found.role),
-        ("embeddings", f"{found.embeddings_model}, compared by {found.distance_metric}"),
-        ("created", found.created_at.isoformat(timespec="seconds")),
-        ("fields", ", ".join(f"{field.name}: {field.type}" for field in found.custom_metadata_schema.fields) or "none"),
-    ):
-        screen.line(f"{label:<10} {value}")
+    show_one(
+        screen,
+        found,
+        title=found.collection_name,
+        facts=[
+            ("id", found.document_collection_id),
+            ("documents", found.document_count),
+            ("role", found.role),
+            ("embeddings", f"{found.embeddings_model}, compared by {found.distance_metric}"),
+            ("created", found.created_at),
+            ("fields", [f"{field.name}: {field.type}" for field in found.custom_metadata_schema.fields] or "none"),
+        ],
+    )
 
 
 @app.command()
@@ -87,10 +84,7 @@ def create(
             distance_metric=distance_metric,
             custom_metadata_schema=CustomMetadataSchema(fields=[_field(text) for text in field or ()]),
         )
-    if as_json:
-        screen.json({"outcome": "created", "exitCode": ExitCode.DONE, **created.model_dump(mode="json")})
-    else:
-        screen.line(f"Created {name}: {created.document_collection_id}")
+    say_done(screen, "created", f"Created {name}: {created.document_collection_id}", **to_json(created))
 
 
 @app.command()
@@ -138,14 +132,11 @@ def delete(
     with client_of(screen) as client:
         found = collection_of(collection, client)
         question = f"Delete {found.collection_name} and the index of its {found.document_count:,} documents?"
-        if not may_delete(question, screen=screen, yes=yes):
+        if not is_confirmed(question, screen=screen, yes=yes):
             return
         client.document_collections.delete_document_collection(found.document_collection_id)
-    if as_json:
-        members = {"documentCollectionId": str(found.document_collection_id)}
-        screen.json({"outcome": "deleted", "exitCode": ExitCode.DONE, **members})
-    else:
-        screen.line(f"Deleted {found.collection_name}.")
+    identity = str(found.document_collection_id)
+    say_done(screen, "deleted", f"Deleted {found.collection_name}.", documentCollectionId=identity)
 
 
 def collection_of(name: str, client: Carrel) -> DocumentCollection:

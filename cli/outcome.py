@@ -16,6 +16,8 @@ from carrel import (
     PermissionDeniedError,
     PlanRefusedError,
     RateLimitError,
+    ReplyFailedError,
+    ReplyWithheldError,
     ServerError,
 )
 from cli.exit_codes import ExitCode
@@ -91,9 +93,9 @@ def _kind(error: CarrelError) -> tuple[str, ExitCode]:
         return "unreachable", ExitCode.AWAY
     if isinstance(error, APIError) and error.code == StorageFullError.code:
         return StorageFullError.code, ExitCode.FULL
-    if isinstance(error, ServerError | RateLimitError):
+    if isinstance(error, ServerError | RateLimitError | ReplyFailedError):
         return "unavailable", ExitCode.AWAY
-    if isinstance(error, AuthenticationError | PermissionDeniedError):
+    if isinstance(error, AuthenticationError | PermissionDeniedError | ReplyWithheldError):
         return "refused", ExitCode.REFUSED
     return "usage", ExitCode.USAGE
 

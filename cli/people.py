@@ -10,6 +10,7 @@ from carrel import Carrel
 from carrel.wire.access import ResourceCount
 from carrel.wire.common import ResourceType, UserReference
 from carrel.wire.owners import AdminUsersOffboardResponse, AdminUsersPlanOffboardingResponse
+from cli.choosing import PlanOnly, Yes, check_plan
 from cli.exit_codes import ExitCode
 from cli.loading import AsJson
 from cli.outcome import client_of, usage
@@ -49,10 +50,8 @@ def offboard(
     to: Annotated[
         str | None, typer.Option("--to", metavar="EMAIL", help="Who gets what they own: a person or a service account.")
     ] = None,
-    plan_only: Annotated[
-        bool, typer.Option("--plan", help="Show what would end and who gets what; do nothing.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do it without asking.")] = False,
+    plan_only: PlanOnly = False,
+    yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
     """End all access of somebody at once, then give what they own to somebody else.
@@ -61,10 +60,7 @@ def offboard(
     interruption: it does the rest.
     """
     screen = Screen(as_json=as_json)
-    if plan_only and yes:
-        raise usage(screen, "Say either --plan or --yes.")
-    if not (plan_only or yes or screen.can_ask):
-        raise usage(screen, "There is no terminal to ask on: say --plan to see what would end, or --yes to do it.")
+    check_plan(screen, plan_only=plan_only, yes=yes)
     new_owner = None if to is None else UserReference(email=to)
     with client_of(screen) as client:
         plan = client.admin.users.plan_offboarding(email, new_owner=new_owner)

@@ -1,19 +1,16 @@
 """`carrel people`: single people of the organization, and the groups that they are in."""
 
-from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
 from carrel import Carrel, InvalidArgumentError
-from carrel.directory.tables import printable
 from carrel.wire.admin import ListedUser
 from carrel.wire.common import UserReference
+from carrel.wire.people import GroupMembership
 from cli.access import group_id_of
 from cli.choosing import require_one
-from cli.exit_codes import ExitCode
+from cli.listing import Columns, say_done, show_list, show_one, to_json
 from cli.loading import AsJson
 from cli.outcome import client_of
 from cli.people import app
@@ -47,15 +44,7 @@ def list_people(
                 page_size=1000,
             )
         )
-    if as_json:
-        _print_json(screen, "listed", people=[one.model_dump(mode="json") for one in found])
-        return
-    table = Table("address", "name", "status", "groups", "last sign-in", box=None, pad_edge=False)
-    table.columns[3].justify = "right"
-    for one in found:
-        cells = (", ".join(_facts(one)), f"{one.group_count:,}", _last_sign_in(one))
-        table.add_row(Text(printable(one.email)), Text(printable(one.name)), *cells)
-    screen.show(table)
+    show_list(screen, "people", found, COLUMNS, empty="Nobody is like this: carrel people add adds somebody.")
 
 
 @app.command()
@@ -67,23 +56,21 @@ def show(email: Email, *, as_json: AsJson = False) -> None:
         reference = UserReference(email=person.email)
         groups = list(client.admin.groups.list_memberships(reference, page_size=1000))
         reach = client.admin.access.count_resources(readable_by=reference)
-    if as_json:
-        memberships = [one.model_dump(mode="json") for one in groups]
-        counts = [one.model_dump(mode="json") for one in reach.counts]
-        _print_json(screen, "found", **person.model_dump(mode="json"), memberships=memberships, canRead=counts)
-        return
-    screen.line(person.name, style="bold")
-    for label, value in (
-        ("address", person.email),
-        ("id", str(person.id)),
-        ("status", ", ".join(_facts(person))),
-        ("sign-in", _last_sign_in(person)),
-        ("can read", f"{reach.total:,} resources"),
-    ):
-        screen.line(f"{label:<10} {value}")
-    for group in groups:
-        through = ", ".join(one.name for one in group.through)
-        screen.line(f"in         {group.name}" + (f", through {through}" if through else ""))
+    show_one(
+        screen,
+        person,
+        title=person.name,
+        facts=[
+            ("address", person.email),
+            ("id", person.id),
+            ("status", _facts(person)),
+            ("sign-in", _last_sign_in(person)),
+            ("can read", f"{reach.total:,} resources"),
+            *(("in", _membership(one)) for one in groups),
+        ],
+        memberships=[to_json(one) for one in groups],
+        canRead=[to_json(one) for one in reach.counts],
+    )
 
 
 @app.command()
@@ -102,10 +89,8 @@ def add(
             raise InvalidArgumentError(msg)
         fields = {"email": email, "is_admin": admin} | ({"name": name} if name is not None else {})
         [made] = client.admin.users.upsert([fields]).users
-    if as_json:
-        _print_json(screen, "added", **made.model_dump(mode="json"))
-    else:
-        screen.line(f"Added {made.name} <{made.email}>. carrel people invite {made.email} lets them set a password.")
+    words = f"Added {made.name} <{made.email}>. carrel people invite {made.email} lets them set a password."
+    say_done(screen, "added", words, **to_json(made))
 
 
 @app.command()
@@ -127,10 +112,7 @@ def change(
             raise InvalidArgumentError(msg)
         person = person_of(email, client)
         [changed] = client.admin.users.upsert([{"email": person.email, **changes}]).users
-    if as_json:
-        _print_json(screen, "changed", **changed.model_dump(mode="json"))
-    else:
-        screen.line(f"Changed {changed.name} <{changed.email}>.")
+    say_done(screen, "changed", f"Changed {changed.name} <{changed.email}>.", **to_json(changed))
 
 
 @app.command()
@@ -139,10 +121,7 @@ def invite(email: Email, *, as_json: AsJson = False) -> None:
     screen = Screen(as_json=as_json)
     with client_of(screen) as client:
         made = client.admin.users.invite(email)
-    if as_json:
-        _print_json(screen, "invited", **made.model_dump(mode="json"))
-        return
-    screen.line(made.url)
+    say_done(screen, "invited", made.url, **to_json(made))
     screen.say(f"Send it to {email} as you would send a password. It works once, until {made.expires_at:%Y-%m-%d}.")
 
 
@@ -165,10 +144,8 @@ def _change_membership(email: str, group: str, *, joins: bool, as_json: bool) ->
         groups = client.admin.groups
         change_members = groups.add_members if joins else groups.remove_members
         count = change_members(group_id, [UserReference(email=person.email)]).member_count
-    if as_json:
-        _print_json(screen, "joined" if joins else "left", groupId=str(group_id), memberCount=count)
-    else:
-        screen.line(f"{person.name} <{person.email}> is {'now' if joins else 'no longer'} a member of {group}.")
+    words = f"{person.name} <{person.email}> is {'now' if joins else 'no longer'} a member of {group}."
+    say_done(screen, "joined" if joins else "left", words, groupId=str(group_id), memberCount=count)
 
 
 def person_of(email: str, client: Carrel) -> ListedUser:
@@ -195,6 +172,15 @@ def _last_sign_in(person: ListedUser) -> str:
     return "never" if at is None else at.isoformat(timespec="minutes")
 
 
-def _print_json(screen: Screen, outcome: str, **members: Any) -> None:
-    answer: Mapping[str, Any] = {"outcome": outcome, "exitCode": ExitCode.DONE, **members}
-    screen.json(answer)
+def _membership(one: GroupMembership) -> str:
+    through = ", ".join(group.name for group in one.through)
+    return f"{one.name}, through {through}" if through else one.name
+
+
+COLUMNS: Columns[ListedUser] = {
+    "address": lambda one: one.email,
+    "name": lambda one: one.name,
+    "status": _facts,
+    "groups": lambda one: one.group_count,
+    "last sign-in": _last_sign_in,
+}

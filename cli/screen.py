@@ -71,6 +71,16 @@ class Screen:
         """Print a line of the result as it is: no markup, no control characters, and no second line."""
         self.show(Text(printable(text), style=style))
 
+    def write(self, text: str) -> None:
+        """Print a piece of a text as it is, at once, unless a program reads the result."""
+        if self.as_json:
+            return
+        try:
+            sys.stdout.write("\n".join(map(printable, text.split("\n"))))
+            sys.stdout.flush()
+        except BrokenPipeError:
+            _deafen()
+
     def say(self, text: str) -> None:
         """Tell whoever is watching."""
         self._err.print(Text("\n".join(map(printable, text.splitlines()))), soft_wrap=True)

@@ -15,7 +15,7 @@ from rich.text import Text
 from carrel import Carrel, InvalidArgumentError
 from carrel.directory.tables import printable
 from carrel.wire.docstore import DocstoreSync
-from cli.choosing import Yes, check_can_ask, may_delete, require_one
+from cli.choosing import Yes, check_can_ask, is_confirmed, require_one
 from cli.collections import collection_of
 from cli.exit_codes import ExitCode
 from cli.loading import AsJson
@@ -250,7 +250,7 @@ def delete(
     with client_of(screen) as client:
         found = sync_of(name, client)
         question = f"Delete the sync {found.config.sync_name}? Its {found.document_count:,} documents stay."
-        if not may_delete(question, screen=screen, yes=yes):
+        if not is_confirmed(question, screen=screen, yes=yes):
             return
         client.document_collections.docstore.delete_docstore_sync(found.docstore_credential_id)
     if as_json:

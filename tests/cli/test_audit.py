@@ -44,7 +44,7 @@ def test_sessions_are_listed_and_ended(service: RunningService, ada: Person, run
     assert works(service, token)
     one = run("people", "end-sessions", ADA, "--session", listed[0]["sessionId"], "--yes", "--json")
     assert json.loads(one.out)["endedCount"] == 1
-    assert "1 session of ada@example.test ended." in run("people", "end-sessions", ADA, "--yes").err
+    assert "1 session of ada@example.test ended." in run("people", "end-sessions", ADA, "--yes").out
     assert not works(service, token)
     assert "signed in nowhere" in run("people", "sessions", ADA).err
     assert run("people", "sessions", "nobody@example.test").code == 2

@@ -1,0 +1,121 @@
+"""`carrel agents`: what agents there are, and asking them."""
+
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from carrel import Carrel, Reply, Restarted, TextDelta
+from carrel.wire.agents import AgentDefinition
+from cli.choosing import id_in, require_one
+from cli.exit_codes import ExitCode
+from cli.listing import Columns, print_json, show_list, show_one, to_json
+from cli.loading import AsJson
+from cli.outcome import client_of
+from cli.screen import Screen
+
+app = typer.Typer(no_args_is_help=True)
+
+Named = Annotated[str, typer.Argument(metavar="AGENT", help="Its name or id; who is no admin gives the id.")]
+
+COLUMNS: Columns[AgentDefinition] = {
+    "name": lambda one: one.name,
+    "answers programs": lambda one: one.api_access_enabled,
+    "collections": lambda one: len(one.collection_ids),
+    "model": lambda one: one.model or "default",
+    "id": lambda one: one.agent_id,
+}
+
+
+@app.command("list")
+def list_agents(
+    *, query: Annotated[str | None, typer.Option(help="Part of the name.")] = None, as_json: AsJson = False
+) -> None:
+    """List agents; for admins."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        found = list(client.admin.agents.list(query=query, page_size=1000))
+    empty = "There is no agent yet: one is made on the page Agents of the workbench, or by admin/agents/create."
+    show_list(screen, "agents", found, COLUMNS, empty=empty if query is None else "No agent is called so.")
+
+
+@app.command()
+def show(agent: Named, *, as_json: AsJson = False) -> None:
+    """Show an agent, the collections it retrieves from, and who may use it; for admins."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        found = agent_of(agent, client)
+        resource = {"resource_id": str(found.agent_id), "resource_type": "AGENT"}
+        pages = list(client.admin.grants.list(resource, page_size=1000).pages())
+        known = client.document_collections.list_document_collections(page_size=1000)
+        names = {one.document_collection_id: one.collection_name for one in known}
+    grants = [one for page in pages for one in page.grants]
+    everybody = any(page.organization_wide for page in pages)
+    used_by = ["everybody in the organization"] * everybody + [one.principal.name for one in grants]
+    show_one(
+        screen,
+        found,
+        title=found.name,
+        facts=[
+            ("id", found.agent_id),
+            ("about", found.description or "nothing said"),
+            ("model", found.model or "the service's default"),
+            ("programs", "may ask it" if found.api_access_enabled else "may not ask it: its API access is off"),
+            ("from", [names.get(one, str(one)) for one in found.collection_ids] or "none: it finds nothing"),
+            ("used by", used_by or "nobody: it isn't deployed"),
+        ],
+        organizationWide=everybody,
+        grants=[to_json(one) for one in grants],
+    )
+
+
+@app.command()
+def ask(
+    agent: Named,
+    question: Annotated[str, typer.Argument(help="What to ask.")],
+    *,
+    conversation: Annotated[str | None, typer.Option(metavar="ID", help="The conversation to go on with.")] = None,
+    user: Annotated[str | None, typer.Option("--as", metavar="EMAIL", help="Ask as this user.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask an agent, and print its reply as it is written, then its sources.
+
+    Exit code 1: nothing that may be read answers, so the reply has no source.
+    """
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        agent_id = _id_of(agent, client)
+        with client.agents.stream(agent_id, question, conversation_id=conversation, user_email=user) as events:
+            reply = None
+            for event in events:
+                match event:
+                    case TextDelta():
+                        screen.write(event.text)
+                    case Restarted():
+                        screen.write("\n")
+                        screen.say("The reply begins again: ignore the text above.")
+                    case Reply():
+                        reply = event
+    if reply is None:  # a stream ends with a reply, or raises
+        raise AssertionError
+    code = ExitCode.DONE if reply.sources else ExitCode.PROBLEMS
+    if as_json:
+        print_json(screen, "answered" if reply.sources else "unanswered", code=code, **to_json(reply))
+        raise typer.Exit(code)
+    screen.write("\n")
+    for number, source in enumerate(reply.sources, 1):
+        screen.line(f"[{number}] {source.name}: “{source.quote}”" if source.quote else f"[{number}] {source.name}")
+    for warning in reply.warnings:
+        screen.say(warning)
+    screen.say(f"To go on: --conversation {reply.conversation_id}")
+    raise typer.Exit(code)
+
+
+def agent_of(name: str, client: Carrel) -> AgentDefinition:
+    """Return the agent of a name or id; raises InvalidArgumentError for none or several."""
+    found = [one for one in client.admin.agents.list(page_size=1000) if name in {one.name, str(one.agent_id)}]
+    return require_one(found, kind="agent", name=name, hint="carrel agents list shows all")
+
+
+def _id_of(name: str, client: Carrel) -> UUID:
+    return id_in(name) or agent_of(name, client).agent_id

@@ -1,0 +1,162 @@
+"""`carrel documents`: the documents of the catalog that the key's owner may read."""
+
+from itertools import islice
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from carrel import Carrel
+from carrel.wire.catalog import Document, DocumentIndexing, GetDocumentResponse, IndexingStatus
+from cli.choosing import Yes, check_can_ask, id_in, is_confirmed, require_one
+from cli.exit_codes import ExitCode
+from cli.listing import Columns, print_json, say_done, show_list, show_one, to_json
+from cli.loading import AsJson
+from cli.outcome import client_of
+from cli.screen import Screen
+
+app = typer.Typer(no_args_is_help=True)
+
+Named = Annotated[str, typer.Argument(metavar="DOCUMENT", help="Its id, external id or whole name.")]
+
+COLUMNS: Columns[Document] = {
+    "name": lambda one: one.document_name,
+    "external id": lambda one: one.document_external_id,
+    "owner": lambda one: one.owner.name,
+    "bytes": lambda one: one.file_size,
+    "updated": lambda one: one.updated_at,
+    "index": lambda one: one.indexing and one.indexing.lower(),
+    "id": lambda one: one.document_id,
+}
+
+
+@app.command("list")
+def list_documents(
+    *,
+    query: Annotated[str | None, typer.Option(help="Part of the name.")] = None,
+    owner: Annotated[str | None, typer.Option(metavar="EMAIL", help="Only what this person owns.")] = None,
+    indexing: Annotated[
+        IndexingStatus | None, typer.Option(case_sensitive=False, help="Only what the catalog's index has like this.")
+    ] = None,
+    most: Annotated[int, typer.Option("--most", min=1, help="No more documents than this.")] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """List or find documents, those of all options."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        listed = client.catalog.list_documents(
+            document_name=query, owner_email=owner, indexing=indexing, page_size=min(most + 1, 1000)
+        )
+        found = list(islice(listed, most + 1))
+    empty = (
+        "There is no document that may be read." if not (query or owner or indexing) else "No document is like this."
+    )
+    has_more = len(found) > most
+    show_list(screen, "documents", found[:most], COLUMNS, empty=f"{empty} carrel upload brings some.", hasMore=has_more)
+    if has_more:
+        screen.say(f"There are more; --most shows more than {most}.")
+
+
+@app.command()
+def show(document: Named, *, as_json: AsJson = False) -> None:
+    """Show a document, its metadata, and how far it is indexed where."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        found = document_of(document, client)
+    show_one(
+        screen,
+        found,
+        title=found.document_name,
+        facts=[
+            ("id", found.document_id),
+            ("external", found.document_external_id),
+            ("resource", f"{found.resource.resource_type}:{found.resource.resource_id}"),
+            ("owner", found.owner.name),
+            ("file", f"{found.file_name}, {found.media_type}, {found.file_size:,} bytes"),
+            ("version", f"{found.document_version} of {found.updated_at:%Y-%m-%d %H:%M}"),
+            *((field, value) for field, value in found.custom_metadata.items()),
+            *(("index", f"{_place(one)}: {_progress(one)}") for one in found.indexed_in),
+        ],
+    )
+
+
+@app.command()
+def state(document: Named, *, as_json: AsJson = False) -> None:
+    """Say how far a document is indexed in the catalog and in collections.
+
+    Exit code 1: it could not be indexed somewhere.
+    """
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        found = document_of(document, client)
+    failed = any(one.status is IndexingStatus.FAILED for one in found.indexed_in)
+    code = ExitCode.PROBLEMS if failed else ExitCode.DONE
+    if as_json:
+        rows = [to_json(one) for one in found.indexed_in]
+        print_json(screen, "found", code=code, documentId=str(found.document_id), indexedIn=rows)
+    for one in found.indexed_in:
+        screen.line(f"{_place(one)}: {_progress(one)}", style="red" if one.error else "")
+    if not found.indexed_in:
+        screen.say("It is indexed nowhere.")
+    raise typer.Exit(code)
+
+
+@app.command()
+def download(
+    document: Named,
+    *,
+    to: Annotated[Path, typer.Option("--to", metavar="PATH", help="A file, or a folder that gets the file's name.")] = (
+        Path()
+    ),
+    version: Annotated[int | None, typer.Option(min=1, help="By default the newest.")] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a file that is there.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Download a document's file. It appears when it is whole."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        found = document_of(document, client)
+        with client.catalog.download_document(found.document_id, document_version=version) as file:
+            target = to / file.file_name if to.is_dir() else to
+            if target.exists() and not replace:
+                raise FileExistsError(None, "There is a file already: say --replace, or another --to", str(target))
+            saved = file.save(target)
+    say_done(screen, "downloaded", f"{saved}", documentId=str(found.document_id), path=str(saved))
+
+
+@app.command()
+def delete(document: Named, *, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Delete a document everywhere, with its versions."""
+    screen = Screen(as_json=as_json)
+    check_can_ask(screen, yes=yes)
+    with client_of(screen) as client:
+        found = document_of(document, client)
+        if not is_confirmed(f"Delete {found.document_name} ({found.document_external_id})?", screen=screen, yes=yes):
+            return
+        client.catalog.delete_document(found.document_id)
+    say_done(screen, "deleted", f"Deleted {found.document_name}.", documentId=str(found.document_id))
+
+
+def document_of(name: str, client: Carrel) -> GetDocumentResponse:
+    """Return the document of an id, external id or name; raises InvalidArgumentError for none or several."""
+    if id_in(name) is not None:
+        return client.catalog.get_document(name)
+    named = client.catalog.list_documents(document_name=name, page_size=1000)
+    found = [one for one in named if name in {one.document_name, one.document_external_id}]
+    if not found:
+        every = client.catalog.list_documents(page_size=1000)
+        found = list(islice((one for one in every if one.document_external_id == name), 1))
+    one = require_one(found, kind="document", name=name, hint="carrel documents list --query finds it, with its id")
+    return client.catalog.get_document(one.document_id)
+
+
+def _place(one: DocumentIndexing) -> str:
+    return one.collection_name or "catalog"
+
+
+def _progress(one: DocumentIndexing) -> str:
+    if one.error:
+        return f"failed: {one.error}"
+    if one.status is IndexingStatus.RUNNING and one.chunks_expected:
+        return f"running, {one.chunks_embedded or 0:,} of {one.chunks_expected:,} chunks"
+    return f"{one.status.lower()}, {one.chunk_count:,} {'chunk' if one.chunk_count == 1 else 'chunks'}"

@@ -1,0 +1,181 @@
+"""`carrel grants`: the roles that people, groups and service accounts hold on documents, collections and agents."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Annotated, Any
+
+import typer
+
+from carrel import Carrel
+from carrel.wire.admin import Grant, GrantInfo, NamedPrincipal
+from carrel.wire.common import (
+    GrantRole,
+    GroupReference,
+    PrincipalReference,
+    ResourceReference,
+    ServiceAccountReference,
+    UserReference,
+)
+from carrel.wire.permissions import AuthorizationStep, StepType
+from cli.access import WHO, principal_of, resource_of, words_of
+from cli.choosing import PlanOnly, Yes, check_plan, is_confirmed
+from cli.groups import name_of
+from cli.listing import say_done, show_list
+from cli.loading import AsJson
+from cli.outcome import client_of, usage
+from cli.screen import Screen
+
+app = typer.Typer(no_args_is_help=True)
+
+On = Annotated[
+    str,
+    typer.Argument(metavar="RESOURCE", help="A document's id, or a type and an id: AGENT:…, DOCUMENT_COLLECTION:…."),
+]
+Everybody = Annotated[bool, typer.Option("--everybody", help="Everybody in the organization, who may read it.")]
+Who = Annotated[list[str] | None, typer.Argument(metavar="WHO", help=WHO)]
+
+
+@dataclass(frozen=True)
+class Granted:
+    """The roles that are granted on a resource, by who holds them, and whether everybody may read it."""
+
+    roles: Mapping[PrincipalReference, GrantInfo]
+    everybody: bool
+
+
+@app.command("list")
+def list_grants(resource: On, *, as_json: AsJson = False) -> None:
+    """List the roles that are granted on a resource; its owner needs none."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        granted = _read_grants(resource_of(resource), client)
+    if granted.everybody:
+        screen.line("Everybody in the organization may read it.", style="bold")
+    show_list(
+        screen,
+        "grants",
+        list(granted.roles.values()),
+        {"who": lambda one: name_of(one.principal), "role": lambda one: one.role, "id": lambda one: one.principal.id},
+        empty="Nobody else has a role on it."
+        if granted.everybody
+        else "Only its owner has a role: carrel grants give …",
+        organizationWide=granted.everybody,
+    )
+
+
+@app.command()
+def give(
+    resource: On,
+    who: Who = None,
+    *,
+    role: Annotated[GrantRole, typer.Option(case_sensitive=False, help="To read, or to edit as well.")] = (
+        GrantRole.VIEWER
+    ),
+    everybody: Everybody = False,
+    plan_only: PlanOnly = False,
+    as_json: AsJson = False,
+) -> None:
+    """Give roles on a resource, beside those that there are; who has another role has this one instead."""
+    screen = Screen(as_json=as_json)
+    _check_named(who, screen=screen, everybody=everybody)
+    with client_of(screen) as client:
+        on = resource_of(resource)
+        granted, chosen = _read_grants(on, client), _chosen(who, client)
+        changes = ["Everybody in the organization may read it."] if everybody and not granted.everybody else []
+        for name, one in chosen.items():
+            had = granted.roles.get(one)
+            if had is None:
+                known = client.permissions.explain_authorization(on, one).authorized
+                changes.append(f"{name} becomes {role}" + (", and may read it already." if known else "."))
+            elif had.role is not role:
+                changes.append(f"{name} becomes {role} instead of {had.role}.")
+        given = {**_roles(granted), **dict.fromkeys(chosen.values(), role)}
+        if changes and not plan_only:
+            _set(on, given, granted.everybody or everybody, client)
+    _end("given", changes, plan_only=plan_only, screen=screen)
+
+
+@app.command()
+def take(
+    resource: On,
+    who: Who = None,
+    *,
+    everybody: Everybody = False,
+    plan_only: PlanOnly = False,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Take roles on a resource away. Says first who may read it all the same, and through what."""
+    screen = Screen(as_json=as_json)
+    _check_named(who, screen=screen, everybody=everybody)
+    check_plan(screen, plan_only=plan_only, yes=yes)
+    with client_of(screen) as client:
+        on = resource_of(resource)
+        granted, chosen = _read_grants(on, client), _chosen(who, client)
+        gone = {str(granted.roles[one].principal.id) for one in chosen.values() if one in granted.roles}
+        changes = (
+            ["It is not open to everybody in the organization any more."] if everybody and granted.everybody else []
+        )
+        for name, one in chosen.items():
+            if one not in granted.roles:
+                screen.say(f"{name} has no role on it.")
+                continue
+            paths = client.permissions.explain_authorization(on, one).paths
+            others = [words_of(path[1]) for path in paths if not _ends(path, gone, closing=everybody)]
+            still = f", and may read it all the same: {'; '.join(dict.fromkeys(others))}" if others else ""
+            changes.append(f"{name} is not {granted.roles[one].role} any more{still}.")
+        if changes and not plan_only:
+            for change in changes:
+                screen.say(change)
+            if not is_confirmed("Take this away?", screen=screen, yes=yes, deed="changed"):
+                return
+            now = _read_grants(on, client)  # somebody may have given a role while the question stood
+            kept = {one: role for one, role in _roles(now).items() if one not in set(chosen.values())}
+            _set(on, kept, now.everybody and not everybody, client)
+    _end("taken", changes, plan_only=plan_only, screen=screen)
+
+
+def _check_named(who: list[str] | None, *, screen: Screen, everybody: bool) -> None:
+    if not (who or everybody):
+        raise usage(screen, f"Say who. {WHO} Or say --everybody.")
+
+
+def _chosen(who: Iterable[str] | None, client: Carrel) -> dict[str, PrincipalReference]:
+    return {name: principal_of(name, client) for name in who or ()}
+
+
+def _read_grants(on: ResourceReference, client: Carrel) -> Granted:
+    pages = list(client.admin.grants.list(on, page_size=1000).pages())
+    roles = {_reference(one.principal): one for page in pages for one in page.grants}
+    return Granted(roles, any(page.organization_wide for page in pages))
+
+
+def _reference(one: NamedPrincipal) -> PrincipalReference:
+    if one.type == "user":
+        return UserReference(email=one.email)
+    return GroupReference(id=one.id) if one.type == "group" else ServiceAccountReference(id=one.id)
+
+
+def _roles(granted: Granted) -> dict[PrincipalReference, GrantRole]:
+    return {one: grant.role for one, grant in granted.roles.items()}
+
+
+def _ends(path: list[AuthorizationStep], gone: set[str], *, closing: bool) -> bool:
+    """Return whether a way to the resource rests on a role that is taken."""
+    holder = next((one for one, after in pairwise(path) if after.type is StepType.GRANT), None)
+    if holder is None:
+        return False
+    return closing if holder.type is StepType.ORGANIZATION else holder.id in gone
+
+
+def _set(on: ResourceReference, roles: Mapping[PrincipalReference, GrantRole], everybody: bool, client: Carrel) -> None:
+    grants: list[Any] = [Grant(principal=one, role=role) for one, role in roles.items()]
+    client.admin.grants.set(on, grants, organization_wide=everybody)
+
+
+def _end(outcome: str, changes: list[str], *, plan_only: bool, screen: Screen) -> None:
+    words = "\n".join(changes) or "Nothing changes."
+    if plan_only and changes:
+        screen.say("This is the plan; nothing was changed.")
+    say_done(screen, "planned" if plan_only else outcome, words, changes=changes)

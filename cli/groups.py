@@ -1,0 +1,147 @@
+"""`carrel groups`: groups of people, service accounts and other groups."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+
+from carrel import Carrel, InvalidArgumentError
+from carrel.wire.admin import Group, NamedPrincipal
+from carrel.wire.common import GroupReference, PrincipalReference
+from carrel.wire.people import AdminGroupsPreviewLossesResponse
+from cli.access import WHO, group_of, principal_of
+from cli.choosing import PlanOnly, Yes, check_plan, is_confirmed
+from cli.exit_codes import ExitCode
+from cli.listing import Columns, print_json, say_done, show_list, show_one, to_json
+from cli.loading import AsJson
+from cli.outcome import client_of
+from cli.screen import Screen
+
+app = typer.Typer(no_args_is_help=True)
+
+Named = Annotated[str, typer.Argument(metavar="GROUP", help="Its name, external id or id.")]
+Members = Annotated[list[str], typer.Argument(metavar="WHO", help=f"{WHO} Repeatable.")]
+
+COLUMNS: Columns[Group] = {
+    "name": lambda one: one.name,
+    "members": lambda one: one.member_count,
+    "external id": lambda one: one.external_id,
+    "id": lambda one: one.id,
+}
+
+
+@app.command("list")
+def list_groups(
+    *, query: Annotated[str | None, typer.Option(help="Part of the name.")] = None, as_json: AsJson = False
+) -> None:
+    """List groups."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        found = list(client.admin.groups.list(query=query, page_size=1000))
+    empty = "There is no group yet: carrel groups create makes one." if query is None else "No group is called so."
+    show_list(screen, "groups", found, COLUMNS, empty=empty)
+
+
+@app.command()
+def show(group: Named, *, as_json: AsJson = False) -> None:
+    """Show a group, its direct members, and how much it opens."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        found = group_of(group, client)
+        members = list(client.admin.groups.list_members(found.id, page_size=1000))
+        reach = client.admin.access.count_resources(readable_by=GroupReference(id=found.id))
+    facts = [("id", found.id), ("external", found.external_id or "none"), ("can read", f"{reach.total:,} resources")]
+    facts += [("member", name_of(one)) for one in members] or [("members", "none")]
+    counts = [to_json(one) for one in reach.counts]
+    rows = [to_json(one) for one in members]
+    show_one(screen, found, title=found.name, facts=facts, members=rows, canRead=counts)
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What people call it.")],
+    *,
+    external_id: Annotated[str | None, typer.Option(help="Its identifier in another directory.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a group without members; one that is there already is refused, and not changed."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        for one in client.admin.groups.list(page_size=1000):
+            if one.name == name or (external_id is not None and one.external_id == external_id):
+                msg = f"There is a group {one.name} already: {one.id}"
+                raise InvalidArgumentError(msg)
+        [made] = client.admin.groups.upsert([{"name": name, "external_id": external_id}]).groups
+    say_done(screen, "created", f"Created {name}: {made.id}", **to_json(made))
+
+
+@app.command()
+def add(group: Named, who: Members, *, as_json: AsJson = False) -> None:
+    """Put people, service accounts or groups into a group; they read what it opens from the next request on."""
+    _change_members(group, who, adds=True, as_json=as_json)
+
+
+@app.command()
+def remove(group: Named, who: Members, *, plan_only: PlanOnly = False, as_json: AsJson = False) -> None:
+    """Take people, service accounts or groups out of a group."""
+    _change_members(group, who, adds=False, plan_only=plan_only, as_json=as_json)
+
+
+@app.command()
+def delete(group: Named, *, plan_only: PlanOnly = False, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Delete a group: its members stop reading at once what only it opened to them. Says first who would lose what."""
+    screen = Screen(as_json=as_json)
+    check_plan(screen, plan_only=plan_only, yes=yes)
+    with client_of(screen) as client:
+        found = group_of(group, client)
+        losses = client.admin.groups.preview_losses(found.id)
+        _show_losses(losses, screen=screen)
+        if plan_only:
+            _end_plan(losses, screen=screen)
+            return
+        if not is_confirmed(f"Delete the group {found.name}?", screen=screen, yes=yes):
+            return
+        client.admin.groups.delete(found.id)
+    say_done(screen, "deleted", f"Deleted {found.name}.", groupId=str(found.id), losses=to_json(losses))
+
+
+def name_of(one: NamedPrincipal) -> str:
+    """Return a principal as people tell it from others."""
+    return f"group {one.name}" if one.type == "group" else f"{one.name} <{one.email}>"
+
+
+def _change_members(group: str, who: Sequence[str], *, adds: bool, as_json: bool, plan_only: bool = False) -> None:
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        found, members = group_of(group, client), _members(who, client)
+        if plan_only:
+            losses = client.admin.groups.preview_losses(found.id, members)
+            _show_losses(losses, screen=screen)
+            _end_plan(losses, screen=screen)
+            return
+        groups = client.admin.groups
+        change = groups.add_members if adds else groups.remove_members
+        count = change(found.id, members).member_count
+    words = f"{found.name} has {count:,} direct {'member' if count == 1 else 'members'} now."
+    say_done(screen, "added" if adds else "removed", words, groupId=str(found.id), memberCount=count)
+
+
+def _members(who: Sequence[str], client: Carrel) -> list[PrincipalReference]:
+    return [principal_of(one, client) for one in who]
+
+
+def _show_losses(losses: AdminGroupsPreviewLossesResponse, *, screen: Screen) -> None:
+    for one in losses.losses:
+        count = sum(counted.count for counted in one.counts)
+        screen.line(f"{name_of(one.principal)} would not read {count:,} any more", style="yellow")
+    if not losses.losses:
+        screen.line("Nobody would read less.")
+    if not losses.complete:
+        screen.line(f"Only some of the {losses.person_count:,} people in it were looked at.", style="dim")
+
+
+def _end_plan(losses: AdminGroupsPreviewLossesResponse, *, screen: Screen) -> None:
+    if screen.as_json:
+        print_json(screen, "planned", code=ExitCode.DONE, losses=to_json(losses))
+    else:
+        screen.say("Nothing was changed: this was the plan.")

@@ -1,0 +1,87 @@
+"""`carrel keys`: the API keys by which programs act for their owners."""
+
+from typing import Annotated
+
+import typer
+
+from carrel.wire.api_keys import ApiKey, CredentialStatus
+from cli.choosing import Yes, check_can_ask, is_confirmed, require_one
+from cli.listing import Columns, say_done, show_list, to_json
+from cli.loading import AsJson
+from cli.outcome import client_of
+from cli.screen import Screen
+
+app = typer.Typer(no_args_is_help=True)
+
+Expires = Annotated[
+    str | None, typer.Option("--expires", metavar="TIME", help="When it stops, such as 2027-01-31T00:00:00Z.")
+]
+
+COLUMNS: Columns[ApiKey] = {
+    "name": lambda one: one.name,
+    "owner": lambda one: one.owner_email,
+    "status": lambda one: one.status,
+    "acts for users": lambda one: one.may_act_for_users,
+    "expires": lambda one: one.expires_at or "never",
+    "last used": lambda one: one.last_used_at or "never",
+    "ends in": lambda one: one.hint,
+    "id": lambda one: one.api_key_id,
+}
+
+
+@app.command("list")
+def list_keys(
+    *,
+    owner: Annotated[str | None, typer.Option(metavar="EMAIL", help="Only the keys of this person.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List API keys, without their values; those that have stopped too."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        found = list(client.admin.api_keys.list(owner_email=owner, page_size=1000))
+    show_list(screen, "apiKeys", found, COLUMNS, empty="There is no such key: carrel keys create makes one.")
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the key is for.")],
+    *,
+    owner: Annotated[str | None, typer.Option(metavar="EMAIL", help="Who it acts as; without it, you.")] = None,
+    acts_for_users: Annotated[bool, typer.Option("--acts-for-users", help="It may name a user to act for.")] = False,
+    expires: Expires = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create an API key, and print its value: this once."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        made = client.admin.api_keys.create(
+            name, owner_email=owner, may_act_for_users=acts_for_users, expires_at=expires
+        )
+    say_done(screen, "created", made.api_key, **to_json(made))
+    until = "until it is revoked" if made.expires_at is None else f"until {made.expires_at:%Y-%m-%d}"
+    screen.say(f"It acts as {made.owner_email} {until}, and is shown this once: keep it where secrets are kept.")
+
+
+@app.command()
+def revoke(
+    key: Annotated[str, typer.Argument(metavar="KEY", help="Its name or id.")],
+    *,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Stop an API key at once, for good."""
+    screen = Screen(as_json=as_json)
+    check_can_ask(screen, yes=yes, deed="revoke it")
+    with client_of(screen) as client:
+        found = [
+            one
+            for one in client.admin.api_keys.list(page_size=1000)
+            if key == str(one.api_key_id) or (key == one.name and one.status is CredentialStatus.ACTIVE)
+        ]
+        one = require_one(found, kind="working key", name=key, hint="carrel keys list shows all with their ids")
+        if not is_confirmed(
+            f"Revoke {one.name}, which acts as {one.owner_email}?", screen=screen, yes=yes, deed="revoked"
+        ):
+            return
+        revoked = client.admin.api_keys.revoke(one.api_key_id)
+    say_done(screen, "revoked", f"Revoked {one.name}: it works no more.", **to_json(revoked))

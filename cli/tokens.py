@@ -1,0 +1,133 @@
+"""`carrel tokens`: the tokens by which programs act as service accounts."""
+
+from typing import Annotated
+
+import typer
+
+from carrel import Carrel
+from carrel.wire.api_keys import CredentialStatus
+from carrel.wire.scopes import Scope
+from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
+from cli.choosing import PlanOnly, Yes, check_can_ask, is_confirmed, require_one
+from cli.keys import Expires
+from cli.listing import print_json, say_done, show_list, to_json
+from cli.loading import AsJson
+from cli.outcome import client_of
+from cli.screen import Screen
+
+app = typer.Typer(no_args_is_help=True)
+
+_ACCOUNT = "A service account's address, name or id."
+Account = Annotated[str, typer.Argument(metavar="ACCOUNT", help=_ACCOUNT)]
+
+
+@app.command("list")
+def list_tokens(
+    account: Annotated[str | None, typer.Argument(metavar="ACCOUNT", help=f"{_ACCOUNT} Without it, all.")] = None,
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """List the tokens of service accounts, without their values; those that have stopped too."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        chosen = None if account is None else account_of(account, client).service_account_id
+        found = list(client.admin.service_account_tokens.list(chosen, page_size=1000))
+        emails = {one.service_account_id: one.email for one in client.admin.service_accounts.list(page_size=1000)}
+    show_list(
+        screen,
+        "tokens",
+        found,
+        {
+            "name": lambda one: one.name,
+            "account": lambda one: emails.get(one.service_account_id),
+            "scopes": lambda one: one.scopes,
+            "status": lambda one: one.status,
+            "expires": lambda one: one.expires_at,
+            "last used": lambda one: one.last_used_at or "never",
+            "ends in": lambda one: one.hint,
+            "id": lambda one: one.token_id,
+        },
+        empty="There is no token: carrel tokens create makes one.",
+    )
+
+
+@app.command()
+def create(
+    account: Account,
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the token is for.")],
+    *,
+    scope: Annotated[list[Scope], typer.Option(help="What it may be used for; repeatable.")],
+    expires: Expires = None,
+    plan_only: PlanOnly = False,
+    as_json: AsJson = False,
+) -> None:
+    """Create a token, for a year unless --expires says otherwise, and print its value: this once.
+
+    With --plan: say what such a token could read and do, and make none.
+    """
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        found = account_of(account, client)
+        if plan_only:
+            _show_reach(client, found, scope, screen=screen)
+            return
+        made = client.admin.service_account_tokens.mint(
+            found.service_account_id, name, scopes=scope, expires_at=expires
+        )
+    say_done(screen, "created", made.token, **to_json(made))
+    screen.say(
+        f"It acts as {found.email} until {made.expires_at:%Y-%m-%d}, and is shown this once: keep it where secrets are "
+        "kept."
+    )
+
+
+@app.command()
+def revoke(
+    token: Annotated[str, typer.Argument(metavar="TOKEN", help="Its name or id.")],
+    *,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """Stop a token at once, for good."""
+    screen = Screen(as_json=as_json)
+    check_can_ask(screen, yes=yes, deed="revoke it")
+    with client_of(screen) as client:
+        found: list[ServiceAccountToken] = [
+            one
+            for one in client.admin.service_account_tokens.list(page_size=1000)
+            if token == str(one.token_id) or (token == one.name and one.status is CredentialStatus.ACTIVE)
+        ]
+        one = require_one(found, kind="working token", name=token, hint="carrel tokens list shows all with their ids")
+        if not is_confirmed(f"Revoke {one.name}?", screen=screen, yes=yes, deed="revoked"):
+            return
+        revoked = client.admin.service_account_tokens.revoke(one.token_id)
+    say_done(screen, "revoked", f"Revoked {one.name}: it works no more.", **to_json(revoked))
+
+
+def account_of(name: str, client: Carrel) -> ServiceAccount:
+    """Return the service account of an address, name or id; raises InvalidArgumentError for none or several."""
+    found = [
+        one
+        for one in client.admin.service_accounts.list(page_size=1000)
+        if name in {one.email, one.display_name, str(one.service_account_id)}
+    ]
+    hint = "Service accounts are made in the workbench, or by admin/serviceAccounts/create"
+    return require_one(found, kind="service account", name=name, hint=hint)
+
+
+def _show_reach(client: Carrel, account: ServiceAccount, scopes: list[Scope], *, screen: Screen) -> None:
+    reach = client.admin.service_account_tokens.preview_reach(account.service_account_id, scopes)
+    if screen.as_json:
+        print_json(screen, "planned", **to_json(reach))
+        return
+    for count, what in (
+        (reach.document_count, "documents to read"),
+        (reach.editable_document_count, "documents to update"),
+        (reach.collection_count, "collections to use"),
+        (reach.agent_count, "agents to message"),
+        (len(reach.endpoints), "operations to call"),
+    ):
+        screen.line(f"{what:<20} {count:>9,}")
+    for warning in reach.warnings:
+        screen.line(warning, style="yellow")
+    screen.say("Nothing was made: this was the plan.")

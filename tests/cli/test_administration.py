@@ -1,0 +1,204 @@
+"""`carrel groups`, `grants`, `keys`, `tokens`, `documents` and `agents`, as admins run them on the real service."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.conftest import Run
+from tests.harness.services import ADMIN_EMAIL, RunningService, ServiceHarness
+from tests.service.conversations import FERRY, Desk, a_desk
+from tests.service.directory import a_user, code
+from tests.service.service_accounts import an_account, enable_service_accounts
+
+ADA, BEN = "ada@example.test", "ben@example.test"
+
+
+@pytest.fixture(scope="module")
+def service(service_harness: ServiceHarness) -> Iterator[RunningService]:
+    """One service for all of them, each of which has its own names."""
+    service, stack = service_harness.start(rate_limit_requests=0)
+    a_user(service, ADA, name="Ada")
+    a_user(service, BEN, name="Ben [bold]")
+    yield service
+    service_harness.stop(service, stack)
+
+
+@pytest.fixture(scope="module")
+def desk(service: RunningService) -> Desk:
+    """An agent that everybody may use, over a document that everybody may read."""
+    return a_desk(service)
+
+
+def ran(run: Run, *arguments: str, exit_code: int = 0) -> dict[str, Any]:
+    """What a command prints for programs."""
+    ended = run(*arguments, "--json")
+    assert ended.code == exit_code, ended.out + ended.err
+    answer = json.loads(ended.out)
+    assert answer["exitCode"] == exit_code
+    return answer
+
+
+def test_groups_are_made_filled_shown_and_deleted(run: Run, desk: Desk) -> None:
+    """A group by its name; members by address or as groups; who would lose what is said before it goes."""
+    assert "carrel groups create" in run("groups", "list").err
+    crew = ran(run, "groups", "create", "Crew", "--external-id", "crew-1")["id"]
+    ran(run, "groups", "create", "Ship")
+    again = run("groups", "create", "Crew")
+    assert (again.code, crew in again.err) == (2, True)
+    assert ran(run, "groups", "add", "crew-1", ADA, BEN.upper())["memberCount"] == 2
+    assert ran(run, "groups", "add", "Ship", "group:Crew")["memberCount"] == 1
+    assert [(one["name"], one["memberCount"]) for one in ran(run, "groups", "list")["groups"]] == [
+        ("Crew", 2),
+        ("Ship", 1),
+    ]
+    shown = run("groups", "show", "Crew").out
+    assert "member     Ben [bold] <ben@example.test>" in shown
+    assert ran(run, "groups", "show", crew)["members"][0]["email"] == ADA
+    assert ran(run, "groups", "remove", "Crew", BEN)["memberCount"] == 1
+
+    secret = ran_upload(desk.service, "secret")
+    ran(run, "grants", "give", secret, "group:Crew")
+    planned = run("groups", "delete", "Crew", "--plan")
+    assert (planned.out.strip(), planned.code) == ("Ada <ada@example.test> would not read 1 any more", 0)
+    assert run("groups", "remove", "Crew", ADA, "--plan").out == planned.out
+    assert ran(run, "groups", "show", "Crew")["memberCount"] == 1
+    assert run("groups", "delete", "Crew").code == 2
+    assert ran(run, "groups", "delete", "Crew", "--yes")["groupId"] == crew
+    assert run("groups", "show", "Crew").code == 2
+    for wrong in (("add", "Ship", "nobody@example.test"), ("add", "Ship", "nobody"), ("show", "Nowhere")):
+        assert run("groups", *wrong).code == 2
+
+
+def ran_upload(service: RunningService, name: str) -> str:
+    """Upload a document that only the admin may read, and return its id."""
+    parts = {"documentExternalId": (None, name), "file": (f"{name}.txt", f"What {name} says.")}
+    answer = service.http.post("/api/v0/catalog/uploadFile", files=parts)
+    return answer.json()["documentId"]
+
+
+def test_grants_are_planned_given_and_taken(run: Run, service: RunningService) -> None:
+    """Beside those that there are; whoever may read it all the same is said with the way."""
+    notes = ran_upload(service, "notes")
+    ran(run, "groups", "create", "Readers")
+    ran(run, "groups", "add", "Readers", ADA)
+    assert "carrel grants give" in run("grants", "list", notes).err
+    planned = ran(run, "grants", "give", notes, "group:Readers", "--plan")
+    assert (planned["outcome"], planned["changes"]) == ("planned", ["group:Readers becomes VIEWER."])
+    assert ran(run, "grants", "list", notes)["grants"] == []
+    ran(run, "grants", "give", notes, "group:Readers")
+    given = ran(run, "grants", "give", notes, ADA, BEN, "--role", "editor", "--everybody")
+    assert given["changes"] == [
+        "Everybody in the organization may read it.",
+        f"{ADA} becomes EDITOR, and may read it already.",
+        f"{BEN} becomes EDITOR.",
+    ]
+    held = ran(run, "grants", "list", f"UPLOADED_DOCUMENT:{notes}")
+    assert held["organizationWide"] is True
+    assert {(one["principal"]["name"], one["role"]) for one in held["grants"]} == {
+        ("Ada", "EDITOR"),
+        ("Ben [bold]", "EDITOR"),
+        ("Readers", "VIEWER"),
+    }
+    assert "Ben [bold] <ben@example.test>  EDITOR" in run("grants", "list", notes).out
+    lowered = ran(run, "grants", "give", notes, BEN)["changes"]
+    assert lowered == [f"{BEN} becomes VIEWER instead of EDITOR."]
+    assert run("grants", "take", notes, ADA).code == 2
+    taken = ran(run, "grants", "take", notes, ADA, BEN, "--everybody", "--yes")["changes"]
+    assert taken == [
+        "It is not open to everybody in the organization any more.",
+        f"{ADA} is not EDITOR any more, and may read it all the same: in the group Readers.",
+        f"{BEN} is not VIEWER any more.",
+    ]
+    assert [one["principal"]["name"] for one in ran(run, "grants", "list", notes)["grants"]] == ["Readers"]
+    nothing = run("grants", "take", notes, BEN, "--yes")
+    assert ("has no role" in nothing.err, nothing.out.strip()) == (True, "Nothing changes.")
+    for wrong in (
+        ("give", notes),
+        ("give", notes, "group:Nobody"),
+        ("give", "elsewhere", ADA),
+        ("take", notes, "--yes"),
+    ):
+        assert run("grants", *wrong).code == 2
+
+
+def test_keys_are_shown_once_and_revoked(run: Run, service: RunningService) -> None:
+    """The value alone goes to standard output; a revoked key works no more."""
+    ended = run("keys", "create", "nightly", "--owner", ADMIN_EMAIL, "--acts-for-users")
+    value = ended.out.strip()
+    assert ("shown this once" in ended.err, value in ended.err) == (True, False)
+    assert service.call("admin/apiKeys/list", api_key=value).status_code == 200
+    [listed] = [one for one in ran(run, "keys", "list", "--owner", ADMIN_EMAIL)["apiKeys"] if one["name"] == "nightly"]
+    assert (listed["mayActForUsers"], "apiKey" in listed) == (True, False)
+    assert value not in run("keys", "list").out
+    assert run("keys", "revoke", "nightly").code == 2
+    assert ran(run, "keys", "revoke", "nightly", "--yes")["status"] == "revoked"
+    assert code(service.call("admin/apiKeys/list", api_key=value))[0] == 401
+    assert run("keys", "revoke", "nightly", "--yes").code == 2
+    assert run("keys", "create", "x", "--expires", "yesterday").code == 2
+
+
+def test_tokens_are_planned_created_and_revoked(run: Run, service: RunningService) -> None:
+    """What a token could reach is said before; scopes and the end are as they were asked for."""
+    enable_service_accounts(service)
+    account = an_account(service, "Loader")
+    assert "carrel tokens create" in run("tokens", "list").err
+    assert "documents to read" in run("tokens", "create", "Loader", "x", "--scope", "catalog:read", "--plan").out
+    assert ran(run, "tokens", "list", account["email"])["tokens"] == []
+    options = ("--scope", "catalog:read", "--scope", "catalog:write", "--expires", "2099-01-01T00:00:00Z")
+    made = ran(run, "tokens", "create", "Loader", "load", *options)
+    assert (set(made["scopes"]), made["expiresAt"]) == ({"catalog:read", "catalog:write"}, options[-1])
+    assert service.call("catalog/listDocuments", api_key=made["token"]).status_code == 200
+    assert account["email"] in run("tokens", "list").out
+    assert ran(run, "tokens", "revoke", made["tokenId"], "--yes")["status"] == "revoked"
+    assert code(service.call("catalog/listDocuments", api_key=made["token"]))[0] == 401
+    for wrong in (("create", "Nobody", "x", "--scope", "catalog:read"), ("create", "Loader", "x", "--scope", "all")):
+        assert run("tokens", *wrong).code == 2
+
+
+def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, tmp_path: Path) -> None:
+    """By id, external id or name; a file that is there is not replaced unless that is said."""
+    listed = ran(run, "documents", "list", "--query", "ferr")["documents"]
+    assert [one["documentName"] for one in listed] == ["Ferries"]
+    gone = ran_upload(desk.service, "gone")
+    assert "--most" in run("documents", "list", "--most", "1").err
+    assert "No document" in run("documents", "list", "--query", "no such name").err
+    for name in (desk.document_id, "Harbour desk notes", "Ferries"):
+        assert ran(run, "documents", "show", name)["documentId"] == desk.document_id
+    assert "catalog: done, 1 chunk\n" in run("documents", "state", "Ferries").out
+    assert [one["status"] for one in ran(run, "documents", "state", "Ferries")["indexedIn"]] == ["DONE", "DONE"]
+    saved = Path(run("documents", "download", "Ferries", "--to", str(tmp_path)).out.strip())
+    assert saved.read_text() == FERRY
+    again = run("documents", "download", "Ferries")
+    assert (again.code, "--replace" in again.err) == (2, True)
+    assert run("documents", "download", "Ferries", "--replace").code == 0
+    assert run("documents", "delete", "gone").code == 2
+    assert ran(run, "documents", "delete", "gone", "--yes")["documentId"] == gone
+    assert run("documents", "show", gone).code == 2
+    assert run("documents", "show", "gone").code == 2
+
+
+def test_an_agent_is_asked(run: Run, desk: Desk) -> None:
+    """Its words and sources go to standard output; a question that nothing answers ends with 1."""
+    assert [one["name"] for one in ran(run, "agents", "list")["agents"]] == ["Harbour desk"]
+    shown = run("agents", "show", "Harbour desk").out
+    assert "used by    everybody in the organization" in shown
+    assert "from       Harbour desk documents" in shown
+    asked = run("agents", "ask", "Harbour desk", "When does the ferry to Northlight leave?")
+    assert asked.code == 0, asked.err
+    assert "leaves at noon" in asked.out
+    assert "[1] Ferries: “" in asked.out
+    conversation = asked.err.split("--conversation ")[1].strip()
+    more = ran(run, "agents", "ask", desk.agent_id, "Do dogs travel free?", "--conversation", conversation)
+    assert (more["outcome"], more["conversationId"]) == ("answered", conversation)
+    assert [one["name"] for one in ran(run, "agents", "ask", "Harbour desk", "ferry?", "--as", BEN)["sources"]] == [
+        "Ferries"
+    ]
+    unanswered = ran(run, "agents", "ask", "Harbour desk", "How much is a zeppelin?", exit_code=1)
+    assert (unanswered["outcome"], unanswered["sources"]) == ("unanswered", [])
+    assert run("agents", "ask", "Harbour desk", "ferry?", "--conversation", desk.agent_id).code == 2
+    assert run("agents", "ask", "Nobody", "ferry?").code == 2
+    desk.update(apiAccessEnabled=False)
+    assert run("agents", "ask", "Harbour desk", "ferry?").code == 3
