@@ -21,7 +21,7 @@ from carrel.wire.permissions import AuthorizationStep, StepType
 from cli.access import WHO, principal_of, resource_of, words_of
 from cli.choosing import PlanOnly, Yes, check_plan, is_confirmed
 from cli.groups import name_of
-from cli.listing import say_done, show_list
+from cli.listing import print_json, show_list
 from cli.loading import AsJson
 from cli.outcome import client_of, usage
 from cli.screen import Screen
@@ -126,7 +126,7 @@ def take(
             still = f", and may read it all the same: {'; '.join(dict.fromkeys(others))}" if others else ""
             changes.append(f"{name} is not {granted.roles[one].role} any more{still}.")
         if changes and not plan_only:
-            for change in changes:
+            for change in () if yes else changes:
                 screen.say(change)
             if not is_confirmed("Take this away?", screen=screen, yes=yes, deed="changed"):
                 return
@@ -175,7 +175,9 @@ def _set(on: ResourceReference, roles: Mapping[PrincipalReference, GrantRole], e
 
 
 def _end(outcome: str, changes: list[str], *, plan_only: bool, screen: Screen) -> None:
-    words = "\n".join(changes) or "Nothing changes."
+    if screen.as_json:
+        print_json(screen, "planned" if plan_only else outcome, changes=changes)
+    for change in changes or ["Nothing changes."]:
+        screen.line(change)
     if plan_only and changes:
-        screen.say("This is the plan; nothing was changed.")
-    say_done(screen, "planned" if plan_only else outcome, words, changes=changes)
+        screen.say("Nothing was changed: this was the plan.")

@@ -85,10 +85,12 @@ def test_grants_are_planned_given_and_taken(run: Run, service: RunningService) -
     ran(run, "groups", "create", "Readers")
     ran(run, "groups", "add", "Readers", ADA)
     assert "carrel grants give" in run("grants", "list", notes).err
-    planned = ran(run, "grants", "give", notes, "group:Readers", "--plan")
-    assert (planned["outcome"], planned["changes"]) == ("planned", ["group:Readers becomes VIEWER."])
+    plan = ran(run, "grants", "give", notes, "group:Readers", "--plan")
+    assert (plan["outcome"], plan["changes"]) == ("planned", ["group:Readers becomes VIEWER."])
     assert ran(run, "grants", "list", notes)["grants"] == []
     ran(run, "grants", "give", notes, "group:Readers")
+    planned = run("grants", "give", notes, ADA, BEN, "--plan").out.splitlines()
+    assert planned == [f"{ADA} becomes VIEWER, and may read it already.", f"{BEN} becomes VIEWER."]
     given = ran(run, "grants", "give", notes, ADA, BEN, "--role", "editor", "--everybody")
     assert given["changes"] == [
         "Everybody in the organization may read it.",
