@@ -136,9 +136,9 @@ def show_deployment(agent: AgentDefinition) -> None:
             f"Let them read one first: {join_names([one.label for one in lacking])}.",
         )
     with st.container(horizontal=True):
-        if st.button("Save who may use it …", key="deploy", type="primary", disabled=not changes):
+        if st.button("Save access …", key="deploy", type="primary", disabled=not changes):
             confirm(
-                "Save who may use it?",
+                "Save access?",
                 " ".join(changes),
                 doing="Save",
                 action=partial(_deploy, agent, before, after, everybody=everybody),
@@ -146,7 +146,7 @@ def show_deployment(agent: AgentDefinition) -> None:
         if changes and st.button("Undo", key="deploy.undo"):
             _drop(agent)
             st.rerun()
-    show_link("Who may use it in the end, and why?", "who_can_read", resource=as_resource(agent).key)
+    show_link("Effective access: who may use it, and why", "who_can_read", resource=as_resource(agent).key)
 
 
 def _drop(agent: AgentDefinition) -> None:
@@ -158,9 +158,7 @@ def _deploy(agent: AgentDefinition, before: Grants, after: Mapping[str, Principa
     try:
         deploy(agent, before=before, who=after, everybody=everybody)
     except ConflictError as exc:
-        msg = (
-            "Somebody else has changed who may use it meanwhile, and nothing was saved. Undo, and load the page again."
-        )
+        msg = "Somebody else has changed its access meanwhile, and nothing was saved. Undo, and load the page again."
         raise carrel.CarrelError(msg) from exc
     _drop(agent)
 
@@ -187,7 +185,7 @@ def show_trial(agent: AgentDefinition) -> None:
 
 def _ask(agent: AgentDefinition, question: str) -> None:
     st.session_state.pop("try.said", None)
-    with st.spinner("The agent is at it …"):
+    with st.spinner("Thinking …"):
         try:
             reply = person_client().agents.send_and_wait(agent.agent_id, question, timeout=_PATIENCE)
         except carrel.CarrelError as error:

@@ -69,9 +69,7 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
     "collection.add_chunks": ActionText(
         "Collections", "Document added in pieces", "added {it} to {collection} in pieces"
     ),
-    "collection.reindex_document": ActionText(
-        "Collections", "Document indexed again", "indexed {it} again in {collection}"
-    ),
+    "collection.reindex_document": ActionText("Collections", "Document re-indexed", "re-indexed {it} in {collection}"),
     "collection.remove_document": ActionText("Collections", "Document removed", "removed {it} from {collection}"),
     "index.rebuild_start": ActionText("Indexes", "Rebuild started", "started to rebuild the index of {collection}"),
     "index.rebuild_force": ActionText(

@@ -24,7 +24,7 @@ MINT = "mint"
 _MOST_NAMED = 8
 
 
-@st.dialog("Mint a token", width="large", on_dismiss=close_dialog)
+@st.dialog("Create token", width="large", on_dismiss=close_dialog)
 def show_mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
     """Show the dialog for a new token with a preview of its reach; `done` is called with the created token."""
     if not is_open(MINT):
@@ -39,7 +39,7 @@ def show_mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
             show_reach(reach)
     else:
         show_text("Choose what it may do, and see here how far it would reach.")
-    offer_submit(MINT, "Mint the token", action=partial(mint, account, done=done))
+    offer_submit(MINT, "Create", action=partial(mint, account, done=done))
 
 
 def mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
@@ -66,7 +66,7 @@ def mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
 def ask_expiry(name: str, *, default: str = "90") -> None:
     """Show fields for an expiry; `get_expiry` with the same name returns it."""
     choice = st.segmented_control(
-        "It ends",
+        "Expires",
         list(EXPIRIES),
         default=default,
         format_func=lambda one: EXPIRIES[one],

@@ -34,7 +34,7 @@ def show_ending_soon(tokens: Sequence[ServiceAccountToken]) -> None:
     if not soon:
         return
     show_warning(
-        f"{count_text(len(soon), 'token')} will end within a fortnight. Mint the next one, and revoke the old."
+        f"{count_text(len(soon), 'token')} will end within a fortnight. Create the next one, and revoke the old."
     )
     for token in soon[:_SHOWN_ENDING]:
         show_link(
@@ -57,7 +57,7 @@ def show_tokens(account: ServiceAccount) -> None:
         TOKENS,
         Source(fetch, lambda page: page.tokens, about=account.service_account_id),
         row=token_row,
-        empty=lambda: show_empty("It has no token yet.", "Mint one, and give it to the program."),
+        empty=lambda: show_empty("It has no token yet.", "Create one, and give it to the program."),
         go=lambda chosen: look_at("token", chosen.token_id),
     )
 

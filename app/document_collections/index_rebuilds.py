@@ -39,12 +39,8 @@ def show_index(collection: DocumentCollection) -> None:
                 f"{count_text(rebuild.left_count, 'document')} could not be taken along. They are tried further."
             )
     if api.me().is_admin:
-        show_text(
-            "A document is indexed again by itself when it changes. All of them can be in a run, under Ingestion."
-        )
-        show_link(
-            "Index all of it again in a run", "ingestion", job="indexing", collection=str(where), what="everything"
-        )
+        show_text("A document is re-indexed by itself when it changes. All of them can be in a run, under Ingestion.")
+        show_link("Re-index all of it in a run", "ingestion", job="indexing", collection=str(where), what="everything")
     _offer_rebuild(collection)
 
 

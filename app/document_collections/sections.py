@@ -79,7 +79,7 @@ def _show_chosen(where: UUID, document: DocumentInCollection, *, edits: bool) ->
             return
         one = (document.document_id, document.document_name)
         with st.container(horizontal=True):
-            again = st.button("Index again", key="inside.again")
+            again = st.button("Re-index", key="inside.again")
             if st.button("Remove …", key="inside.remove"):
                 confirm(
                     "Remove this document from the collection?",
@@ -99,7 +99,7 @@ def _remove(where: UUID, document_id: UUID) -> None:
 
 
 def _index_again(where: UUID, documents: list[tuple[UUID, str]]) -> None:
-    show_errors(lambda: work_through(index_again(where, documents), [], of=len(documents), doing="Indexing"))
+    show_errors(lambda: work_through(index_again(where, documents), [], of=len(documents), doing="Re-indexing"))
     st.session_state.pop(_STALE, None)
     st.rerun()
 
@@ -123,12 +123,12 @@ def _show_stale(collection: DocumentCollection) -> None:
     show_table([(one.document_name, one.error or "") for one in found.documents[:MOST_AT_ONCE]])
     more = len(found.documents) - MOST_AT_ONCE
     if more <= 0:
-        if st.button("Index them again", key="stale.go", type="primary"):
+        if st.button("Re-index them", key="stale.go", type="primary"):
             _index_again(where, [(one.document_id, one.document_name) for one in found.documents])
         return
     show_text(f"… and {count_text(more, 'document')} more.")
     if api.me().is_admin:
-        text = "These are many: index them again in a run, under Ingestion"
+        text = "These are many: re-index them in a run, under Ingestion"
         show_link(text, "ingestion", job="indexing", collection=str(where))
     else:
-        show_text("These are many: have an admin index them again in a run.")
+        show_text("These are many: have an admin re-index them in a run.")

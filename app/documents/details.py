@@ -20,7 +20,7 @@ def show_details(document_id: UUID) -> None:
     with error_boundary():
         document = api.client().catalog.get_document(document_id)
         readers = readers_of(document)
-    show_table([*_facts(document), ("Who may read it", readers)], named=True)
+    show_table([*_facts(document), ("Direct access", readers)], named=True)
     st.download_button(
         "Download",
         reader_of(document_id, document.document_version),

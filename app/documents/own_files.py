@@ -47,7 +47,7 @@ class Outcome:
     def said(self) -> str:
         """The outcome in words."""
         if self.document_id is None:
-            return f"Not loaded. {self.problem}"
+            return f"Failed. {self.problem}"
         return "Loaded. It can be found in a moment." if self.waits else "Loaded, and can be found."
 
 

@@ -81,7 +81,7 @@ def _draw_places(document: GetDocumentResponse) -> None:
             if place.document_collection_id in editable and is_stale(place, document):
                 show_text("The newest version isn't what can be found here.")
                 st.button(
-                    "Index it again here",
+                    "Re-index",
                     key=f"reindex.{number}",
                     on_click=_reindex,
                     args=(document.document_id, place.document_collection_id),
@@ -113,7 +113,7 @@ def _reindex(document_id: UUID, collection_id: UUID) -> None:
     except carrel.CarrelError as error:
         st.session_state[_PROBLEM] = problem_of(error)
     else:
-        st.toast("It is indexed again.")
+        st.toast("It is being re-indexed.")
 
 
 def show_versions(document: GetDocumentResponse) -> None:
@@ -128,7 +128,7 @@ def show_versions(document: GetDocumentResponse) -> None:
         )
         for version in document.versions[:MOST_VERSIONS]
     ]
-    show_table(rows, heads=("Version", "File", "Size", "Loaded", "By"))
+    show_table(rows, heads=("Version", "File", "Size", "Loaded", "Loaded by"))
     if (more := len(document.versions) - len(rows)) > 0:
         show_text(f"… and {count_text(more, 'older version')}, which can be downloaded, too.")
     files = {version.document_version: version for version in document.versions}
@@ -197,12 +197,12 @@ def show_readers(document: GetDocumentResponse) -> None:
         empty=lambda: show_text("Nobody else was given it by name."),
     )
     resource = f"{document.resource.resource_type}:{document.resource.resource_id}"
-    show_link("Who can read this in the end, and why?", "who_can_read", resource=resource)
+    show_link("Effective access: who can read it, and why", "who_can_read", resource=resource)
 
 
 def _grant(grant: GrantInfo) -> dict[str, str]:
     return {
-        "Who": grant.principal.name,
-        "Kind": PRINCIPALS[grant.principal.type].capitalize(),
+        "Name": grant.principal.name,
+        "Type": PRINCIPALS[grant.principal.type].capitalize(),
         "Role": GRANTED[grant.role],
     }

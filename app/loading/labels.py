@@ -22,7 +22,7 @@ KINDS: Mapping[str, str] = {
     "docstore-sync": "Sync",
     "permission-snapshot": "Snapshot of permissions",
     "quarantine-retry": "Retry",
-    "reindex": "Indexing again",
+    "reindex": "Re-indexing",
 }
 NOBODY_WORKS = "No process carries out runs now, so this one waits."
 START_WORK = "It begins when somebody does. On a machine that reaches the documents: python -m flows serve"

@@ -1,8 +1,9 @@
-"""What could not be loaded, source by source: tried again, ignored, and restored."""
+"""What could not be loaded, source by source: retried, ignored, and restored."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
+from uuid import uuid4
 
 import streamlit as st
 
@@ -13,8 +14,9 @@ from app.loading.labels import is_of_dropped_files, source_in_words, why_in_word
 from app.loading.runs import runs_to_change
 from app.loading.sources import ADDRESS, choose_source, collection_names, purpose_in_words, read_sources
 from app.ui.dialogs import confirm
-from app.ui.errors import Problem, problem_of, show_errors
+from app.ui.errors import FAILURES, Problem, problem_of, show_errors
 from app.ui.filters import choice_filter
+from app.ui.help import help_cell
 from app.ui.links import leave, show_link
 from app.ui.notices import show_empty, show_heading, show_table, show_text, show_warning
 from app.ui.tables import PAGE_ROWS, choose_rows, forget, time_cell
@@ -50,7 +52,7 @@ class _Outcome:
             show_text(f"{documents} again." if self.undo else f"{documents} no more until {until}.")
         if self.unknown:
             show_warning(
-                f"Not in the quarantine any more: {_names(self.unknown)}",
+                f"Not among what failed any more: {_names(self.unknown)}",
                 "They were loaded meanwhile, or the source no longer has them.",
             )
 
@@ -60,7 +62,7 @@ def show_quarantine() -> None:
     found = show_errors(read_sources)
     if not found:
         show_empty(
-            "Nothing is in quarantine.",
+            "Nothing has failed.",
             "What a run can't load is listed here at its end, each document with its reason.",
         )
         show_link("Load documents", "ingestion")
@@ -94,30 +96,38 @@ def _show_source(source: Source) -> None:
         show_text("These files were dropped here, and are gone. Mend them and drop them again, or ignore them.")
     with st.container(horizontal=True):
         if not dropped and st.button(
-            "Try again …", key="quarantine.retry", icon=":material/replay:", disabled=not source.item_count
+            "Retry all …", key="quarantine.retry", icon=":material/replay:", disabled=not source.item_count
         ):
             _ask_for_retry(source)
         if st.button("Remove …", key="quarantine.remove", icon=":material/delete:"):
             _ask_for_removal(source)
 
 
-def _ask_for_retry(source: Source, names: Sequence[str] = ()) -> None:
-    def retry() -> None:
-        run = runs_to_change().start_retry(source.ledger, source.source, names=names, person=api.me().email)
-        st.query_params.from_dict({"run": str(run)})
-
-    documents = count_text(
-        len(names) or source.item_count, "document of this source is", "documents of this source are"
-    )
+def _ask_for_retry(source: Source) -> None:
+    documents = count_text(source.item_count, "document of this source is", "documents of this source are")
     confirm(
-        "Try again?",
+        "Retry all?",
         f"{documents} sent again, as "
         "the last run was told to. What is ignored isn't, and nothing else is sent or deleted. The process that serves "
         "the flows does it, where the source was loaded by it"
         + (f"; this one is reported by {one_line(reporter)}." if (reporter := source.reported_by.email) else "."),
-        doing="Try again",
-        action=retry,
+        doing="Retry them",
+        action=partial(_retry, source),
     )
+
+
+def _retry(source: Source, names: Sequence[str] = (), *, key: str | None = None) -> None:
+    """Send again what failed of a source, or these items of it, and open the run's page."""
+    run = runs_to_change().start_retry(source.ledger, source.source, names=names, person=api.me().email, key=key)
+    st.query_params.from_dict({"run": str(run)})
+
+
+def _retry_chosen(source: Source, names: Sequence[str], key: str) -> None:
+    """Retry items; in a callback, in which a second click has the same key, and so starts no second run."""
+    try:
+        _retry(source, names, key=key)
+    except FAILURES as error:
+        st.session_state[_OUTCOME] = problem_of(error)
 
 
 def _ask_for_removal(source: Source) -> None:
@@ -154,8 +164,11 @@ def _show_items(source: Source, shown: str) -> None:
     _show_outcome()
     if chosen:
         show_table(
-            [(item.document_external_id or item.place, why_in_words(item.message)) for item in chosen],
-            heads=("Document", "Reason"),
+            [
+                (_document(item), why_in_words(item.message), help_cell(item.code, about=_document(item)))
+                for item in chosen
+            ],
+            heads=("Document", "Reason", "Help"),
         )
 
 
@@ -165,8 +178,12 @@ def _show_outcome() -> None:
         outcome.show()
 
 
+def _document(item: SourceItem) -> str:
+    return item.document_external_id or item.place
+
+
 def _row(item: SourceItem) -> dict[str, object]:
-    document = item.document_external_id or item.place
+    document = _document(item)
     where = f" ({item.place})" if item.place != document else ""
     return {
         "Document": one_line(f"{document}{where}"),
@@ -180,6 +197,17 @@ def _offer_changes(source: Source, chosen: Sequence[SourceItem]) -> None:
     counted = [item for item in chosen if not item.ignored]
     ignored = [item for item in chosen if item.ignored]
     with st.container(horizontal=True, vertical_alignment="center"):
+        if not is_of_dropped_files(source.source):
+            names = list(dict.fromkeys(item.name for item in counted))
+            st.button(
+                "Retry",
+                key="quarantine.retry_chosen",
+                type="primary",
+                icon=":material/replay:",
+                disabled=not names,
+                on_click=_retry_chosen,
+                args=(source, names, uuid4().hex),
+            )
         for label, items, undo in (("Ignore", counted, False), ("Restore", ignored, True)):
             st.button(
                 label,
@@ -189,13 +217,10 @@ def _offer_changes(source: Source, chosen: Sequence[SourceItem]) -> None:
                 args=(source, items),
                 kwargs={"undo": undo},
             )
-        names = [] if is_of_dropped_files(source.source) else list(dict.fromkeys(item.name for item in counted))
-        if names and st.button("Try these again …", key="quarantine.retry_chosen", icon=":material/replay:"):
-            _ask_for_retry(source, names)
         if not chosen:
             st.caption(
-                "Choose rows to read them whole, to try documents again, to ignore them, or to restore them. What is "
-                "ignored counts no more, and is not sent, until it changes."
+                "Choose rows to see what to do about them, and to retry, ignore or restore them. What is ignored "
+                "counts no more, and is not sent, until it changes."
             )
 
 

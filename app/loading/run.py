@@ -18,6 +18,10 @@ from app.loading.labels import (
     title_of,
     why_in_words,
 )
+from app.loading.sources import read_sources
+from app.ui.errors import show_errors
+from app.ui.help import HelpLink, help_cell
+from app.ui.links import show_link
 from app.ui.notices import show_heading, show_problem, show_table, show_text, show_warning
 from app.ui.tables import show_text_pages, source_of
 from flows.operations.formatting import capitalize, count_text
@@ -28,7 +32,7 @@ _UPLOADED = (("Created", "created"), ("Updated", "updated"), ("Unchanged", "unch
 _NUMBERS: Mapping[str, Sequence[tuple[str, str]]] = {
     "collection-add": (("Added or updated", "sent"), ("Unchanged", "unchanged"), ("Waiting", "waiting")),
     "docstore-sync": (("Created", "created"), ("Updated", "updated"), ("Unchanged", "unchanged")),
-    "reindex": (("Documents", "documents"), ("Indexed again", "reindexed")),
+    "reindex": (("Documents", "documents"), ("Re-indexed", "reindexed")),
 }
 _REST: Mapping[str, str] = {
     "docstore-sync": ", which the page of the sync lists",
@@ -153,11 +157,20 @@ def show_failures(run: RunStatus) -> None:
     show_text_pages(
         "run.failures",
         source_of(run.failures, about=(run.flow_run_id, len(run.failures))),
-        heads=("Document", "Reason"),
-        row=lambda row: (document_of(row), why_in_words(row.get("reason") or "")),
+        heads=("Document", "Reason", "Help"),
+        row=_failure,
     )
+    if run.finished and not run.only_plans and run.source:
+        known = next((one for one in show_errors(read_sources) if one.source == run.source), None)
+        if known is not None:
+            show_link("Retry or ignore what failed", "ingestion", part="quarantine", source=str(known.source_id))
     if (more := count_not_loaded(run) - len(run.failures)) > 0:
-        st.caption(f"… and {more:,} more{_REST.get(run.flow, ', in the quarantine')}.")
+        st.caption(f"… and {more:,} more{_REST.get(run.flow, ', listed under Failed')}.")
+
+
+def _failure(row: Mapping[str, str]) -> Sequence[str | HelpLink]:
+    document = document_of(row)
+    return document, why_in_words(row.get("reason") or ""), help_cell(row.get("code") or "", about=document)
 
 
 def document_of(row: Mapping[str, str]) -> str:

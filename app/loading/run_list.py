@@ -49,7 +49,7 @@ def show_runs() -> None:
         ),
         columns={
             "From": st.column_config.TextColumn(width="large"),
-            "Taken": st.column_config.TextColumn(help="Created, updated or indexed again", alignment="right"),
+            "Taken": st.column_config.TextColumn(help="Created, updated or re-indexed", alignment="right"),
             "A second": st.column_config.TextColumn(help="Documents a second", alignment="right"),
         },
         go=lambda chosen: look_at("run", chosen.flow_run_id),

@@ -227,7 +227,7 @@ _LABELS: Mapping[str, str] = {
     UPLOAD: "Load documents",
     "collection-add": "Add to a collection",
     "docstore-sync": "Run a sync",
-    "reindex": "Index again",
+    "reindex": "Re-index",
     "quarantine-retry": "Retry what failed",
     "permission-snapshot": "Take a snapshot of permissions",
 }

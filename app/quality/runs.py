@@ -223,7 +223,7 @@ def _heads(searches: bool) -> tuple[str, ...]:
     scores = (
         (f"nDCG@{_CUTOFF}", f"Recall@{_CUTOFF}", f"MRR@{_CUTOFF}") if searches else ("Answered", "Recall", "Precision")
     )
-    return ("When", "By", *scores, "Questions", "Who ran it", "Note")
+    return ("When", "Match by", *scores, "Questions", "Who ran it", "Note")
 
 
 def _cells(run: EvaluationRun, searches: bool, *, exact: bool = False) -> list[str]:

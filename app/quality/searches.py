@@ -101,8 +101,8 @@ def _row(search: LoggedSearch, names: dict[str, str]) -> dict[str, object]:
     where = str(search.document_collection_id or CATALOG)
     return {
         "Searched for": search.query if search.query is not None else _ERASED,
-        "In": names.get(where, UNSEEN),
-        "By": MODES[search.mode],
+        "Search in": names.get(where, UNSEEN),
+        "Match by": MODES[search.mode],
         "Results": search.result_count,
         "Thumbs": _THUMBS[search.feedback] if search.feedback is not None else "",
         "Who": search.actor.name,

@@ -1,6 +1,7 @@
 """Help in place: links to the pages of the documentation, which the workbench shows itself, at /help/."""
 
 import html
+from dataclasses import dataclass
 
 import streamlit as st
 
@@ -8,6 +9,19 @@ from app.documentation import HELP, anchor_of, read_page
 
 # Where an error's code is looked for: first what to do about it, then what it says.
 _PAGES_OF_CODES = ("troubleshooting", "errors")
+
+
+@dataclass(frozen=True, slots=True)
+class HelpLink:
+    """A table cell with a link to an address of the documentation, if there is one; `about` is what it is about."""
+
+    address: str | None
+    about: str
+
+    @property
+    def body(self) -> str:
+        """The link as HTML."""
+        return link_to_help("What to do", self.address, about=self.about) if self.address else ""
 
 
 def help_address(topic: str) -> str:
@@ -23,6 +37,11 @@ def help_address_of_code(code: str) -> str | None:
     """Return the address of the entry of an error's or a reason's code in the documentation; None if it has none."""
     found = ((name, read_page(name)) for name in _PAGES_OF_CODES)
     return next((help_address(f"{name}#{code}") for name, page in found if page and code in page.anchors), None)
+
+
+def help_cell(code: str, *, about: str) -> HelpLink:
+    """Return a table cell that leads to what to do about a reason's code, for a document or whatever it is `about`."""
+    return HelpLink(help_address_of_code(code), about)
 
 
 def topic_of_page(title: str) -> str | None:

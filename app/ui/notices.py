@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
-from app.ui.help import help_link, link_to_help, topic_of_page
+from app.ui.help import HelpLink, help_link, link_to_help, topic_of_page
 
 
 def show_problem(message: str, *notes: str, help_at: str | None = None) -> None:
@@ -66,7 +66,7 @@ def show_heading(name: str, *facts: str) -> None:
     st.html(f'<h2 class="carrel-name">{html.escape(name)}</h2>{line}')
 
 
-def show_table(rows: Iterable[Sequence[str]], *, heads: Sequence[str] = (), named: bool = False) -> None:
+def show_table(rows: Iterable[Sequence[str | HelpLink]], *, heads: Sequence[str] = (), named: bool = False) -> None:
     """Show rows of text; `named` rows begin with their heading."""
     head = "".join(f"<th scope='col'>{html.escape(text)}</th>" for text in heads)
     body = "".join(f"<tr>{_cells(row, named=named)}</tr>" for row in rows)
@@ -80,8 +80,7 @@ def _show(kind: str, role: str, message: str, notes: Iterable[str], help_at: str
     st.html(f'<div class="carrel-notice carrel-{kind}" role="{role}">{texts}{more}</div>')
 
 
-def _cells(row: Sequence[str], *, named: bool) -> str:
-    cells = [f"<td>{html.escape(text)}</td>" for text in row]
-    if named:
-        cells[0] = f"<th scope='row'>{html.escape(row[0])}</th>"
-    return "".join(cells)
+def _cells(row: Sequence[str | HelpLink], *, named: bool) -> str:
+    bodies = [one.body if isinstance(one, HelpLink) else html.escape(one) for one in row]
+    head = f"<th scope='row'>{bodies.pop(0)}</th>" if named else ""
+    return head + "".join(f"<td>{body}</td>" for body in bodies)

@@ -12,6 +12,7 @@ from streamlit.delta_generator import DeltaGenerator
 from app.formatting import ago, moment
 from app.ui.components import draw_rows, rows_chosen
 from app.ui.errors import show_errors
+from app.ui.help import HelpLink
 from app.ui.notices import show_count, show_table
 
 
@@ -250,7 +251,7 @@ def show_each(
 
 
 def show_text_pages(
-    key: str, source: Source[Page, Item], *, heads: Sequence[str], row: Callable[[Item], Sequence[str]]
+    key: str, source: Source[Page, Item], *, heads: Sequence[str], row: Callable[[Item], Sequence[str | HelpLink]]
 ) -> None:
     """Show the page of a list as a table of text that is read as a whole: long cells wrap, and none can be chosen."""
     place = _place(key, source.about)

@@ -28,7 +28,7 @@ def row(agent: AgentDefinition) -> dict[str, object]:
     """Return the table row of an agent."""
     return {
         "Name": agent.name,
-        "What it is for": agent.description,
+        "Purpose": agent.description,
         "Collections": len(agent.collection_ids),
         "Model": agent.model or "The default",
         "Programs": agent.api_access_enabled,
@@ -65,7 +65,7 @@ def show_list() -> None:
         row=row,
         empty=partial(show_no_agents, name),
         go=lambda chosen: look_at("agent", chosen.agent_id),
-        hint="Choose a row to change an agent, say who may use it, or try it.",
+        hint="Choose a row to change an agent, its access, or to test it.",
     )
 
 
@@ -75,7 +75,7 @@ def ask_for_agent() -> None:
     if not is_open(NEW):
         st.rerun()
     st.text_input("Name", key="new.name", max_chars=200)
-    st.text_input("What it is for", key="new.description", max_chars=500)
+    st.text_input("Purpose", key="new.description", max_chars=500)
     offer_submit(NEW, "Create", action=make)
 
 

@@ -26,7 +26,7 @@ LIST, TITLE, PURPOSE = "documents", "Documents", "What has been loaded, how far 
 MINE, ALL = "mine", "all"
 ONE = ("document", "part", "place")
 """What the address of one document has more than that of the list."""
-PARTS = {"about": "About", "versions": "Versions", "text": "Text as indexed", "readers": "Who may read it"}
+PARTS = {"about": "About", "versions": "Versions", "text": "Text as indexed", "readers": "Access"}
 ANY_STATE = {"": "Any", **{state.value.lower(): words for state, words in STATES.items()}}
 
 
@@ -45,7 +45,7 @@ def choose(*, is_admin: bool, email: str) -> Wanted:
     whose = {MINE: "Mine", ALL: "All" if is_admin else "All that I may read"}
     with filter_line("kind", "state", "of", "owner"):
         name = text_filter("Name", "name", placeholder="Part of a name")
-        kind = choice_filter("Kind", "kind", kinds)
+        kind = choice_filter("Type", "kind", kinds)
         state = choice_filter("State", "state", ANY_STATE)
         choice = choice_filter("Whose", "of", whose, default=ALL if is_admin else MINE)
         owner = text_filter("Owner", "owner", placeholder="name@example.com") if choice == ALL and is_admin else ""
@@ -70,7 +70,7 @@ def row(document: Document) -> dict[str, object]:
     return {
         "Name": document.document_name,
         "State": "" if document.indexing is None else STATES[document.indexing],
-        "Kind": kind_of(document.media_type),
+        "Type": kind_of(document.media_type),
         "Changed": time_cell(document.updated_at),
         "Owner": document.owner.name,
     }

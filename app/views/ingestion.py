@@ -19,7 +19,7 @@ ONLY_ON = {
     "schedules": ("schedule", "from", "change"),
 }
 """What the address says for one part alone."""
-JOBS = {"upload": "Load documents", "addition": "Add to a collection", "indexing": "Index again"}
+JOBS = {"upload": "Load documents", "addition": "Add to a collection", "indexing": "Re-index"}
 
 
 def show_start() -> None:

@@ -35,7 +35,7 @@ BLUE, ORANGE = "#2f7fb8", "#d9730d"
 
 def show_overview() -> None:
     """Show the searches of a span: how many, how many without results, and the feedback on them."""
-    chosen = choice_filter("Over", "over", {key: span.name for key, span in SPANS.items()}, default="month")
+    chosen = choice_filter("Period", "over", {key: span.name for key, span in SPANS.items()}, default="month")
     buckets = show_errors(lambda: counts(SPANS[chosen]))
     totals = Totals.of(buckets)
     figures = (

@@ -158,7 +158,7 @@ def show_account(account_id: str, settings: Organization) -> None:
     show_link("What can it read?", "what_can_they_read", who=f"{SERVICE_ACCOUNT}:{account_id}")
     with st.container(horizontal=True):
         st.button(
-            "Mint a token",
+            "Create token",
             key="mint.open",
             type="primary",
             icon=":material/add:",

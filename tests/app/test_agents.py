@@ -119,13 +119,13 @@ def test_deploying_says_who_gains_and_who_loses_and_asks_first(house: House, age
     page.multiselect(key=f"{key}.kept").set_value(["user:vera@example.test"]).run()
     assert "May use it from now on: Vera Quill" in html_of(page)
     assert "May not use it any more: Otto Reed" in html_of(page)
-    page = press(page, "Save who may use it …")
+    page = press(page, "Save access …")
     assert users_of(house.client, agent) == ({"Otto Reed"}, False)
-    answer(page, "Save who may use it …", "Save")
+    answer(page, "Save access …", "Save")
     assert users_of(house.client, agent) == ({"Vera Quill"}, False)
     page = open_agent(house, agent, "deploy")
     page.toggle(key=f"agent.{agent.agent_id}.everybody").set_value(True).run()
-    answer(press(page, "Save who may use it …"), "Save who may use it …", "Save")
+    answer(press(page, "Save access …"), "Save access …", "Save")
     assert users_of(house.client, agent) == ({"Vera Quill"}, True)
 
 

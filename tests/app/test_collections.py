@@ -256,7 +256,7 @@ def test_stale_documents_are_looked_for_and_indexed_again(house: House) -> None:
     assert sorted(page.dataframe[0].value["State"]) == ["Searchable", "Stale"]
     page = press(page, "Find stale documents")
     assert "1 document of those that you may read" in html_of(page)
-    page = press(page, "Index them again")
+    page = press(page, "Re-index them")
     assert "Done: 1 document." in html_of(page)
     assert inside(house.client, collection) == {"Rules": 2, "Fares": 1}
 

@@ -71,7 +71,7 @@ def test_an_admin_sees_all_documents_and_narrows_them(house: House) -> None:
     page = house.open("documents", name=tag, kind="table")
     assert names(page) == [f"{tag} table"]
     shown = page.dataframe[0].value.iloc[0]
-    assert (shown["State"], shown["Kind"], shown["Owner"]) == ("Searchable", "CSV", "admin")
+    assert (shown["State"], shown["Type"], shown["Owner"]) == ("Searchable", "CSV", "admin")
     assert names(house.open("documents", name=tag, owner=MEMBER)) == [f"{tag} theirs"]
     assert sorted(names(house.open("documents", name=tag, of="mine"))) == [f"{tag} plain", f"{tag} table"]
     assert names(house.open("documents", name=tag, state="failed")) == []
@@ -116,12 +116,12 @@ def test_a_document_tells_where_it_can_be_found_and_how_far_it_is(house: House) 
     where = collection.document_collection_id
     identifier = f"shelf-{uuid4()}"
     document = load(house.client, "Livestock", "Sheep travel.", identifier=identifier, collection_id=where)
-    assert "Index it again here" not in [one.label for one in open_document(house, document).button]
+    assert "Re-index" not in [one.label for one in open_document(house, document).button]
     load(house.client, "Livestock", "Goats travel.", identifier=identifier, reindex_collections=False)
     page = open_document(house, document)
     assert "Searchable: version 2 can be found, in 1 passage." in html_of(page)
     assert "The newest version isn&#x27;t what can be found here." in html_of(page)
-    page = press(page, "Index it again here")
+    page = press(page, "Re-index")
     assert "isn&#x27;t what can be found here" not in html_of(page)
     places = house.client.catalog.get_document(document).indexed_in
     assert {place.indexed_version for place in places} == {2}
@@ -211,7 +211,7 @@ def test_who_may_read_it_is_told_to_admins(house: House) -> None:
     group = house.client.admin.groups.upsert([{"name": f"Crew {uuid4()}"}]).groups[0]
     document = load(house.client, "Rota", upload_as_user_email=MEMBER, allowed_group_ids=[group.id])
     page = open_document(house, document, "readers")
-    assert page.dataframe[0].value["Who"].tolist() == [group.name]
+    assert page.dataframe[0].value["Name"].tolist() == [group.name]
     assert f"who_can_read?resource=UPLOADED_DOCUMENT%3A{document}" in html_of(page)
     page = house.open("documents", signed_in_as=MEMBER, document=document, part="readers")
     assert not page.dataframe
@@ -262,7 +262,7 @@ def test_a_member_adds_files_of_their_own(house: House) -> None:
     page = press(page, "Add")
     shown = html_of(page)
     assert "1 of 2 could not be added." in shown
-    assert "Not loaded." in shown
+    assert "Failed." in shown
     (document,) = house.client.catalog.list_documents(document_name=name)
     assert document.document_external_id == f"{MEMBER}/{name}"
     assert document.owner.name == "Jonas"

@@ -113,7 +113,7 @@ def test_a_search_without_results_is_done_again_in_every_mode(house: House) -> N
     house.client.search.search_document_catalog(words, mode="LEXICAL")
     page = draw(house, "without")
     row = page.dataframe[0].value.iloc[0]
-    assert (row["Searched for"], row["By"], row["In"]) == (words, "Keywords", "The whole catalog")
+    assert (row["Searched for"], row["Match by"], row["Search in"]) == (words, "Keywords", "The whole catalog")
     assert "Results" not in row
     page.session_state[page.dataframe[0].key] = {"selection": {"rows": [0], "columns": [], "cells": []}}
     load(house.client, "Rotors", f"The {words} lands on the pier.")

@@ -332,7 +332,7 @@ def test_details_tell_the_readers_and_give_the_file(open_page: Open, client: Car
     group = client.admin.groups.upsert([{"name": "Deck <b>crew</b>"}]).groups[0]
     load(client, "Livestock", "Sheep travel on deck.", allowed_group_ids=[group.id])
     page = open_page("search", q="sheep")
-    assert "Who may read it" not in html_of(page)
+    assert "Direct access" not in html_of(page)
     details(page).click().run()
     assert not page.exception
     assert "Deck &lt;b&gt;crew&lt;/b&gt; (group)" in html_of(page)

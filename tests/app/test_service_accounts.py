@@ -43,7 +43,7 @@ def tokens(house: House, account_id: str) -> list[Any]:
 
 def filled(house: House, account_id: str, name: str = "intranet, production") -> AppTest:
     """The dialog for a token that may read, filled in."""
-    page = press(house.open("service_accounts", account=account_id), "Mint a token")
+    page = press(house.open("service_accounts", account=account_id), "Create token")
     page.text_input(key="mint.name").set_value(name)
     return page.checkbox(key="mint.catalog:read").check().run()
 
@@ -103,7 +103,7 @@ def test_the_dialog_shows_how_far_the_token_would_reach(house: House) -> None:
     account_id = account(house, "Reaching")
     crew = group(house, "Reaching crew")
     load(house, "Within reach", allowed_group_ids=[crew])
-    page = press(house.open("service_accounts", account=account_id), "Mint a token")
+    page = press(house.open("service_accounts", account=account_id), "Create token")
     for scope, meaning in TOKEN_SCOPES.items():
         # What a screen reader says is the label as it is written.
         assert page.checkbox(key=f"mint.{scope.value}").label == meaning.name
@@ -130,7 +130,7 @@ def test_all_that_a_token_can_call_has_words(house: House) -> None:
 def test_a_token_needs_a_name_and_a_purpose(house: House) -> None:
     """Without either the dialog stays open and says what is missing; nothing is minted."""
     account_id = account(house, "Nameless")
-    page = press(house.open("service_accounts", account=account_id), "Mint a token")
+    page = press(house.open("service_accounts", account=account_id), "Create token")
     page.button(key="mint.submit").click().run()
     assert "Give the token a name" in html_of(page)
     page.text_input(key="mint.name").set_value("x").run()
@@ -144,7 +144,7 @@ def test_a_token_needs_a_name_and_a_purpose(house: House) -> None:
 def test_a_dialog_is_about_the_account_it_was_opened_for(house: House) -> None:
     """Whoever goes back from it to the list, and to another account, isn't asked for a token of that one."""
     one, other = account(house, "Left open"), account(house, "Looked at next")
-    page = press(house.open("service_accounts", account=one), "Mint a token")
+    page = press(house.open("service_accounts", account=one), "Create token")
     assert page.text_input(key="mint.name")
     page.query_params["account"] = other
     page.run()

@@ -95,7 +95,7 @@ class ServiceAccountToken(ResponseModel):
 
 
 class AdminServiceAccountTokensMintRequest(RequestModel):
-    """Mint a token."""
+    """Create a token."""
 
     service_account_id: UUID
     """Id of the service account."""

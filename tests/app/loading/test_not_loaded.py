@@ -9,7 +9,7 @@ from app.loading import sources
 from app.settings import settings
 from tests.app.conftest import NOBODY_LISTENS, Open, SetUp, draw, html_of, markdown_of, sign_in
 from tests.app.loading.house import HOSTILE, LoadingHouse, offered, run_of
-from tests.app.pressing import answer, button, press
+from tests.app.pressing import answer, button, press, press_twice
 from tests.harness.services import RunningService
 from tests.service.sources import Reporter, an_item
 
@@ -87,13 +87,13 @@ def test_what_is_gone_meanwhile_is_named(house: LoadingHouse) -> None:
     reporter.report([an_item("c.pdf"), an_item("a.pdf")])
     page = press(page, "Ignore")
     assert "1 document counts no more until it changes." in html_of(page)
-    assert "Not in the quarantine any more: &lt;img" in html_of(page)
+    assert "Not among what failed any more: &lt;img" in html_of(page)
     assert reporter.names(source, ignored=True) == ["a.pdf"]
     page = choose(page, 1)
     reporter.report([])
     page = press(page, "Ignore")
-    assert "Not in the quarantine any more: c.pdf." in html_of(page)
-    assert "count no more" not in html_of(page).partition("Not in the quarantine")[0]
+    assert "Not among what failed any more: c.pdf." in html_of(page)
+    assert "count no more" not in html_of(page).partition("Not among what failed")[0]
 
 
 def test_a_document_at_two_places_is_ignored_with_both(house: LoadingHouse) -> None:
@@ -139,27 +139,31 @@ def test_a_source_is_tried_again_after_a_question(house: LoadingHouse) -> None:
     reporter = a_reporter(house.service)
     reporter.report([an_item("a.pdf")], source=f"/srv/{HOSTILE}")
     with offered(house.prefect, "quarantine-retry") as retrying:
-        page = press(show(house, reporter), "Try again …")
+        page = press(show(house, reporter), "Retry all …")
         assert "1 document of this source is sent again" in html_of(page)
-        page = answer(page, "Try again …", "Try again")
+        page = answer(page, "Retry all …", "Retry them")
         (retry,) = house.prefect.runs_of(retrying)
         expected = {"source": reporter.ledger, "loaded_from": f"/srv/{HOSTILE}"}
         assert (retry["parameters"], run_of(page)) == (expected, retry["id"])
         assert "Retry of /srv/&lt;img" in html_of(page)
     reporter.report([an_item("a.pdf"), an_item("b.pdf")])
-    assert "2 documents of this source are sent again" in html_of(press(show(house, reporter), "Try again …"))
+    assert "2 documents of this source are sent again" in html_of(press(show(house, reporter), "Retry all …"))
 
 
-def test_chosen_documents_are_tried_again(house: LoadingHouse) -> None:
-    """Only those that were chosen and count are named to the run."""
+def test_chosen_documents_are_retried_by_one_click(house: LoadingHouse) -> None:
+    """Only those that were chosen and count are named to the run, which a second click doesn't start again."""
     reporter = a_reporter(house.service)
     source = reporter.report([an_item("a.pdf"), an_item("b.pdf"), an_item("c.pdf")])["sourceId"]
     reporter.ignore(source, "c.pdf")
     with offered(house.prefect, "quarantine-retry") as retrying:
-        page = press(choose(show(house, reporter), 0, 2), "Try these again …")
-        assert "1 document of this source is sent again" in html_of(page)
-        answer(page, "Try these again …", "Try again")
+        page = choose(show(house, reporter), 0, 2)
+        link = (
+            'href="/help/troubleshooting#file_encrypted" target="_blank" rel="noopener" aria-label="What to do: a.pdf"'
+        )
+        assert link in html_of(page)
+        page = press_twice(page, "Retry")
         (retry,) = house.prefect.runs_of(retrying)
+        assert run_of(page) == retry["id"]
     assert retry["parameters"]["names"] == ["a.pdf"]
 
 
@@ -169,8 +173,8 @@ def test_dropped_files_are_not_tried_again(house: LoadingHouse) -> None:
     reporter.report([an_item("a.pdf")], source=str(settings().uploads_dir / uuid4().hex))
     page = show(house, reporter)
     assert "These files were dropped here, and are gone." in html_of(page)
-    assert "Try again …" not in [one.label for one in page.button]
-    assert "Try these again …" not in [one.label for one in choose(page, 0).button]
+    assert "Retry all …" not in [one.label for one in page.button]
+    assert "Retry" not in [one.label for one in choose(page, 0).button]
     chosen = page.get_by_key("filter.source")
     assert chosen.format_func(chosen.value).startswith("Files dropped in the workbench, ")
 
@@ -249,14 +253,14 @@ def test_many_sources_are_narrowed_by_a_part_of_their_names(
 def test_it_is_said_when_nothing_is_there(open_page: Open, service: RunningService) -> None:
     """Before anything is loaded the page leads to where that is done; then it says that everything was loaded."""
     page = open_page("ingestion", part="quarantine")
-    assert "Nothing is in quarantine." in html_of(page)
+    assert "Nothing has failed." in html_of(page)
     assert 'href="ingestion"' in html_of(page)
     good, bad = a_reporter(service), a_reporter(service)
     good.report([], source="/srv/good")
     page = open_page("ingestion", part="quarantine")
     assert "Everything was loaded." in html_of(page)
     assert "/srv/good</h2>" in html_of(page)
-    assert button(page, "Try again …").disabled
+    assert button(page, "Retry all …").disabled
     bad.report([an_item("a.pdf")], source="/srv/bad")
     page = open_page("ingestion", part="quarantine")
     assert "Everything was loaded." not in html_of(page)
@@ -265,7 +269,7 @@ def test_it_is_said_when_nothing_is_there(open_page: Open, service: RunningServi
     bad.report([], source="/srv/bad")
     page = press(page, "Ignore")
     assert "Everything was loaded." in html_of(page)
-    assert "Not in the quarantine any more: a.pdf." in html_of(page)
+    assert "Not among what failed any more: a.pdf." in html_of(page)
     bad.report([an_item("a.pdf")], source="/srv/bad")
     page = open_page("ingestion", part="quarantine", source=good.ledger)
     assert "Everything of this source was loaded." in html_of(page)
@@ -279,8 +283,10 @@ def test_the_page_needs_no_prefect_but_to_try_again(workbench: SetUp, service: R
     page = draw("ingestion", session=sign_in(service), part="quarantine")
     page = press(choose(page, 0), "Ignore")
     assert reporter.names(source, ignored=True) == ["a.pdf"]
-    page = press(page, "Try again …")
-    button(page, "Try again").click().run()
+    page = press(choose(page, 1), "Retry")
+    assert NOBODY_LISTENS in html_of(page)
+    page = press(page, "Retry all …")
+    button(page, "Retry them").click().run()
     assert NOBODY_LISTENS in str(page.session_state["confirm.problem"])
 
 

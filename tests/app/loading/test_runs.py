@@ -72,8 +72,9 @@ def test_what_was_not_loaded_is_listed_as_it_is(house: LoadingHouse) -> None:
     assert HOSTILE in page.text[0].value
     assert html_of(page).count("<td>Empty: &lt;img") == 50
     assert ":material/home: Request id: 3acea378</td>" in html_of(page)
+    assert html_of(page).count('<td><a href="/help/troubleshooting#file_empty"') == 50
     assert html_of(press(page, "Next")).count("<td>Empty: &lt;img") == 10
-    assert "and 241 more, in the quarantine" in "".join(one.value for one in page.caption)
+    assert "and 241 more, listed under Failed" in "".join(one.value for one in page.caption)
     assert "<th scope='row'>create</th><td>2</td>" in html_of(page)
 
 

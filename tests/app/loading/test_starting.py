@@ -219,7 +219,7 @@ def test_additions_and_indexing_begin_here_too(house: LoadingHouse) -> None:
         page.radio[0].set_value("Everything").run()
         press(page, "Start the indexing")
         newest = house.prefect.runs_of(indexing)[0]
-        assert "Indexing again: Policies of the house" in html_of(house.open("ingestion", run=newest["id"]))
+        assert "Re-indexing: Policies of the house" in html_of(house.open("ingestion", run=newest["id"]))
         page = house.open("ingestion")
         page.get_by_key("filter.job").set_value("indexing").run()
         next(one for one in page.selectbox if one.label == "Collection").set_value("catalog:").run()

@@ -77,9 +77,9 @@ class ServiceAccountTokens(Resource[M]):
         description: str | None = None,
         expires_at: datetime | str | None = None,
     ) -> Call[wire.AdminServiceAccountTokensMintResponse]:
-        """Mint a token, for one year unless `expires_at` says otherwise; `token` is its value, shown this once.
+        """Create a token, for one year unless `expires_at` says otherwise; `token` is its value, shown this once.
 
-        When the answer was lost on the way, the retry raises ConflictError `already_done`: revoke that token and mint
+        When the answer was lost on the way, the retry raises ConflictError `already_done`: revoke that token and create
         another.
         """
         request = wire.AdminServiceAccountTokensMintRequest(
