@@ -1,8 +1,10 @@
 """`python -m sample`: load the sample organization through the bulk-upload flow, once, and say where everything is.
 
-It is one of the Procfile's processes, which end together; so it stays until it is stopped.
+It is one of the Procfile's processes, which end together; so it stays until it is stopped. `python -m sample load` and
+`python -m sample remove` do that alone, and end.
 """
 
+import argparse
 import os
 import signal
 import sys
@@ -18,7 +20,8 @@ import httpx
 import carrel
 from flows.operations.options import UploadOptions
 from flows.runs import Runs, RunsError, RunStatus
-from sample.organization import MANIFEST, NAME, is_loaded, set_up
+from sample.organization import MANIFEST, NAME, STEPS, collection_name, is_loaded, set_up_by_steps
+from sample.removal import count_items, find_sample, remove_sample
 
 T = TypeVar("T")
 PATIENCE_SECONDS = 180.0
@@ -26,25 +29,40 @@ BAR = 40
 
 
 def main() -> None:
-    """Load, greet, wait."""
+    """Do what the command says: load, greet and wait; load; or remove."""
+    parser = argparse.ArgumentParser(prog="python -m sample", description="The sample organization.")
+    parser.add_argument("what", nargs="?", choices=("load", "remove"), help="without it: load once, greet and wait")
+    parser.add_argument("--yes", action="store_true", help="remove without asking")
+    chosen = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, leave)
     base_url = os.environ["CARREL_BASE_URL"]
     wait_until(lambda: httpx.get(f"{base_url}/readyz", timeout=2).is_success, failing_with=httpx.TransportError)
-    with carrel.Carrel(base_url=base_url) as client, Runs(os.environ["PREFECT_API_URL"]) as runs:
-        try:
-            if not is_loaded(client):
-                load(client, runs)
-        except carrel.AuthenticationError:
-            sys.exit(STRANGE_KEY)
-        except carrel.InsufficientStorageError as error:  # no reason to end what reads and searches beside this
-            say(f"The sample was not loaded: {error.message} `make up` tries again.")
+    with carrel.Carrel(base_url=base_url) as client:
+        if chosen.what == "remove":
+            remove(client, sure=chosen.yes)
+            return
+        with Runs(os.environ["PREFECT_API_URL"]) as runs:
+            if chosen.what == "load":
+                sys.exit(is_refused(client) or not load(client, runs))
+            start(client, runs)
     say(
         GREETING.format(
             workbench=workbench_url(), service=base_url, prefect=os.environ["PREFECT_API_URL"][:-4], **os.environ
         )
     )
     signal.pause()
+
+
+def start(client: carrel.Carrel, runs: Runs) -> None:
+    """Load the sample if it was never loaded whole; the organization bears its name from then on."""
+    try:
+        if not is_loaded(client) and load(client, runs):
+            client.admin.organization.update(name=NAME)
+    except carrel.AuthenticationError:
+        sys.exit(STRANGE_KEY)
+    except carrel.InsufficientStorageError as error:  # no reason to end what reads and searches beside this
+        say(f"The sample was not loaded: {error.message} `make up` tries again.")
 
 
 GREETING = """
@@ -67,11 +85,13 @@ STRANGE_KEY = """
 """
 
 
-def load(client: carrel.Carrel, runs: Runs) -> None:
-    """Set up the organization, start the flow, and show it until it ends."""
+def load(client: carrel.Carrel, runs: Runs) -> bool:
+    """Set up the organization, start the flow, and show it until it ends; tell whether all was loaded."""
     say("Loading the sample organization …")
-    collection = set_up(client, password=os.environ.get("CARREL_SAMPLE_PASSWORD"))
-    options = UploadOptions(collection=collection)
+    for number, done in enumerate(set_up_by_steps(client, password=os.environ.get("CARREL_SAMPLE_PASSWORD")), 1):
+        say(f"{number} of {STEPS + 1}: {done}")
+    say(f"{STEPS + 1} of {STEPS + 1}: the documents, by a run. Waiting for the process that carries it out …")
+    options = UploadOptions(collection=collection_name())
     while True:
         run = wait_until(lambda: runs.start_upload(str(MANIFEST), options), failing_with=RunsError)
         status = follow(runs, run)
@@ -79,29 +99,69 @@ def load(client: carrel.Carrel, runs: Runs) -> None:
             break
         say("A run that was started before is still loading it …")
         time.sleep(5)
-    if status.state != "COMPLETED" or status.counts.quarantined:
-        say(f"The sample was not loaded whole ({status.message}). See the run in Prefect; `make up` tries again.")
+    if status.state == "COMPLETED" and not status.counts.quarantined:
+        return True
+    say(f"The sample was not loaded whole ({status.message}). See the run in Prefect; `make up` tries again.")
+    return False
+
+
+def is_refused(client: carrel.Carrel) -> bool:
+    """Tell whether loading would change what isn't the sample's, and name that."""
+    foreign = find_sample(client).foreign
+    if foreign:
+        say(REFUSAL.format("\n    ".join(foreign)))
+    return bool(foreign)
+
+
+REFUSAL = """
+  The sample was not loaded, because it would change what isn't its own:
+
+    {}
+
+  Rename or remove that, or load the sample into an organization of its own.
+"""
+
+
+def remove(client: carrel.Carrel, *, sure: bool) -> None:
+    """Say what a removal of the sample removes and what it leaves; then do it, once that is confirmed."""
+    state = find_sample(client)
+    if state.items:
+        say(f"What will go: {count_items(state.items)}. People are offboarded: they can't sign in any more.")
     else:
-        client.admin.organization.update(name=NAME)
+        say("Nothing of the sample is here that could be removed.")
+    for sentence in state.stays:
+        say(f"Stays: {sentence}")
+    if not state.items or not (sure or input("Remove it? [y/N] ").strip().lower() in {"y", "yes"}):
+        return
+    for number, item in enumerate(remove_sample(state), 1):
+        say(f"{number:3d} of {len(state.items)}  {item.kind} {item.name}")
 
 
 def follow(runs: Runs, run: UUID) -> RunStatus:
     """Show a run's progress, a line whenever it has moved, until it has ended."""
-    shown, warned = -1, False
+    shown, warned = "", False
     while True:
         status = wait_until(lambda: runs.run_status(run), failing_with=RunsError)
         if not warned and is_left(runs, status):
             say("No process carries out runs, so this one waits. Start what does: python -m flows serve")
             warned = True
-        done = int(status.progress)
-        if done != shown and status.counts.to_send:
-            filled = BAR * done // 100
-            sent = status.counts.to_send - status.counts.waiting
-            say(f"[{'#' * filled}{'.' * (BAR - filled)}] {done:3d} %  {sent} of {status.counts.to_send} documents")
-            shown = done
+        if (line := describe(status)) != shown:
+            say(line)
+            shown = line
         if status.finished:
             return status
         time.sleep(1)
+
+
+def describe(status: RunStatus) -> str:
+    """Return how far a run is: a bar with counts, or what it does before there are any."""
+    if not status.counts.to_send:
+        return "Reading the documents …" if status.started_at else "Waiting for the run to begin …"
+    done = int(status.progress)
+    filled = BAR * done // 100
+    sent = status.counts.to_send - status.counts.waiting
+    waits = f"; {status.waiting_for}" if status.waiting_for else ""
+    return f"[{'#' * filled}{'.' * (BAR - filled)}] {done:3d} %  {sent} of {status.counts.to_send} documents{waits}"
 
 
 def is_left(runs: Runs, status: RunStatus) -> bool:

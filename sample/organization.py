@@ -2,7 +2,7 @@
 
 import contextlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 from uuid import UUID
@@ -26,13 +26,33 @@ def set_up(client: carrel.Carrel, *, password: str | None = None) -> str:
     Doing it again changes nothing. The credential must be an admin's. `password` is what all these people sign in with;
     without one they can't.
     """
-    directory: dict[str, Any] = json.loads(DIRECTORY.read_text())
-    secret = {"password": password} if password else {}
-    client.admin.users.upsert([{"email": user["email"], "name": user["name"], **secret} for user in directory["users"]])
-    set_up_groups(client, directory["groups"])
-    name = set_up_collection(client, directory["collection"])
-    set_up_agent(client, directory["agent"], collection=collection_id(client, name))
+    for _done in set_up_by_steps(client, password=password):
+        pass
+    return collection_name()
+
+
+def collection_name() -> str:
+    """Return the name of the sample's collection."""
+    name: str = json.loads(DIRECTORY.read_text())["collection"]["name"]
     return name
+
+
+STEPS = 4
+
+
+def set_up_by_steps(client: carrel.Carrel, *, password: str | None = None) -> Iterator[str]:
+    """Do what `set_up` does in so many STEPS, and yield what each has put in place."""
+    directory: dict[str, Any] = json.loads(DIRECTORY.read_text())
+    users, groups = directory["users"], directory["groups"]
+    given: dict[str, Any] = {"active": True, **({"password": password} if password else {})}
+    client.admin.users.upsert([{"email": user["email"], "name": user["name"], **given} for user in users])
+    yield f"{len(users)} people"
+    set_up_groups(client, groups)
+    yield f"{len(groups)} groups"
+    name = set_up_collection(client, directory["collection"])
+    yield f"the collection {name}"
+    set_up_agent(client, directory["agent"], collection=collection_id(client, name))
+    yield f"the agent {directory['agent']['name']}"
 
 
 def set_up_groups(client: carrel.Carrel, groups: Sequence[Mapping[str, Any]]) -> None:

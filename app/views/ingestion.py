@@ -5,6 +5,7 @@ import streamlit as st
 from app.loading.quarantine import show_quarantine
 from app.loading.run_list import show_runs
 from app.loading.run_page import show_run_page
+from app.loading.sample import offer_sample
 from app.loading.schedules import show_schedules
 from app.loading.starting import offer_upload
 from app.loading.starting_others import offer_addition, offer_indexing
@@ -19,7 +20,7 @@ ONLY_ON = {
     "schedules": ("schedule", "from", "change"),
 }
 """What the address says for one part alone."""
-JOBS = {"upload": "Load documents", "addition": "Add to a collection", "indexing": "Re-index"}
+JOBS = {"upload": "Load documents", "addition": "Add to a collection", "indexing": "Re-index", "sample": "Sample"}
 
 
 def show_start() -> None:
@@ -29,8 +30,10 @@ def show_start() -> None:
         offer_upload()
     elif job == "addition":
         offer_addition()
-    else:
+    elif job == "indexing":
         offer_indexing()
+    else:
+        offer_sample()
 
 
 def page() -> None:

@@ -1,0 +1,73 @@
+"""The sample organization, loaded and removed by buttons: nothing that isn't the sample's is changed."""
+
+from itertools import islice
+from typing import Any
+
+from carrel import Carrel
+from sample.organization import FOLDER, MANIFEST, collection_id, collection_name
+from sample.removal import find_sample, remove_sample
+from tests.app.conftest import html_of
+from tests.app.loading.house import LoadingHouse, offered
+from tests.app.pressing import answer, press
+from tests.service.test_questions import listed, rows_of
+
+LOAD, REMOVE = "Load the sample …", "Remove the sample …"
+
+
+def upload(client: Carrel, row: dict[str, str], collection: Any) -> None:
+    """Upload a document as the run does."""
+    groups = {group.name: group.id for group in client.admin.groups.list()}
+    client.catalog.upload_file(
+        FOLDER / row["path"],
+        document_external_id=row["externalId"],
+        document_name=row["name"],
+        allowed_group_ids=[groups[name] for name in listed(row["allowedGroups"])],
+        collection_id=collection,
+    )
+
+
+def names(items: Any) -> set[str]:
+    """The names of groups or people."""
+    return {one.name for one in items}
+
+
+def test_the_sample_comes_and_goes_and_nothing_else_does(house: LoadingHouse) -> None:
+    """Loading sets up and starts a run. Removing says what stays and why, and is finished after an interruption."""
+    client, rows = house.client, [row for row in rows_of(MANIFEST) if row["path"].endswith((".md", ".txt"))]
+    client.catalog.upload_file(b"Ours.", file_name="ours.txt", document_external_id="ours")
+    with offered(house.prefect) as loading:
+        answer(press(house.open("ingestion", job="sample"), LOAD), LOAD, "Load it")
+        (run,) = house.prefect.runs_of(loading)
+    assert run["parameters"]["source"] == str(MANIFEST)
+    assert run["parameters"]["options"]["collection"] == collection_name()
+    collection = collection_id(client, collection_name())
+    for row in rows[:3]:
+        upload(client, row, collection)
+    client.catalog.upload_file(b"Mine.", file_name="mine.txt", document_external_id=rows[3]["externalId"])
+    client.admin.users.upsert([{"email": "nina@example.test", "name": "Nina"}])
+    groups = {group.name: group.id for group in client.admin.groups.list()}
+    client.admin.groups.add_members(groups["Legal"], [{"type": "user", "email": "nina@example.test"}])
+    client.catalog.upload_file(
+        b"Ours.", file_name="ours.txt", document_external_id="ours", allowed_group_ids=[groups["Finance"]]
+    )
+    assert "Loading would change what isn&#x27;t the sample&#x27;s." in html_of(
+        press(house.open("ingestion", job="sample"), LOAD)
+    )
+
+    gone = list(islice(remove_sample(find_sample(client)), 2))  # and then the process was killed
+    assert [item.kind for item in gone] == ["agent", "document"]
+    page = press(house.open("ingestion", job="sample"), REMOVE)
+    shown = html_of(page)
+    assert "What will go: 2 documents, 1 collection, 11 groups, 12 people." in shown
+    assert f"The document {rows[3]['externalId']} has other contents." in shown
+    assert "The group Legal has other members: Nina." in shown
+    assert "The group Finance opens something else, too." in shown
+    assert "Mei Tanaka is in Legal." in shown
+    page = answer(page, REMOVE, "Remove it")
+    assert "Removed: 2 documents, 1 collection, 11 groups, 12 people." in html_of(page)
+    assert names(client.admin.groups.list()) == {"Legal", "Finance"}
+    assert {"Mei Tanaka", "Adaeze Castellane-Reid", "Nina"} <= names(client.admin.users.list(active=True))
+    assert "Jonas Abara" not in names(client.admin.users.list(active=True))
+    assert {one.document_external_id for one in client.catalog.list_documents()} == {rows[3]["externalId"], "ours"}
+    again = html_of(press(house.open("ingestion", job="sample"), REMOVE))
+    assert "Nothing of the sample is here that could be removed." in again
