@@ -10,6 +10,9 @@ import streamlit as st
 
 import carrel
 from app import api
+from app.credentials.accounts import all_tokens
+from app.credentials.expiry import ends, select_ending_soon
+from app.credentials.keys import all_keys
 from app.formatting import ago, moment, size
 from app.settings import settings
 from app.ui.help import help_address
@@ -247,6 +250,27 @@ def of_flows() -> Finding:
 def _runs(api_url: str) -> Runs:
     """Return a client of Prefect with a short timeout, so that the page doesn't wait for long."""
     return Runs(api_url, http_client=httpx.Client(timeout=_PATIENCE))
+
+
+@st.cache_data(ttl=60, show_spinner=False, scope="session")
+def of_credentials() -> Finding | None:
+    """Return the finding about tokens and keys that end soon and have no successor; None when they can't be listed."""
+    try:
+        tokens, keys = select_ending_soon(all_tokens()), select_ending_soon(all_keys())
+    except carrel.CarrelError:  # what is wrong with the service is told by its own finding
+        return None
+    about = "Tokens and keys"
+    if not (tokens or keys):
+        return Finding(about, Level.FINE, "None that works ends within a fortnight without a successor.")
+    counts = (count_text(len(tokens), "token") if tokens else "", count_text(len(keys), "API key") if keys else "")
+    said = f"{' and '.join(count for count in counts if count)} will end within a fortnight."
+    todo = "Create the next one with the same scopes, give it to the program, and revoke the old one."
+    if not tokens:
+        see = PageLink(f"Open the key that ends {ends(keys[0].expires_at)}", f"api_keys?key={keys[0].api_key_id}")
+    else:
+        address = f"service_accounts?account={tokens[0].service_account_id}&token={tokens[0].token_id}"
+        see = PageLink(f"Open the token that ends {ends(tokens[0].expires_at)}", address)
+    return Finding(about, Level.TROUBLE, said, todo, see)
 
 
 def troubles(findings: Sequence[Finding]) -> int:

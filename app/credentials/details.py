@@ -4,18 +4,21 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from app.credentials.expiry import STATUSES, ends_exactly
-from app.formatting import moment
+from app.credentials.expiry import STATUSES, C, ends_exactly, find_successor
+from app.formatting import ago, moment
 from app.ui.dialogs import confirm
-from app.ui.notices import show_heading, show_table
+from app.ui.notices import show_heading, show_table, show_warning
 from carrel.wire.api_keys import ApiKey, CredentialStatus
 from carrel.wire.service_accounts import ServiceAccountToken
 
 
 def show_credential(
-    one: ServiceAccountToken | ApiKey, *, kind: str, facts: Sequence[tuple[str, str]], revoke: Callable[[], object]
+    one: C, *, every: Sequence[C], kind: str, facts: Sequence[tuple[str, str]], revoke: Callable[[], object]
 ) -> None:
-    """Show a credential with its `facts` and exact times; `kind` is its noun in "Revoke this token?"."""
+    """Show a credential with its `facts` and exact times; `kind` is its noun in "Revoke this token?".
+
+    `every` are those among which its successor is looked for, which says when this one can be revoked.
+    """
     show_heading(one.name, f"…{one.hint}", STATUSES[one.status])
     times = [
         ("Created", moment(one.created_at)),
@@ -23,6 +26,9 @@ def show_credential(
         ("Expires", ends_exactly(one.expires_at)),
     ]
     show_table([*facts, *times], named=True)
+    successor = find_successor(one, every) if one.status is CredentialStatus.ACTIVE else None
+    if successor is not None:
+        _show_successor(one, successor, kind=kind)
     if one.status is CredentialStatus.ACTIVE and st.button("Revoke", key="revoke", icon=":material/block:"):
         confirm(
             f"Revoke this {kind}?",
@@ -30,3 +36,14 @@ def show_credential(
             doing="Revoke it",
             action=revoke,
         )
+
+
+def _show_successor(one: ServiceAccountToken | ApiKey, successor: ServiceAccountToken | ApiKey, *, kind: str) -> None:
+    """Say whether the new one is in use already, and so whether this one can go."""
+    made = f"A new {kind} of this name, …{successor.hint}, was made {ago(successor.created_at)}"
+    if successor.last_used_at is None:
+        show_warning(f"{made}, and is not used yet.", "Give it to the program, and revoke this one once it is used.")
+    elif one.last_used_at is not None and one.last_used_at > successor.last_used_at:
+        show_warning(f"{made}, but this one was used after it.", "Find what still uses this one, then revoke it.")
+    else:
+        show_warning(f"{made}, and is in use.", "Nothing has used this one since: revoke it.")

@@ -1,13 +1,16 @@
 """Texts about tokens and keys: their expiry, their status, and a command that uses one."""
 
 import shlex
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
+from typing import TypeVar
 
 from app.formatting import ago, moment
 from carrel.wire.api_keys import ApiKey, CredentialStatus
 from carrel.wire.scopes import Scope
 from carrel.wire.service_accounts import ServiceAccountToken
+
+C = TypeVar("C", ServiceAccountToken, ApiKey)
 
 SOON = timedelta(days=14)
 NEVER = datetime(9999, 12, 31, tzinfo=UTC)
@@ -65,9 +68,35 @@ def end_noted(one: ServiceAccountToken | ApiKey) -> str:
     return f"{'⚠ ' if soon_over(one) else ''}{day}, {ends(at)}"
 
 
-def select_ending_soon(tokens: Iterable[ServiceAccountToken]) -> list[ServiceAccountToken]:
-    """Return the tokens that work and end within a fortnight, the soonest first."""
-    return sorted((one for one in tokens if soon_over(one)), key=lambda one: one.expires_at)
+def select_ending_soon(credentials: Iterable[C]) -> list[C]:
+    """Return those that work, end within a fortnight and have no successor, the soonest first."""
+    every = list(credentials)
+    soon = [one for one in every if soon_over(one) and find_successor(one, every) is None]
+    return sorted(soon, key=lambda one: one.expires_at or NEVER)
+
+
+def find_successor(one: C, every: Sequence[C]) -> C | None:
+    """Return the newest working credential that was made after this one, for the same account under the same name."""
+    later = [
+        other
+        for other in every
+        if other.status is CredentialStatus.ACTIVE
+        and other.created_at > one.created_at
+        and (_account_of(other), other.name) == (_account_of(one), one.name)
+    ]
+    return max(later, key=lambda other: other.created_at, default=None)
+
+
+def _account_of(one: ServiceAccountToken | ApiKey) -> object:
+    return one.owner_email if isinstance(one, ApiKey) else one.service_account_id
+
+
+def expiry_like(one: ServiceAccountToken | ApiKey) -> tuple[str, int]:
+    """Return the choice of EXPIRIES, and its days, with which a new credential lasts as long as this one did."""
+    if one.expires_at is None or one.expires_at.year >= NEVER.year:
+        return WITHOUT_END, 0
+    days = max(1, round((one.expires_at - one.created_at) / timedelta(days=1)))
+    return str(days) if str(days) in EXPIRIES else ON_DATE, days
 
 
 def curl_line(token: str, scopes: Collection[str], *, base_url: str) -> str:

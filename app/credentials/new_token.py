@@ -9,15 +9,20 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.credentials.expiry import EXPIRIES, NEVER, ON_DATE, WITHOUT_END, curl_line, expiry
-from app.credentials.scopes import ask_scopes, get_scopes
+from app.credentials.expiry import EXPIRIES, NEVER, ON_DATE, WITHOUT_END, curl_line, expiry, expiry_like
+from app.credentials.scopes import ask_scopes, fill_scopes, get_scopes
 from app.labels import ROLES, TOKEN_SCOPES, calls_in_words
 from app.settings import settings
-from app.ui.dialogs import NotYetError, Secret, close_dialog, hold_secret, is_open, offer_submit
+from app.ui.dialogs import NotYetError, Secret, close_dialog, hold_secret, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
 from app.ui.notices import show_table, show_text, show_warning
+from carrel.wire.api_keys import ApiKey
 from carrel.wire.scopes import Scope
-from carrel.wire.service_accounts import AdminServiceAccountTokensPreviewReachResponse, ServiceAccount
+from carrel.wire.service_accounts import (
+    AdminServiceAccountTokensPreviewReachResponse,
+    ServiceAccount,
+    ServiceAccountToken,
+)
 from flows.operations.formatting import count_text
 
 MINT = "mint"
@@ -63,21 +68,36 @@ def mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
     done()
 
 
+def open_successor(token: ServiceAccountToken) -> None:
+    """Open the dialog for a new token, filled as this one is, so that it can take its place."""
+    st.session_state["mint.name"] = token.name
+    fill_scopes("mint", TOKEN_SCOPES, token.scopes)
+    fill_expiry("mint", token)
+    open_dialog(MINT, str(token.service_account_id))
+
+
+def fill_expiry(name: str, like: ServiceAccountToken | ApiKey) -> None:
+    """Fill the fields of `ask_expiry` before they are drawn, so that the new one lasts as long as another did."""
+    choice, days = expiry_like(like)
+    st.session_state[f"{name}.expiry"] = choice
+    if choice == ON_DATE:
+        st.session_state[f"{name}.day"] = datetime.now(UTC).date() + timedelta(days=days)
+
+
 def ask_expiry(name: str, *, default: str = "90") -> None:
     """Show fields for an expiry; `get_expiry` with the same name returns it."""
+    st.session_state.setdefault(f"{name}.expiry", default)
     choice = st.segmented_control(
         "Expires",
         list(EXPIRIES),
-        default=default,
         format_func=lambda one: EXPIRIES[one],
         required=True,
         key=f"{name}.expiry",
     )
     if choice == ON_DATE:
         today = datetime.now(UTC).date()
-        st.date_input(
-            "It works until the end of", value=today + timedelta(days=180), min_value=today, key=f"{name}.day"
-        )
+        st.session_state.setdefault(f"{name}.day", today + timedelta(days=180))
+        st.date_input("It works until the end of", min_value=today, key=f"{name}.day")
     if choice == WITHOUT_END:
         show_warning(
             "Whoever finds it, ever, can use it. Prefer an end, and replace it before.",

@@ -7,16 +7,17 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.credentials.accounts import TOKENS, clear_caches, token_of
+from app.credentials.accounts import TOKENS, all_tokens, clear_caches, organization, token_of
 from app.credentials.details import show_credential
 from app.credentials.expiry import STATUSES, end_noted, ends, ends_exactly, select_ending_soon
-from app.credentials.new_token import show_reach
+from app.credentials.new_token import open_successor, show_reach
 from app.formatting import ago, one_line
 from app.labels import scopes_named
 from app.ui.errors import show_errors
 from app.ui.links import look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_warning
 from app.ui.tables import PAGE_ROWS, Source, show_pages
+from carrel.wire.api_keys import CredentialStatus
 from carrel.wire.service_accounts import (
     AdminServiceAccountTokensListResponse,
     AdminServiceAccountTokensPreviewReachResponse,
@@ -33,9 +34,7 @@ def show_ending_soon(tokens: Sequence[ServiceAccountToken]) -> None:
     soon = select_ending_soon(tokens)
     if not soon:
         return
-    show_warning(
-        f"{count_text(len(soon), 'token')} will end within a fortnight. Create the next one, and revoke the old."
-    )
+    show_warning(f"{count_text(len(soon), 'token')} will end within a fortnight. Open it, and create the next one.")
     for token in soon[:_SHOWN_ENDING]:
         show_link(
             f"{token.name} (…{token.hint}) ends {ends(token.expires_at)}, {ends_exactly(token.expires_at)}",
@@ -83,7 +82,17 @@ def show_token(account: ServiceAccount, token_id: str) -> None:
         return
     about = [("Description", token.description)] if token.description else []
     facts = [("May", scopes_named(token.scopes)), *about]
-    show_credential(token, kind="token", facts=facts, revoke=partial(revoke, token.token_id))
+    if token.status is not CredentialStatus.REVOKED:
+        st.button(
+            "New token with the same scopes",
+            key="mint.successor",
+            icon=":material/autorenew:",
+            disabled=not show_errors(organization).service_accounts_enabled,
+            on_click=open_successor,
+            args=(token,),
+        )
+    every = show_errors(all_tokens)
+    show_credential(token, every=every, kind="token", facts=facts, revoke=partial(revoke, token.token_id))
     show_reach(show_errors(partial(reach_of, token.token_id)))
 
 

@@ -8,10 +8,11 @@ from streamlit.delta_generator import DeltaGenerator
 from app import api
 from app.credentials.details import show_credential
 from app.credentials.expiry import STATUSES, curl_line, end_noted
-from app.credentials.new_token import ask_expiry, get_expiry
+from app.credentials.keys import KEYS, all_keys, clear_keys, key_of
+from app.credentials.new_token import ask_expiry, fill_expiry, get_expiry
 from app.formatting import one_line
 from app.labels import PERSON
-from app.lookup import by_id
+from app.lookup import Principal
 from app.settings import settings
 from app.ui.access import require_admin
 from app.ui.dialogs import (
@@ -28,19 +29,13 @@ from app.ui.errors import show_errors
 from app.ui.links import look_at, offer_way_back
 from app.ui.notices import show_empty, show_text, show_title, show_warning
 from app.ui.pickers import drop_choice, get_principals, pick_principals
-from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
+from app.ui.tables import PAGE_ROWS, Source, show_pages, time_cell
 from carrel.wire.api_keys import AdminApiKeysListResponse, ApiKey
 from carrel.wire.scopes import Scope
 
 TITLE, PURPOSE = "API keys", "What programs call the service with as one person, with all that person may do."
-KEYS, NEW, OWNER = "keys", "new_key", "key.owner"
+NEW, OWNER, LIKE = "new_key", "key.owner", "key.like"
 FOR_OTHERS = "It may act for other people"
-
-
-@st.cache_data(ttl=10, show_spinner=False, scope="session")
-def key_of(key_id: str) -> ApiKey | None:
-    """Return a key by its id; None when there is none."""
-    return by_id(api.client().admin.api_keys.list, key_id)
 
 
 def offer_new() -> None:
@@ -86,19 +81,23 @@ def show_key(key_id: str) -> None:
         return
     for_others = "Yes: as anybody in the organization" if key.may_act_for_users else "No"
     facts = [("Acts as", key.owner_email), (FOR_OTHERS, for_others)]
-    show_credential(key, kind="key", facts=facts, revoke=partial(revoke, key))
+    st.button("New key like this one", key="new.successor", icon=":material/autorenew:", on_click=open_new, args=(key,))
+    show_credential(key, every=show_errors(all_keys), kind="key", facts=facts, revoke=partial(revoke, key))
 
 
 def revoke(key: ApiKey) -> None:
     """Stop a key."""
     api.client().admin.api_keys.revoke(key.api_key_id)
-    key_of.clear()
-    forget(KEYS)
+    clear_keys()
 
 
-def open_new() -> None:
-    """Open the dialog for a new key, with no person chosen."""
+def open_new(like: ApiKey | None = None) -> None:
+    """Open the dialog for a new key, with no person chosen; `like`: filled as this key is, to take its place."""
     drop_choice(OWNER)
+    st.session_state.pop(LIKE, None)
+    if like is not None:
+        st.session_state.update({LIKE: like, "key.name": like.name, "key.for_others": like.may_act_for_users})
+        fill_expiry("key", like)
     open_dialog(NEW)
 
 
@@ -112,7 +111,10 @@ def show_new() -> None:
         "service account: its tokens may do less."
     )
     st.text_input("Name", key="key.name", max_chars=200, placeholder="Where it is used: Ada's notebook")
-    pick_principals(OWNER, label="It acts as (you, unless you choose somebody)", kinds=(PERSON,), most=1)
+    like: ApiKey | None = st.session_state.get(LIKE)
+    owners = [Principal(PERSON, like.owner_email, like.owner_email)] if like else []
+    label = "It acts as (you, unless you choose somebody)"
+    pick_principals(OWNER, label=label, chosen=owners, kinds=(PERSON,), most=1)
     if st.checkbox(FOR_OTHERS, key="key.for_others"):
         show_warning(
             "Such a key can do what anybody in the organization can: each request says for whom it is made.",
@@ -142,7 +144,7 @@ def create() -> None:
             command=curl_line(made.api_key, [Scope.CATALOG_READ], base_url=settings().base_url),
         )
     )
-    forget(KEYS)
+    clear_keys()
 
 
 def page() -> None:
@@ -153,10 +155,10 @@ def page() -> None:
     show_held_secret()
     if one:
         show_key(str(st.query_params["key"]))
-        return
     if is_open(NEW):
         show_new()
-    show_keys(count)
+    if not one:
+        show_keys(count)
 
 
 page()

@@ -117,3 +117,17 @@ def test_a_member_sees_nothing_of_it(house: House) -> None:
     assert "This page is for admins." in html_of(page)
     assert not page.button
     assert not page.dataframe
+
+
+def test_a_key_is_replaced_by_one_like_it(house: House) -> None:
+    """The dialog has the old one's name, owner and period; the page then says that there is a new one."""
+    people(house, ADA)
+    made = house.client.admin.api_keys.create(
+        "Nightly", owner_email=ADA, expires_at=datetime.now(UTC) + timedelta(days=90)
+    )
+    page = press(house.open("api_keys", key=str(made.api_key_id)), "New key like this one")
+    assert page.segmented_control(key="key.expiry").value == "90"
+    page.button(key="new_key.submit").click().run()
+    assert secret(page)
+    assert [key.owner_email for key in keys(house, "Nightly")] == [ADA, ADA]
+    assert "A new key of this name" in html_of(house.open("api_keys", key=str(made.api_key_id)))

@@ -180,6 +180,35 @@ def test_what_ends_soon_comes_first(house: House) -> None:
     assert not marked["ends later"].startswith("⚠")
 
 
+def test_a_token_that_ends_soon_is_replaced(house: House) -> None:
+    """Health leads to it; the new one is as it was, and the page says when the old one can go."""
+    account_id = account(house, "Replaced")
+    scopes = [Scope.CATALOG_READ, Scope.AGENT_MESSAGE]
+    old = mint(house, account_id, "nightly", scopes=scopes, expires_at=datetime.now(UTC) + timedelta(days=1))
+    address = {"account": account_id, "token": str(old.token_id)}
+    link = "service_accounts?" + "&amp;".join(f"{name}={value}" for name, value in address.items())
+    assert f'href="{link}"' in html_of(house.open("health"))
+    page = press(house.open("service_accounts", **address), "New token with the same scopes")
+    assert (page.text_input(key="mint.name").value, page.segmented_control(key="mint.expiry").value) == (
+        "nightly",
+        "date",
+    )
+    assert page.date_input(key="mint.day").value == datetime.now(UTC).date() + timedelta(days=1)
+    page.button(key="mint.submit").click().run()
+    value = secret(page)
+    [new] = [one for one in tokens(house, account_id) if one.token_id != old.token_id]
+    assert (new.name, new.scopes) == ("nightly", old.scopes)
+    assert "and is not used yet." in html_of(house.open("service_accounts", **address))
+    assert f'href="{link}"' not in html_of(house.open("health"))
+    httpx.post(
+        f"{house.service.base_url}/api/v0/search/searchDocumentCatalog",
+        json={"searchQuery": "hello"},
+        headers={"Authorization": f"Bearer {value}"},
+        timeout=60,
+    ).raise_for_status()
+    assert "and is in use." in html_of(house.open("service_accounts", **address))
+
+
 def choose(page: AppTest, number: int = 0) -> AppTest:
     """Choose a row of the page's table."""
     key = next(key for key in page.session_state if ".rows." in key)
