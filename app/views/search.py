@@ -16,6 +16,7 @@ from app.search.sources import Documents, documents_of
 from app.ui.errors import show_errors
 from app.ui.feedback import about_search, offer_feedback, show_failure
 from app.ui.notices import show_problem, show_title, show_warning
+from app.welcome import show_welcome
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.search import CatalogSearchResult, SearchMode
 
@@ -193,6 +194,7 @@ def page() -> None:
     question = ask()
     if question is None:
         st.caption("Ask in your own words, or name a thing: *how high may the waves be*, *refund*, *D-2219*.")
+        show_welcome()
         return
     found = find(question)
     show_applied(found.answer, kinds_of(collections_by_id().get(question.where)))

@@ -1,0 +1,124 @@
+"""The first page while an organization is new: for admins three first steps, for others what is missing."""
+
+import contextlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import streamlit as st
+
+import carrel
+from app import api
+from app.auth.sessions import digest_of
+from app.settings import settings
+from app.ui.help import show_help
+from app.ui.links import show_link
+from app.ui.notices import show_empty, show_text
+
+_OVER = "welcome.over"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A first step: what to do and why, whether it is done, and the page to do it on, with its parameters."""
+
+    title: str
+    why: str
+    done: bool
+    action: str
+    page: str
+
+
+def show_welcome() -> None:
+    """Show what to begin with, as long as there is something to begin with; errors leave it out."""
+    if st.session_state.get(_OVER):
+        return
+    try:
+        is_new = _show_steps() if api.me().is_admin else _show_to_reader()
+    except carrel.CarrelError:  # it is a help; what was asked for on the page says what is wrong
+        return
+    st.session_state[_OVER] = not is_new
+
+
+def _show_steps() -> bool:
+    if _is_dismissed():
+        return False
+    steps = first_steps()
+    if all(step.done for step in steps):
+        return False
+    with st.container(border=True, key="welcome"):
+        st.subheader("Welcome: three first steps", anchor=False)
+        for number, step in enumerate(steps, 1):
+            _show_step(number, step)
+        with st.container(horizontal=True, vertical_alignment="center"):
+            if not steps[0].done:
+                show_link("Or look around with a sample organization first", "ingestion", job="sample")
+            st.button("Don't show this again", key="welcome.dismiss", type="tertiary", on_click=_dismiss)
+        show_help("The first hour, step by step", "first-hour")
+    return True
+
+
+def _show_step(number: int, step: Step) -> None:
+    with st.container(horizontal=True, vertical_alignment="center"):
+        with st.container():
+            show_text(f"{'✓ Done' if step.done else number}: {step.title}")
+            st.caption(step.why)
+        if not step.done:
+            show_link(step.action, step.page)
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def first_steps() -> list[Step]:
+    """Return the first steps of an organization, with what is done already."""
+    admin = api.client().admin
+    loaded = admin.status.get().document_count > 0
+    asked = next(iter(admin.agents.list(page_size=1)), None) is not None
+    let_in = admin.users.count(active=True).count > 1
+    agent = ("Make an agent", "agents") if api.collections() else ("Make a collection", "collections")
+    return [
+        Step("Load documents", "Drop files, or name a folder or bucket.", loaded, "Load documents", "ingestion"),
+        Step(
+            "Make a collection and an agent",
+            "The agent answers questions from the collection's documents, and quotes them.",
+            asked,
+            *agent,
+        ),
+        Step(
+            "Let people in",
+            "Invite somebody; all find what they may read.",
+            let_in,
+            "Add people",
+            "people",
+        ),
+    ]
+
+
+def _mark() -> Path:
+    """Return the file that says that this person wants no welcome any more."""
+    return settings().app_dir / "dismissed" / digest_of(api.me().email)
+
+
+def _is_dismissed() -> bool:
+    return _mark().exists()
+
+
+def _dismiss() -> None:
+    st.session_state[_OVER] = True
+    with contextlib.suppress(OSError):  # it is gone for this session all the same
+        _mark().parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        _mark().touch()
+
+
+def _show_to_reader() -> bool:
+    if _reads_something():
+        return False
+    show_empty(
+        "There is nothing here for you to find yet.",
+        "Ask an admin of your organization to give you access, or add documents of your own.",
+    )
+    show_link("Add a document", "documents")
+    return True
+
+
+@st.cache_data(ttl=30, show_spinner=False, scope="session")
+def _reads_something() -> bool:
+    return next(iter(api.client().catalog.list_documents(page_size=1)), None) is not None
