@@ -38,7 +38,7 @@ def main() -> None:
             "client.toolbarMode": "minimal",
             "theme.font": "sans-serif",
             "theme.light.primaryColor": "#1f5f6b",
-            "theme.dark.primaryColor": "#318b9a",
+            "theme.dark.primaryColor": "#2b7d8b",
         }
     )
 

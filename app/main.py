@@ -9,7 +9,7 @@ from app.auth.current import current_session, key_client, require_person, watch_
 from app.auth.routes import SIGN_OUT
 from app.auth.sessions import Person
 from app.navigation import pages
-from app.ui.components import listen_to_keys
+from app.ui.components import complete_page
 from app.ui.dialogs import leave_others
 from app.ui.errors import error_boundary
 from app.ui.mark import MARK
@@ -46,7 +46,7 @@ def main() -> None:
         show_warning("Beside Chat, these pages act with a key of the workbench's, not as you.")
     leave_others(page.url_path)
     page.run()
-    listen_to_keys()
+    complete_page()
 
 
 main()

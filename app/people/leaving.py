@@ -92,7 +92,7 @@ def show_offboarding(person: ListedUser) -> None:
     if not is_open(OFFBOARD):
         st.rerun()
     plan = show_errors(partial(_plan, person))
-    show_table(_ends(plan), heads=("What ends at once", ""), named=True)
+    show_table(_ends(plan), heads=("What ends at once", "Now"), named=True)
     show_text(f"They own {counts_in_words(plan.owned) or 'nothing'}.")
     if plan.only_reader:
         show_warning(f"Nobody else can read {counts_in_words(plan.only_reader)} today.")

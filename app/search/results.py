@@ -90,7 +90,7 @@ def _heading(result: Result, *, share: float, document: Document | None) -> str:
     where = html.escape(address("documents", document=str(result.document_id)))
     name = f'<a href="{where}" target="_self">{html.escape(result.document_name)}</a>'
     drawn = f'<span class="carrel-icon" aria-hidden="true" title="{html.escape(kind)}">{icon}</span>'
-    return f"<header><h3>{drawn}{name}</h3>{_relevance(share)}</header>"
+    return f"<header><h2>{drawn}{name}</h2>{_relevance(share)}</header>"
 
 
 def _relevance(share: float) -> str:

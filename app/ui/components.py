@@ -12,7 +12,7 @@ from streamlit.components import v2
 from streamlit.components.v2.get_bidi_component_manager import get_bidi_component_manager
 from streamlit.components.v2.manifest_scanner import ComponentConfig, ComponentManifest
 
-_NAMES = ("rows", "keys")
+_NAMES = ("rows", "page")
 _MANIFEST = ComponentManifest("carrel", "1", [ComponentConfig(name, asset_dir="assets") for name in _NAMES])
 
 
@@ -28,9 +28,9 @@ def rows_chosen(state: Any) -> list[int]:
     return list((held.get("selection") or {}).get("rows") or [])
 
 
-def listen_to_keys() -> None:
-    """Let / put the cursor into the first field of the page."""
-    _draw("keys", key="carrel.keys")
+def complete_page() -> None:
+    """Let keys lead to the page's first field and among results, and give roles to what Streamlit gives none."""
+    _draw("page", key="carrel.page")
 
 
 def _draw(name: str, **options: Any) -> Any:

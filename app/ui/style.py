@@ -11,6 +11,11 @@ STYLE = """<style>
 [data-testid="stHeader"] { background: none; pointer-events: none; }
 [data-testid="stHeader"] :is(button, a, [role="button"]) { pointer-events: auto; }
 [data-testid="stHeading"] h1 { font-size: 1.6rem; line-height: 2.5rem; padding: 0; }
+[data-testid="stHeading"] :is(h2, h3) { font-size: 1.15rem; line-height: 1.3; padding: .5rem 0 .25rem; }
+/* Of Streamlit's own, these are hard to read: hints everywhere, and what is chosen or leads on in the dark. */
+.stApp [data-testid="stCaptionContainer"] { color: inherit; opacity: .75; }
+.stApp :is(button[data-selected="true"], [data-testid="stBaseButton-tertiary"]:hover) :is(p, span, code) {
+  color: light-dark(#1f5f6b, #6fb9c6); }
 .st-key-title-action { flex: 1 0 auto; }
 .st-key-title > :not(.st-key-title-action, :has(.st-key-title-action)) { flex: none; width: auto; }
 @media (max-width: 40rem) {
@@ -41,7 +46,7 @@ STYLE = """<style>
 [data-testid="stTextInput"] [data-testid="InputInstructions"] { display: none; }
 [data-testid="stTextArea"] [data-testid="InputInstructions"] > :first-child:not(:last-child) { display: none; }
 .carrel-result header { display: flex; gap: 1rem; align-items: center; justify-content: space-between; }
-.carrel-result h3 { font-size: 1.05rem; font-weight: 600; padding: 0; margin: 0; overflow-wrap: anywhere; }
+.carrel-result :is(h2, h3) { font-size: 1.05rem; font-weight: 600; padding: 0; margin: 0; overflow-wrap: anywhere; }
 .carrel-icon { font-family: "Material Symbols Rounded"; font-weight: 400; font-size: 1.25em; line-height: 1;
   display: inline-block; width: 1em; overflow: hidden; vertical-align: -.2em; margin-right: .35em; opacity: .75; }
 .carrel-result details { margin: .5rem 0; }
@@ -74,7 +79,7 @@ STYLE = """<style>
 .carrel-health section { display: grid; grid-template-columns: 8rem 6rem 1fr; gap: .25rem 1rem; padding: .75rem 1rem;
   border: 0 solid currentColor; border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent);
   background: none; overflow-wrap: anywhere; }
-.carrel-health h3 { font-size: 1rem; font-weight: 600; padding: 0; margin: 0; }
+.carrel-health h2 { font-size: 1rem; font-weight: 600; padding: 0; margin: 0; }
 .carrel-health p { margin: 0; }
 .carrel-health p + p { margin-top: .3rem; font-size: .875rem; opacity: .8; }
 @media (max-width: 40rem) {
@@ -101,6 +106,7 @@ STYLE = """<style>
 .carrel-table th, .carrel-table td { text-align: left; vertical-align: top; padding: .35rem .75rem .35rem 0; border: 0;
   border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent); overflow-wrap: anywhere; }
 .carrel-table td:first-child { min-width: 9rem; }
+.carrel-table th[scope="row"] { width: 14rem; }
 .carrel-rows table { width: 100%; margin: 0; border-collapse: collapse; font-size: .875rem; line-height: 1.25rem; }
 .carrel-rows :is(th, td) { padding: .25rem .75rem .25rem .5rem; border: 0; text-align: left; font-weight: 400;
   white-space: nowrap; overflow: hidden; text-overflow: ellipsis; max-width: 17rem;

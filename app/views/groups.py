@@ -231,6 +231,7 @@ def page() -> None:
     """Draw the list of groups, or the group in the address; for admins."""
     require_admin()
     if "group" in st.query_params:
+        show_title(TITLE, PURPOSE)
         show_group(str(st.query_params["group"]))
         return
     show_groups()

@@ -57,7 +57,7 @@ def card(finding: Finding) -> str:
     todo = f"<p>{html.escape(finding.todo)}</p>" if finding.todo else ""
     see = _link(finding.see) if finding.see else ""
     return (
-        f'<section class="carrel-is-{finding.level.name.lower()}"><h3>{html.escape(finding.about)}</h3>'
+        f'<section class="carrel-is-{finding.level.name.lower()}"><h2>{html.escape(finding.about)}</h2>'
         f'<p class="carrel-level">{finding.level}</p><div><p>{html.escape(finding.said)}</p>{todo}{see}</div></section>'
     )
 

@@ -130,6 +130,7 @@ def page() -> None:
     require_admin()
     if "person" in st.query_params:
         show_held_secret()
+        show_title(TITLE, PURPOSE)
         show_person(str(st.query_params["person"]))
         return
     show_people()

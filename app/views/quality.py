@@ -83,7 +83,7 @@ def show_charts(buckets: Sequence[SearchesInBucket]) -> None:
 
 def draw(title: str, at: Sequence[datetime], counted: Mapping[str, Sequence[int]], *, alt: str) -> None:
     """Draw two counts of searches in one chart; `alt` describes it for people who don't see the chart."""
-    st.subheader(title, anchor=False)
+    st.header(title, anchor=False)
     st.bar_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
         {"From": at, **counted},
         x="From",

@@ -160,20 +160,20 @@ def owner_of(resource: Resource) -> str:
 def show_resource(resource: Resource) -> None:
     """Show a resource with its grants, its readers, and a search for why somebody can read it."""
     grants = show_errors(partial(grants_on, api.client(), resource))
-    st.subheader("Direct access", anchor=False)
+    st.header("Direct access", anchor=False)
     if owner := show_errors(partial(owner_of, resource)):
         show_text(f"Owner: {owner}")
     show_grants(grants)
     st.button("Manage access", key="grants.change", icon=":material/edit:", on_click=open_change, args=(resource,))
     if is_open(CHANGE, resource.key):
         change(resource, grants)
-    st.subheader("Effective access", anchor=False)
+    st.header("Effective access", anchor=False)
     show_text("People and groups, each once, however they come by it. Choose one to see why.")
     show_readers(resource, grants)
     offer_export(
         Export("who-can-read.csv", HEADS, rows_of(resource, grants), about=(resource.key, hash(str(grants.roles))))
     )
-    st.subheader("Why, or why not?", anchor=False)
+    st.header("Why, or why not?", anchor=False)
     pick_principal("who", label="Somebody in particular")
 
 

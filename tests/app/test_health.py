@@ -205,7 +205,7 @@ def test_a_service_that_is_away_is_a_finding_and_not_the_end_of_the_page(
         page.run()
         assert not page.exception
         assert "2 findings need attention." in html_of(page)
-        assert '<section class="carrel-is-trouble"><h3>The service</h3>' in html_of(page)
+        assert '<section class="carrel-is-trouble"><h2>The service</h2>' in html_of(page)
         assert "See its log." in html_of(page)
         proxy.away = False
         assert "It answers, and its database does." in html_of(page.run())

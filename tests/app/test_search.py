@@ -242,7 +242,7 @@ def test_text_of_others_is_shown_as_it_is(open_page: Open, client: Carrel, hosti
         shown = html_of(page)
         assert "<mark>Sheep</mark>" in shown
         assert html.escape(hostile.split(maxsplit=1)[0]) in shown.partition("</header>")[2].partition("carrel-facts")[0]
-        assert f'target="_self">{html.escape(hostile)}</a></h3>' in shown
+        assert f'target="_self">{html.escape(hostile)}</a></h2>' in shown
         assert not any(tag in shown for tag in ("<script", "<img", "<iframe"))
         assert re.findall(r'<a href="/?(\w+)', shown) == ["help", "documents"]
         assert shown.count("<a ") == 2
@@ -412,7 +412,7 @@ def pen(house: House) -> str:
 def found(page: AppTest) -> list[str]:
     """The names of the documents a page shows, in alphabetical order."""
     assert not page.exception
-    return sorted(part.partition("</a></h3>")[0] for part in html_of(page).split('target="_self">')[1:])
+    return sorted(part.partition("</a></h2>")[0] for part in html_of(page).split('target="_self">')[1:])
 
 
 @pytest.mark.parametrize(
@@ -567,7 +567,7 @@ def test_what_others_wrote_without_end_is_cut(house: House) -> None:
 def test_a_result_leads_to_its_document(house: House, pen: str) -> None:
     """Its name leads to the page of documents, in the same window."""
     shown = html_of(house.open("search", q="lambs", by="lexical"))
-    assert f'href="documents?document={document_id(house.client, "Lambs")}" target="_self">Lambs</a></h3>' in shown
+    assert f'href="documents?document={document_id(house.client, "Lambs")}" target="_self">Lambs</a></h2>' in shown
     del pen
 
 

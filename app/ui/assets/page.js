@@ -1,0 +1,69 @@
+// What every page has beside Streamlit's own: keys, and roles that Streamlit leaves out.
+// / puts the cursor into the page's first field for text; ↑ and ↓ go among the results of a search.
+
+const FIELDS = "input[type=text], input[type=search], textarea";
+const RESULTS = ".carrel-result h2 a";
+
+function isTyping(target) {
+  return target.isContentEditable || target.matches?.("input:not([type=checkbox], [type=radio]), textarea, select");
+}
+
+function isSeen(one) {
+  return one.checkVisibility() && !one.disabled;
+}
+
+function focusField(event) {
+  const place = document.querySelector("[role=dialog]") ?? document.querySelector("[data-testid=stMain]");
+  const field = [...(place?.querySelectorAll(FIELDS) ?? [])].find(isSeen);
+  if (!field || isTyping(event.target)) return;
+  event.preventDefault();
+  field.focus();
+  field.select();
+}
+
+function goAmongResults(event, step) {
+  const results = [...document.querySelectorAll(RESULTS)].filter(isSeen);
+  const at = results.indexOf(event.target.closest?.("article")?.querySelector(RESULTS) ?? null);
+  const isSearchField = event.target.matches("[data-testid=stForm] input[type=text]:not([role=combobox])");
+  if (at < 0 && (step < 0 || !(isSearchField || event.target === document.body))) return;
+  const next = at + step < 0 ? document.querySelector("[data-testid=stForm] input") : results[at + step];
+  if (!next) return;
+  event.preventDefault();
+  next.focus();
+  next.closest("article")?.scrollIntoView({ block: "nearest" });
+}
+
+function act(event) {
+  if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
+  if (event.key === "/") focusField(event);
+  else if (event.key === "ArrowDown") goAmongResults(event, 1);
+  else if (event.key === "ArrowUp") goAmongResults(event, -1);
+}
+
+// Streamlit puts the menu's sections between its list and the list's items, and makes the place for files, which can't
+// be focused, a thing without a role that has a name all the same.
+function mendRoles() {
+  const menu = document.querySelector("[data-testid=stSidebarNavItems]:not([role])");
+  menu?.setAttribute("role", "none");
+  for (const item of document.querySelectorAll("[data-testid=stSidebarNavItems] li:not([role])")) {
+    item.setAttribute("role", "none");
+  }
+  for (const section of document.querySelectorAll("[data-testid=stSidebarNavItems] > div:not([role])")) {
+    section.setAttribute("role", "group");
+    section.setAttribute("aria-label", section.querySelector("header p")?.textContent ?? "");
+  }
+  for (const place of document.querySelectorAll("[data-testid=stFileUploaderDropzone][role=presentation]")) {
+    place.setAttribute("role", "group");
+  }
+}
+
+export default function () {
+  const watch = new MutationObserver(mendRoles);
+  watch.observe(document.body, { childList: true, subtree: true });
+  mendRoles();
+  document.addEventListener("keydown", act);
+  return () => {
+    watch.disconnect();
+    document.removeEventListener("keydown", act);
+  };
+}
