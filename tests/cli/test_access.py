@@ -82,7 +82,11 @@ def test_everybody_can_be_asked_about(run: Run, granted: dict[str, Any]) -> None
 @pytest.mark.usefixtures("granted")
 @pytest.mark.parametrize(
     ("who", "resource", "message"),
-    [("ada", RESOURCE, "--who is"), ("group:none", RESOURCE, "no group none"), ("a@b.c", "page", "--resource is")],
+    [
+        ("ada", RESOURCE, "ada is nobody"),
+        ("group:none", RESOURCE, "no group none"),
+        ("a@b.c", "page", "page is no resource"),
+    ],
 )
 def test_what_cannot_be_meant_is_wrong_usage(run: Run, who: str, resource: str, message: str) -> None:
     """A principal or resource that can't be told ends with 2, saying what it must be."""
