@@ -78,7 +78,7 @@ def show_refusal() -> None:
 def offer_upload() -> None:
     """Show the form of a bulk upload; then plan or start it."""
     chosen = choose_source()
-    options = choose_options(dropped=not (chosen and chosen.place))
+    options = choose_options(dropped=not (chosen and chosen.place), to=st.query_params.get("collection"))
     with st.container(horizontal=True):
         plan = st.button("Show the plan", type="primary", key="start.plan")
         at_once = st.button("Start the upload", key="start.upload", help="Without looking at the plan first")

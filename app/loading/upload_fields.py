@@ -55,10 +55,10 @@ def choose_place() -> str:
     ).strip()
 
 
-def choose_options(*, dropped: bool, base: UploadOptions | None = None) -> UploadOptions | None:
+def choose_options(*, dropped: bool, base: UploadOptions | None = None, to: str | None = None) -> UploadOptions | None:
     """Show inputs for collection, owner and readers; return None while they are incomplete.
 
-    What they don't say is as `base` has it, whose owner is offered too.
+    What they don't say is as `base` has it, whose owner is offered too. The collection is at first that of the id `to`.
     """
     known = base or UploadOptions()
     with error_boundary():
@@ -69,7 +69,7 @@ def choose_options(*, dropped: bool, base: UploadOptions | None = None) -> Uploa
     collection = left.selectbox(
         "Also add them to a collection",
         list(collections),
-        key=field("collection"),
+        key=field("collection", to if to in collections else None),
         format_func=lambda key: collections[key],
     )
     with left:

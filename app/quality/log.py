@@ -28,6 +28,7 @@ class Span:
 
 
 SPANS: Mapping[str, Span] = {
+    "week": Span("The last 7 days, by day", 7, Bucket.DAY),
     "month": Span("The last 30 days, by day", 30, Bucket.DAY),
     "quarter": Span("The last 13 weeks, by week", 91, Bucket.WEEK),
     "year": Span("The last year, by week", 364, Bucket.WEEK),

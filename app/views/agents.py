@@ -7,12 +7,13 @@ import streamlit as st
 
 from app import api
 from app.agents.definitions import find_agent
+from app.agents.questions import show_questions
 from app.agents.sections import show_definition, show_deployment, show_trial
 from app.ui.access import require_admin
 from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
 from app.ui.filters import part_of, text_filter
-from app.ui.links import leave, look_at, offer_way_back
+from app.ui.links import leave, look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_title
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
 from carrel.wire.agents import AdminAgentsListResponse, AgentDefinition
@@ -21,6 +22,7 @@ from flows.operations.formatting import count_text
 NEW = "new_agent"
 ONE = ("agent", "part")
 """What the address of one agent has more than that of the list."""
+SHOWN = {"agents": "Agents", "questions": "Questions"}
 PARTS = {"define": "What it is", "deploy": "Who may use it", "try": "Try it"}
 
 
@@ -93,6 +95,7 @@ def show_agent(agent: AgentDefinition) -> None:
     """Show one agent."""
     model = agent.model or "the service's default model"
     show_heading(agent.name, agent.description, count_text(len(agent.collection_ids), "collection"), model)
+    show_link("What people ask it", "agents", show="questions", of=str(agent.agent_id))
     part = part_of("part", PARTS, default="define")
     if part == "define":
         show_definition(agent)
@@ -122,7 +125,10 @@ def page() -> None:
     show_title("Agents", "They answer people's questions from the documents of collections, and quote them.")
     address = st.query_params.get("agent")
     if address is None:
-        show_list()
+        if part_of("show", SHOWN, default="agents") == "questions":
+            show_questions()
+        else:
+            show_list()
         return
     offer_way_back("All agents", *ONE)
     agent = show_errors(lambda: find_agent(address))

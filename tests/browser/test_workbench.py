@@ -263,6 +263,7 @@ def addresses(client: carrel.Carrel) -> dict[str, str]:
         "oauth_clients": "oauth_clients",
         "agents": "agents",
         "agent": f"agents?agent={agent.agent_id}",
+        "questions": "agents?show=questions",
         "audit_log": "audit_log",
         "quality": "quality",
         "health": "health",

@@ -439,6 +439,7 @@ SINGLE: list[Case] = [
             "rebuildsRunning": 0,
             "embeddingModel": "all-MiniLM-L6-v2",
             "languageModel": "built-in",
+            "textRetentionDays": 30,
         },
     ),
     (

@@ -173,6 +173,8 @@ class AdminStatusGetResponse(ResponseModel):
     """Embedding model of the catalog."""
     language_model: str
     """Default language model of agents, or `built-in`."""
+    text_retention_days: int | None = None
+    """How many days the words of queries, comments and conversations are kept; absent: without an end."""
     storage: list[StorageState] = Field(default_factory=list[StorageState])
     """Disks of the process that answers; an outside database and buckets are not among them."""
     connections: ConnectionsState | None = None

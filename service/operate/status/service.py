@@ -45,6 +45,7 @@ async def get_status(
         rebuilds_running=row.rebuilds,
         embedding_model=row.embedding_model or runtime.embedders.default.model.name,
         language_model=settings.model_names[0] if settings.model_url else BUILT_IN,
+        text_retention_days=settings.text_retention_days,
         storage=[file_system.describe() for file_system in runtime.disk.file_systems],
         connections=_describe(connections) if connections else None,
     )
