@@ -1,6 +1,8 @@
 """What people ask agents, as admins see it on the page of agents."""
 
+import csv
 import html
+import io
 import re
 from datetime import UTC, datetime, timedelta
 from typing import Any
