@@ -40,7 +40,8 @@ def offer_adding(agent: AgentDefinition, question: str) -> None:
     added: tuple[str, str, str] | None = st.session_state.get(_ADDED)
     if added is not None and added[0] == question:
         show_text(f"It is in the answer set {added[2]}. Say there which documents the reply should cite.")
-        show_link("Open it in the set", "quality", part="judge", q=question.strip(), set=added[1])
+        where = {"agent": str(agent.agent_id), "part": "answers", "set": added[1], "q": question.strip()}
+        show_link("Open it in the set", "agents", **where)
 
 
 @st.dialog("Add to an answer set", on_dismiss=close_dialog)

@@ -9,6 +9,7 @@ import streamlit as st
 from app import api
 from app.agents.answer_sets import offer_adding
 from app.agents.definitions import find_agent
+from app.agents.logged_reply import show_logged_reply
 from app.agents.question_log import (
     ERASED,
     HEADS,
@@ -28,7 +29,7 @@ from app.agents.question_log import (
     row_of,
     summarize,
 )
-from app.chat.replies import message_html, reply_html
+from app.chat.replies import message_html
 from app.formatting import ago, moment, one_line, shorten
 from app.search.queries import LONGEST
 from app.ui.errors import show_errors
@@ -217,30 +218,10 @@ def _show_one(address: str) -> None:
     )
     if len(words) > LONGEST_SHOWN:
         st.html(message_html(words))
-    _show_reply(question)
+    show_logged_reply(question)
     _show_opinion(question)
     if question.message is not None:
         _offer_actions(question, question.message)
-
-
-def _show_reply(question: LoggedQuestion) -> None:
-    if question.message is None:
-        show_warning(
-            "The words of this question and its reply were erased.", retention_in_words(show_errors(retention_days))
-        )
-    elif question.withheld:
-        show_warning(
-            "This reply isn't shown to you: it rests on a document that you may not read, or that is gone.",
-            "Whoever asked sees it as long as they may read all of its documents.",
-        )
-    elif question.agent_response_text is not None:
-        st.html(reply_html(question.agent_response_text, question.referenced_sources, message_id=question.message_id))
-        if question.warnings:
-            show_warning(*question.warnings)
-    elif question.outcome is Outcome.RUNNING:
-        show_text("The agent is thinking. Open this question again in a moment.")
-    else:
-        show_warning("There is no reply.", question.error_message or "")
 
 
 def _show_opinion(question: LoggedQuestion) -> None:

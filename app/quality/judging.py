@@ -40,7 +40,7 @@ def show_judging() -> None:
     if problem is not None:
         problem.show()
     if question:
-        _show_case(one, question)
+        show_case(one, question)
     else:
         show_empty("Type a question to see what it finds.", "Then say of each result whether it answers the question.")
 
@@ -73,7 +73,8 @@ def _tell_address() -> None:
     st.query_params["q"] = str(st.session_state[_ASKED] or "").strip()
 
 
-def _show_case(one: EvaluationSet, question: str) -> None:
+def show_case(one: EvaluationSet, question: str) -> None:
+    """Show what a question finds, with a button for each grade, and the other documents that are judged for it."""
     case = show_errors(partial(find_case, one.evaluation_set_id, question))
     grades = case.grades if case is not None else {}
     where = CATALOG if one.agent_id is not None else target_of(one)
@@ -87,7 +88,8 @@ def _show_case(one: EvaluationSet, question: str) -> None:
     for hit in hits:
         _show_hit(one, question, hit, grades.get(hit.external_id))
     _show_others(one, question, {name: grade for name, grade in grades.items() if name not in _names(hits)})
-    show_link("Open the set, and measure it", "quality", part="sets", set=str(one.evaluation_set_id))
+    if one.agent_id is None:
+        show_link("Open the set, and measure it", "quality", part="sets", set=str(one.evaluation_set_id))
 
 
 def find_case(set_id: UUID, question: str) -> EvaluationCase | None:

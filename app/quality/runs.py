@@ -1,6 +1,6 @@
 """Runs over a judged set: measuring it now, the runs that are kept, and what changed between two of them."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
@@ -10,14 +10,16 @@ import streamlit as st
 import carrel
 from app import api
 from app.formatting import ago, moment, one_line
-from app.quality.sets import forget_sets, go_to_judging
+from app.quality.sets import forget_sets, go_to_case
 from app.search.queries import MODES
 from app.ui.dialogs import confirm
 from app.ui.errors import problem_of, show_errors
 from app.ui.exporting import Export, offer_export
+from app.ui.filters import choice_filter
+from app.ui.links import show_link
 from app.ui.notices import show_empty, show_note, show_text, show_warning
 from app.ui.tables import show_pages, source_of
-from carrel.evaluation import Difference, Measurer, compare
+from carrel.evaluation import Measurer, compare
 from carrel.wire.evaluation import EvaluationCase, EvaluationSet
 from carrel.wire.evaluation_runs import CaseResult, EvaluationRun, KeptResult
 from carrel.wire.search import SearchMode
@@ -42,6 +44,7 @@ class Running:
     cases: Sequence[EvaluationCase]
     note: str
     skipped_count: int = 0
+    agent_id: UUID | None = None
     results: list[list[CaseResult]] = field(default_factory=list[list[CaseResult]])
     kept_count: int = 0
     stopped: bool = False
@@ -73,17 +76,17 @@ def show_runs(one: EvaluationSet) -> None:
         _continue(running)
     else:
         _offer_run(one)
-    runs = show_errors(partial(_read_runs, one.evaluation_set_id))
+    runs = show_errors(partial(read_runs, one.evaluation_set_id))
     if not runs:
-        show_empty("No run is kept yet.", "Measure the set now, and again after a change, to see what became better.")
+        show_empty("No run is kept yet.", "Run the set now, and again after a change, to see what became better.")
         return
     _draw_chart(runs)
     _list_runs(one, runs)
-    if len(runs) > 1:
-        _show_comparison(one, runs)
+    if len(runs) > 1 or one.agent_id is not None:
+        _show_results(one, runs)
 
 
-def _read_runs(set_id: UUID) -> list[EvaluationRun]:
+def read_runs(set_id: UUID) -> list[EvaluationRun]:
     """Return the newest runs of a set, newest first."""
     return list(next(api.client().admin.evaluation_sets.list_runs(set_id, page_size=MOST_SHOWN).pages()).runs)
 
@@ -104,10 +107,15 @@ def _offer_run(one: EvaluationSet) -> None:
                 placeholder="Choose one",
             )
         note = middle.text_input("Note", key="sets.note", max_chars=200, placeholder="What has changed, if anything")
-        if right.form_submit_button("Measure now", type="primary", width="stretch"):
+        again = "Run again" if one.run_count else "Run"
+        if right.form_submit_button(again if one.agent_id else "Measure now", type="primary", width="stretch"):
             _begin(one, modes, note.strip())
-    whose = "They are asked as you, in new conversations." if one.agent_id else "They are searched for as you."
-    show_note(f"{whose} What you may not read counts as not found. Searches stand in the log as yours.")
+    whose = (
+        "The agent is asked each question as you, in a new conversation"
+        if one.agent_id
+        else "The questions are searched for as you"
+    )
+    show_note(f"{whose}: what you may not read counts as not found. It stands in the log as yours.")
 
 
 def _begin(one: EvaluationSet, modes: Sequence[SearchMode], note: str) -> None:
@@ -120,7 +128,9 @@ def _begin(one: EvaluationSet, modes: Sequence[SearchMode], note: str) -> None:
     if not cases:
         show_warning("No question of this set has a relevant document.", "Judge some first.")
         return
-    st.session_state[_RUN] = Running(one.evaluation_set_id, measurers, cases, note, len(every) - len(cases))
+    st.session_state[_RUN] = Running(
+        one.evaluation_set_id, measurers, cases, note, len(every) - len(cases), one.agent_id
+    )
     st.rerun()
 
 
@@ -143,6 +153,8 @@ def _continue(run: Running) -> None:
     except carrel.CarrelError as error:
         run.stopped = True
         problem_of(error).show()
+        if run.agent_id is not None:
+            show_link("You can ask an agent that is deployed to you", "agents", agent=str(run.agent_id), part="try")
         st.button("Try again", key="sets.again", on_click=_set_stopped, args=(run, False))
         st.button("Discard", key="sets.off", on_click=_drop)
         st.stop()
@@ -253,65 +265,96 @@ def _name_of(run: EvaluationRun) -> str:
     return f"{way_of(run)}, {moment(run.at)}{' · ' if note else ''}{note}"
 
 
-def _show_comparison(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
-    """Show what changed from one run to another, question by question, the worst first."""
-    st.subheader("What changed", anchor=False)
-    named = {str(run.evaluation_run_id): _name_of(run) for run in runs}
-    keys, newest = list(named), runs[0]
+def choose_runs(runs: Sequence[EvaluationRun]) -> tuple[EvaluationRun | None, EvaluationRun]:
+    """Show the choice of two runs to compare, which the address has too; of one run alone there is nothing to choose.
+
+    At first it is the newest run, with the newest one before it that searched in the same way.
+    """
+    newest = runs[0]
+    if len(runs) == 1:
+        return None, newest
+    by_id = {str(run.evaluation_run_id): run for run in runs}
     like = next((run for run in runs[1:] if run.mode == newest.mode), runs[1])
-    # Its key follows the newest run, so that a run that was just measured is the one that is compared.
-    key, names = f"sets.compared.{newest.evaluation_run_id}", named.__getitem__
+    names = {key: _name_of(run) for key, run in by_id.items()}
     left, right = st.columns(2)
-    before = left.selectbox("From", keys, keys.index(str(like.evaluation_run_id)), key=f"{key}.from", format_func=names)
-    after = right.selectbox("To", keys, key=f"{key}.to", format_func=names)
-    found = show_errors(partial(_differences, one.evaluation_set_id, before, after))
-    worse = sum(each.change < 0 for each in found)
-    better = sum(each.change > 0 for each in found)
-    show_note(f"{worse:,} worse, {better:,} better, {len(found) - worse - better:,} as before.")
+    with left:
+        before = choice_filter("From", "before", names, default=str(like.evaluation_run_id))
+    with right:
+        after = choice_filter("To", "after", names, default=str(newest.evaluation_run_id))
+    return by_id[before], by_id[after]
+
+
+def _show_results(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
+    """Show what a run measured on each question, and what changed since another run, the worst change first."""
+    st.subheader("What changed" if len(runs) > 1 else "Results", anchor=False)
+    before, after = choose_runs(runs)
+    found = show_errors(partial(_changes, one.evaluation_set_id, before, after))
+    if before is not None:
+        changes = [each.change for each in found if each.change is not None]
+        worse, better = (sum(change * sign > 0 for change in changes) for sign in (-1, 1))
+        new = len(found) - len(changes)
+        said = f"{worse:,} worse, {better:,} better, {len(changes) - worse - better:,} as before."
+        show_note(f"{said} {count_text(new, 'question')} not asked before." if new else said)
+    about = (before and before.evaluation_run_id, after.evaluation_run_id)
     show_pages(
         "sets.changes",
-        source_of(found, about=(before, after)),
-        row=_row_of_difference,
-        empty=lambda: show_empty("These runs have no question in common."),
-        go=lambda each: go_to_judging(one, each.question),
-        hint="Open a question to see what it finds now.",
+        source_of(found, about=about),
+        row=partial(_row_of_change, compared=before is not None),
+        empty=lambda: show_empty("The questions of this run were removed from the set."),
+        go=lambda each: go_to_case(one, each.after.question),
+        hint="Open a question to read the replies." if one.agent_id else "Open a question to see what it finds now.",
     )
     if found:
-        offer_export(Export("changes.csv", _CHANGE_HEADS, _lines(found), (before, after)))
+        offer_export(Export("changes.csv", _CHANGE_HEADS, [[_line(each) for each in found]], about))
 
 
-@st.cache_data(ttl=300, show_spinner="Comparing …", scope="session")
-def _differences(set_id: UUID, before: str, after: str) -> list[Difference]:
-    return compare(_results(set_id, before), _results(set_id, after))
+@dataclass(frozen=True)
+class _Change:
+    """What a run measured on a question, with what another run did if that had the question."""
+
+    after: KeptResult
+    before: KeptResult | None = None
+    change: float | None = None
 
 
-def _results(set_id: UUID, run_id: str) -> list[KeptResult]:
+def _changes(set_id: UUID, before: EvaluationRun | None, after: EvaluationRun) -> list[_Change]:
+    """Return the results of a run, those that changed for the worse first, and those without a comparison last."""
+    new = read_results(set_id, after.evaluation_run_id)
+    old = read_results(set_id, before.evaluation_run_id) if before is not None else []
+    pairs = [_Change(each.after, each.before, each.change) for each in compare(old, new)]
+    known = {each.after.case_id for each in pairs}
+    return [*pairs, *(_Change(each) for each in new if each.case_id not in known)]
+
+
+@st.cache_data(ttl=300, show_spinner="Reading results …", scope="session")
+def read_results(set_id: UUID, run_id: UUID) -> list[KeptResult]:
+    """Return what a run measured, question by question."""
     return list(api.client().admin.evaluation_sets.list_results(set_id, run_id, page_size=1000))
 
 
 _CHANGE_HEADS = ("Question", "Before", "After", "First found before", "First found after")
 
 
-def _row_of_difference(one: Difference) -> dict[str, object]:
-    change = f"{one.change:+.3f}" if one.change else "0"
-    return {**dict(zip(_CHANGE_HEADS[:3], _line(one)[:3], strict=True)), "Change": change}
+def _row_of_change(one: _Change, *, compared: bool) -> dict[str, object]:
+    question, before, after, _, found = _line(one)
+    if not compared:
+        return {"Question": question, "Result": after, "First found": found}
+    change = "" if one.change is None else f"{one.change:+.3f}" if one.change else "0"
+    return {"Question": question, "Before": before, "After": after, "Change": change}
 
 
-def _lines(found: Sequence[Difference]) -> Iterator[list[list[str]]]:
-    yield [_line(one) for one in found]
-
-
-def _line(one: Difference) -> list[str]:
+def _line(one: _Change) -> list[str]:
+    results = (one.before, one.after)
     return [
-        one_line(one.question),
-        *(_value(each) for each in (one.before, one.after)),
-        *(", ".join(each.found[:3]) for each in (one.before, one.after)),
+        one_line(one.after.question),
+        *("" if each is None else value_of(each) for each in results),
+        *("" if each is None else ", ".join(each.found[:3]) for each in results),
     ]
 
 
-def _value(result: KeptResult) -> str:
-    if result.ndcg is not None:
+def value_of(result: KeptResult) -> str:
+    """Return what was measured on a question in words: of a search the nDCG, of an agent what it answered and cited."""
+    if result.answered is None:
         return _score(result.ndcg)
-    if result.recall is not None:
-        return _score(result.recall)
-    return "answered" if result.answered else "not answered"
+    answered = "Answered" if result.answered else "Nothing answered"
+    return answered if result.recall is None else f"{answered}, expected documents cited: {result.recall:.0%}"

@@ -27,7 +27,8 @@ from carrel.wire.evaluation import (
     EvaluationSet,
 )
 
-SETS, CASES, SET = "sets", "sets.cases", "set"
+SETS, CASES, SET, CASE = "sets", "sets.cases", "set", "q"
+"""The lists of sets and of cases; and the parameters of the address for a set and for a question of it."""
 _NEW, _RENAME, _IMPORT_PROBLEM, _IMPORTED = "sets.new", "sets.rename", "sets.import.problem", "sets.imported"
 _AGENT = "agent:"
 _MOST_OFFERED = 200
@@ -67,17 +68,19 @@ def describe_target(one: EvaluationSet) -> str:
     return one_line(one.target_name) if one.target_name else "a collection that is gone"
 
 
-def list_sets() -> None:
-    """List the judged sets; choosing one shows it."""
+def list_sets(agent_id: UUID | None = None) -> None:
+    """List the judged sets, or those whose questions are asked to an agent; choosing one shows it."""
 
     def fetch(token: str | None) -> AdminEvaluationSetsListResponse:
-        return next(api.client().admin.evaluation_sets.list(page_size=PAGE_ROWS, page_token=token).pages())
+        listed = api.client().admin.evaluation_sets.list(agent_id=agent_id, page_size=PAGE_ROWS, page_token=token)
+        return next(listed.pages())
 
-    offer_new_set()
+    offer_new_set(CATALOG if agent_id is None else f"{_AGENT}{agent_id}")
     show_pages(
         SETS,
-        Source(fetch, lambda page: page.evaluation_sets),
+        Source(fetch, lambda page: page.evaluation_sets, about=agent_id),
         row=_row,
+        columns={"Searches or asks": None} if agent_id is not None else None,
         empty=lambda: show_empty(
             "There is no judged set yet.",
             "A set keeps questions with the documents that answer them, and how well they were found each time.",
@@ -239,7 +242,7 @@ def list_cases(one: EvaluationSet) -> None:
         Source(fetch, lambda page: page.cases, about=one.evaluation_set_id),
         row=_row_of_case,
         empty=lambda: show_empty("No question is judged yet.", "Judge results, or import a file."),
-        go=lambda case: go_to_judging(one, case.question),
+        go=lambda case: go_to_case(one, case.question),
         hint="Open a question to judge its results.",
     )
     if one.case_count:
@@ -262,7 +265,9 @@ def _lines(one: EvaluationSet) -> Iterator[list[list[str]]]:
         yield list(rows_of(page.cases))
 
 
-def go_to_judging(one: EvaluationSet, question: str) -> None:
-    """Open the part Judge with a question of a set."""
-    st.query_params.from_dict({"part": "judge", "q": question, "set": str(one.evaluation_set_id)})
+def go_to_case(one: EvaluationSet, question: str) -> None:
+    """Open a question of a set: of an agent with its replies, of a search in the part Judge."""
+    if one.agent_id is not None:
+        look_at(CASE, question)
+    st.query_params.from_dict({"part": "judge", CASE: question, SET: str(one.evaluation_set_id)})
     st.rerun()

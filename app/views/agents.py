@@ -9,6 +9,8 @@ from app import api
 from app.agents.definitions import find_agent
 from app.agents.questions import show_questions
 from app.agents.sections import show_definition, show_deployment, show_trial
+from app.quality.set_page import show_set
+from app.quality.sets import SET, list_sets
 from app.ui.access import require_admin
 from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
@@ -20,10 +22,10 @@ from carrel.wire.agents import AdminAgentsListResponse, AgentDefinition
 from flows.operations.formatting import count_text
 
 NEW = "new_agent"
-ONE = ("agent", "part")
+ONE = ("agent", "part", "set", "q", "before", "after")
 """What the address of one agent has more than that of the list."""
 SHOWN = {"agents": "Agents", "questions": "Questions"}
-PARTS = {"define": "What it is", "deploy": "Who may use it", "try": "Try it"}
+PARTS = {"define": "What it is", "deploy": "Who may use it", "try": "Try it", "answers": "Answer sets"}
 
 
 def row(agent: AgentDefinition) -> dict[str, object]:
@@ -108,6 +110,10 @@ def show_agent(agent: AgentDefinition) -> None:
             )
     elif part == "deploy":
         show_deployment(agent)
+    elif part == "answers" and (one := st.query_params.get(SET)) is not None:
+        show_set(one, all_sets="All answer sets")
+    elif part == "answers":
+        list_sets(agent.agent_id)
     else:
         show_trial(agent)
 

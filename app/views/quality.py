@@ -8,18 +8,16 @@ import streamlit as st
 from app.formatting import moment
 from app.quality.judging import show_judging
 from app.quality.log import SPANS, Totals, counts, share
-from app.quality.runs import show_runs
 from app.quality.searches import list_thumbs_down, list_without_results, show_link_to_replies, show_replay
-from app.quality.sets import SET, describe_target, get_set, list_cases, list_sets, offer_changes
+from app.quality.set_page import show_set
+from app.quality.sets import SET, list_sets
 from app.quality.worst import list_worst
 from app.ui.access import require_admin
 from app.ui.errors import show_errors
 from app.ui.exporting import Export, offer_export
 from app.ui.filters import choice_filter, part_of
-from app.ui.links import offer_way_back
-from app.ui.notices import show_empty, show_heading, show_note, show_text, show_title
+from app.ui.notices import show_empty, show_note, show_text, show_title
 from carrel.wire.oversight import SearchesInBucket
-from flows.operations.formatting import count_text
 
 PARTS = {
     "worst": "Worst first",
@@ -94,20 +92,6 @@ def draw(title: str, at: Sequence[datetime], counted: Mapping[str, Sequence[int]
         height=240,
         alt=f"{alt}, over time.",
     )
-
-
-def show_set(address: str) -> None:
-    """Show a judged set: its runs, what changed between them, and its questions."""
-    offer_way_back("All judged sets", SET)
-    one = show_errors(lambda: get_set(address))
-    if one is None:
-        show_empty("This set isn't here.", "It was deleted, or its address is wrong.")
-        return
-    facts = (describe_target(one), count_text(one.case_count, "question"), count_text(one.run_count, "run"))
-    show_heading(one.name, *facts)
-    offer_changes(one)
-    show_runs(one)
-    list_cases(one)
 
 
 _DRAW = {

@@ -12,6 +12,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from app.agents.question_log import ERASED, rank_unanswered, retention_in_words
+from carrel import evaluation
 from carrel.wire.common import UserPrincipal
 from carrel.wire.question_log import LoggedQuestion, Outcome
 from tests.app.conftest import House, html_of, markdown_of
@@ -24,6 +25,7 @@ from tests.service.directory import a_group, another_organization, done, user
 
 FERRY, ZEPPELIN = "When does the ferry to Northlight leave?", "What does a zeppelin pilot earn in Peru?"
 CLEO = "cleo@example.test"
+AGENT = uuid4()
 
 
 @pytest.fixture
@@ -220,4 +222,46 @@ def test_equal_questions_are_counted_together() -> None:
     ]
 
 
-AGENT = uuid4()
+def test_an_answer_set_is_run_again_and_the_replies_are_compared(house: House, desk: Desk) -> None:
+    """A run says of each question whether it was answered and what it cites; after a change both replies are shown."""
+    one = house.client.admin.evaluation_sets.create(f"Set {uuid4().hex[:6]}", agent_id=desk.agent_id)
+    notes = house.client.catalog.get_document(desk.document_id).document_external_id
+    evaluation.add_judgements(house.client, one.evaluation_set_id, {FERRY: {notes: 2}, f"{ZEPPELIN} {HOSTILE}": {}})
+    listed = house.open("agents", agent=desk.agent_id, part="answers")
+    assert rows(listed)[["Name", "Questions", "Runs"]].values.tolist() == [[one.name, 2, 0]]
+    where = {"agent": desk.agent_id, "part": "answers", "set": str(one.evaluation_set_id)}
+    page = press(house.open("agents", **where), "Run")
+    assert result_of(page, FERRY, "Result") == "Answered, expected documents cited: 100%"
+    assert result_of(page, ZEPPELIN, "Result") == "Nothing answered"
+    assert "evil" not in markdown_of(page)
+    done(house.service.call("catalog/deleteDocument", {"documentId": desk.document_id}))
+    page.text_input(key="sets.note").set_value("Without the notes")
+    page = press(page, "Run again")
+    assert "1 worse, 0 better, 1 as before." in html_of(page)
+    assert result_of(page, FERRY, "After") == "Nothing answered, expected documents cited: 0%"
+    assert result_of(page, FERRY, "Change") == "-1.000"
+    changes = next(number for number, table in enumerate(page.dataframe) if "Change" in table.value)
+    page = choose(page, changes, 0)
+    assert page.query_params["q"] in (FERRY, [FERRY])
+    shown = html_of(page)
+    assert "Without the notes" in shown
+    assert f"Not cited: {notes}" in shown
+    assert "This reply isn&#x27;t shown to you" in shown
+    assert "Nothing that you may read here answers this" in shown
+    page.text_area[0].set_value(f"At noon. {HOSTILE}")
+    page = press(page, "Save")
+    [case] = house.client.admin.evaluation_sets.list_cases(one.evaluation_set_id, query=FERRY)
+    assert (case.note, case.grades) == (f"At noon. {HOSTILE}", {notes: 2})
+    page = press(press(page, "Remove from the set"), "Remove it")
+    assert list(cases_of(house, one)) == [f"{ZEPPELIN} {HOSTILE}"]
+    assert "q" not in page.query_params
+    page = house.open("quality", part="sets", set=str(one.evaluation_set_id), q=f"{ZEPPELIN} {HOSTILE}")
+    assert not page.exception
+    assert html.escape(HOSTILE) in html_of(page)
+    assert "<img" not in html_of(page)
+
+
+def result_of(page: AppTest, question: str, column: str) -> str:
+    """What the list of results says in a column about a question."""
+    table = next(each.value for each in page.dataframe if column in each.value)
+    return table[table["Question"].str.startswith(question)][column].item()

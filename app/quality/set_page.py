@@ -1,0 +1,128 @@
+"""The page of a judged set, and of an agent's question in it with the replies of two runs side by side."""
+
+from collections.abc import Sequence
+from functools import partial
+from uuid import UUID
+
+import streamlit as st
+
+from app import api
+from app.agents.logged_reply import show_logged_reply
+from app.formatting import moment, one_line, shorten
+from app.quality.judging import find_case, show_case
+from app.quality.runs import choose_runs, read_results, read_runs, show_runs, value_of
+from app.quality.sets import CASE, SET, describe_target, forget_sets, get_set, list_cases, offer_changes
+from app.ui.dialogs import confirm
+from app.ui.errors import show_errors
+from app.ui.links import leave, offer_way_back
+from app.ui.notices import show_empty, show_heading, show_note, show_text
+from carrel.wire.evaluation import EvaluationCase, EvaluationSet
+from carrel.wire.evaluation_runs import EvaluationRun, KeptResult
+from carrel.wire.question_log import LoggedQuestion
+from flows.operations.formatting import count_text
+
+_LONGEST = 300
+RUNS = ("before", "after")
+"""The parameters of the address for two runs that are compared."""
+
+
+def show_set(address: str, *, all_sets: str = "All judged sets") -> None:
+    """Show a set with its runs and questions, or the question of an agent's set that the address has."""
+    one = show_errors(partial(get_set, address))
+    question = st.query_params.get(CASE)
+    if one is not None and one.agent_id is not None and question is not None:
+        _show_question(one, question)
+        return
+    offer_way_back(all_sets, SET, *RUNS, CASE)
+    if one is None:
+        show_empty("This set isn't here.", "It was deleted, or its address is wrong.")
+        return
+    facts = (describe_target(one), count_text(one.case_count, "question"), count_text(one.run_count, "run"))
+    show_heading(one.name, *facts)
+    offer_changes(one)
+    show_runs(one)
+    list_cases(one)
+
+
+def _show_question(one: EvaluationSet, question: str) -> None:
+    """Show a question to an agent: its replies in two runs, and which documents they should cite."""
+    offer_way_back("All questions of the set", CASE)
+    case = show_errors(partial(find_case, one.evaluation_set_id, question))
+    if case is None:
+        show_empty("This question isn't in the set.", "It was removed, or the address is wrong.")
+        return
+    show_heading(shorten(one_line(case.question), _LONGEST), one_line(one.name), describe_target(one))
+    if st.button("Remove from the set", key="case.remove", icon=":material/delete:"):
+        confirm(
+            "Remove this question?",
+            "It goes with its judgements and its results in all runs.",
+            doing="Remove it",
+            action=partial(_remove, one, case),
+        )
+    runs = show_errors(partial(read_runs, one.evaluation_set_id))
+    if runs:
+        _show_replies(one, case, runs)
+    else:
+        show_empty("The agent has not been asked yet.", "Run the set, then the reply is here.")
+    _offer_note(one, case)
+    st.subheader("Documents that the reply should cite", anchor=False)
+    show_case(one, case.question)
+
+
+def _offer_note(one: EvaluationSet, case: EvaluationCase) -> None:
+    """Show a field for what the reply should say, which people compare with the replies."""
+    key = f"case.note.{case.case_id}"
+    with st.form("case.form", border=False):
+        left, right = st.columns([5, 1], vertical_alignment="bottom")
+        left.text_area("What the reply should say", case.note or "", key=key, max_chars=1000, height=80)
+        if right.form_submit_button("Save", width="stretch"):
+            kept = {"question": case.question, "note": str(st.session_state[key] or "").strip()}
+            show_errors(lambda: api.client().admin.evaluation_sets.put_judgements(one.evaluation_set_id, [kept]))
+            forget_sets()
+            st.toast("Saved.")
+
+
+def _remove(one: EvaluationSet, case: EvaluationCase) -> None:
+    api.client().admin.evaluation_sets.remove_judgements(one.evaluation_set_id, case.case_id)
+    forget_sets()
+    leave(CASE)
+
+
+def _show_replies(one: EvaluationSet, case: EvaluationCase, runs: Sequence[EvaluationRun]) -> None:
+    """Show the replies of two runs side by side, as far as the admin may read them."""
+    shown = [run for run in choose_runs(runs) if run is not None]
+    results = [show_errors(partial(_find_result, one.evaluation_set_id, run, case)) for run in shown]
+    ids = [result.message_id for result in results if result is not None and result.message_id is not None]
+    logged = show_errors(partial(_read_logged, ids)) if ids else {}
+    for column, run, result in zip(st.columns(len(shown)), shown, results, strict=True):
+        with column:
+            _show_reply(case, run, result, logged)
+
+
+def _find_result(set_id: UUID, run: EvaluationRun, case: EvaluationCase) -> KeptResult | None:
+    found = read_results(set_id, run.evaluation_run_id)
+    return next((each for each in found if each.case_id == case.case_id), None)
+
+
+def _read_logged(ids: Sequence[UUID]) -> dict[UUID, LoggedQuestion]:
+    return {each.message_id: each for each in api.client().admin.question_log.query(ids=ids)}
+
+
+def _show_reply(
+    case: EvaluationCase, run: EvaluationRun, result: KeptResult | None, logged: dict[UUID, LoggedQuestion]
+) -> None:
+    show_note(
+        " · ".join(part for part in (moment(run.at), one_line(run.ran_by.name), one_line(run.note or "")) if part)
+    )
+    if result is None:
+        show_text("This run did not have the question.")
+        return
+    show_text(f"{value_of(result)}.")
+    missing = [name for name, grade in case.grades.items() if grade > 0 and name not in result.found]
+    if missing:
+        show_text(f"Not cited: {', '.join(missing)}")
+    question = logged.get(result.message_id) if result.message_id is not None else None
+    if question is None:
+        show_note("The reply isn't in the question log.")
+    else:
+        show_logged_reply(question)
