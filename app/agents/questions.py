@@ -84,7 +84,7 @@ def _show_counts(buckets: Sequence[QuestionsInBucket], askers: int) -> None:
     up, down = sum(one.thumbs_up for one in buckets), sum(one.thumbs_down for one in buckets)
     show_text(
         f"{count_text(sums['questions'], 'question')} of {count_text(askers, 'person', 'people')}: "
-        f"nothing answered {sums['unanswered']:,}, {sums['failed']:,} failed, {up:,} thumbs up, {down:,} thumbs down."
+        f"{sums['unanswered']:,} not answered, {sums['failed']:,} failed, {up:,} thumbs up, {down:,} thumbs down."
     )
     counts = (
         [one.questions for one in buckets],
@@ -94,15 +94,15 @@ def _show_counts(buckets: Sequence[QuestionsInBucket], askers: int) -> None:
     st.line_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
         # Without a zone, in which a browser elsewhere would draw a day of UTC as the day before or after.
         {
-            "From": [one.from_.astimezone(UTC).replace(tzinfo=None) for one in buckets],
+            "Begins": [one.from_.astimezone(UTC).replace(tzinfo=None) for one in buckets],
             **dict(zip(_LINES, counts, strict=True)),
         },
-        x="From",
-        x_label="Day or week, beginning at midnight UTC",
+        x="Begins",
+        x_label="Midnight UTC",
         y=list(_LINES),
         color=list(_LINES.values()),
-        y_label="Questions",
-        height=160,
+        y_label="Count",
+        height=200,
         alt="Questions, those that nothing answered, and replies with thumbs down, over time.",
     )
 

@@ -182,6 +182,7 @@ def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
     if not drawn:
         return
     name = "nDCG" if drawn[0].mode is not None else "Recall of citations"
+    name = name if drawn[0].mode is not None or drawn[0].recall is not None else "Share that is answered"
     ways = sorted({way_of(run) for run in drawn}, key=list(_COLOURS).index)
     st.subheader(f"{name} over time", anchor=False)
     st.line_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes

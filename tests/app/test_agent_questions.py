@@ -84,7 +84,7 @@ def test_questions_are_listed_counted_narrowed_and_exported(house: House, desk: 
     assert rows(page)["Reply"].tolist() == ["Answered from 1 source", "Nothing answered", "Answered from 1 source"]
     assert rows(page)["Thumbs"].tolist() == ["", "", "Thumbs down"]
     assert rows(page)["Who"].tolist() == ["Ben", "Ada", "Ada"]
-    said = "3 questions of 2 people: nothing answered 1, 0 failed, 0 thumbs up, 1 thumbs down."
+    said = "3 questions of 2 people: 1 not answered, 0 failed, 0 thumbs up, 1 thumbs down."
     assert said in html_of(page)
     assert totals(page) == {"Questions": 3, "Nothing answered": 1, "Thumbs down": 1}
     for narrowed, left in (
@@ -161,8 +161,14 @@ def test_a_reply_that_the_admin_may_not_read_is_not_shown(house: House, desk: De
     assert desk.document_id not in shown
     assert "noon" in open_one(house, question)
     another = another_organization(house.service, admin_email=f"admin@{uuid4().hex[:8]}.test")
-    theirs = done(house.service.call("admin/agents/create", {"name": "Theirs"}, api_key=another))["agentId"]
+    made = {"name": "Theirs", "apiAccessEnabled": True}
+    theirs = done(house.service.call("admin/agents/create", made, api_key=another))["agentId"]
+    everybody = {"agentId": theirs, "principals": [], "organizationWide": True}
+    done(house.service.call("admin/agents/deploy", everybody, api_key=another))
+    asked = Desk(house.service, theirs, "", "").ask("Is it theirs?", api_key=another)["messageId"]
+    assert "This question isn&#x27;t in the log." in open_one(house, asked)
     assert "Nobody has asked an agent in this time." in html_of(open_questions(house, of=theirs))
+    assert "Is it theirs?" not in rows(open_questions(house))["Question"].tolist()
 
 
 def test_erased_words_and_wrong_addresses_are_said_calmly(house: House, desk: Desk) -> None:
