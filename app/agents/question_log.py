@@ -24,6 +24,7 @@ from carrel.wire.question_log import (
     AdminQuestionLogSummarizeResponse,
     LoggedQuestion,
     Outcome,
+    RankedBy,
     RankedQuestions,
 )
 from flows.operations.formatting import count_text
@@ -105,8 +106,8 @@ def pages_of(wanted: Wanted, *, size: int, token: str | None = None) -> Iterator
         group_id=wanted.group or None,
         from_=None if wanted.conversation else wanted.since,
         conversation_id=wanted.conversation or None,
-        outcome=wanted.outcome or None,
-        feedback=wanted.thumbs or None,
+        outcome=Outcome(wanted.outcome) if wanted.outcome else None,
+        feedback=Verdict(wanted.thumbs) if wanted.thumbs else None,
         query=wanted.words or None,
         page_size=size,
         page_token=token,
@@ -136,7 +137,7 @@ def summarize(wanted: Wanted) -> AdminQuestionLogSummarizeResponse:
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
-def rank(by: str, wanted: Wanted) -> list[RankedQuestions]:
+def rank(by: RankedBy, wanted: Wanted) -> list[RankedQuestions]:
     """Count the questions of the time for each agent or group, most first."""
     found = api.client().admin.question_log.rank(
         by,

@@ -38,7 +38,7 @@ from app.ui.filters import part_of
 from app.ui.links import look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_note, show_text, show_warning
 from app.ui.tables import PAGE_ROWS, Source, show_pages, source_of, time_cell
-from carrel.wire.question_log import LoggedQuestion, Outcome, QuestionsInBucket, RankedQuestions
+from carrel.wire.question_log import LoggedQuestion, Outcome, QuestionsInBucket, RankedBy, RankedQuestions
 from flows.operations.formatting import count_text
 
 LISTS = {"newest": "Newest first", "unanswered": "Most asked, not answered", "agents": "By agent", "groups": "By group"}
@@ -157,18 +157,18 @@ def _list_unanswered(wanted: Wanted) -> None:
 
 
 def _list_ranked(wanted: Wanted, chosen: str) -> None:
-    by, parameter = ("AGENT", "of") if chosen == "agents" else ("GROUP", "group")
+    by, parameter = (RankedBy.AGENT, "of") if chosen == "agents" else (RankedBy.GROUP, "group")
     found = show_errors(partial(rank, by, wanted))
 
     def narrow(one: RankedQuestions) -> None:
         st.query_params.pop("list", None)
-        look_at(parameter, one.id if by == "AGENT" else f"group:{one.id}")
+        look_at(parameter, one.id if by is RankedBy.AGENT else f"group:{one.id}")
 
     show_pages(
         f"questions.{chosen}",
         source_of(found, about=(wanted, chosen, tuple(_shown_of(one) for one in found))),
         row=lambda one: {
-            "Agent" if by == "AGENT" else "Group": one_line(one.name),
+            "Agent" if by is RankedBy.AGENT else "Group": one_line(one.name),
             "Questions": one.questions,
             OUTCOMES[Outcome.UNANSWERED]: one.unanswered,
             "Failed": one.failed,
@@ -177,8 +177,8 @@ def _list_ranked(wanted: Wanted, chosen: str) -> None:
             "People": one.askers,
         },
         empty=lambda: show_empty(
-            "Nobody has asked an agent in this time." if by == "AGENT" else "Nobody who asked is in a group.",
-            "Whoever is in several groups is counted in each." if by == "GROUP" else "",
+            "Nobody has asked an agent in this time." if by is RankedBy.AGENT else "Nobody who asked is in a group.",
+            "Whoever is in several groups is counted in each." if by is RankedBy.GROUP else "",
         ),
         go=narrow,
         hint="Choose a row to see its questions.",
