@@ -1,12 +1,12 @@
-"""Lists as CSV that spreadsheets can open safely: what begins like a formula stays text."""
+"""Lists as CSV that spreadsheets can open safely."""
 
 import csv
 import io
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
 
-# In their wide form, too, which spreadsheets of some languages read as the others.
-_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20")
+from carrel.spreadsheets import as_text
+
 MOST_ROWS = 100_000
 
 
@@ -29,13 +29,3 @@ def in_batches(
         if done == most:
             break
     return b"\xef\xbb\xbf" + text.getvalue().encode()
-
-
-def from_text(cell: str) -> str:
-    """Return what a cell was before `as_text` put an apostrophe in front."""
-    return cell[1:] if cell.startswith("'") and cell[1:].startswith(_FORMULA) else cell
-
-
-def as_text(cell: str) -> str:
-    """Return a cell that spreadsheets show as text, with an apostrophe before what they would compute."""
-    return f"'{cell}" if cell.startswith(_FORMULA) else cell

@@ -9,7 +9,6 @@ import streamlit as st
 from app import api
 from app.formatting import one_line
 from app.lookup import by_id
-from app.quality.judgements import HEADS, JudgementsError, read, rows_of
 from app.quality.places import places
 from app.search.queries import CATALOG
 from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
@@ -19,6 +18,7 @@ from app.ui.links import leave, look_at
 from app.ui.notices import show_empty, show_note, show_text, show_warning
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
 from carrel import CarrelError, evaluation
+from carrel.judgements import HEADS, JudgementsError, read, rows_of
 from carrel.wire.agents import AgentDefinition
 from carrel.wire.evaluation import (
     AdminEvaluationSetsListCasesResponse,
@@ -262,7 +262,7 @@ def _row_of_case(case: EvaluationCase) -> dict[str, object]:
 
 def _lines(one: EvaluationSet) -> Iterator[list[list[str]]]:
     for page in api.client().admin.evaluation_sets.list_cases(one.evaluation_set_id, page_size=100).pages():
-        yield list(rows_of(page.cases))
+        yield list(rows_of({case.question: case.grades for case in page.cases}))
 
 
 def go_to_case(one: EvaluationSet, question: str) -> None:

@@ -10,13 +10,13 @@ import pytest
 from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
 from streamlit.testing.v1 import AppTest
 
-from app.quality.judgements import HEADS, JudgementsError, read, rows_of
 from app.quality.log import share
 from app.quality.runs import Running
 from app.quality.worst import worst_first
 from app.spreadsheets import in_batches
 from carrel import Carrel, evaluation
 from carrel.evaluation import Measurer
+from carrel.judgements import HEADS, JudgementsError, read, rows_of, write
 from carrel.wire.common import UserPrincipal
 from carrel.wire.evaluation import EvaluationSet
 from carrel.wire.oversight import LoggedSearch
@@ -382,9 +382,11 @@ def test_a_file_is_imported_and_exported_as_it_was(house: House) -> None:
     expected = {"dogs": {"fares": 1, "rules": 2}, "=1+1": {"@sum": 0}, "open question": {}}
     assert cases_of(house, one) == expected
     listed = house.client.admin.evaluation_sets.list_cases(one.evaluation_set_id)
-    exported = in_batches(HEADS, [rows_of(listed)], count=lambda _: None, most=100)
+    judged = {case.question: case.grades for case in listed}
+    exported = in_batches(HEADS, [rows_of(judged)], count=lambda _: None, most=100)
     assert b"'=1+1,'@sum,0" in exported
     assert read(exported) == expected
+    assert write(judged) == exported
 
 
 def test_a_file_that_is_none_is_refused_as_a_whole(house: House) -> None:

@@ -2,7 +2,8 @@
 
 import pytest
 
-from app.spreadsheets import as_text, in_batches
+from app.spreadsheets import in_batches
+from carrel.spreadsheets import as_text
 
 
 @pytest.mark.parametrize("first", ["=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠"])  # noqa: RUF001

@@ -1,4 +1,8 @@
-"""Judgements as CSV: what a file of them says, and a set as such a file.
+"""Judgements as CSV files, which the workbench's page Quality imports and exports.
+
+>>> judged = judgements.read(Path("judged-set.csv").read_bytes())
+>>> evaluation.add_judgements(client, evaluation_set_id, judged)
+>>> Path("copy.csv").write_bytes(judgements.write(judged))
 
 A line is a query, the external id of a document, and perhaps how well the document answers (a whole number, 1 where
 there is none). A query has as many lines as judged documents.
@@ -6,10 +10,12 @@ there is none). A query has as many lines as judged documents.
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
-from app.spreadsheets import from_text
-from carrel.wire.evaluation import MOST_CASES, MOST_GRADE, MOST_JUDGEMENTS, EvaluationCase
+from carrel.spreadsheets import as_text, from_text
+from carrel.wire.evaluation import MOST_CASES, MOST_GRADE, MOST_JUDGEMENTS
+
+__all__ = ["HEADS", "MOST_BYTES", "JudgementsError", "read", "rows_of", "write"]
 
 MOST_BYTES = 5_000_000
 _MOST_PROBLEMS = 10
@@ -30,13 +36,19 @@ class JudgementsError(ValueError):
         self.problems = tuple(problems)
 
 
-def rows_of(cases: Iterable[EvaluationCase]) -> Iterator[list[str]]:
-    """Yield the lines of a file of these cases; a question without judgements has one without a document."""
-    for case in cases:
-        if not case.judgements:
-            yield [case.question, "", ""]
-        for one in case.judgements:
-            yield [case.question, one.document_external_id, str(one.grade)]
+def write(judgements: Mapping[str, Mapping[str, int]]) -> bytes:
+    """Return grades of documents by query as a file, with the mark without which spreadsheets misread UTF-8."""
+    text = io.StringIO()
+    writer = csv.writer(text)
+    writer.writerow(HEADS)
+    writer.writerows([as_text(cell) for cell in row] for row in rows_of(judgements))
+    return text.getvalue().encode("utf-8-sig")
+
+
+def rows_of(judgements: Mapping[str, Mapping[str, int]]) -> Iterator[list[str]]:
+    """Yield the lines of such a file; a query without judgements has one without a document."""
+    for query, grades in judgements.items():
+        yield from ([query, document, str(grade)] for document, grade in (grades or {"": ""}).items())
 
 
 def read(data: bytes | str) -> Mapping[str, Mapping[str, int]]:
