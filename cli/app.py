@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "agents": ("cli.agents:app", "Agents, and asking them."),
     "access": ("cli.access:app", "Who may read what, and why."),
     "audit": ("cli.audit:app", "The audit log: changes and sign-ins."),
+    "check-notebook": ("cli.notebooks:check_notebook", "Look for what a notebook should not give away."),
     "snapshot": ("cli.snapshot:app", "Who may read what at one moment, kept, and what changed since."),
 }
 

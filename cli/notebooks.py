@@ -1,0 +1,211 @@
+"""`carrel check-notebook`: credentials in notebooks, and documents in their outputs that not everybody may read."""
+
+import html
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Annotated, Any, cast
+from urllib.parse import urlsplit
+
+import typer
+
+from carrel import Carrel, PermissionDeniedError
+from carrel.wire.common import ResourceType
+from cli.exit_codes import ExitCode
+from cli.loading import AsJson
+from cli.outcome import client_of, fail, show_errors, usage
+from cli.screen import Screen
+
+_KINDS = {
+    "key": "API key",
+    "sa": "service account token",
+    "at": "access token",
+    "rt": "refresh token",
+    "ac": "authorization code",
+    "cs": "client secret",
+    "ss": "session cookie",
+    "iv": "invitation",
+}
+# What Carrel makes is longer; an operator's own key has at least so many characters after its prefix.
+_CREDENTIAL = re.compile(rf"svc_(?P<kind>{'|'.join(_KINDS)})_[^\s\"'`<>\\]{{32,}}")
+_SECRET_NAMES = re.compile(r"PASSWORD|SECRET|TOKEN|KEY|_URL$|_URI$")
+_SHORTEST_VALUE = 8
+# Tables cut long names off.
+_COMPARED = 40
+_END_OF_SIGN = {True: r"(?!\w)", False: ""}
+_SHORTEST_SIGN = 3
+_NO_DOCUMENTS = frozenset({ResourceType.DOCUMENT_COLLECTION, ResourceType.AGENT})
+
+
+@dataclass(frozen=True, order=True)
+class Finding:
+    """Something that should not be given away; `cell` counts from 1, and 0 is the notebook's metadata."""
+
+    file: str
+    cell: int
+    part: str
+    what: str
+
+
+def check_notebook(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE...", help="Notebooks (.ipynb).")],
+    *,
+    credentials_only: Annotated[
+        bool, typer.Option("--credentials-only", help="Look for credentials alone, without asking the service.")
+    ] = False,
+    settings: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE", help="Settings whose passwords and keys are looked for, too; .env here, if there is one."
+        ),
+    ] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look for what a notebook should not give away before it is shared: credentials, and documents.
+
+    Credentials are looked for in sources and outputs. Documents are those that outputs name, by name or id, and that
+    are not open to everybody in the organization, which takes an admin's key. Pictures are not looked into.
+    """
+    screen = Screen(as_json=as_json)
+    with show_errors(screen):
+        secrets = _secret_values(settings)
+        try:
+            notebooks = {str(path): _read(path) for path in files}
+        except ValueError as error:
+            raise usage(screen, str(error)) from error
+    found = [finding for name, notebook in notebooks.items() for finding in _find_credentials(name, notebook, secrets)]
+    if not credentials_only:
+        with client_of(screen) as client:
+            try:
+                closed = _closed_documents(client, screen)
+            except PermissionDeniedError as error:
+                message = "Only an admin's key may ask who may read what. --credentials-only does without."
+                raise fail(screen, "refused", message, code=ExitCode.REFUSED) from error
+        found += [
+            finding for name, notebook in notebooks.items() for finding in _find_documents(name, notebook, closed)
+        ]
+    _report(sorted(set(found)), len(notebooks), screen, looked_for_documents=not credentials_only)
+
+
+def _read(path: Path) -> Mapping[str, Any]:
+    try:
+        notebook: Any = json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        notebook = None
+    found = cast("dict[str, Any]", notebook if isinstance(notebook, dict) else {})
+    if isinstance(found.get("cells"), list):
+        return found
+    msg = f"{path} is no notebook that can be read (.ipynb, format 4)."
+    raise ValueError(msg)
+
+
+def _secret_values(settings: Path | None) -> Mapping[str, str]:
+    """Return the secret settings of the environment and of a file, by value."""
+    file = settings or Path(".env")
+    lines = file.read_text(encoding="utf-8").splitlines() if settings or file.exists() else []
+    given = dict(line.split("=", 1) for line in lines if "=" in line and not line.lstrip().startswith("#"))
+    values: dict[str, str] = {}
+    for setting, text in (*os.environ.items(), *given.items()):
+        name, value = setting.removeprefix("export ").strip(), text.strip().strip("\"'")
+        if not name.startswith("CARREL_") or not _SECRET_NAMES.search(name):
+            continue
+        if name.endswith(("_URL", "_URI")):
+            value = _password_of(value)
+        if len(value) >= _SHORTEST_VALUE:
+            values[value] = name
+    return values
+
+
+def _password_of(address: str) -> str:
+    try:
+        return urlsplit(address).password or ""
+    except ValueError:
+        return ""
+
+
+def _find_credentials(file: str, notebook: Mapping[str, Any], secrets: Mapping[str, str]) -> Iterator[Finding]:
+    for cell, part, text in _parts(notebook):
+        found = {match[0]: f"{_KINDS[match['kind']]} (… {match[0][-4:]})" for match in _CREDENTIAL.finditer(text)}
+        found |= {value: f"value of {name}" for value, name in secrets.items() if value in text}
+        yield from (Finding(file, cell, part, what) for what in found.values())
+
+
+def _find_documents(file: str, notebook: Mapping[str, Any], closed: Mapping[str, str]) -> Iterator[Finding]:
+    outputs = [(cell, " ".join(text.split())) for cell, part, text in _parts(notebook) if part == "output"]
+    whole = "\n".join(text for _, text in outputs)
+    named = {sign: name for sign, name in closed.items() if sign in whole}
+    for cell, text in outputs:
+        for sign, name in named.items():
+            if re.search(rf"(?<!\w){re.escape(sign)}{_END_OF_SIGN[len(sign) < _COMPARED]}", text):
+                yield Finding(file, cell, "output", f"document “{name}”")
+
+
+def _parts(notebook: Mapping[str, Any]) -> Iterator[tuple[int, str, str]]:
+    """Yield all texts of a notebook, with the cell and the part of it that they stand in; no pictures."""
+    yield 0, "metadata", json.dumps(notebook.get("metadata", {}), ensure_ascii=False)
+    for number, cell in enumerate(notebook["cells"], 1):
+        if not isinstance(cell, dict):
+            continue
+        of_cell = cast("dict[str, Any]", cell)
+        yield number, "source", "\n".join(_texts({**of_cell, "outputs": []}))
+        for text in _texts(of_cell.get("outputs", [])):
+            yield number, "output", text
+            if "&" in text or "<" in text:
+                yield number, "output", html.unescape(re.sub(r"<[^>]*>", " ", text))
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """Yield the texts in a part of a notebook; what is kept as a list of lines is one text."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, dict):
+        for key, member in cast("dict[str, Any]", value).items():
+            if not key.startswith(("image/png", "image/jpeg")):
+                yield from _texts(member)
+    elif isinstance(value, list):
+        members = cast("list[Any]", value)
+        if all(isinstance(member, str) for member in members):
+            yield "".join(members)
+        else:
+            for member in members:
+                yield from _texts(member)
+
+
+def _closed_documents(client: Carrel, screen: Screen) -> Mapping[str, str]:
+    """Return the names of documents that not everybody may read, by the name and the ids that give one away."""
+    closed: dict[str, str] = {}
+    what = "reading who may read what"
+    with screen.bar(what) as bar:
+        resources = client.admin.access.list_resources
+        open_to_all = {one.object_id for one in resources(organization_wide=True, page_size=1000)}
+        listed = resources(page_size=1000).with_progress(lambda done, total: bar(what, done=done, total=total))
+        for one in listed:
+            if one.resource_type in _NO_DOCUMENTS or one.object_id in open_to_all:
+                continue
+            name = " ".join((one.name or one.resource_id).split())
+            signs = (str(one.object_id), one.resource_id, name[:_COMPARED])
+            closed |= {sign: name for sign in signs if len(sign) >= _SHORTEST_SIGN}
+    return closed
+
+
+def _report(found: list[Finding], count: int, screen: Screen, *, looked_for_documents: bool) -> None:
+    code = ExitCode.PROBLEMS if found else ExitCode.DONE
+    if screen.as_json:
+        findings = [{"file": one.file, "cell": one.cell, "part": one.part, "what": one.what} for one in found]
+        screen.json({"outcome": "problems" if found else "clean", "exitCode": code, "findings": findings})
+        raise typer.Exit(code)
+    for (file, cell, part), group in groupby(found, lambda one: (one.file, one.cell, one.part)):
+        place = f"{file}, cell {cell}, {part}" if cell else f"{file}, {part}"
+        screen.line(f"{place}: {', '.join(one.what for one in group)}")
+    what = "credentials, nor documents that not everybody may read" if looked_for_documents else "credentials"
+    files = f"{count:,} notebook{'' if count == 1 else 's'}"
+    if not found:
+        screen.say(f"No {what} in {files}; pictures were not looked into.")
+        return
+    advice = "Clear these outputs before you share the notebook. A credential that was shared is to be revoked."
+    screen.say(f"{advice} Pictures were not looked into.")
+    raise typer.Exit(code)
