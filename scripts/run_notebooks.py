@@ -14,6 +14,7 @@ import tempfile
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager, suppress
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import httpx
@@ -21,12 +22,28 @@ import nbformat
 from nbclient import NotebookClient
 from nbformat import NotebookNode
 
-from carrel import Carrel
+from carrel import Carrel, evaluation, judgements
 from sample.organization import MANIFEST, NAME, set_up
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "notebooks"
 STARTING_SECONDS, STOPPING_SECONDS, CELL_SECONDS = 240, 60, 240
+
+
+# What people of the sample search for on a morning, and what they think of it.
+_SEARCHES = [
+    ("sade.oyelaran", "what happens to lost things", "HYBRID", "THUMBS_UP"),
+    ("tove.lindqvist", "how many sheep may we carry", "HYBRID", "THUMBS_UP"),
+    ("freya.stroud", "kayak rental", "LEXICAL", None),
+    ("jonas.abara", "pay bands", "HYBRID", "THUMBS_DOWN"),
+    ("jonas.abara", "gearbox", "LEXICAL", None),
+    ("bram.tulloch", "Fahrplan Sonntag", "LEXICAL", None),
+    ("freya.stroud", "kayak rental", "LEXICAL", None),
+    ("sigrid.holm", "minutes of the extraordinary meeting", "HYBRID", "THUMBS_UP"),
+    ("freya.stroud", "where do I find an umbrella I left on board", "SEMANTIC", "THUMBS_DOWN"),
+    ("mei.tanaka", "pier dues", "HYBRID", "THUMBS_UP"),
+]
+QUESTIONS = ROOT / "sample" / "questions.csv"
 
 
 def main(names: list[str]) -> None:
@@ -126,6 +143,19 @@ def _load(environment: Mapping[str, str]) -> None:
         command = [sys.executable, *upload, collection, str(MANIFEST)]
         subprocess.run(command, env=dict(environment), cwd=ROOT, check=True, stdout=subprocess.DEVNULL)  # noqa: S603 - ours
         client.admin.organization.update(name=NAME)
+        _leave_traces(client)
+
+
+def _leave_traces(client: Carrel) -> None:
+    """Do what people do with an organization: judge searches, search, and make a key that ends soon."""
+    judged = client.admin.evaluation_sets.create("Questions of the help desk")
+    evaluation.add_judgements(client, judged.evaluation_set_id, judgements.read(QUESTIONS.read_bytes()))
+    for name, query, mode, feedback in _SEARCHES:
+        person = f"{name}@northlight.example"
+        answer = client.search.search_document_catalog(query, mode=mode, user_email=person)
+        if feedback:
+            client.search.submit_search_feedback(search_id=answer.search_id, feedback=feedback, user_email=person)
+    client.admin.api_keys.create("Nightly loading", expires_at=datetime.now(UTC) + timedelta(days=9))
 
 
 if __name__ == "__main__":

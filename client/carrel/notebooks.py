@@ -1,0 +1,22 @@
+"""What notebooks need that have nothing to show.
+
+>>> from carrel.notebooks import stop
+>>> if not documents:
+...     stop("There is no document yet: load some first.")
+"""
+
+from typing import NoReturn
+
+__all__ = ["StoppedError", "stop"]
+
+
+class StoppedError(Exception):
+    """A notebook ended before its last cell, for a reason that its reader is told instead of a traceback."""
+
+    def _render_traceback_(self) -> list[str]:
+        return [str(self)]
+
+
+def stop(sentence: str) -> NoReturn:
+    """End a notebook's run with a sentence; the cells that follow are not run."""
+    raise StoppedError(sentence)
