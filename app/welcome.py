@@ -46,7 +46,7 @@ def _show_steps() -> bool:
     if all(step.done for step in steps):
         return False
     with st.container(border=True, key="welcome"):
-        st.subheader("Welcome: three first steps", anchor=False)
+        st.header("Welcome: three first steps", anchor=False)
         for number, step in enumerate(steps, 1):
             _show_step(number, step)
         with st.container(horizontal=True, vertical_alignment="center"):
@@ -58,10 +58,10 @@ def _show_steps() -> bool:
 
 
 def _show_step(number: int, step: Step) -> None:
-    with st.container(horizontal=True, vertical_alignment="center"):
-        with st.container():
-            show_text(f"{'✓ Done' if step.done else number}: {step.title}")
-            st.caption(step.why)
+    left, right = st.columns((4, 1), vertical_alignment="center")
+    with left:
+        show_text(f"✓ Done: {step.title}" if step.done else f"{number}. {step.title}: {step.why}")
+    with right:
         if not step.done:
             show_link(step.action, step.page)
 
@@ -75,16 +75,16 @@ def first_steps() -> list[Step]:
     let_in = admin.users.count(active=True).count > 1
     agent = ("Make an agent", "agents") if api.collections() else ("Make a collection", "collections")
     return [
-        Step("Load documents", "Drop files, or name a folder or bucket.", loaded, "Load documents", "ingestion"),
+        Step("Load documents", "drop files, or name a folder or bucket.", loaded, "Load documents", "ingestion"),
         Step(
             "Make a collection and an agent",
-            "The agent answers questions from the collection's documents, and quotes them.",
+            "the agent answers questions from the collection's documents, and quotes them.",
             asked,
             *agent,
         ),
         Step(
             "Let people in",
-            "Invite somebody; all find what they may read.",
+            "invite somebody; all find what they may read.",
             let_in,
             "Add people",
             "people",

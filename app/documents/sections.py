@@ -14,6 +14,7 @@ from app.labels import GRANTED, PRINCIPALS
 from app.loading.staging import plain_name
 from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.filters import choice_filter
+from app.ui.help import help_address_of_code
 from app.ui.links import show_link
 from app.ui.notices import show_empty, show_problem, show_table, show_text, show_warning
 from app.ui.tables import PAGE_ROWS, Source, show_each, show_pages
@@ -100,7 +101,7 @@ def _draw_place(place: DocumentIndexing) -> None:
         )
     if place.error and place.status is IndexingStatus.FAILED:
         what = "It is tried again now and then. If the file is at fault, add a mended one under the same name."
-        show_problem(place.error, what)
+        show_problem(place.error, what, help_at=help_address_of_code("indexing_failed"))
     elif place.error:
         show_warning(place.error, "It will be tried again by itself.")
 

@@ -89,7 +89,8 @@ def _load() -> None:
 
 def _remove() -> None:
     """Remove what the sample has brought, looked at anew; what is gone is kept, for whoever leaves half-way."""
-    state = show_errors(lambda: find_sample(api.client()))
+    with st.spinner("Looking for what the sample has brought …"):
+        state = show_errors(lambda: find_sample(api.client()))
     gone = list[SampleItem]()
     st.session_state[_OUTCOME] = (gone, len(state.items))
     show_errors(lambda: _keep(gone, show_progress(remove_sample(state), of=len(state.items), doing="Removing")))

@@ -143,6 +143,7 @@ def test_a_document_that_could_not_be_indexed_says_why_and_what_to_do(house: Hou
     assert "could not be indexed; nothing can be found" in html_of(page)
     assert html.escape(HOSTILE) in html_of(page)
     assert "It is tried again now and then." in html_of(page)
+    assert 'href="/help/troubleshooting#indexing_failed"' in html_of(page)
 
 
 def _placements(connection: Any) -> str:
