@@ -25,7 +25,7 @@ NEW = "new_agent"
 ONE = ("agent", "part", "set", "q", "before", "after")
 """What the address of one agent has more than that of the list."""
 SHOWN = {"agents": "Agents", "questions": "Questions"}
-PARTS = {"define": "What it is", "deploy": "Who may use it", "try": "Try it", "answers": "Answer sets"}
+PARTS = {"define": "Settings", "deploy": "Access", "try": "Test", "answers": "Answer sets"}
 
 
 def row(agent: AgentDefinition) -> dict[str, object]:

@@ -26,7 +26,7 @@ RETIRED_MODULES = frozenset({
 
 RETIRED_LABELS = re.compile(
     r"Made|Exactly|You are|Take out( …)?|Look( again)?|Fits .*|Words and meaning|Words|In|By|As|Over|To what|"
-    r"Who that is|It ends|Granted|Not loaded|Set aside|Put back|Who may read it|"
+    r"Who that is|It ends|Granted|Not loaded|Set aside|Put back|What it is|Who may (use|read) it|Try it|"
     r"Stop watching|None goes on|Everything is fine|Index(ing)? again|Mint.*|"
     r"The account that loads|Give it to|Take it from|"
     r".*\b(anew|goes on|held back)\b.*",
