@@ -1,13 +1,13 @@
 """`carrel access`: who may read what, and why."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 from rich.text import Text
 from rich.tree import Tree
 
-from carrel import Carrel, InvalidArgumentError
+from carrel import InvalidArgumentError
 from carrel.directory.tables import printable
 from carrel.wire.admin import Group
 from carrel.wire.common import (
@@ -23,6 +23,9 @@ from cli.choosing import require_one
 from cli.exit_codes import ExitCode
 from cli.outcome import client_of
 from cli.screen import Screen
+
+if TYPE_CHECKING:
+    from carrel import Carrel
 
 GROUP = "group:"
 WHO = "An address, or group: and a group's name, external id or id."
@@ -67,7 +70,7 @@ def resource_of(text: str) -> ResourceReference:
         raise InvalidArgumentError(msg) from exc
 
 
-def principal_of(text: str, client: Carrel) -> PrincipalReference:
+def principal_of(text: str, client: "Carrel") -> PrincipalReference:
     """Return the principal a person means; raises InvalidArgumentError for a group or address that isn't one's."""
     if text.startswith(GROUP):
         return GroupReference(id=group_id_of(text.removeprefix(GROUP), client))
@@ -80,12 +83,12 @@ def principal_of(text: str, client: Carrel) -> PrincipalReference:
     return UserReference(email=text.strip().lower())
 
 
-def group_id_of(name: str, client: Carrel) -> UUID:
+def group_id_of(name: str, client: "Carrel") -> UUID:
     """Return the id of the group of this name, external id or id; raises InvalidArgumentError for none or several."""
     return group_of(name, client).id
 
 
-def group_of(name: str, client: Carrel) -> Group:
+def group_of(name: str, client: "Carrel") -> Group:
     """Return the group of this name, external id or id; raises InvalidArgumentError for none or several."""
     groups = client.admin.groups.list(page_size=1000)
     found = [group for group in groups if name in {str(group.id), group.external_id, group.name}]

@@ -1,11 +1,10 @@
 """`carrel agents`: what agents there are, and asking them."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
-from carrel import Carrel, Reply, Restarted, TextDelta
 from carrel.wire.agents import AgentDefinition
 from cli.choosing import id_in, require_one
 from cli.exit_codes import ExitCode
@@ -13,6 +12,9 @@ from cli.listing import Columns, print_json, show_list, show_one, to_json
 from cli.loading import AsJson
 from cli.outcome import client_of
 from cli.screen import Screen
+
+if TYPE_CHECKING:
+    from carrel import Carrel
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -82,6 +84,8 @@ def ask(
 
     Exit code 1: nothing that may be read answers, so the reply has no source.
     """
+    from carrel import Reply, Restarted, TextDelta  # noqa: PLC0415 - slow to import: not for help and completion
+
     screen = Screen(as_json=as_json)
     with client_of(screen) as client:
         agent_id = _id_of(agent, client)
@@ -111,11 +115,11 @@ def ask(
     raise typer.Exit(code)
 
 
-def agent_of(name: str, client: Carrel) -> AgentDefinition:
+def agent_of(name: str, client: "Carrel") -> AgentDefinition:
     """Return the agent of a name or id; raises InvalidArgumentError for none or several."""
     found = [one for one in client.admin.agents.list(page_size=1000) if name in {one.name, str(one.agent_id)}]
     return require_one(found, kind="agent", name=name, hint="carrel agents list shows all")
 
 
-def _id_of(name: str, client: Carrel) -> UUID:
+def _id_of(name: str, client: "Carrel") -> UUID:
     return id_in(name) or agent_of(name, client).agent_id

@@ -1,10 +1,10 @@
 """`carrel collections`: what collections there are, and the documents in them."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carrel import Carrel, InvalidArgumentError
+from carrel import InvalidArgumentError
 from carrel.wire.collections import CustomMetadataSchema, DistanceMetric, DocumentCollection, FieldType, SchemaField
 from cli.choosing import Yes, check_can_ask, is_confirmed, require_one
 from cli.listing import Columns, say_done, show_list, show_one, to_json
@@ -12,6 +12,9 @@ from cli.loading import SOURCE, AsJson, Direct, Exclude, Hidden, Include, Metada
 from cli.outcome import client_of, show_errors
 from cli.screen import Screen
 from flows.operations.options import CollectionOptions
+
+if TYPE_CHECKING:
+    from carrel import Carrel
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -139,7 +142,7 @@ def delete(
     say_done(screen, "deleted", f"Deleted {found.collection_name}.", documentCollectionId=identity)
 
 
-def collection_of(name: str, client: Carrel) -> DocumentCollection:
+def collection_of(name: str, client: "Carrel") -> DocumentCollection:
     """Return the collection of this name or id; raises InvalidArgumentError when there is none, or not one."""
     listed = client.document_collections.list_document_collections(page_size=1000)
     found = [one for one in listed if name in {one.collection_name, str(one.document_collection_id)}]

@@ -2,11 +2,10 @@
 
 from itertools import islice
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carrel import Carrel
 from carrel.wire.catalog import Document, DocumentIndexing, GetDocumentResponse, IndexingStatus
 from cli.choosing import Yes, check_can_ask, id_in, is_confirmed, require_one
 from cli.exit_codes import ExitCode
@@ -14,6 +13,9 @@ from cli.listing import Columns, print_json, say_done, show_list, show_one, to_j
 from cli.loading import AsJson
 from cli.outcome import client_of
 from cli.screen import Screen
+
+if TYPE_CHECKING:
+    from carrel import Carrel
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -137,7 +139,7 @@ def delete(document: Named, *, yes: Yes = False, as_json: AsJson = False) -> Non
     say_done(screen, "deleted", f"Deleted {found.document_name}.", documentId=str(found.document_id))
 
 
-def document_of(name: str, client: Carrel) -> GetDocumentResponse:
+def document_of(name: str, client: "Carrel") -> GetDocumentResponse:
     """Return the document of an id, external id or name; raises InvalidArgumentError for none or several."""
     if id_in(name) is not None:
         return client.catalog.get_document(name)

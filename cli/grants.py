@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from carrel import Carrel
 from carrel.wire.admin import Grant, GrantInfo, NamedPrincipal
 from carrel.wire.common import (
     GrantRole,
@@ -25,6 +24,9 @@ from cli.listing import print_json, show_list
 from cli.loading import AsJson
 from cli.outcome import client_of, usage
 from cli.screen import Screen
+
+if TYPE_CHECKING:
+    from carrel import Carrel
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -141,11 +143,11 @@ def _check_named(who: list[str] | None, *, screen: Screen, everybody: bool) -> N
         raise usage(screen, f"Say who. {WHO} Or say --everybody.")
 
 
-def _chosen(who: Iterable[str] | None, client: Carrel) -> dict[str, PrincipalReference]:
+def _chosen(who: Iterable[str] | None, client: "Carrel") -> dict[str, PrincipalReference]:
     return {name: principal_of(name, client) for name in who or ()}
 
 
-def _read_grants(on: ResourceReference, client: Carrel) -> Granted:
+def _read_grants(on: ResourceReference, client: "Carrel") -> Granted:
     pages = list(client.admin.grants.list(on, page_size=1000).pages())
     roles = {_reference(one.principal): one for page in pages for one in page.grants}
     return Granted(roles, any(page.organization_wide for page in pages))
@@ -169,7 +171,9 @@ def _ends(path: list[AuthorizationStep], gone: set[str], *, closing: bool) -> bo
     return closing if holder.type is StepType.ORGANIZATION else holder.id in gone
 
 
-def _set(on: ResourceReference, roles: Mapping[PrincipalReference, GrantRole], everybody: bool, client: Carrel) -> None:
+def _set(
+    on: ResourceReference, roles: Mapping[PrincipalReference, GrantRole], everybody: bool, client: "Carrel"
+) -> None:
     grants: list[Any] = [Grant(principal=one, role=role) for one, role in roles.items()]
     client.admin.grants.set(on, grants, organization_wide=everybody)
 

@@ -1,11 +1,11 @@
 """`carrel groups`: groups of people, service accounts and other groups."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carrel import Carrel, InvalidArgumentError
+from carrel import InvalidArgumentError
 from carrel.wire.admin import Group, NamedPrincipal
 from carrel.wire.common import GroupReference, PrincipalReference
 from carrel.wire.people import AdminGroupsPreviewLossesResponse
@@ -16,6 +16,9 @@ from cli.listing import Columns, print_json, say_done, show_list, show_one, to_j
 from cli.loading import AsJson
 from cli.outcome import client_of
 from cli.screen import Screen
+
+if TYPE_CHECKING:
+    from carrel import Carrel
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -126,7 +129,7 @@ def _change_members(group: str, who: Sequence[str], *, adds: bool, as_json: bool
     say_done(screen, "added" if adds else "removed", words, groupId=str(found.id), memberCount=count)
 
 
-def _members(who: Sequence[str], client: Carrel) -> list[PrincipalReference]:
+def _members(who: Sequence[str], client: "Carrel") -> list[PrincipalReference]:
     return [principal_of(one, client) for one in who]
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 import typer
 from pydantic import ValidationError
@@ -10,7 +11,6 @@ from carrel import (
     APIConnectionError,
     APIError,
     AuthenticationError,
-    Carrel,
     CarrelError,
     ConfigurationError,
     PermissionDeniedError,
@@ -23,6 +23,9 @@ from carrel import (
 from cli.exit_codes import ExitCode
 from cli.screen import Screen
 from flows.errors import FlowError, LedgerError, RefusedError, ServiceDownError, SourceBusyError, StorageFullError
+
+if TYPE_CHECKING:
+    from carrel import Carrel
 
 RETRIES = 3
 # What `pip install -e '.[flows]'` brings: what loads and schedules needs it, everything else does without.
@@ -65,8 +68,10 @@ def show_errors(screen: Screen) -> Generator[None]:
 
 
 @contextmanager
-def client_of(screen: Screen) -> Generator[Carrel]:
+def client_of(screen: Screen) -> "Generator[Carrel]":
     """Yield a client with the environment's settings; an error ends the command with a message and an exit code."""
+    from carrel import Carrel  # noqa: PLC0415 - slow to import: not for help and completion
+
     with show_errors(screen), Carrel(max_retries=RETRIES) as client:
         yield client
 

@@ -2,11 +2,10 @@
 
 from collections.abc import Iterable
 from itertools import islice
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carrel import Carrel
 from carrel.wire.access import ResourceCount
 from carrel.wire.common import ResourceType, UserReference
 from carrel.wire.owners import AdminUsersOffboardResponse, AdminUsersPlanOffboardingResponse
@@ -15,6 +14,9 @@ from cli.exit_codes import ExitCode
 from cli.loading import AsJson
 from cli.outcome import client_of, usage
 from cli.screen import Screen
+
+if TYPE_CHECKING:
+    from carrel import Carrel
 
 SHOWN = 20
 
@@ -100,7 +102,7 @@ def show_plan(plan: AdminUsersPlanOffboardingResponse, *, screen: Screen) -> Non
 
 
 def _offboard(
-    client: Carrel, plan: AdminUsersPlanOffboardingResponse, new_owner: UserReference | None, *, screen: Screen
+    client: "Carrel", plan: AdminUsersPlanOffboardingResponse, new_owner: UserReference | None, *, screen: Screen
 ) -> list[AdminUsersOffboardResponse]:
     """Offboard, and ask again while something remains and the service gets on; return the answers."""
     answers: list[AdminUsersOffboardResponse] = []

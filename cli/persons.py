@@ -1,10 +1,10 @@
 """`carrel people`: single people of the organization, and the groups that they are in."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carrel import Carrel, InvalidArgumentError
+from carrel import InvalidArgumentError
 from carrel.wire.admin import ListedUser
 from carrel.wire.common import UserReference
 from carrel.wire.people import GroupMembership
@@ -15,6 +15,9 @@ from cli.loading import AsJson
 from cli.outcome import client_of
 from cli.people import app
 from cli.screen import Screen
+
+if TYPE_CHECKING:
+    from carrel import Carrel
 
 Email = Annotated[str, typer.Argument(metavar="EMAIL", help="The address that they sign in with.")]
 Grouped = Annotated[str, typer.Argument(metavar="GROUP", help="A group's name, external id or id.")]
@@ -148,12 +151,12 @@ def _change_membership(email: str, group: str, *, joins: bool, as_json: bool) ->
     say_done(screen, "joined" if joins else "left", words, groupId=str(group_id), memberCount=count)
 
 
-def person_of(email: str, client: Carrel) -> ListedUser:
+def person_of(email: str, client: "Carrel") -> ListedUser:
     """Return the person of an address; raises InvalidArgumentError when there is nobody."""
     return require_one(_find(email, client), kind="person", name=email, hint="carrel people list shows all")
 
 
-def _find(email: str, client: Carrel) -> list[ListedUser]:
+def _find(email: str, client: "Carrel") -> list[ListedUser]:
     wanted = email.strip().lower()
     return [one for one in client.admin.users.list(query=wanted, page_size=1000) if one.email == wanted]
 

@@ -1,12 +1,12 @@
 """`carrel search`: the catalog or a collection, as the key's owner may read it."""
 
 import re
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
 
-from carrel import Carrel, InvalidArgumentError
+from carrel import InvalidArgumentError
 from carrel.directory.tables import printable
 from carrel.wire.search import (
     CatalogSearchResult,
@@ -22,6 +22,9 @@ from cli.exit_codes import ExitCode
 from cli.loading import AsJson
 from cli.outcome import client_of
 from cli.screen import Screen
+
+if TYPE_CHECKING:
+    from carrel import Carrel
 
 _FILTER = re.compile(r"(?P<field>.+?)\s*(?P<operator><=|>=|!=|==|<|>|\bcontains\b)\s*(?P<value>.*)", re.DOTALL)
 
@@ -61,7 +64,7 @@ def search(
 
 
 def _within(
-    client: Carrel,
+    client: "Carrel",
     collection: str,
     query: str,
     *,

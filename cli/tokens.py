@@ -1,10 +1,9 @@
 """`carrel tokens`: the tokens by which programs act as service accounts."""
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carrel import Carrel
 from carrel.wire.api_keys import CredentialStatus
 from carrel.wire.scopes import Scope
 from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
@@ -14,6 +13,9 @@ from cli.listing import print_json, say_done, show_list, to_json
 from cli.loading import AsJson
 from cli.outcome import client_of
 from cli.screen import Screen
+
+if TYPE_CHECKING:
+    from carrel import Carrel
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -104,7 +106,7 @@ def revoke(
     say_done(screen, "revoked", f"Revoked {one.name}: it works no more.", **to_json(revoked))
 
 
-def account_of(name: str, client: Carrel) -> ServiceAccount:
+def account_of(name: str, client: "Carrel") -> ServiceAccount:
     """Return the service account of an address, name or id; raises InvalidArgumentError for none or several."""
     found = [
         one
@@ -115,7 +117,7 @@ def account_of(name: str, client: Carrel) -> ServiceAccount:
     return require_one(found, kind="service account", name=name, hint=hint)
 
 
-def _show_reach(client: Carrel, account: ServiceAccount, scopes: list[Scope], *, screen: Screen) -> None:
+def _show_reach(client: "Carrel", account: ServiceAccount, scopes: list[Scope], *, screen: Screen) -> None:
     reach = client.admin.service_account_tokens.preview_reach(account.service_account_id, scopes)
     if screen.as_json:
         print_json(screen, "planned", **to_json(reach))
