@@ -1,11 +1,13 @@
-"""`carrel agents`: what agents there are, and asking them."""
+"""`carrel agents`: what agents there are, asking them, and what people asked."""
 
+from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
 from carrel.wire.agents import AgentDefinition
+from carrel.wire.question_log import LoggedQuestion, Outcome
 from cli.choosing import id_in, require_one
 from cli.exit_codes import ExitCode
 from cli.listing import Columns, print_json, show_list, show_one, to_json
@@ -69,6 +71,93 @@ def show(agent: Named, *, as_json: AsJson = False) -> None:
         organizationWide=everybody,
         grants=[to_json(one) for one in grants],
     )
+
+
+QUESTIONS: Columns[LoggedQuestion] = {
+    "at": lambda one: one.at,
+    "question": lambda one: "(erased)" if one.message is None else one.message,
+    "outcome": lambda one: one.outcome.value.lower(),
+    "thumbs": lambda one: one.feedback and one.feedback.value.lower(),
+    "agent": lambda one: one.agent_name,
+    "who": lambda one: one.actor.name,
+}
+
+
+@app.command()
+def questions(
+    agent: Annotated[str | None, typer.Argument(metavar="AGENT", help="Its name or id; without it, of all.")] = None,
+    *,
+    unanswered: Annotated[bool, typer.Option("--unanswered", help="That nothing answered.")] = False,
+    query: Annotated[str | None, typer.Option(metavar="TEXT", help="With this in the question.")] = None,
+    since: Annotated[
+        str | None, typer.Option(metavar="TIME", help="From this time on, such as 2026-01-31T00:00:00Z.")
+    ] = None,
+    most: Annotated[int, typer.Option("--most", min=1, help="No more questions than this.")] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """List what people asked, newest first, with what came of it; for admins."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        log = client.admin.question_log.query(
+            agent_id=None if agent is None else _id_of(agent, client),
+            outcome=Outcome.UNANSWERED if unanswered else None,
+            query=query,
+            from_=since,
+            page_size=min(most + 1, 1000),
+        )
+        found = list(islice(log, most + 1))
+    has_more = len(found) > most
+    show_list(screen, "questions", found[:most], QUESTIONS, empty="Nobody has asked like this.", hasMore=has_more)
+    if has_more:
+        screen.say(f"There are older ones; --most shows more than {most}.")
+
+
+@app.command()
+def evaluate(
+    name: Annotated[str, typer.Argument(metavar="SET", help="Name or id of an evaluation set of an agent.")],
+    *,
+    note: Annotated[str | None, typer.Option(help="What has changed since the last run.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask an agent each question of an evaluation set, and keep the results as a run; for admins.
+
+    Exit code 1: a question has a worse reply than in the run before.
+    """
+    # Slow to import: not for help and completion.
+    from carrel import InvalidArgumentError, evaluation  # noqa: PLC0415
+    from carrel.directory.tables import printable  # noqa: PLC0415
+
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        sets = client.admin.evaluation_sets
+        known = [
+            one for one in sets.list(page_size=1000) if one.agent_id and name in {one.name, str(one.evaluation_set_id)}
+        ]
+        one = require_one(
+            known, kind="evaluation set of an agent", name=name, hint="the workbench shows all on Quality"
+        )
+        before = next(iter(sets.list_runs(one.evaluation_set_id, page_size=1)), None)
+        if not one.case_count:
+            message = f"The evaluation set {one.name} has no question; add some on the page Agents of the workbench"
+            raise InvalidArgumentError(message)
+        with screen.bar("asking") as bar:
+            run = evaluation.run(
+                client, one, note=note, on_progress=lambda done, of: bar(f"asked {done:,}", done=done, total=of)
+            )
+        results = [
+            [] if each is None else list(sets.list_results(one.evaluation_set_id, each.evaluation_run_id))
+            for each in (before, run)
+        ]
+    worse = [each.question for each in evaluation.compare(*results) if each.change < 0]
+    code = ExitCode.PROBLEMS if worse else ExitCode.DONE
+    if as_json:
+        print_json(screen, "evaluated", code=code, **to_json(run), worse=worse)
+    else:
+        recall = "" if run.recall is None else f"; expected documents cited: {run.recall:.0%}"
+        screen.line(f"{run.case_count:,} asked, {run.answered or 0:.0%} answered{recall}")
+        for question in worse:
+            screen.line(f"Worse than before: {printable(question)}")
+    raise typer.Exit(code)
 
 
 @app.command()

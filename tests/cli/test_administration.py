@@ -10,7 +10,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.harness.services import ADMIN_EMAIL, RunningService, ServiceHarness
 from tests.service.conversations import FERRY, Desk, a_desk
-from tests.service.directory import a_user, code
+from tests.service.directory import a_user, code, done
 from tests.service.service_accounts import an_account, enable_service_accounts
 
 ADA, BEN = "ada@example.test", "ben@example.test"
@@ -202,5 +202,25 @@ def test_an_agent_is_asked(run: Run, desk: Desk) -> None:
     assert (unanswered["outcome"], unanswered["sources"]) == ("unanswered", [])
     assert run("agents", "ask", "Harbour desk", "ferry?", "--conversation", desk.agent_id).code == 2
     assert run("agents", "ask", "Nobody", "ferry?").code == 2
+    asked_now = ran(run, "agents", "questions", "Harbour desk", "--unanswered")["questions"]
+    assert [one["message"] for one in asked_now] == ["How much is a zeppelin?"]
+    assert "Do dogs travel free?" in run("agents", "questions").out
+    assert ran(run, "agents", "questions", "--most", "1")["hasMore"]
     desk.update(apiAccessEnabled=False)
     assert run("agents", "ask", "Harbour desk", "ferry?").code == 3
+    desk.update(apiAccessEnabled=True)
+
+
+def test_an_evaluation_set_of_an_agent_is_run_again(run: Run, desk: Desk) -> None:
+    """The run is kept with its note; a reply that became worse is named, and ends with 1."""
+    body = {"name": "Ferries [b]", "agentId": desk.agent_id}
+    set_id = done(desk.service.call("admin/evaluationSets/create", body))["evaluationSetId"]
+    assert run("agents", "evaluate", "Ferries [b]").code == 2
+    cases = [{"question": "When does the ferry leave? [b]", "judgements": []}]
+    body = {"evaluationSetId": set_id, "cases": cases}
+    done(desk.service.call("admin/evaluationSets/putJudgements", body))
+    assert "1 asked, 100% answered" in run("agents", "evaluate", "Ferries [b]").out
+    desk.update(collectionIds=[])
+    again = ran(run, "agents", "evaluate", set_id, "--note", "without documents", exit_code=1)
+    assert (again["worse"], again["note"]) == (["When does the ferry leave? [b]"], "without documents")
+    assert run("agents", "evaluate", "Nothing").code == 2
