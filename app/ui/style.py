@@ -16,6 +16,7 @@ STYLE = """<style>
 .stApp [data-testid="stCaptionContainer"] { color: inherit; opacity: .75; }
 .stApp :is(button[data-selected="true"], [data-testid="stBaseButton-tertiary"]:hover) :is(p, span, code) {
   color: light-dark(#1f5f6b, #6fb9c6); }
+.st-key-title .carrel-facts a { display: inline-block; padding: .35rem .25rem; }
 .st-key-title-action { flex: 1 0 auto; }
 .st-key-title > :not(.st-key-title-action, :has(.st-key-title-action)) { flex: none; width: auto; }
 @media (max-width: 40rem) {

@@ -331,7 +331,7 @@ DIALOGS = {
     "group": ("Add members", "Rename", "Delete the group"),
     "who_can_read": ("Manage access",),
     "service_accounts": ("New service account",),
-    "tokens": ("Mint a token", "Delete the account"),
+    "tokens": ("Create token", "Delete the account"),
     "api_keys": ("New API key",),
     "oauth_clients": ("New application",),
     "agents": ("New agent",),
