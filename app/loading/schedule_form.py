@@ -57,12 +57,12 @@ def offer_new(*, saved: Callable[[], None]) -> None:
 
 
 def offer_change(schedule: Schedule, *, saved: Callable[[], None]) -> None:
-    """Show the form of a schedule that is kept already, as it was when the form was opened.
+    """Show the form of a schedule that is kept already, as it was when its page was opened.
 
     `saved` is called when the change is kept.
     """
     read: Schedule = st.session_state.setdefault(f"{_READ}.{batch()}", schedule)
-    show_heading(f"Change {one_line(read.name)}", KINDS.get(read.flow, read.flow))
+    st.subheader("Change", anchor=False)
     job = Job(read.flow, read.parameters)
     field("name", read.name)
     fill_times(read.times[0])
@@ -113,14 +113,14 @@ def _open(kept: str, saved: Callable[[], None]) -> None:
     """Open the page of a schedule that was kept."""
     saved()
     begin_anew()
-    leave("from", "change")
+    leave("from")
     st.query_params["schedule"] = kept
     st.rerun()
 
 
 def _leave(read: Schedule | None) -> None:
     begin_anew()
-    leave("from", "change", *([] if read else ["schedule"]))
+    leave("from", *([] if read else ["schedule"]))
 
 
 def _choose_flow() -> str:

@@ -15,7 +15,7 @@ from app.loading.runs import runs, runs_to_change
 from app.loading.schedule_form import offer_change, offer_new
 from app.ui.dialogs import confirm
 from app.ui.errors import Problem, problem_of, show_errors
-from app.ui.links import leave, look_at, offer_way_back
+from app.ui.links import leave, offer_way_back
 from app.ui.notices import show_empty, show_heading, show_note, show_table
 from app.ui.tables import forget, show_pages, source_of
 from flows.runs import RunsError, RunStatus
@@ -23,7 +23,7 @@ from flows.schedule_changes import delete_schedule, pause_schedule, resume_sched
 from flows.schedules import Schedule, Seen, list_schedules
 from flows.schedules import look_at as see
 
-LIST, ADDRESS, NEW, CHANGE = "schedules", "schedule", "new", "change"
+LIST, ADDRESS, NEW = "schedules", "schedule", "new"
 _PROBLEM = "schedules.problem"
 _WITH_SEEN = tuple[Schedule, Seen]
 
@@ -34,15 +34,13 @@ def show_schedules() -> None:
     if not asked:
         _show_list()
         return
-    offer_way_back("All schedules", ADDRESS, "from", CHANGE, also=begin_anew)
+    offer_way_back("All schedules", ADDRESS, "from", also=begin_anew)
     if asked == NEW:
         offer_new(saved=_forget)
         return
     found = next((one for one in show_errors(_read) if one[0].key == asked), None)
     if found is None:
         show_empty("There is no such schedule.", "It was deleted, or the address is wrong. See all schedules.")
-    elif st.query_params.get(CHANGE) and found[0].schedule_id:
-        offer_change(found[0], saved=_forget)
     else:
         _show_one(*found)
 
@@ -69,9 +67,15 @@ def _show_list() -> None:
             "choose. Make one with New schedule.",
         ),
         columns={"From": st.column_config.TextColumn(width="medium")},
-        go=lambda chosen: look_at(ADDRESS, chosen[0].key),
+        go=_open,
         hint="Choose a row to run it now, to pause it, or to change it.",
     )
+
+
+def _open(chosen: _WITH_SEEN) -> None:
+    st.query_params[ADDRESS] = chosen[0].key
+    begin_anew()  # the form of when it was last looked at
+    st.rerun()
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
@@ -139,7 +143,9 @@ def _show_one(schedule: Schedule, seen: Seen) -> None:
     )
     with st.container(horizontal=True):
         _offer_actions(schedule, seen)
-    if not schedule.schedule_id:
+    if schedule.schedule_id:
+        offer_change(schedule, saved=_forget)
+    else:
         show_note(
             "It stands in the file of schedules on the server (prefect.yaml, or the one that CARREL_FLOWS_DEPLOYMENTS "
             "names): what runs, from where and when is changed there, and followed within seconds."
@@ -149,17 +155,17 @@ def _show_one(schedule: Schedule, seen: Seen) -> None:
 def _offer_actions(schedule: Schedule, seen: Seen) -> None:
     start = partial(run_schedule, key=uuid4().hex)  # a second click, before this is drawn anew, starts no second run
     st.button("Run now", key="schedule.start", type="primary", on_click=_run_now, args=(start, schedule))
-    if schedule.schedule_id:
-        st.button("Change", key="schedule.change", on_click=_open_change)
     if schedule.paused:
         st.button("Resume", key="schedule.resume", on_click=_resume, args=(schedule,))
-    elif st.button("Pause …", key="schedule.pause", disabled=not schedule.times):
-        confirm(
-            "Pause this schedule?",
-            "It starts nothing until it is resumed here, also when what carries out the runs is restarted. A run in "
-            "progress isn't stopped.",
-            doing="Pause it",
-            action=lambda: _change(pause_schedule, schedule),
+    else:
+        st.button(
+            "Pause",
+            key="schedule.pause",
+            disabled=not schedule.times,
+            help="It starts nothing until it is resumed here, also when what carries out the runs is restarted. A run "
+            "in progress isn't stopped.",
+            on_click=_pause,
+            args=(schedule,),
         )
     if schedule.schedule_id and st.button("Delete …", key="schedule.delete"):
         confirm(
@@ -174,9 +180,8 @@ def _offer_actions(schedule: Schedule, seen: Seen) -> None:
         st.rerun()
 
 
-def _open_change() -> None:
-    begin_anew()
-    st.query_params[CHANGE] = "1"
+def _pause(schedule: Schedule) -> None:
+    _try(lambda: _change(pause_schedule, schedule))
 
 
 def _resume(schedule: Schedule) -> None:
@@ -186,6 +191,7 @@ def _resume(schedule: Schedule) -> None:
 def _change(work: Callable[..., None], schedule: Schedule) -> None:
     work(runs_to_change(), schedule, person=api.me().email)
     _forget()
+    begin_anew()
 
 
 def _delete(schedule: Schedule) -> None:

@@ -142,7 +142,7 @@ def row_of(entry: AuditEntry, known: dict[str, str]) -> dict[str, object]:
         "Event": one_line(sentence(entry, known)),
         "Resource": one_line((target.name or known.get(target.id, "")) if target else ""),
         "Who": Cell(one_line(actor.name), address_of(actor)) if actor else nobody_of(entry),
-        "Device": Cell(entry.device or "", entry.address or ""),
+        "Device": " · ".join(filter(None, (entry.device, entry.address))),
         "When": time_cell(entry.at),
     }
 

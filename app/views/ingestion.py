@@ -17,7 +17,7 @@ PARTS = {"start": "Start", "runs": "Runs", "quarantine": "Failed", "schedules": 
 ONLY_ON = {
     "quarantine": ("source", "find", "show"),
     "start": ("job", "collection", "what"),
-    "schedules": ("schedule", "from", "change"),
+    "schedules": ("schedule", "from"),
 }
 """What the address says for one part alone."""
 JOBS = {"upload": "Load documents", "addition": "Add to a collection", "indexing": "Re-index", "sample": "Sample"}

@@ -110,7 +110,7 @@ def test_what_is_gone_keeps_its_name(house: House) -> None:
     assert said(house.open("audit_log", target=of(key))) == told
     page = house.open("audit_log", name="gone SO")
     assert said(page) == told
-    assert {(row["Resource"], row["Device"]) for row in rows(page)} == {("Gone soon", "carrel-python")}
+    assert {(row["Resource"], row["Device"]) for row in rows(page)} == {("Gone soon", "carrel-python · 127.0.0.1")}
     assert "Nothing like this was done." in html_of(house.open("audit_log", name="no such name"))
 
 

@@ -234,6 +234,37 @@ def test_the_keyboard_is_enough_to_ask_and_to_say_what_it_was_worth(stack: Stack
     expect(page.get_by_role("button", name="Thank you. Say why?")).to_be_visible()
 
 
+def test_the_keyboard_alone_leads_from_a_question_to_who_can_read_the_answer(stack: Stack, page: Page) -> None:
+    """/ and Enter ask, ↓ and Enter open a result, Tab and the arrows its part about readers."""
+    page.goto(stack.workbench)
+    page.get_by_placeholder("What are you looking for?").wait_for()
+    page.locator(DRAWN).wait_for()
+    page.keyboard.press("/")
+    page.keyboard.type("how many sheep can we take")
+    page.keyboard.press("Enter")
+    page.locator("mark").first.wait_for()
+    page.locator(DRAWN).wait_for()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("heading", name="Carrying livestock", exact=True)).to_be_visible()
+    page.locator(DRAWN).wait_for()
+    press_tab_until(page, "About")
+    for _part in ("Versions", "Text as indexed", "Who may read it"):
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("Enter")
+    page.wait_for_url("**part=readers*")
+
+
+def press_tab_until(page: Page, name: str) -> None:
+    """Press Tab until the focus is on something with this text."""
+    focused = page.locator("*:focus")
+    for _stop in range(60):
+        page.keyboard.press("Tab")
+        if focused.count() and focused.first.inner_text().strip() == name:
+            return
+    raise AssertionError(name)
+
+
 def addresses(client: carrel.Carrel) -> dict[str, str]:
     """Where each page shows something, by the name of its picture."""
     document = next(iter(client.catalog.list_documents(document_name="extraordinary")))

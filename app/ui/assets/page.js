@@ -1,5 +1,6 @@
 // What every page has beside Streamlit's own: keys, and roles that Streamlit leaves out.
-// / puts the cursor into the page's first field for text; ↑ and ↓ go among the results of a search.
+// / puts the cursor into the page's first field for text; ↑ and ↓ go among the results of a search; Enter in a field
+// that finds people adds the only match.
 
 const FIELDS = "input[type=text], input[type=search], textarea";
 const RESULTS = ".carrel-result h2 a";
@@ -33,9 +34,20 @@ function goAmongResults(event, step) {
   next.closest("article")?.scrollIntoView({ block: "nearest" });
 }
 
+async function addMatch(field) {
+  const typed = field.value;
+  for (let waited = 0; waited < 2000 && field.isConnected && field.value === typed; waited += 100) {
+    const matches = [...document.querySelectorAll("[class*=st-key-][class*=-add] button")].filter(isSeen);
+    const isFresh = document.querySelector("[data-testid=stApp][data-test-script-state=notRunning]");
+    if (isFresh && waited >= 300 && matches.length === 1) return matches[0].click();
+    await new Promise((done) => setTimeout(done, 100));
+  }
+}
+
 function act(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   if (event.key === "/") focusField(event);
+  else if (event.key === "Enter" && event.target.matches("input[type=search]")) addMatch(event.target);
   else if (event.key === "ArrowDown") goAmongResults(event, 1);
   else if (event.key === "ArrowUp") goAmongResults(event, -1);
 }
@@ -61,9 +73,9 @@ export default function () {
   const watch = new MutationObserver(mendRoles);
   watch.observe(document.body, { childList: true, subtree: true });
   mendRoles();
-  document.addEventListener("keydown", act);
+  document.addEventListener("keydown", act, true); // before Streamlit, whose fields keep Enter to themselves
   return () => {
     watch.disconnect();
-    document.removeEventListener("keydown", act);
+    document.removeEventListener("keydown", act, true);
   };
 }

@@ -1,0 +1,277 @@
+"""The jobs of an operator, on a screen and on a phone: none takes more than five clicks after signing in."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from playwright.sync_api import Browser, Locator, Page, expect
+
+import carrel
+from tests.browser.people import sign_in
+from tests.harness.stack import ADMIN, PASSWORD, Stack
+
+pytestmark = pytest.mark.timeout(600)
+
+MOST = 5
+SIZES: dict[str, dict[str, Any]] = {
+    "screen": {"viewport": {"width": 1280, "height": 800}},
+    "phone": {
+        "viewport": {"width": 390, "height": 844},
+        "has_touch": True,
+        "is_mobile": True,
+        "user_agent": "Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 Chrome/156.0 Mobile Safari/537.36",
+    },
+}
+DRAWN = "[data-testid='stApp'][data-test-script-state='notRunning']"
+SOMEBODY = "tove.lindqvist@northlight.example"
+
+
+@dataclass
+class Hand:
+    """A person's hand: it does what they would, and counts its clicks. Typing, and Enter after it, are none."""
+
+    page: Page
+    url: str
+    name: str
+    """Of the size, which is in the names of all that the jobs are about."""
+    clicks: int = 0
+
+    def click(self, what: Locator) -> None:
+        """Click something once nothing is being drawn any more."""
+        self.page.locator(DRAWN).wait_for()
+        what.first.click()
+        self.clicks += 1
+        self._settle()
+
+    def _settle(self) -> None:
+        """Wait until what was done begins to be drawn, and is."""
+        self.page.wait_for_timeout(500)
+        self.page.locator(DRAWN).wait_for()
+
+    def button(self, name: str, *, exact: bool = True) -> None:
+        """Click a button: of the dialog, if there is one."""
+        self.click(self.place.get_by_role("button", name=name, exact=exact))
+
+    @property
+    def place(self) -> Locator:
+        """The dialog that is open, or the page."""
+        self.page.locator(DRAWN).wait_for()
+        dialog = self.page.get_by_role("dialog")
+        return dialog if dialog.is_visible() else self.page.get_by_test_id("stMain")
+
+    def write(self, field: str, text: str) -> None:
+        """Type into a field, and press Enter."""
+        self.place.get_by_label(field, exact=True).first.fill(text)
+        self.page.keyboard.press("Enter")
+        self._settle()
+
+    def go(self, title: str) -> None:
+        """Begin on the first page, as after signing in, and open another by the menu."""
+        self.page.goto(self.url)
+        self.page.locator("h1").first.wait_for()
+        self.clicks = 0
+        if self.name == "phone":
+            self.click(self.page.get_by_test_id("stExpandSidebarButton"))
+        self.click(self.page.get_by_test_id("stSidebarNav").get_by_role("link", name=title, exact=True))
+        expect(self.page.get_by_role("heading", name=title, exact=True)).to_be_visible()
+
+    def sees(self, text: str) -> None:
+        """See a text on the page."""
+        expect(self.page.get_by_text(text).filter(visible=True).first).to_be_visible()
+
+
+def open_person(hand: Hand, who: str) -> None:
+    """Find somebody by their name, and open them."""
+    hand.go("People")
+    hand.write("Find", f"{who} {hand.name}")
+    hand.button(f"{who} {hand.name}")
+    expect(hand.page.get_by_role("heading", name=f"{who} {hand.name}")).to_be_visible()
+
+
+def add_person(hand: Hand) -> None:
+    """Add a person."""
+    hand.go("People")
+    hand.button("Add person")
+    hand.place.get_by_label("Email address").fill(f"new.{hand.name}@northlight.example")
+    hand.write("Name", f"New {hand.name}")
+    hand.button("Add")
+    expect(hand.page.get_by_role("heading", name=f"New {hand.name}")).to_be_visible()
+
+
+def find_person(hand: Hand) -> None:
+    """Find a person."""
+    open_person(hand, "Found")
+
+
+def name_person(hand: Hand) -> None:
+    """Give a person another name."""
+    open_person(hand, "Named")
+    hand.button("Change")
+    hand.write("Name", f"Renamed {hand.name}")
+    hand.button("Save")
+    expect(hand.page.get_by_role("heading", name=f"Renamed {hand.name}")).to_be_visible()
+
+
+def reset_password(hand: Hand) -> None:
+    """Make the link at which somebody sets a password."""
+    open_person(hand, "Found")
+    hand.button("Invite")
+    hand.button("Create the link")
+    expect(hand.place.locator("code")).to_contain_text("svc_iv_")
+
+
+def put_in_group(hand: Hand) -> None:
+    """Put a person into a group."""
+    open_person(hand, "Found")
+    hand.button("Add to groups")
+    hand.write("Groups", "Deck")
+    hand.sees(f"Found {hand.name} joins Deck Crew")
+    hand.button("Add")
+    expect(hand.page.get_by_role("link", name="Deck Crew")).to_be_visible()
+
+
+def switch_sign_in_off(hand: Hand) -> None:
+    """Deactivate a person."""
+    open_person(hand, "Closed")
+    hand.button("Deactivate")
+    hand.button("Deactivate")
+    hand.sees("not active")
+
+
+def hand_over(hand: Hand) -> None:
+    """Offboard a person, and give what they own to somebody else."""
+    open_person(hand, "Leaver")
+    hand.button("Offboard …")
+    hand.write("Who gets what they own", "Tove Lindqvist")
+    expect(hand.place.get_by_text("Nobody yet: type a part of a name above")).to_have_count(0)
+    hand.button(f"Offboard Leaver {hand.name}")
+    hand.sees("not active")
+
+
+def see_failed_sign_ins(hand: Hand) -> None:
+    """See the failed sign-ins with address and device."""
+    hand.go("Audit log")
+    if hand.name == "phone":
+        hand.button("Filters")
+    hand.click(hand.page.get_by_role("combobox", name="Event"))
+    hand.page.keyboard.type("sign-in failed")
+    hand.page.keyboard.press("Enter")
+    hand.sees("failed to sign in as")
+    hand.sees("127.0.0.1")
+    hand.sees("Chrome on Linux")
+
+
+def make_schedule(hand: Hand) -> None:
+    """Make a schedule."""
+    hand.go("Ingestion")
+    hand.click(hand.page.get_by_test_id("stMain").get_by_role("radio", name="Schedules"))
+    hand.button("New schedule")
+    hand.write("Folder, glob, manifest or object store", f"/srv/{hand.name}")
+    hand.write("Name", f"Nightly {hand.name}")
+    hand.button("Save schedule")
+    expect(hand.page.get_by_role("heading", name=f"Nightly {hand.name}")).to_be_visible()
+
+
+def change_schedule(hand: Hand) -> None:
+    """Change the schedule that was made."""
+    hand.go("Ingestion")
+    hand.click(hand.page.get_by_test_id("stMain").get_by_role("radio", name="Schedules"))
+    hand.button(f"Nightly {hand.name}")
+    hand.write("Name", f"Weekly {hand.name}")
+    hand.button("Save schedule")
+    expect(hand.page.get_by_role("heading", name=f"Weekly {hand.name}")).to_be_visible()
+
+
+def stop_schedule(hand: Hand) -> None:
+    """Pause the schedule that was made."""
+    hand.go("Ingestion")
+    hand.click(hand.page.get_by_test_id("stMain").get_by_role("radio", name="Schedules"))
+    hand.button(f"Weekly {hand.name}")
+    hand.button("Pause")
+    expect(hand.page.get_by_role("button", name="Resume")).to_be_visible()
+
+
+def judge_search(hand: Hand) -> None:
+    """Judge what a question finds."""
+    hand.go("Quality")
+    hand.click(hand.page.get_by_test_id("stMain").get_by_role("radio", name="Judge"))
+    hand.write("Question", f"how many sheep can we take on a {hand.name}")
+    hand.button("Relevant")
+    hand.sees("1 of the documents for this question are judged")
+
+
+def find_what_was_done_to_something_deleted(hand: Hand) -> None:
+    """Find what was done to a document that is gone, by the name that it had."""
+    hand.go("Audit log")
+    hand.write("Name", f"Gone {hand.name}")
+    hand.sees(f"deleted document “Gone {hand.name}”")
+
+
+JOBS: tuple[Callable[[Hand], None], ...] = (
+    add_person,
+    find_person,
+    name_person,
+    reset_password,
+    put_in_group,
+    switch_sign_in_off,
+    hand_over,
+    see_failed_sign_ins,
+    make_schedule,
+    change_schedule,
+    stop_schedule,
+    judge_search,
+    find_what_was_done_to_something_deleted,
+)
+
+
+def prepare(client: carrel.Carrel) -> None:
+    """Make what the jobs are about: people, of whom one owns a document, a judged set, and a document that is gone."""
+    client.admin.evaluation_sets.create("Questions of the jobs")
+    for size in SIZES:
+        people = ("Found", "Named", "Closed", "Leaver")
+        client.admin.users.upsert(
+            [{"email": f"{one.lower()}.{size}@northlight.example", "name": f"{one} {size}"} for one in people]
+        )
+        theirs = {"upload_as_user_email": f"leaver.{size}@northlight.example"}
+        client.catalog.upload_file(b"To hand over.", document_external_id=f"left-{size}", file_name="a.txt", **theirs)
+        gone = client.catalog.upload_file(
+            b"Soon gone.", document_external_id=f"gone-{size}", document_name=f"Gone {size}", file_name="b.txt"
+        )
+        client.catalog.delete_document(gone.document_id)
+
+
+@pytest.fixture(scope="module")
+def state(stack: Stack, browser: Browser) -> dict[str, object]:
+    """What a browser keeps of an admin who signed in, after somebody else failed to."""
+    with carrel.Carrel(api_key=stack.api_key, base_url=stack.service) as client:
+        prepare(client)
+    context = browser.new_context()
+    page = context.new_page()
+    page.goto(stack.workbench)
+    page.get_by_role("link", name="Sign in").click()
+    page.get_by_label("Email").fill(SOMEBODY)
+    page.get_by_label("Password").fill("not a password")
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("alert").wait_for()
+    sign_in(page, stack.workbench, email=ADMIN, password=PASSWORD)
+    state = dict(context.storage_state())
+    context.close()
+    return state
+
+
+@pytest.fixture(scope="module", params=SIZES)
+def hand(request: pytest.FixtureRequest, stack: Stack, browser: Browser, state: dict[str, object]) -> Iterator[Hand]:
+    """The hand of an admin who signed in, on a screen or a phone."""
+    context = browser.new_context(**SIZES[request.param], storage_state=state)
+    page = context.new_page()
+    page.set_default_timeout(10_000)
+    yield Hand(page, stack.workbench, request.param)
+    context.close()
+
+
+@pytest.mark.parametrize("job", JOBS, ids=lambda job: job.__name__)
+def test_a_job_takes_five_clicks_at_most(hand: Hand, job: Callable[[Hand], None]) -> None:
+    """It is done as it says, and not with more."""
+    job(hand)
+    assert hand.clicks <= MOST, f"{hand.clicks} clicks"
