@@ -321,14 +321,13 @@ def test_every_page_is_whole_and_fetches_nothing_from_elsewhere(
     page.on("console", lambda line: failed.append(line.text) if line.type == "error" else None)
     page.on("response", lambda answer: failed.append(f"{answer.status} {answer.url}") if answer.status > 399 else None)
     for name, address in addresses(client).items():
-        open_whole(page, f"{stack.workbench}/{address}")
-        found = findings(page)
-        if name in DARK:
-            page.screenshot(path=pictures / f"{name}-dark.png")
         page.emulate_media(color_scheme="light")
+        open_whole(page, f"{stack.workbench}/{address}")
         if name != "runs":  # it shows a folder of this machine
             page.screenshot(path=pictures / f"{name}.png")
-        failed += [f"{name}: {one}" for one in found]
+        failed += [f"{name}: {one}" for one in findings(page)]
+        if name in DARK:
+            page.screenshot(path=pictures / f"{name}-dark.png")
     context.close()
     assert {host for host in hosts if host} == {urlsplit(stack.workbench).netloc}
     assert failed == []
