@@ -16,11 +16,10 @@ Judgements are kept in evaluation sets (`client.admin.evaluation_sets`), and wha
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
-from carrel.errors import NotFoundError, ReplyWithheldError
+from carrel.errors import ReplyWithheldError
 from carrel.resources._choices import AnySearchMode
 from carrel.wire.evaluation import EvaluationCase, EvaluationSet
 from carrel.wire.evaluation_runs import CaseResult, EvaluationRun, KeptResult
@@ -123,7 +122,6 @@ class Measurer:
         self._set = evaluation_set
         asks_agent = evaluation_set.agent_id is not None
         self.mode = None if asks_agent else SearchMode(mode or SearchMode.HYBRID)
-        self._external_id = cache(self._read_external_id)
 
     def can_measure(self, case: EvaluationCase) -> bool:
         """Whether a case can be measured: of a search, a relevant document must be known."""
@@ -149,8 +147,7 @@ class Measurer:
             reply = self._client.agents.send_and_wait(self._set.agent_id, case.question)
         except ReplyWithheldError as error:
             return CaseResult(case_id=case.case_id, answered=False, message_id=error.message_id)
-        cited = [name for one in reply.sources if (name := self._external_id(one.id)) is not None]
-        cited = list(dict.fromkeys(cited))[:CUTOFF]
+        cited = self._external_ids([one.id for one in reply.sources])[:CUTOFF]
         relevant = {name for name, grade in case.grades.items() if grade > 0}
         right = len(relevant.intersection(cited))
         return CaseResult(
@@ -162,12 +159,15 @@ class Measurer:
             found=cited,
         )
 
-    def _read_external_id(self, document_id: UUID) -> str | None:
-        try:
-            return self._client.catalog.get_document(document_id).document_external_id
-        except NotFoundError:
-            # Deleted, or closed to the caller, since the reply.
-            return None
+    def _external_ids(self, document_ids: Sequence[UUID]) -> list[str]:
+        """Return each document's external id once, in this order, without documents that the caller can't read now."""
+        if not document_ids:
+            return []
+        found = {
+            one.document_id: one.document_external_id
+            for one in self._client.catalog.list_documents(ids=list(dict.fromkeys(document_ids)))
+        }
+        return list(dict.fromkeys(found[one] for one in document_ids if one in found))
 
 
 def run(
@@ -233,15 +233,17 @@ class Difference:
 def compare(before: Sequence[KeptResult], after: Sequence[KeptResult]) -> list[Difference]:
     """Return how the results of two runs differ on the questions that both measured, the worst change first.
 
-    A search is compared by nDCG, a reply by the recall of its citations, or by whether it was answered.
+    A search is compared by nDCG, a reply by the recall of its citations, or by whether it was answered when one of the
+    runs has no recall.
     """
     earlier = {one.case_id: one for one in before}
     pairs = ((earlier[one.case_id], one) for one in after if one.case_id in earlier)
-    differences = [Difference(new.question, old, new, _value(new) - _value(old)) for old, new in pairs]
-    return sorted(differences, key=lambda one: (one.change, _value(one.after), one.question))
+    scored = [(old, new, *_scores(old, new)) for old, new in pairs]
+    ordered = sorted(scored, key=lambda each: (each[3] - each[2], each[3], each[1].question))
+    return [Difference(new.question, old, new, later - former) for old, new, former, later in ordered]
 
 
-def _value(result: KeptResult) -> float:
-    """Return the one score that a result is compared by."""
-    scores = (result.ndcg, result.recall, result.answered)
-    return float(next((one for one in scores if one is not None), 0.0))
+def _scores(before: KeptResult, after: KeptResult) -> tuple[float, float]:
+    """Return the first score that both results have; 0 and 0 without one."""
+    scores = ((before.ndcg, after.ndcg), (before.recall, after.recall), (before.answered, after.answered))
+    return next(((float(old), float(new)) for old, new in scores if old is not None and new is not None), (0.0, 0.0))

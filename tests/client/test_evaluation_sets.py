@@ -108,15 +108,19 @@ def test_an_agent_is_measured_by_what_it_cites(client: Carrel, service: RunningS
 
 
 def test_replies_are_compared_by_their_citations_and_by_whether_there_are_any() -> None:
-    """A question that no longer is answered comes first; one that only one run has is left out."""
-    ids = [UUID(int=number) for number in range(4)]
+    """By the score that both runs have; the worst change comes first, and what only one run has is left out."""
+    ids = [UUID(int=number) for number in range(5)]
 
     def result(number: int, **scores: Any) -> KeptResult:
         return KeptResult(case_id=ids[number], question=f"Question {number}", found=[], **scores)
 
     before = [result(0, answered=True), result(1, answered=True, recall=0.5), result(2, answered=True)]
     after = [result(1, answered=True, recall=1.0), result(0, answered=False), result(3, answered=True)]
+    # What it should cite was said between the runs.
+    before.append(result(4, answered=True))
+    after.append(result(4, answered=True, recall=0.5))
     assert [(one.question, one.change) for one in evaluation.compare(before, after)] == [
         ("Question 0", -1),
+        ("Question 4", 0),
         ("Question 1", 0.5),
     ]
