@@ -92,9 +92,10 @@ def give(
                 changes.append(f"{name} becomes {role}" + (", and may read it already." if known else "."))
             elif had.role is not role:
                 changes.append(f"{name} becomes {role} instead of {had.role}.")
-        given = {**_roles(granted), **dict.fromkeys(chosen.values(), role)}
         if changes and not plan_only:
-            _set(on, given, granted.everybody or everybody, client)
+            now = _read_grants(on, client)  # somebody may have changed a role meanwhile
+            given = {**_roles(now), **dict.fromkeys(chosen.values(), role)}
+            _set(on, given, now.everybody or everybody, client)
     _end("given", changes, plan_only=plan_only, screen=screen)
 
 

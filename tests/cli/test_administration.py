@@ -7,6 +7,8 @@ from typing import Any
 
 import pytest
 
+from carrel import Carrel
+from cli import grants
 from tests.cli.conftest import Run
 from tests.harness.services import ADMIN_EMAIL, RunningService, ServiceHarness
 from tests.service.conversations import FERRY, Desk, a_desk
@@ -124,6 +126,26 @@ def test_grants_are_planned_given_and_taken(run: Run, service: RunningService) -
         ("take", notes, "--yes"),
     ):
         assert run("grants", *wrong).code == 2
+
+
+def test_a_role_that_was_given_meanwhile_stays(
+    run: Run, service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two who give roles on one document at once each add to it."""
+    paper = ran_upload(service, "paper")
+    chosen = grants._chosen
+
+    def choose(who: list[str], client: Carrel) -> Any:
+        resource = {"resource_id": paper, "resource_type": "UPLOADED_DOCUMENT"}
+        client.admin.grants.set(resource, [{"principal": {"type": "user", "email": BEN}, "role": "EDITOR"}])
+        return chosen(who, client)
+
+    monkeypatch.setattr(grants, "_chosen", choose)
+    monkeypatch.setenv("CARREL_BASE_URL", service.base_url)
+    monkeypatch.setenv("CARREL_API_KEY", service.api_key)
+    grants.give(paper, [ADA])
+    held = ran(run, "grants", "list", paper)["grants"]
+    assert {(one["principal"]["name"], one["role"]) for one in held} == {("Ada", "VIEWER"), ("Ben [bold]", "EDITOR")}
 
 
 def test_keys_are_shown_once_and_revoked(run: Run, service: RunningService) -> None:
