@@ -13,6 +13,7 @@ from typing import Any
 
 import httpx
 import pytest
+from filelock import FileLock
 
 from carrel import APIConnectionError, Carrel, ConfigurationError, SignInRequiredError, sign_in, sign_out
 from carrel.oauth import LOOPBACK_REDIRECT_URIS, AccessDeniedError, CallbackError, InvalidClientError, interactive
@@ -248,6 +249,14 @@ def test_nobody_comes(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None
     """After the time-out it says what may be wrong."""
     monkeypatch.setattr(webbrowser, "open", lambda *_: True)
     with pytest.raises(SignInRequiredError, match="open_browser=False"):
+        sign_in(timeout=0.2)
+    assert browser.opened == []
+
+
+def test_who_waits_for_another_notebook_is_told(browser: Browser, folder: Path) -> None:
+    """One that asks a person, and isn't answered, doesn't hold up the others without a word."""
+    folder.mkdir(parents=True)
+    with FileLock(folder / "sign-in.lock"), pytest.raises(SignInRequiredError, match="Another notebook"):
         sign_in(timeout=0.2)
     assert browser.opened == []
 

@@ -5,9 +5,10 @@ import hashlib
 import os
 import sys
 import webbrowser
+from contextlib import AbstractContextManager
 from pathlib import Path
 
-from filelock import FileLock
+from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from carrel._client import Carrel
@@ -52,12 +53,13 @@ def sign_in(
 
     The application is the given one, that of CARREL_NOTEBOOK_CLIENT_ID and CARREL_NOTEBOOK_CLIENT_SECRET, or the one
     that was used before; an admin's CARREL_API_KEY registers one, once. Raises ConfigurationError without any,
-    SignInRequiredError when nobody signs in within `timeout` seconds, and the errors of `OAuthClient.exchange`.
+    SignInRequiredError when nobody signs in within `timeout` seconds, here or in another notebook that has begun to,
+    and the errors of `OAuthClient.exchange`.
     """
     address = authorization_address(base_url)
     folder = _folder()
     # Of several notebooks that begin at once, one asks, and the others find its tokens.
-    with FileLock(folder / "sign-in.lock", mode=0o600):
+    with _take_turn(folder, timeout):
         application = _choose_application(address, base_url, client_id, client_secret)
         store, key = FileTokenStore(folder / "tokens"), application.session_at(address)
         with _connect(application, address) as oauth:
@@ -85,6 +87,16 @@ def sign_out(base_url: str | None = None) -> None:
         if tokens is not None:
             _revoke(application, address, tokens)
             store.delete(key)
+
+
+def _take_turn(folder: Path, timeout: float) -> AbstractContextManager[object]:
+    try:
+        return FileLock(folder / "sign-in.lock", mode=0o600).acquire(timeout=timeout)
+    except Timeout as exc:
+        raise SignInRequiredError(
+            f"Another notebook has been signing in for {timeout:g} seconds. Sign in there or stop it, and begin again.",
+            code="sign_in_required",
+        ) from exc
 
 
 def _is_signed_in(client: Carrel) -> bool:
