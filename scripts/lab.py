@@ -11,6 +11,7 @@ from pathlib import Path
 from honcho.environ import parse
 
 from carrel import APIConnectionError, AuthenticationError, Carrel, CarrelError
+from service.platform.settings import Settings
 
 ROOT = Path(__file__).parents[1]
 FIRST = "notebooks/01-load-and-search.ipynb"
@@ -23,13 +24,16 @@ OPTIONS = [
     "--LabApp.extension_manager=readonly",
 ]
 _NEEDLESS = ("BOOTSTRAP", "PASSWORD")
+_SECRETS = frozenset(
+    f"CARREL_{name}".upper() for name, field in Settings.model_fields.items() if "SecretStr" in str(field.annotation)
+)
 
 
 def environment_of(path: Path) -> dict[str, str]:
-    """Return this process's environment with a file's settings, but for passwords and what only first starts need."""
+    """Return this process's environment with a file's settings, but for passwords and the service's own secrets."""
     settings = parse(path.read_text()) if path.exists() else {}
-    kept = {name: value for name, value in settings.items() if not any(part in name for part in _NEEDLESS)}
-    return {**kept, **os.environ}
+    left_out = {name for name in settings if name in _SECRETS or any(part in name for part in _NEEDLESS)}
+    return {name: value for name, value in settings.items() if name not in left_out} | dict(os.environ)
 
 
 def find_problem(environment: Mapping[str, str]) -> str | None:

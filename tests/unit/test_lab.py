@@ -17,16 +17,18 @@ PINNED = re.compile(r"^([a-z0-9-]+)==([^ ]+)", re.MULTILINE)
 
 
 def test_kernels_get_the_address_and_the_key_and_no_passwords(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `.env` says goes to the kernels, but for what only a first start needs; the shell's own goes before."""
+    """What `.env` says goes to the kernels, but for the service's own secrets; the shell's own goes before."""
     (tmp_path / ".env").write_text(
         "# Made\nCARREL_BOOTSTRAP_API_KEY=svc_key_x\nCARREL_SAMPLE_PASSWORD=secret\n"
         "CARREL_BASE_URL=http://127.0.0.1:8000\nCARREL_API_KEY=svc_key_y\n"
+        "CARREL_SECRET_KEY=secret\nCARREL_DATABASE_URL=postgresql://carrel:secret@db/carrel\nCARREL_MODEL_API_KEY=secret\n"
     )
     monkeypatch.setenv("CARREL_BASE_URL", "https://carrel.example.com")
     environment = environment_of(tmp_path / ".env")
     assert environment["CARREL_API_KEY"] == "svc_key_y"
     assert environment["CARREL_BASE_URL"] == "https://carrel.example.com"
     assert not {"CARREL_BOOTSTRAP_API_KEY", "CARREL_SAMPLE_PASSWORD"} & environment.keys()
+    assert not {"CARREL_SECRET_KEY", "CARREL_DATABASE_URL", "CARREL_MODEL_API_KEY"} & environment.keys()
     assert environment_of(tmp_path / "missing")["CARREL_BASE_URL"] == "https://carrel.example.com"
 
 
