@@ -32,23 +32,23 @@ def require_one(found: Sequence[T], *, kind: str, name: str, hint: str) -> T:
     return found[0]
 
 
-def check_can_ask(screen: Screen, *, yes: bool, deed: str = "delete it") -> None:
+def check_can_ask(screen: Screen, *, yes: bool, action: str = "delete it") -> None:
     """End the command when there is a question to ask, and nobody to answer."""
     if not (yes or screen.can_ask):
-        raise usage(screen, f"There is no terminal to ask on: say --yes to {deed}.")
+        raise usage(screen, f"There is no terminal to ask on: say --yes to {action}.")
 
 
 def check_plan(screen: Screen, *, plan_only: bool, yes: bool) -> None:
-    """End the command when both a plan and the deed are wanted, or there is nobody to ask which."""
+    """End the command when both a plan and the change are wanted, or there is nobody to ask which."""
     if plan_only and yes:
         raise usage(screen, "Say either --plan or --yes.")
     if not (plan_only or yes or screen.can_ask):
         raise usage(screen, "There is no terminal to ask on: say --plan to see what would end, or --yes to do it.")
 
 
-def is_confirmed(question: str, *, screen: Screen, yes: bool, deed: str = "deleted") -> bool:
+def is_confirmed(question: str, *, screen: Screen, yes: bool, outcome: str = "deleted") -> bool:
     """Ask, unless that was said beforehand; say that nothing was done when the answer is no."""
     if yes or screen.confirm(question):
         return True
-    screen.say(f"Nothing was {deed}.")
+    screen.say(f"Nothing was {outcome}.")
     return False

@@ -131,7 +131,7 @@ def take(
         if changes and not plan_only:
             for change in () if yes else changes:
                 screen.say(change)
-            if not is_confirmed("Take this away?", screen=screen, yes=yes, deed="changed"):
+            if not is_confirmed("Take this away?", screen=screen, yes=yes, outcome="changed"):
                 return
             now = _read_grants(on, client)  # somebody may have given a role while the question stood
             kept = {one: role for one, role in _roles(now).items() if one not in set(chosen.values())}

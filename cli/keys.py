@@ -71,7 +71,7 @@ def revoke(
 ) -> None:
     """Stop an API key at once, for good."""
     screen = Screen(as_json=as_json)
-    check_can_ask(screen, yes=yes, deed="revoke it")
+    check_can_ask(screen, yes=yes, action="revoke it")
     with client_of(screen) as client:
         found = [
             one
@@ -80,7 +80,7 @@ def revoke(
         ]
         one = require_one(found, kind="working key", name=key, hint="carrel keys list shows all with their ids")
         if not is_confirmed(
-            f"Revoke {one.name}, which acts as {one.owner_email}?", screen=screen, yes=yes, deed="revoked"
+            f"Revoke {one.name}, which acts as {one.owner_email}?", screen=screen, yes=yes, outcome="revoked"
         ):
             return
         revoked = client.admin.api_keys.revoke(one.api_key_id)

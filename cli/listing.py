@@ -1,4 +1,4 @@
-"""What commands print of what the service has: lists, single things and deeds, for people or as one JSON object."""
+"""What commands print of what the service has: lists, single things and changes, for people or as one JSON object."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime

@@ -45,9 +45,9 @@ def end_sessions(
 ) -> None:
     """Sign somebody out everywhere, or end some of their sessions, from the next request on."""
     screen = Screen(as_json=as_json)
-    check_can_ask(screen, yes=yes, deed="end the sessions")
+    check_can_ask(screen, yes=yes, action="end the sessions")
     if not is_confirmed(
-        f"End {'these' if session else 'all'} sessions of {email}?", screen=screen, yes=yes, deed="ended"
+        f"End {'these' if session else 'all'} sessions of {email}?", screen=screen, yes=yes, outcome="ended"
     ):
         return
     with client_of(screen) as client:

@@ -92,7 +92,7 @@ def revoke(
 ) -> None:
     """Stop a token at once, for good."""
     screen = Screen(as_json=as_json)
-    check_can_ask(screen, yes=yes, deed="revoke it")
+    check_can_ask(screen, yes=yes, action="revoke it")
     with client_of(screen) as client:
         found: list[ServiceAccountToken] = [
             one
@@ -100,7 +100,7 @@ def revoke(
             if token == str(one.token_id) or (token == one.name and one.status is CredentialStatus.ACTIVE)
         ]
         one = require_one(found, kind="working token", name=token, hint="carrel tokens list shows all with their ids")
-        if not is_confirmed(f"Revoke {one.name}?", screen=screen, yes=yes, deed="revoked"):
+        if not is_confirmed(f"Revoke {one.name}?", screen=screen, yes=yes, outcome="revoked"):
             return
         revoked = client.admin.service_account_tokens.revoke(one.token_id)
     say_done(screen, "revoked", f"Revoked {one.name}: it works no more.", **to_json(revoked))
