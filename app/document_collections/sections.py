@@ -95,7 +95,7 @@ def _remove(where: UUID, document_id: UUID) -> None:
     api.client().document_collections.remove_document_from_collection(
         document_id=document_id, document_collection_id=where
     )
-    forget(INSIDE)
+    forget(INSIDE, unchoose=True)
 
 
 def _index_again(where: UUID, documents: list[tuple[UUID, str]]) -> None:

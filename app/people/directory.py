@@ -57,7 +57,7 @@ def clear_caches() -> None:
     for kept in (person_of, group_of, memberships_of, losses_of, gains_of):
         kept.clear()
     for table in (PEOPLE, GROUPS, MEMBERS, KEYS, SESSIONS):
-        forget(table)
+        forget(table, unchoose=True)
 
 
 def counts_in_words(counts: Iterable[ResourceCount]) -> str:

@@ -152,6 +152,7 @@ def _show(
     count_at: DeltaGenerator | None = None,
 ) -> list[Item]:
     place = _place(key, source.about)
+    place.chosen = _selected_row(_table_key(key, place))
     page = _page(place, source)
     if count_at is not None:
         before, more = PAGE_ROWS * (len(place.tokens) - 1), page.next_page_token is not None
@@ -159,7 +160,6 @@ def _show(
     if not source.items(page) and len(place.tokens) == 1:
         empty()
         return []
-    place.chosen = _selected_row(_table_key(key, place))
     _draw(key, place, source, row=row, columns=columns, mode=mode, go=go)
     if hint:
         st.caption(hint)
@@ -274,7 +274,9 @@ def _place(key: str, about: Hashable) -> _Cursor:
 
 
 def _page(place: _Cursor, source: Source[Page, Item]) -> Page:
-    if place.page is None or time.monotonic() - place.fetched_at > _FRESH_SECONDS:
+    """Return the page, fetched anew after a while, unless rows are chosen: their numbers would mean other rows then."""
+    is_old = not place.chosen and time.monotonic() - place.fetched_at > _FRESH_SECONDS
+    if place.page is None or is_old:
         place.page = show_errors(lambda: source.fetch(place.tokens[-1]))
         place.fetched_at = time.monotonic()
     return place.page

@@ -279,18 +279,22 @@ def test_nobody_offboards_themselves_on_the_page(house: House) -> None:
     assert "Offboard …" not in [one.label for one in page.button]
 
 
-def test_sessions_are_listed_and_ended(house: House) -> None:
-    """One, by choosing it, or all."""
+def test_sessions_are_listed_and_ended(house: House, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The chosen one, also when the list has changed since, and then none is chosen; or all."""
     app = an_app(house.service)
     browsers = [a_person(house.service, "oda@signed.test", name="Oda") for _ in range(2)]
     for browser in browsers:
         browser.tokens(app)
-    page = choose(open_person(house, "oda@signed.test"))
+    monkeypatch.setattr("app.ui.tables._FRESH_SECONDS", 0.0)
+    page = choose(open_person(house, "oda@signed.test"), 1)
     assert {row["Signed in with"] for row in rows(page)} == {"A browser", "An App"}
-    before = len(rows(page))
+    sessions = house.client.admin.sessions
+    first, chosen, *others = [one.session_id for one in sessions.list("oda@signed.test")]
+    sessions.end("oda@signed.test", session_ids=[first])
     press(page, "End this session")
     page.button(key="confirm.yes").click().run()
-    assert len(list(house.client.admin.sessions.list("oda@signed.test"))) == before - 1
+    assert [one.session_id for one in sessions.list("oda@signed.test")] == others, chosen
+    assert "End this session" not in [one.label for one in page.run().button]
     page = press(open_person(house, "oda@signed.test"), "End all sessions")
     page.button(key="confirm.yes").click().run()
     assert list(house.client.admin.sessions.list("oda@signed.test")) == []
