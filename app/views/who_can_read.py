@@ -18,14 +18,15 @@ from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_su
 from app.ui.errors import show_errors
 from app.ui.exporting import Export, offer_export
 from app.ui.links import look_at, offer_way_back, show_link
-from app.ui.notices import show_empty, show_table, show_text, show_title, show_warning
+from app.ui.notices import show_empty, show_note, show_table, show_text, show_title, show_warning
+from app.ui.passages import label
 from app.ui.pickers import drop_choice, pick_principal, pick_principals, pick_resource
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
 from carrel.wire.common import GrantRole, GroupPrincipal, ResourceType, Role, UserPrincipal
 from carrel.wire.permissions import ListAuthorizedPrincipalsForResourceResponse
 
 READERS, CHANGE, ADDED = "readers", "change", "grants.added"
-SHOWN_GRANTS = 20
+SHOWN_GRANTS, MOST_GRANTS = 20, 500
 OFFERED_GROUPS = 5
 
 
@@ -92,7 +93,9 @@ def show_grants(grants: Grants) -> None:
     show_table(rows[:SHOWN_GRANTS], heads=("Name", "Type", "Role"))
     if len(rows) > SHOWN_GRANTS:
         with st.expander(f"{len(rows) - SHOWN_GRANTS:,} more"):
-            show_table(rows[SHOWN_GRANTS:])
+            show_table(rows[SHOWN_GRANTS:MOST_GRANTS])
+            if len(rows) > MOST_GRANTS:
+                show_note(f"… and {len(rows) - MOST_GRANTS:,} more, which the export has.")
 
 
 def open_change(resource: Resource) -> None:
@@ -201,7 +204,7 @@ def offer_access(resource: Resource, who: Principal) -> None:
     with st.container(horizontal=True):
         st.button("Give access", key="give", type="primary", on_click=open_change, args=(resource,))
         for group in groups[:OFFERED_GROUPS]:
-            if st.button(f"Add to {one_line(group.name)}", key=f"join.{group.id}"):
+            if st.button(f"Add to {label(one_line(group.name))}", key=f"join.{group.id}"):
                 ask_joining(group, who)
     if is_open(CHANGE, resource.key):
         change(resource, grants, given=[who])

@@ -189,14 +189,14 @@ def test_who_may_not_read_is_told_what_is_missing(house: House) -> None:
 
 
 def test_who_may_not_read_is_added_to_a_group_that_may(house: House) -> None:
-    """The groups with access are named; what joining one opens is said first; then they may read."""
+    """The groups with access are named, as text alone; what joining one opens is said first; then they may read."""
     people(house, ADA, BEN)
-    board = group(house, "Bridge board", ADA)
+    board = group(house, "**Bridge** board", ADA)
     key = load(house, "Board minutes", allowed_group_ids=[board])
     page = house.open("who_can_read", resource=key, who=f"user:{BEN}")
-    assert "Bridge board is the only group with access; Ben isn&#x27;t in it." in html_of(page)
-    page = press(page, "Add to Bridge board")
-    assert "Ben joins Bridge board, and can read 1 document more" in html_of(page)
+    assert "**Bridge** board is the only group with access; Ben isn&#x27;t in it." in html_of(page)
+    page = press(page, "Add to ` **Bridge** board `")
+    assert "Ben joins **Bridge** board, and can read 1 document more" in html_of(page)
     page.button(key="confirm.yes").click().run()
     assert {one.name for one in house.client.admin.groups.list_members(board)} == {"Ada", "Ben"}
     assert "Ben may read “Board minutes”:" in html_of(house.open("who_can_read", resource=key, who=f"user:{BEN}"))
