@@ -11,6 +11,7 @@ from app.lookup import Principal, by_id
 from app.ui.tables import forget
 from carrel.wire.access import ResourceCount
 from carrel.wire.admin import Group, ListedUser
+from carrel.wire.owners import AdminUsersPlanOffboardingResponse
 from carrel.wire.people import AdminGroupsPreviewLossesResponse, GroupMembership
 from flows.operations.formatting import count_text
 
@@ -52,9 +53,30 @@ def gains_of(group: Principal, member: Principal) -> list[ResourceCount]:
     return access.count_resources(readable_by=group.reference, not_readable_by=member.reference).counts
 
 
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def readable_by(one: Principal) -> list[ResourceCount]:
+    """Return how much a principal can read."""
+    return api.client().admin.access.count_resources(readable_by=one.reference).counts
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def owned_by(one: Principal) -> list[ResourceCount]:
+    """Return how much a principal owns."""
+    return api.client().admin.access.count_resources(owned_by=one.reference).counts
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
+def offboarding_of(email: str) -> AdminUsersPlanOffboardingResponse:
+    """Return what would end when a person is offboarded; a dialog asks for it at every key press."""
+    return api.client().admin.users.plan_offboarding(email)
+
+
+_CACHED = (person_of, group_of, memberships_of, losses_of, gains_of, readable_by, owned_by, offboarding_of)
+
+
 def clear_caches() -> None:
     """Clear the cached people and groups of the session."""
-    for kept in (person_of, group_of, memberships_of, losses_of, gains_of):
+    for kept in _CACHED:
         kept.clear()
     for table in (PEOPLE, GROUPS, MEMBERS, KEYS, SESSIONS):
         forget(table, unchoose=True)

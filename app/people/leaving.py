@@ -9,10 +9,11 @@ from app import api
 from app.formatting import ago, moment, one_line
 from app.labels import PERSON, SERVICE_ACCOUNT
 from app.lookup import Principal
-from app.people.directory import SESSIONS, clear_caches, counts_in_words
+from app.people.directory import SESSIONS, clear_caches, counts_in_words, offboarding_of, owned_by
 from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
 from app.ui.notices import show_empty, show_table, show_text, show_warning
+from app.ui.passages import label
 from app.ui.pickers import drop_choice, get_principals, pick_principals
 from app.ui.tables import PAGE_ROWS, Source, show_pages
 from carrel.wire.access import ResourceCount
@@ -75,7 +76,7 @@ def _end_sessions(person: ListedUser, sessions: Sequence[PersonSession] | None) 
 
 def show_owned(who: Principal) -> None:
     """Say what a person owns."""
-    owned = show_errors(lambda: api.client().admin.access.count_resources(owned_by=who.reference).counts)
+    owned = show_errors(partial(owned_by, who))
     st.subheader("What they own", anchor=False)
     show_text(f"{counts_in_words(owned) or 'Nothing'}." + (" Offboarding gives it another owner." if owned else ""))
 
@@ -91,7 +92,7 @@ def show_offboarding(person: ListedUser) -> None:
     """Show what would end at once and what they own, ask who gets that, and offboard them."""
     if not is_open(OFFBOARD):
         st.rerun()
-    plan = show_errors(partial(_plan, person))
+    plan = show_errors(partial(offboarding_of, person.email))
     show_table(_ends(plan), heads=("What ends at once", "Now"), named=True)
     show_text(f"They own {counts_in_words(plan.owned) or 'nothing'}.")
     if plan.only_reader:
@@ -99,7 +100,7 @@ def show_offboarding(person: ListedUser) -> None:
     if plan.owned:
         pick_principals(NEW_OWNER, label="Who gets what they own", kinds=(PERSON, SERVICE_ACCOUNT), most=1)
     offer_submit(
-        OFFBOARD, f"Offboard {one_line(person.name)}", action=partial(_offboard, person, owned=bool(plan.owned))
+        OFFBOARD, f"Offboard {label(one_line(person.name))}", action=partial(_offboard, person, owned=bool(plan.owned))
     )
 
 
@@ -128,10 +129,6 @@ def _offboard(person: ListedUser, *, owned: bool) -> None:
             f"Their access has ended, and {count_text(moved, 'resource')} went to the new owner. {left:,} remain: "
         )
         raise NotYetError(f"{message}press the button again to continue.")
-
-
-def _plan(person: ListedUser) -> AdminUsersPlanOffboardingResponse:
-    return api.client().admin.users.plan_offboarding(person.email)
 
 
 def _total(counts: Sequence[ResourceCount]) -> int:

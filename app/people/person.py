@@ -9,7 +9,7 @@ from app.credentials.expiry import STATUSES, end_noted
 from app.formatting import ago, moment, one_line
 from app.labels import PERSON
 from app.lookup import Principal
-from app.people.directory import KEYS, clear_caches, counts_in_words, memberships_of, person_of
+from app.people.directory import KEYS, clear_caches, counts_in_words, memberships_of, person_of, readable_by
 from app.people.leaving import OFFBOARD, open_offboarding, show_offboarding, show_owned, show_sessions
 from app.people.membership import JOIN, ask_removing, open_joining, show_joining
 from app.ui.dialogs import (
@@ -46,8 +46,7 @@ def show_person(person_id: str) -> None:
     _show_account(person)
     _show_groups(who)
     st.subheader("What they can read", anchor=False)
-    reach = api.client().admin.access.count_resources
-    counts = show_errors(lambda: reach(readable_by=who.reference).counts)
+    counts = show_errors(partial(readable_by, who))
     show_text(f"{counts_in_words(counts) or 'Nothing'}, by groups, grants and what they own.")
     show_link("What can they read?", "what_can_they_read", who=who.key)
     show_owned(who)
@@ -138,8 +137,9 @@ def _change(person: ListedUser) -> None:
         raise NotYetError("Give the name that others see.")
     is_admin = bool(st.session_state["person.admin"])
     # What was not touched is left out: somebody else may have changed it meanwhile.
-    changed = {"is_admin": is_admin} if is_admin != person.is_admin else {}
-    _set(person, name=name, **changed)
+    changed: dict[str, object] = {"name": name} if name != person.name else {}
+    changed |= {"is_admin": is_admin} if is_admin != person.is_admin else {}
+    _set(person, **changed)
 
 
 def _set(person: ListedUser, **fields: object) -> None:

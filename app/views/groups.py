@@ -16,6 +16,7 @@ from app.people.directory import (
     group_of,
     losses_of,
     memberships_of,
+    readable_by,
 )
 from app.people.membership import (
     ADD,
@@ -122,7 +123,7 @@ def show_group(group_id: str) -> None:
     show_around(group)
     st.subheader("What it opens", anchor=False)
     who = principal_of(group)
-    counts = show_errors(lambda: api.client().admin.access.count_resources(readable_by=who.reference).counts)
+    counts = show_errors(partial(readable_by, who))
     show_text(f"{counts_in_words(counts) or 'Nothing'}, with what the groups around it open.")
     show_link("What can they read?", "what_can_they_read", who=who.key)
     st.subheader("If it were deleted", anchor=False)

@@ -110,7 +110,7 @@ def show_new() -> None:
 
 
 def create() -> None:
-    """Add the person, and open them; somebody who is there already is opened, and not changed."""
+    """Add the person, and open them; for somebody who is there already it says so, and changes nothing."""
     email, name = (str(st.session_state[key] or "").strip() for key in ("new.email", "new.name"))
     if not email:
         raise NotYetError("Give the address that they sign in with.")

@@ -122,7 +122,7 @@ def test_a_person_is_changed_and_deactivated(house: House) -> None:
 
 
 def test_a_new_name_leaves_what_another_admin_changed_meanwhile(house: House) -> None:
-    """Whether they are an admin is only sent by whoever changed that."""
+    """A name, and whether they are an admin, is only sent by whoever changed that."""
     people(house, "meg@meanwhile.test")
     house.client.admin.users.upsert([{"email": "meg@meanwhile.test", "is_admin": True}])
     page = press(open_person(house, "meg@meanwhile.test"), "Change")
@@ -131,6 +131,12 @@ def test_a_new_name_leaves_what_another_admin_changed_meanwhile(house: House) ->
     page.button(key="change_person.submit").click().run()
     changed = person(house, "meg@meanwhile.test")
     assert (changed.name, changed.is_admin) == ("Meg Ryan", False)
+    page = press(open_person(house, "meg@meanwhile.test"), "Change")
+    house.client.admin.users.upsert([{"email": "meg@meanwhile.test", "name": "Meg"}])
+    page.checkbox(key="person.admin").check().run()
+    page.button(key="change_person.submit").click().run()
+    changed = person(house, "meg@meanwhile.test")
+    assert (changed.name, changed.is_admin) == ("Meg", True)
 
 
 def test_a_person_joins_and_leaves_groups_with_what_changes_said(house: House) -> None:
