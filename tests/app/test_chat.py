@@ -133,8 +133,24 @@ def test_a_question_is_answered_with_its_source(visit: Visit) -> None:
     assert "<strong>Ferries</strong><blockquote>The ferry to Northlight leaves at noon" in shown
 
 
-def test_a_new_conversation_offers_questions(visit: Visit) -> None:
-    """About documents that the person may read, of collections that they may search; pressing one asks it."""
+def test_a_new_conversation_offers_questions(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+    """About documents that the person may read, of collections that they may search; pressing one asks it.
+
+    Where none can be had, one can still ask.
+    """
+    real = container.connections().send
+
+    def lost(request: httpx.Request, **options: Any) -> httpx.Response:
+        if request.url.path.endswith("listDocumentsInCollection"):
+            raise httpx.ReadError("cut", request=request)
+        return real(request, **options)
+
+    with monkeypatch.context() as cut:
+        cut.setattr("carrel._retries.RetryPolicy.wait_after_failure", lambda *_, **__: None)
+        cut.setattr(container.connections(), "send", lost)
+        page = visit.open()
+        assert page.chat_input
+        assert not [one for one in page.button if str(one.key).startswith("chat.example-")]
     page = visit.open()
     questions = [one.label for one in page.button if str(one.key).startswith("chat.example-")]
     assert questions == ["` What is in “Ferries”? `"]
