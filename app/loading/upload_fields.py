@@ -9,11 +9,11 @@ from streamlit.runtime.uploaded_file_manager import UploadedFile
 from app import api
 from app.labels import GROUP, PERSON
 from app.loading.form import CREDENTIAL, READERS, Job, Missing, field
-from app.lookup import Principal, principal_at
+from app.lookup import Principal
 from app.ui.errors import error_boundary, show_errors
 from app.ui.notices import show_note
 from app.ui.passages import label
-from app.ui.pickers import pick_principals
+from app.ui.pickers import get_named_principal, pick_principals
 from carrel.wire.sources import holds_credential
 from flows.operations.options import UploadOptions
 
@@ -155,16 +155,10 @@ def fill_upload(options: UploadOptions, place: str) -> None:
 
 def _pick_readers(options: UploadOptions) -> list[Principal]:
     chosen = [
-        *(_principal(PERSON, email) for email in options.allowed_users or ()),
-        *(_principal(GROUP, group) for group in options.allowed_groups or ()),
+        *(get_named_principal(PERSON, email) for email in options.allowed_users or ()),
+        *(get_named_principal(GROUP, group) for group in options.allowed_groups or ()),
     ]
     return pick_principals(READERS, label="Find", kinds=(PERSON, GROUP), chosen=chosen)
-
-
-def _principal(kind: str, name: str) -> Principal:
-    """Return a reader as the options name them, who may be gone, or a group that was named by its name."""
-    found = show_errors(lambda: principal_at(api.client(), f"{kind}:{name}"))
-    return found or Principal(kind, name, name)
 
 
 def _collection_key(named: str | None, collections: Mapping[str, str]) -> str:

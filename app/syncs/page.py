@@ -9,7 +9,7 @@ import streamlit as st
 from app import api
 from app.formatting import ago
 from app.labels import GROUP, PERSON
-from app.lookup import Principal, principal_at
+from app.lookup import Principal
 from app.syncs import form as sync_form
 from app.syncs.drafts import Draft, draft_of
 from app.syncs.lookup import collection_name, find_sync, is_running
@@ -18,6 +18,7 @@ from app.ui.dialogs import confirm
 from app.ui.errors import show_errors
 from app.ui.links import offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_table, show_text
+from app.ui.pickers import get_named_principal
 from app.ui.tables import forget
 from carrel.wire.docstore import DocstoreSync
 from flows.operations.formatting import count_text
@@ -111,13 +112,7 @@ def readers_of(sync: DocstoreSync) -> list[Principal]:
     """Return whom a sync's config names as readers, by name where they can be found."""
     users = [(PERSON, one) for one in sync.config.allowed_users_email_addresses or ()]
     groups = [(GROUP, str(one)) for one in sync.config.allowed_group_ids or ()]
-    return [_principal(kind, one) for kind, one in users + groups]
-
-
-@st.cache_data(ttl=30, show_spinner=False, scope="session")
-def _principal(kind: str, identifier: str) -> Principal:
-    found = principal_at(api.client(), f"{kind}:{identifier}")
-    return found or Principal(kind, identifier, identifier)
+    return [get_named_principal(kind, one) for kind, one in users + groups]
 
 
 def _show_change(sync: DocstoreSync) -> None:

@@ -92,6 +92,11 @@ def get_principals(key: str) -> list[Principal]:
     return list(picked.values())
 
 
+def get_named_principal(kind: str, name: str) -> Principal:
+    """Return the principal that an address or id names; one that is gone is called by that, as is a group's name."""
+    return show_errors(partial(_principal, f"{kind}:{name}")) or Principal(kind, name, name)
+
+
 def drop_choice(key: str) -> None:
     """Forget the choice of `pick_principals` with this key, which then begins with its `chosen` again."""
     for name in (key, _stored_keys(key), _typed_text(key), _match(key)):
