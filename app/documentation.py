@@ -6,7 +6,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import lru_cache
 from pathlib import Path
 
 from markdown_it import MarkdownIt
@@ -47,7 +47,7 @@ class DocumentationPage:
         return self.headings[0].text if self.headings else self.name
 
 
-@cache
+@lru_cache(maxsize=256)  # of names that there are no pages of, there is no end
 def read_page(name: str) -> DocumentationPage | None:
     """Return the page of this name ("loading", "decisions/002-access-classes"); None if there is none."""
     path = _path_of(name)

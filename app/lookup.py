@@ -1,5 +1,6 @@
 """Finding people, groups, service accounts and resources by a part of their names: a handful, asked of the service."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -190,9 +191,9 @@ def by_id(listed: Callable[..., Iterable[T]], identity: str) -> T | None:
 def disambiguate(found: Iterable[One]) -> dict[str, tuple[str, One]]:
     """Return a unique label for each item by its key; labels that read alike get the end of the id."""
     once = {one.key: one for one in found}
-    labels = [one.label for one in once.values()]
+    counts = Counter(one.label for one in once.values())
     return {
-        key: (one.label if labels.count(one.label) == 1 else f"{one.label} · {one_line(one.id)}", one)
+        key: (one.label if counts[one.label] == 1 else f"{one.label} · {one_line(one.id)}", one)
         for key, one in once.items()
     }
 

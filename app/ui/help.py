@@ -64,11 +64,3 @@ def link_to_help(text: str, address: str, *, about: str = "") -> str:
 def show_help(text: str, topic: str) -> None:
     """Show a link to a topic of the documentation on a line of its own."""
     st.html(f'<p class="carrel-facts">{help_link(text, topic)}</p>')
-
-
-def help_text(text: str, topic: str) -> str:
-    """Return a sentence and a link to a topic, for `help=` of a field, whose text is Markdown.
-
-    The sentence is the workbench's own: Markdown in text of others would mean something there.
-    """
-    return f"{text} [Help]({help_address(topic)})"

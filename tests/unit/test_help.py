@@ -12,7 +12,7 @@ from app.navigation import FOR_ADMINS, FOR_ALL, FOR_EDITORS
 from app.ui.help import help_address_of_code, topic_of_page
 from service.text.extraction.failures import FailureCode
 
-HELPERS = {"help_address": 0, "help_link": 1, "help_text": 1, "show_help": 1}
+HELPERS = {"help_address": 0, "help_link": 1, "show_help": 1}
 """The functions that take a topic, and which of their arguments it is."""
 FLOWS = ROOT / "flows" / "operations"
 
