@@ -49,8 +49,8 @@ def show_runs() -> None:
         ),
         columns={
             "From": st.column_config.TextColumn(width="large"),
-            "Taken": st.column_config.TextColumn(help="Created, updated or re-indexed", alignment="right"),
-            "A second": st.column_config.TextColumn(help="Documents a second", alignment="right"),
+            "Documents": st.column_config.TextColumn(help="Created, updated or re-indexed", alignment="right"),
+            "Per second": st.column_config.TextColumn(help="Documents a second", alignment="right"),
         },
         go=lambda chosen: look_at("run", chosen.flow_run_id),
         hint="Choose a row to see its progress or result.",
@@ -68,11 +68,11 @@ def _row(run: RunStatus) -> dict[str, Any]:
         "What": kind_in_words(run),
         "From": one_line(source_in_words(run.source)),
         "State": state_in_words(run),
-        "Taken": count_taken(run),
-        "Begun": time_cell(begun),
-        "Took": duration_in_words(seconds_of(run)),
+        "Documents": count_taken(run),
+        "Started": time_cell(begun),
+        "Duration": duration_in_words(seconds_of(run)),
         "Started by": one_line(starter_in_words(run)),
-        "A second": f"{rate:,.1f}" if (rate := rate_of(run)) else "",
+        "Per second": f"{rate:,.1f}" if (rate := rate_of(run)) else "",
     }
 
 

@@ -121,7 +121,7 @@ def test_runs_are_listed_with_their_counts_page_by_page(house: LoadingHouse) -> 
         assert len(rows) == 20
         first = rows.iloc[0]
         assert (first["What"], first["From"], first["State"]) == ("Upload", "/srv/shelf-20", "Done, 1 failed")
-        assert (first["Taken"], first["Started by"]) == ("2,303", "somebody, outside of the workbench")
+        assert (first["Documents"], first["Started by"]) == ("2,303", "somebody, outside of the workbench")
         assert rows.iloc[1]["State"] == "Waiting"
         page.session_state[page.dataframe[0].key] = {"selection": {"rows": [0], "columns": [], "cells": []}}
         assert run_of(page.run()) == run
