@@ -7,6 +7,7 @@ import streamlit as st
 
 from app import api
 from app.formatting import one_line
+from app.lookup import by_id
 from app.quality.sets import forget_sets
 from app.ui.dialogs import NotYetError, close_dialog, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
@@ -67,8 +68,9 @@ def _add(agent_id: UUID, question: str) -> None:
             message = "Give the set a name."
             raise NotYetError(message)
         one = sets.create(name, agent_id=agent_id)
-    else:
-        one = next(each for each in sets.list(ids=[chosen]))
+    elif (one := by_id(sets.list, chosen)) is None:
+        message = "This set was deleted meanwhile. Choose another one."
+        raise NotYetError(message)
     sets.put_judgements(one.evaluation_set_id, [{"question": question}])
     forget_sets()
     st.session_state[_ADDED] = (question, str(one.evaluation_set_id), one_line(one.name))

@@ -142,6 +142,11 @@ def test_what_nothing_answered_leads_to_what_can_be_done(house: House, desk: Des
     assert "<img" not in html_of(page)
     page = answer(press(page, "Add to an answer set"), "Add to an answer set", "Add")
     assert len(cases_of(house, one)) == 2
+    press(page, "Add to an answer set")
+    house.client.admin.evaluation_sets.delete(one.evaluation_set_id)
+    page.button(key="answers.add.submit").click().run()
+    assert not page.exception
+    assert "This set was deleted meanwhile." in html_of(page)
     conversation = re.search(r"conversation=([0-9a-f-]{36})", html_of(page))
     assert conversation is not None
     assert len(rows(open_questions(house, conversation=conversation[1]))) == 1
