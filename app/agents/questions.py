@@ -91,7 +91,7 @@ def _show_counts(buckets: Sequence[QuestionsInBucket], askers: int) -> None:
         [one.unanswered for one in buckets],
         [one.thumbs_down for one in buckets],
     )
-    st.line_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
+    st.bar_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
         # Without a zone, in which a browser elsewhere would draw a day of UTC as the day before or after.
         {
             "Begins": [one.from_.astimezone(UTC).replace(tzinfo=None) for one in buckets],
@@ -103,6 +103,7 @@ def _show_counts(buckets: Sequence[QuestionsInBucket], askers: int) -> None:
         color=list(_LINES.values()),
         y_label="Count",
         height=200,
+        stack=False,
         alt="Questions, those that nothing answered, and replies with thumbs down, over time.",
     )
 
