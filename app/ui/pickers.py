@@ -78,7 +78,7 @@ def pick_principals(
         list(options),
         key=_stored_keys(key),
         format_func=lambda one: options[one][0] if one in options else one,
-        placeholder="Nobody yet: type a part of a name above",
+        placeholder="None yet: type a part of a name above",
         disabled=not options,
         on_change=_keep,
         args=(key,),

@@ -11,6 +11,7 @@ from app.formatting import one_line
 from app.labels import AGENT, COLLECTION, DOCUMENT, TYPES
 from app.lookup import Principal, Resource, disambiguate, resource_at
 from app.permissions.browsing import show_principals
+from app.permissions.changing import offer_access, offer_change
 from app.permissions.explanation import show_why
 from app.permissions.reach import MOST_SORTED, SHOWN, Counts, compare_counts, count_resources
 from app.ui.access import require_admin
@@ -186,10 +187,14 @@ def show_one(who: Principal, key: str) -> None:
         show_warning("What the address names isn't there (any more).")
         return
     show_heading(found.name, TYPES[found.type])
-    show_why(found, who)
+    reads = show_why(found, who)
     second = pick_principal("with", label="Compare with somebody")
     if second is not None:
-        show_why(found, second)
+        who, reads = second, show_why(found, second)
+    if reads:
+        offer_change(found)
+    else:
+        offer_access(found, who)
     show_link("Who else can read it?", "who_can_read", resource=found.key)
 
 

@@ -7,27 +7,23 @@ import streamlit as st
 
 from app import api
 from app.formatting import one_line
-from app.labels import DOCUMENT, GRANTED, GROUP, PERSON, PRINCIPALS, ROLE_MEANINGS
-from app.lookup import Principal, Resource, disambiguate
-from app.people.directory import clear_caches, counts_in_words, gains_of
+from app.labels import DOCUMENT, GRANTED, GROUP, PERSON, PRINCIPALS
+from app.lookup import Principal, Resource
 from app.permissions.browsing import show_resources
+from app.permissions.changing import READERS, offer_access, offer_change
 from app.permissions.explanation import show_why
-from app.permissions.grants import ConflictError, Grants, changes_in_words, grants_on, make_so
+from app.permissions.grants import Grants, grants_on
 from app.ui.access import require_admin
-from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
 from app.ui.exporting import Export, offer_export
 from app.ui.links import look_at, offer_way_back, show_link
-from app.ui.notices import show_empty, show_note, show_table, show_text, show_title, show_warning
-from app.ui.passages import label
-from app.ui.pickers import drop_choice, pick_principal, pick_principals, pick_resource
-from app.ui.tables import PAGE_ROWS, Source, forget, show_pages
-from carrel.wire.common import GrantRole, GroupPrincipal, ResourceType, Role, UserPrincipal
+from app.ui.notices import show_empty, show_note, show_table, show_text, show_title
+from app.ui.pickers import pick_principal, pick_resource
+from app.ui.tables import PAGE_ROWS, Source, show_pages
+from carrel.wire.common import GroupPrincipal, UserPrincipal
 from carrel.wire.permissions import ListAuthorizedPrincipalsForResourceResponse
 
-READERS, CHANGE, ADDED = "readers", "change", "grants.added"
 SHOWN_GRANTS, MOST_GRANTS = 20, 500
-OFFERED_GROUPS = 5
 
 
 def key_of(principal: UserPrincipal | GroupPrincipal) -> str:
@@ -98,59 +94,6 @@ def show_grants(grants: Grants) -> None:
                 show_note(f"… and {len(rows) - MOST_GRANTS:,} more, which the export has.")
 
 
-def open_change(resource: Resource) -> None:
-    """Open the dialog that changes grants, with no principal chosen."""
-    drop_choice(ADDED)
-    open_dialog(CHANGE, resource.key)
-
-
-@st.dialog("Manage access", width="large", on_dismiss=close_dialog)
-def change(resource: Resource, before: Grants, given: Sequence[Principal] = ()) -> None:
-    """Show the dialog that changes grants, at first giving it to some, with the effect of the changes; save them."""
-    if not is_open(CHANGE):
-        st.rerun()
-    show_text(resource.name)
-    added = pick_principals(ADDED, label="Add people or groups", chosen=given)
-    role = st.segmented_control(
-        "Role", list(GRANTED), default=GrantRole.VIEWER, format_func=lambda one: GRANTED[one], required=True, key="as"
-    )
-    st.caption("A viewer " + ROLE_MEANINGS[Role.VIEWER] + ", an editor " + ROLE_MEANINGS[Role.EDITOR] + ".")
-    holders = disambiguate(before.who.values())
-    removed = st.multiselect(
-        "Remove",
-        list(holders),
-        format_func=lambda key: holders[key][0] if key in holders else key,
-        key="removed",
-        placeholder="Choose whom to remove" if holders else "Nobody has direct access",
-    )
-    everybody = st.checkbox("Everybody in the organization may read it", value=before.everybody, key="everybody")
-    after = before.with_changes(added=added, role=role, removed=removed, everybody=everybody)
-    said = changes_in_words(before, after)
-    show_changes(resource, said)
-    # What was said is what is done, whatever the fields hold by then.
-    offer_submit(CHANGE, "Save", action=partial(save, resource, before, after), disabled=not said)
-
-
-def show_changes(resource: Resource, said: Sequence[str]) -> None:
-    """Show what saving will change."""
-    if not said:
-        show_text("Nothing will change.")
-        return
-    show_table([(sentence,) for sentence in said], heads=("What will change, from the next request on",))
-    if resource.kind == "document" and resource.type is not ResourceType.UPLOADED_DOCUMENT:
-        show_warning("The next load from its source may set its readers again.")
-
-
-def save(resource: Resource, before: Grants, after: Grants) -> None:
-    """Save the changes, unless somebody else has changed the grants meanwhile."""
-    try:
-        make_so(api.client(), resource, before=before, after=after)
-    except ConflictError:
-        message = "Somebody changed this meanwhile, so nothing was saved. Close this, look, and begin again."
-        raise NotYetError(message) from None
-    forget(READERS)
-
-
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
 def owner_of(resource: Resource) -> str:
     """Name who owns a document, which no list of grants does."""
@@ -167,9 +110,7 @@ def show_resource(resource: Resource) -> None:
     if owner := show_errors(partial(owner_of, resource)):
         show_text(f"Owner: {owner}")
     show_grants(grants)
-    st.button("Manage access", key="grants.change", icon=":material/edit:", on_click=open_change, args=(resource,))
-    if is_open(CHANGE, resource.key):
-        change(resource, grants)
+    offer_change(resource, grants)
     st.header("Effective access", anchor=False)
     show_text("People and groups, each once, however they come by it. Choose one to see why.")
     show_readers(resource, grants)
@@ -184,60 +125,12 @@ def show_one(resource: Resource) -> None:
     """Show why somebody may read a resource, or why not, in place of the list."""
     offer_way_back("All who may read it", "who")
     who: Principal | None = pick_principal("who", label="Why may they read it, or why not?")
-    if who is not None and not show_why(resource, who):
+    if who is None:
+        return
+    if show_why(resource, who):
+        offer_change(resource)
+    else:
         offer_access(resource, who)
-
-
-def offer_access(resource: Resource, who: Principal) -> None:
-    """Say which groups have access, and offer to add somebody to one, or to grant the resource to them."""
-    if who.kind == PERSON:
-        users = api.client().admin.users
-        found = show_errors(lambda: next((one for one in users.list(query=who.id) if one.email == who.id), None))
-        if found is None or not found.active:
-            show_link("Open person", "people", person=str(found.id) if found else "")
-            return
-    grants = show_errors(partial(grants_on, api.client(), resource))
-    groups = sorted(
-        (one for one in grants.who.values() if one.kind == GROUP and one.key != who.key), key=lambda one: one.name
-    )
-    show_text(groups_in_words(groups, who))
-    with st.container(horizontal=True):
-        st.button("Give access", key="give", type="primary", on_click=open_change, args=(resource,))
-        for group in groups[:OFFERED_GROUPS]:
-            if st.button(f"Add to {label(one_line(group.name))}", key=f"join.{group.id}"):
-                ask_joining(group, who)
-    if is_open(CHANGE, resource.key):
-        change(resource, grants, given=[who])
-
-
-def groups_in_words(groups: Sequence[Principal], who: Principal) -> str:
-    """Say which groups are granted a resource that somebody in none of them may not read."""
-    name = one_line(who.name)
-    if not groups:
-        return "It is granted to no group."
-    if len(groups) == 1:
-        return f"{one_line(groups[0].name)} is the only group with access; {name} isn't in it."
-    named = ", ".join(one_line(one.name) for one in groups[:OFFERED_GROUPS])
-    more = f" and {len(groups) - OFFERED_GROUPS:,} more" if len(groups) > OFFERED_GROUPS else ""
-    return f"Groups with access: {named}{more}. {name} is in none of them."
-
-
-def ask_joining(group: Principal, who: Principal) -> None:
-    """Ask before somebody is put into a group, saying what they could read more."""
-    more = counts_in_words(show_errors(partial(gains_of, group, who))) or "nothing"
-    confirm(
-        "Add to the group?",
-        f"{one_line(who.name)} joins {one_line(group.name)}, and can read {more} more from the next request on.",
-        doing="Add",
-        action=partial(join, group, who),
-    )
-
-
-def join(group: Principal, who: Principal) -> None:
-    """Put somebody into a group."""
-    api.client().admin.groups.add_members(group.id, [who.reference])
-    clear_caches()
-    forget(READERS)
 
 
 def page() -> None:

@@ -102,6 +102,10 @@ def test_something_of_the_list_is_explained(house: House, keys: Mapping[str, str
     assert "Ben may not read “Wage list”." in html_of(page)
     assert "Reach crew" in graph(page)
     assert "who_can_read?resource=UPLOADED_DOCUMENT%3A" in html_of(page)
+    assert "Reach crew is the only group with access; Ben isn&#x27;t in it." in html_of(page)
+    assert "becomes viewer." in html_of(press(page, "Give access"))
+    page = house.open("what_can_they_read", who=f"user:{ADA}", resource=keys["Wage list"])
+    assert "Nothing will change." in html_of(press(page, "Manage access"))
     press(page, "All that they may read")
     assert "resource" not in page.query_params
 

@@ -184,7 +184,7 @@ def test_who_may_not_read_is_told_what_is_missing(house: House) -> None:
     people(house, BEN)
     page = house.open("who_can_read", resource=load(house, "Sealed"), who=f"user:{BEN}")
     assert "Ben may not read “Sealed”." in html_of(page)
-    assert "No grant on this resource names this user" in html_of(page)
+    assert "Nobody has given access to this user" in html_of(page)
     assert not page.get("graphviz_chart")
 
 

@@ -128,7 +128,7 @@ def _describe_missing(principal: PrincipalSummary, *, organization_wide: bool) -
         "group": "this group, or a group it is in",
         "serviceAccount": "this service account, or a group it is in",
     }[principal.kind]
-    said = f"No grant on this resource names {who}, directly or through other groups."
+    said = f"Nobody has given access to {who}, directly or through other groups."
     if organization_wide:
         said += " Everyone in the organization may read it, which means its users, each of them, and nobody else."
     if principal.is_admin:
