@@ -4,6 +4,8 @@
 
 const FIELDS = "input[type=text], input[type=search], textarea";
 const RESULTS = ".carrel-result h2 a";
+// Of a field that finds people: a page's own button that adds something is another.
+const ADD = "[class*=st-key-]:is([class$=-add], [class*='-add ']):not(.st-key-add)";
 
 function isTyping(target) {
   return target.isContentEditable || target.matches?.("input:not([type=checkbox], [type=radio]), textarea, select");
@@ -36,8 +38,9 @@ function goAmongResults(event, step) {
 
 async function addMatch(field) {
   const typed = field.value;
+  const place = field.closest("[role=dialog]") ?? document;
   for (let waited = 0; waited < 2000 && field.isConnected && field.value === typed; waited += 100) {
-    const matches = [...document.querySelectorAll("[class*=st-key-][class*=-add] button")].filter(isSeen);
+    const matches = [...place.querySelectorAll(`${ADD} button`)].filter(isSeen);
     const isFresh = document.querySelector("[data-testid=stApp][data-test-script-state=notRunning]");
     if (isFresh && waited >= 300 && matches.length === 1) return matches[0].click();
     await new Promise((done) => setTimeout(done, 100));
