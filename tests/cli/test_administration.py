@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from carrel import Carrel
+from carrel.wire.common import PrincipalReference
 from cli import grants
 from tests.cli.conftest import Run
 from tests.harness.services import ADMIN_EMAIL, RunningService, ServiceHarness
@@ -133,14 +134,14 @@ def test_a_role_that_was_given_meanwhile_stays(
 ) -> None:
     """Two who give roles on one document at once each add to it."""
     paper = ran_upload(service, "paper")
-    chosen = grants._chosen
+    find = grants.principal_of
 
-    def choose(who: list[str], client: Carrel) -> Any:
+    def find_later(text: str, client: Carrel) -> PrincipalReference:
         resource = {"resource_id": paper, "resource_type": "UPLOADED_DOCUMENT"}
         client.admin.grants.set(resource, [{"principal": {"type": "user", "email": BEN}, "role": "EDITOR"}])
-        return chosen(who, client)
+        return find(text, client)
 
-    monkeypatch.setattr(grants, "_chosen", choose)
+    monkeypatch.setattr(grants, "principal_of", find_later)
     monkeypatch.setenv("CARREL_BASE_URL", service.base_url)
     monkeypatch.setenv("CARREL_API_KEY", service.api_key)
     grants.give(paper, [ADA])
