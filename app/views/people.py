@@ -101,7 +101,7 @@ def show_new() -> None:
     """Show the dialog for a new person."""
     if not is_open(NEW):
         st.rerun()
-    show_text("They can read what everybody may, and more once they are in a group or have access of their own. Invite them afterwards.")
+    show_text("They can read what everybody may, and more once they are in a group. Invite them afterwards.")
     st.text_input("Email address", key="new.email", max_chars=320, placeholder="ada@example.com", autocomplete="off")
     st.text_input("Name", key="new.name", max_chars=200, placeholder="Ada Lovelace", autocomplete="off")
     if st.checkbox("Admin", key="new.admin"):
