@@ -57,7 +57,7 @@ def main() -> None:
 def start(client: carrel.Carrel, runs: Runs) -> None:
     """Load the sample if it was never loaded whole; the organization bears its name from then on."""
     try:
-        if not is_loaded(client) and load(client, runs):
+        if not is_loaded(client) and not is_refused(client) and load(client, runs):
             client.admin.organization.update(name=NAME)
     except carrel.AuthenticationError:
         sys.exit(STRANGE_KEY)

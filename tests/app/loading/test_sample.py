@@ -23,6 +23,7 @@ def upload(client: Carrel, row: dict[str, str], collection: Any) -> None:
         document_name=row["name"],
         allowed_group_ids=[groups[name] for name in listed(row["allowedGroups"])],
         collection_id=collection,
+        fingerprint=row["path"],
     )
 
 
@@ -43,7 +44,10 @@ def test_the_sample_comes_and_goes_and_nothing_else_does(house: LoadingHouse) ->
     collection = collection_id(client, collection_name())
     for row in rows[:3]:
         upload(client, row, collection)
-    client.catalog.upload_file(b"Mine.", file_name="mine.txt", document_external_id=rows[3]["externalId"])
+    path, edited = FOLDER / rows[3]["path"], b"." * (FOLDER / rows[3]["path"]).stat().st_size
+    client.catalog.upload_file(
+        edited, file_name=path.name, document_external_id=rows[3]["externalId"], document_name=rows[3]["name"]
+    )
     client.admin.users.upsert([{"email": "nina@example.test", "name": "Nina"}])
     groups = {group.name: group.id for group in client.admin.groups.list()}
     client.admin.groups.add_members(groups["Legal"], [{"type": "user", "email": "nina@example.test"}])
