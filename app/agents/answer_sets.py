@@ -19,6 +19,7 @@ from carrel.wire.evaluation import EvaluationSet
 _ADD, _CHOSEN, _NAME, _ADDED = "answers.add", "answers.set", "answers.name", "answers.added"
 _NEW = ""
 _MOST_SETS = 1000
+_LONGEST = 8192  # characters of a question, as the service takes them
 
 
 def read_sets(agent_id: UUID) -> list[EvaluationSet]:
@@ -60,6 +61,9 @@ def _ask_for_set(agent: AgentDefinition, question: str) -> None:
 
 def _add(agent_id: UUID, question: str) -> None:
     """Keep the question in the chosen set, or in a new one; what is in the set already stays as it is."""
+    if len(question.strip()) > _LONGEST:
+        message = f"A set keeps questions of up to {_LONGEST:,} characters. Ask this one in fewer, and add that."
+        raise NotYetError(message)
     sets = api.client().admin.evaluation_sets
     chosen = str(st.session_state[_CHOSEN])
     if chosen == _NEW:

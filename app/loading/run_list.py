@@ -48,7 +48,7 @@ def show_runs() -> None:
             "Nothing has run yet.", "Uploads, additions to collections, syncs and the like are here once they begin."
         ),
         columns={
-            "From": st.column_config.TextColumn(width="large"),
+            "Source": st.column_config.TextColumn(width="large"),
             "Documents": st.column_config.TextColumn(help="Created, updated or re-indexed", alignment="right"),
             "Per second": st.column_config.TextColumn(help="Documents a second", alignment="right"),
         },
@@ -65,8 +65,8 @@ def _fetch(token: str | None) -> _Page:
 def _row(run: RunStatus) -> dict[str, Any]:
     begun = run.started_at or run.due_at
     return {
-        "What": kind_in_words(run),
-        "From": one_line(source_in_words(run.source)),
+        "Type": kind_in_words(run),
+        "Source": one_line(source_in_words(run.source)),
         "State": state_in_words(run),
         "Documents": count_taken(run),
         "Started": time_cell(begun),

@@ -66,7 +66,7 @@ def _show_list() -> None:
             "A schedule loads a folder, runs a sync or takes a snapshot of permissions by itself, at the times you "
             "choose. Make one with New schedule.",
         ),
-        columns={"From": st.column_config.TextColumn(width="medium")},
+        columns={"Source": st.column_config.TextColumn(width="medium")},
         go=_open,
         hint="Choose a row to run it now, to pause it, or to change it.",
     )
@@ -97,9 +97,9 @@ def _row(found: _WITH_SEEN) -> Mapping[str, object]:
         "When": _when(schedule),
         "Next": _next(schedule, seen.next_at[:1]),
         "Last": ago(_last_at(seen.last)),
-        "It was": state_in_words(seen.last) if seen.last else "",
-        "What": KINDS.get(schedule.flow, schedule.flow),
-        "From": one_line(_source(schedule)),
+        "Last result": state_in_words(seen.last) if seen.last else "",
+        "Type": KINDS.get(schedule.flow, schedule.flow),
+        "Source": one_line(_source(schedule)),
     }
 
 
@@ -134,7 +134,7 @@ def _show_one(schedule: Schedule, seen: Seen) -> None:
     last = f"{state_in_words(seen.last)}, {ago(_last_at(seen.last))}" if seen.last else "It has not run yet"
     show_table(
         [
-            ("From", _source(schedule) or "It takes no source"),
+            ("Source", _source(schedule) or "It takes no source"),
             ("When", _when(schedule)),
             *([("Next", _next(schedule, seen.next_at) or "not planned yet")] if schedule.times else []),
             ("Last run", last),

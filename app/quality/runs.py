@@ -174,25 +174,31 @@ def _drop() -> None:
 
 
 def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
-    """Draw the main score over time, a line for each way; one run alone makes no line."""
+    """Draw the main score over time, a bar for each run, when there are two of one way.
+
+    Bars, because each has a name that a screen reader can say, and a line has none.
+    """
     by_way: dict[str, list[EvaluationRun]] = {}
     for run in runs:
         by_way.setdefault(way_of(run), []).append(run)
     drawn = [run for some in by_way.values() if len(some) > 1 for run in some if main_score(run) is not None]
     if not drawn:
         return
+    drawn.sort(key=lambda run: run.at)
     name = "nDCG" if drawn[0].mode is not None else "Recall of citations"
     name = name if drawn[0].mode is not None or drawn[0].recall is not None else "Share that is answered"
     ways = sorted({way_of(run) for run in drawn}, key=list(_COLOURS).index)
     st.subheader(f"{name} over time", anchor=False)
-    st.line_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
+    st.bar_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
         {
-            "At": [run.at.replace(tzinfo=None) for run in drawn],
+            "At": [moment(run.at) for run in drawn],
             name: [main_score(run) for run in drawn],
             "Match by": [way_of(run) for run in drawn],
         },
         x="At",
         y=name,
+        sort=False,
+        stack=False,
         color="Match by" if len(ways) > 1 else _COLOURS[ways[0]],
         height=240,
         alt=f"{name} of the runs that are kept, over time.",

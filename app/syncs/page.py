@@ -83,7 +83,7 @@ def _show_config(sync: DocstoreSync) -> None:
     st.subheader("Configuration", anchor=False)
     show_table(
         [
-            ("From", config.collection_name),
+            ("Source", config.collection_name),
             ("Which documents", json.dumps(config.filter_expression) if config.filter_expression else "All"),
             ("Text, title", f"{fields.body}, {fields.source_name}"),
             ("Time of the last change", fields.source_system_updated or "None: every run reads everything"),

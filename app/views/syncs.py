@@ -63,7 +63,7 @@ def row(sync: DocstoreSync) -> dict[str, Any]:
     """Return the table row of a sync."""
     return {
         "Name": one_line(sync.config.sync_name),
-        "From": one_line(sync.config.collection_name),
+        "Source": one_line(sync.config.collection_name),
         "Into": collection_name(str(sync.document_collection_id)),
         "State": state_in_words(sync),
         "Documents": sync.document_count,

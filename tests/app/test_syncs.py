@@ -86,7 +86,7 @@ def test_a_sync_is_made_and_shown_to_its_end(house: House, syncing: Syncing) -> 
     assert "The last run ended just now" in html_of(page)
     assert syncing.mongo.uri not in html_of(page)
     rows = house.open("syncs").dataframe[0].value
-    row = next(one for _, one in rows.iterrows() if one["From"] == syncing.mongo.collection_name)
+    row = next(one for _, one in rows.iterrows() if one["Source"] == syncing.mongo.collection_name)
     assert (row["Name"], row["State"], row["Documents"]) == ("Things", "Done", 3)
 
 
@@ -120,7 +120,7 @@ def test_what_was_not_taken_is_listed_as_it_is(house: House, syncing: Syncing) -
     assert "evil" not in markdown_of(page)
     assert f"1 of 4 documents could not be taken: {LABELS['sourceName']}: " in html_of(page)
     rows = house.open("syncs").dataframe[0].value
-    row = next(one for _, one in rows.iterrows() if one["From"] == syncing.mongo.collection_name)
+    row = next(one for _, one in rows.iterrows() if one["Source"] == syncing.mongo.collection_name)
     assert (row["State"], row["Documents"], row["Not taken"]) == ("Done, some not taken", 3, 1)
     press(page, "Start a run")
     assert syncing.ended()["counts"]["failed"] == 1

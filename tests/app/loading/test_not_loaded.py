@@ -297,7 +297,7 @@ def test_runs_of_an_earlier_version_break_nothing(house: LoadingHouse) -> None:
         house.prefect.move(run, "COMPLETED", "1 in quarantine.")
         page = house.open("ingestion", part="runs")
         assert not page.exception
-        assert not any("quarantine" in list(table.value["What"]) for table in page.dataframe)
+        assert not any("quarantine" in list(table.value["Type"]) for table in page.dataframe)
     page = house.open("ingestion", run=run)
     assert not page.exception
     assert "Run again" not in [one.label for one in page.button]

@@ -120,13 +120,13 @@ def test_runs_are_listed_with_their_counts_page_by_page(house: LoadingHouse) -> 
         rows = page.dataframe[0].value
         assert len(rows) == 20
         first = rows.iloc[0]
-        assert (first["What"], first["From"], first["State"]) == ("Upload", "/srv/shelf-20", "Done, 1 failed")
+        assert (first["Type"], first["Source"], first["State"]) == ("Upload", "/srv/shelf-20", "Done, 1 failed")
         assert (first["Documents"], first["Started by"]) == ("2,303", "somebody, outside of the workbench")
         assert rows.iloc[1]["State"] == "Waiting"
         page.session_state[page.dataframe[0].key] = {"selection": {"rows": [0], "columns": [], "cells": []}}
         assert run_of(page.run()) == run
         page = press(house.open("ingestion", part="runs"), "Next")
-        assert page.dataframe[0].value.iloc[0]["From"] == "/srv/shelf-00"
+        assert page.dataframe[0].value.iloc[0]["Source"] == "/srv/shelf-00"
 
 
 def test_a_run_that_is_removed_while_it_is_watched_is_said(

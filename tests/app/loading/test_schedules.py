@@ -69,7 +69,7 @@ def test_an_entry_of_the_file_is_said_in_words_paused_and_run(house: LoadingHous
         last = prefect.start(nightly, {})
         prefect.move(last, "FAILED", "no")
         (row,) = [one for one in _rows(house) if one["Name"] == "handbook-nightly"]
-        assert (row["When"], row["It was"]) == ("At 02:00, only on Monday (Europe/Berlin)", "Failed")
+        assert (row["When"], row["Last result"]) == ("At 02:00, only on Monday (Europe/Berlin)", "Failed")
         page = _open(house, nightly)
         assert "<img" not in html_of(page)
         assert "prefect.yaml" in html_of(page)
@@ -110,7 +110,7 @@ def test_a_schedule_is_made_in_words(house: LoadingHouse, kept: Runs) -> None:
     assert made.parameters["options"]["upload_as_user_email"] is None
     assert f"made by {house.service.admin_email}" in html_of(_open(house, made.key))
     (row,) = _rows(house)
-    assert (row["Name"], row["From"]) == ("Upload: /srv/handbook", "/srv/handbook")
+    assert (row["Name"], row["Source"]) == ("Upload: /srv/handbook", "/srv/handbook")
     assert row["Next"].endswith("UTC")
 
 
