@@ -93,7 +93,7 @@ def _open_invitation(person: ListedUser) -> None:
     open_dialog("invite", str(person.id))
 
 
-@st.dialog("Invite", on_dismiss=close_dialog)
+@st.dialog("Link to set a password", on_dismiss=close_dialog)
 def _show_invitation(person: ListedUser) -> None:
     if not is_open("invite"):
         st.rerun()
@@ -112,7 +112,7 @@ def _invite(person: ListedUser) -> None:
     made = api.client().admin.users.invite(person.email)
     hold_secret(
         Secret(
-            "The invitation",
+            "Link to set a password",
             made.url,
             hint=f"Send this link to {person.email}. It works once, until {moment(made.expires_at)}.",
         )
