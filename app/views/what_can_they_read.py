@@ -8,7 +8,7 @@ import streamlit as st
 
 from app import api
 from app.formatting import one_line
-from app.labels import AGENT, COLLECTION, DOCUMENT, TYPES
+from app.labels import AGENT, COLLECTION, DOCUMENT, GROUP, TYPES
 from app.lookup import Principal, Resource, disambiguate, resource_at
 from app.permissions.browsing import show_principals
 from app.permissions.changing import offer_access, offer_change
@@ -100,6 +100,8 @@ def show_comparison(first: Principal, second: Principal) -> tuple[Principal, Pri
         heads=("", "Both may read", f"Only {one_name}", f"Only {two_name}"),
         named=True,
     )
+    if (first.kind == GROUP) != (second.kind == GROUP):
+        show_note("What is open to everybody counts for each person, and for no group: a group's members read it too.")
     lists = {
         "": f"All that {one_name} may read ({one.total:,})",
         ONLY_FIRST: f"Only {one_name} may read ({only_one.total:,})",

@@ -50,7 +50,7 @@ def add_person(page: Page, url: str) -> str:
     expect(page.get_by_role("dialog")).to_have_count(0)
     page.get_by_role("button", name="Invite").click()
     page.get_by_role("button", name="Create the link").click()
-    expect(page.get_by_text("The invitation")).to_be_visible()
+    expect(page.get_by_text("Link to set a password")).to_be_visible()
     link = page.get_by_role("dialog").locator("code").inner_text().strip()
     page.get_by_role("button", name="I have copied it").click()
     expect(page.get_by_text("svc_iv_")).to_have_count(0)
