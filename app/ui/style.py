@@ -99,6 +99,9 @@ STYLE = """<style>
 [data-testid="stSidebarContent"] { background: inherit; }
 [data-testid="stSidebarUserContent"] { position: sticky; bottom: 0; padding-block: .75rem 1rem; background: inherit;
   border-top: 1px solid color-mix(in srgb, currentColor 15%, transparent); }
+/* A menu longer than the window fades out above them: there is more below. */
+[data-testid="stSidebarUserContent"]::before { content: ""; position: absolute; inset: -2rem 0 auto; height: 2rem;
+  background: inherit; mask-image: linear-gradient(transparent, #000); pointer-events: none; }
 .carrel-person { display: grid; grid-template-columns: 1fr auto; align-items: center; gap: 0 .75rem; }
 .carrel-person p { margin: 0; min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
 .carrel-person small { color: color-mix(in srgb, currentColor 75%, transparent); }
