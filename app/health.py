@@ -18,6 +18,7 @@ from app.settings import settings
 from app.ui.help import help_address
 from carrel.wire.oversight import (
     AdminStatusGetResponse,
+    Bucket,
     ConnectionsState,
     IndexingState,
     JobsState,
@@ -271,6 +272,35 @@ def of_credentials() -> Finding | None:
         address = f"service_accounts?account={tokens[0].service_account_id}&token={tokens[0].token_id}"
         see = PageLink(f"Open the token that ends {ends(tokens[0].expires_at)}", address)
     return Finding(about, Level.TROUBLE, said, todo, see)
+
+
+@st.cache_data(ttl=30, show_spinner=False, scope="session")
+def of_work() -> list[Finding]:
+    """Return what the documents and agents need of people; nothing when the service can't say it."""
+    now = datetime.now(UTC)
+    try:
+        failed = sum(one.item_count for one in api.client().sources.list_sources(page_size=1000))
+        buckets = (
+            api.client().admin.question_log.summarize(from_=now - timedelta(days=7), to=now, bucket=Bucket.WEEK).buckets
+        )
+    except carrel.CarrelError:  # as above
+        return []
+    asked, unanswered = (sum(getattr(one, name) for one in buckets) for name in ("questions", "unanswered"))
+    return [_of_failed_files(failed), _of_questions(asked, unanswered)]
+
+
+def _of_failed_files(count: int) -> Finding:
+    if not count:
+        return Finding("Loading", Level.FINE, "No document that was to be loaded has failed.")
+    said = f"{count_text(count, 'document')} could not be loaded."
+    see = PageLink("Open what failed", "ingestion?part=quarantine")
+    return Finding("Loading", Level.TROUBLE, said, "See why, then retry them, load them mended, or ignore them.", see)
+
+
+def _of_questions(asked: int, unanswered: int) -> Finding:
+    said = f"{count_text(asked, 'question')} in seven days, {unanswered:,} of them not answered."
+    see = PageLink("Open the questions that nothing answered", "agents?show=questions&list=unanswered")
+    return Finding("Questions to agents", Level.FINE, said, see=see if unanswered else None)
 
 
 def troubles(findings: Sequence[Finding]) -> int:

@@ -73,7 +73,8 @@ def person_client() -> Carrel:
     if made is None or made[0] is not oauth:  # with another one the tokens can't be refreshed
         source = oauth.token_source(sessions(), st.session_state[_OWNER])
         v1_base_url = settings().v1_base_url or settings().base_url
-        made = oauth, Carrel(tokens=source, v1_base_url=v1_base_url, http_client=connections())
+        client = Carrel(tokens=source, v1_base_url=v1_base_url, http_client=connections(), headers=_device())
+        made = oauth, client
         st.session_state[_CLIENT] = made
     return made[1]
 
@@ -83,7 +84,15 @@ def key_client() -> Carrel | None:
     key = settings().app_api_key
     if key is None:
         return None
-    return Carrel(api_key=key.get_secret_value(), base_url=settings().base_url, http_client=connections())
+    return Carrel(
+        api_key=key.get_secret_value(), base_url=settings().base_url, http_client=connections(), headers=_device()
+    )
+
+
+def _device() -> dict[str, str]:
+    """Return the header by which the audit log tells the person's browser from programs; none for one that is odd."""
+    browser = st.context.headers.get("User-Agent", "")
+    return {"User-Agent": browser} if browser.isascii() and browser.isprintable() and browser.strip() else {}
 
 
 def current_session() -> Session | None:

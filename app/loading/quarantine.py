@@ -93,7 +93,8 @@ def _show_source(source: Source) -> None:
     )
     dropped = is_of_dropped_files(source.source)
     if dropped and source.item_count:
-        show_text("These files were dropped here, and are gone. Mend them and drop them again, or ignore them.")
+        show_text("These files were dropped here, and are gone. Mend them and load them again, or ignore them.")
+        show_link("Load the mended files", "ingestion")
     with st.container(horizontal=True):
         if not dropped and st.button(
             "Retry all …", key="quarantine.retry", icon=":material/replay:", disabled=not source.item_count

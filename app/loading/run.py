@@ -11,6 +11,7 @@ from app.loading.labels import (
     START_WORK,
     count_not_loaded,
     duration_in_words,
+    is_of_dropped_files,
     rate_of,
     reason,
     seconds_of,
@@ -163,7 +164,8 @@ def show_failures(run: RunStatus) -> None:
     if run.finished and not run.only_plans and run.source:
         known = next((one for one in show_errors(read_sources) if one.source == run.source), None)
         if known is not None:
-            show_link("Retry or ignore what failed", "ingestion", part="quarantine", source=str(known.source_id))
+            label = "Ignore what failed" if is_of_dropped_files(run.source) else "Retry or ignore what failed"
+            show_link(label, "ingestion", part="quarantine", source=str(known.source_id))
     if (more := count_not_loaded(run) - len(run.failures)) > 0:
         st.caption(f"… and {more:,} more{_REST.get(run.flow, ', listed under Failed')}.")
 

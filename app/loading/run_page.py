@@ -9,12 +9,12 @@ import streamlit as st
 from app.loading import staging
 from app.loading.labels import is_of_dropped_files
 from app.loading.run import show_head, show_run
-from app.loading.runs import StartError, is_done, runs, runs_to_change, start_again, start_planned
+from app.loading.runs import StartError, is_done, is_gone, runs, runs_to_change, start_again, start_planned
 from app.loading.schedules import new_schedule
 from app.settings import settings
 from app.ui.dialogs import confirm
 from app.ui.errors import Problem, problem_of, show_errors
-from app.ui.links import offer_way_back
+from app.ui.links import offer_way_back, show_link
 from app.ui.notices import show_empty, show_problem, show_warning
 from flows.runs import FLOWS, RunsError, RunStatus, UnknownError
 
@@ -90,6 +90,8 @@ def _show_ended(run: RunStatus) -> None:
             _offer("Start the upload", run, start_planned, kind="primary")
             _offer("Plan again", run, again)
             _offer_schedule(run)
+    elif is_gone(run):
+        show_link("Load files again", "ingestion")
     elif run.flow in FLOWS:  # not of an earlier version
         with st.container(horizontal=True):
             _offer("Plan again" if run.only_plans else "Run again", run, again)

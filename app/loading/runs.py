@@ -107,10 +107,15 @@ def _dropped_folder(run: RunStatus) -> Path | None:
     if not is_of_dropped_files(run.source):
         return None
     folder = Path(run.source)
-    if not folder.is_dir():
+    if is_gone(run):
         msg = "The files that were dropped for it are gone. Drop them again."
         raise StartError(msg)
     return folder
+
+
+def is_gone(run: RunStatus) -> bool:
+    """Return whether a run's files were dropped in the workbench and are gone, so that it can't be started again."""
+    return is_of_dropped_files(run.source) and not Path(run.source).is_dir()
 
 
 def is_done(run: UUID) -> bool:

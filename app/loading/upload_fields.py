@@ -77,6 +77,8 @@ def choose_options(*, dropped: bool, base: UploadOptions | None = None, to: str 
     with right:
         readers = st.radio("Who may read them", [EVERYBODY, CHOSEN, NOBODY], key=field("readers", NOBODY))
         picked = _pick_readers(known) if readers == CHOSEN else []
+        if readers == NOBODY:
+            show_note(f"Nobody else will find them{'' if dropped else ', unless a manifest names readers'}.")
     more = known if dropped else choose_more(known)
     if readers == CHOSEN and not picked:
         return None

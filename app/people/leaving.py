@@ -22,7 +22,7 @@ from carrel.wire.owners import AdminUsersPlanOffboardingResponse
 from carrel.wire.sessions import AdminSessionsListResponse, PersonSession, SessionKind
 from flows.operations.formatting import count_text
 
-OFFBOARD, NEW_OWNER = "offboard", "offboard.owner"
+OFFBOARD, NEW_OWNER, _DONE = "offboard", "offboard.owner", "offboard.done"
 
 
 def show_sessions(person: ListedUser) -> None:
@@ -107,8 +107,8 @@ def show_offboarding(person: ListedUser) -> None:
 def _ends(plan: AdminUsersPlanOffboardingResponse) -> list[tuple[str, str]]:
     groups = ", ".join(one_line(one.name) for one in plan.groups)
     return [
-        ("Their account", "active until now" if plan.user.active else "not active any more"),
-        ("Admin", "until now" if plan.user.is_admin else "no"),
+        ("Their account", "active" if plan.user.active else "not active any more"),
+        ("Admin", "yes" if plan.user.is_admin else "no"),
         ("API keys", f"{len(plan.api_keys):,}"),
         ("Browsers signed in", f"{plan.browser_session_count:,}"),
         ("Applications allowed", f"{plan.application_count:,}"),
@@ -129,6 +129,15 @@ def _offboard(person: ListedUser, *, owned: bool) -> None:
             f"Their access has ended, and {count_text(moved, 'resource')} went to the new owner. {left:,} remain: "
         )
         raise NotYetError(f"{message}press the button again to continue.")
+    moved = f" {count_text(_total(done.transferred), 'resource')} went to {one_line(chosen[0].name)}." if chosen else ""
+    st.session_state[_DONE] = (str(person.id), f"All access of {one_line(person.name)} has ended.{moved}")
+
+
+def show_offboarded(person: ListedUser) -> None:
+    """Say once what an offboarding has done."""
+    done: tuple[str, str] | None = st.session_state.pop(_DONE, None)
+    if done is not None and done[0] == str(person.id):
+        show_text(done[1])
 
 
 def _total(counts: Sequence[ResourceCount]) -> int:

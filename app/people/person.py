@@ -10,7 +10,14 @@ from app.formatting import ago, moment, one_line
 from app.labels import PERSON
 from app.lookup import Principal
 from app.people.directory import KEYS, clear_caches, counts_in_words, memberships_of, person_of, readable_by
-from app.people.leaving import OFFBOARD, open_offboarding, show_offboarding, show_owned, show_sessions
+from app.people.leaving import (
+    OFFBOARD,
+    open_offboarding,
+    show_offboarded,
+    show_offboarding,
+    show_owned,
+    show_sessions,
+)
 from app.people.membership import JOIN, ask_removing, open_joining, show_joining
 from app.ui.dialogs import (
     NotYetError,
@@ -81,6 +88,7 @@ def _offer_changes(person: ListedUser) -> None:
             st.button(
                 "Offboard …", key="offboard", icon=":material/person_remove:", on_click=open_offboarding, args=(person,)
             )
+    show_offboarded(person)
     if is_open(OFFBOARD, str(person.id)):
         show_offboarding(person)
     if is_open("invite", str(person.id)):

@@ -1,6 +1,6 @@
 """Fields that filter a list, kept in the page's address: a reload or a shared address shows the same rows."""
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 
@@ -68,8 +68,17 @@ def choice_filter(label: str, parameter: str, options: Mapping[str, str], *, def
     )
 
 
-def part_of(parameter: str, parts: Mapping[str, str], *, default: str) -> str:
-    """Show the labels of a page's parts side by side, and return the part to draw; labels are Markdown."""
+def part_of(parameter: str, parts: Mapping[str, str], *, default: str, leaving: Sequence[str] = ()) -> str:
+    """Show the labels of a page's parts side by side, and return the part to draw; labels are Markdown.
+
+    Choosing a part removes the parameters `leaving` from the address: what was open in a part isn't open any more.
+    """
+
+    def choose() -> None:
+        _tell_address(parameter, default)
+        for name in leaving:
+            st.query_params.pop(name, None)
+
     key = _follow_address(parameter, default)
     if st.session_state[key] not in parts:
         st.session_state[key] = default
@@ -80,8 +89,7 @@ def part_of(parameter: str, parts: Mapping[str, str], *, default: str) -> str:
         format_func=lambda part: parts[part],
         required=True,
         label_visibility="collapsed",
-        on_change=_tell_address,
-        args=(parameter, default),
+        on_change=choose,
     )
     return chosen or default
 

@@ -131,7 +131,7 @@ def page() -> None:
     show_title("Agents", "They answer people's questions from the documents of collections, and quote them.")
     address = st.query_params.get("agent")
     if address is None:
-        if part_of("show", SHOWN, default="agents") == "questions":
+        if part_of("show", SHOWN, default="agents", leaving=("question", "conversation")) == "questions":
             show_questions()
         else:
             show_list()

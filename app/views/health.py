@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import streamlit as st
 
 from app.documentation import HELP
-from app.health import Finding, PageLink, ask_service, findings_of, of_credentials, of_flows, troubles
+from app.health import Finding, PageLink, ask_service, findings_of, of_credentials, of_flows, of_work, troubles
 from app.ui.access import require_admin
 from app.ui.errors import show_errors
 from app.ui.help import link_to_help
@@ -23,8 +23,8 @@ def watch() -> None:
     """Read the state of everything, and show it; refreshes itself while the page is open."""
     status = show_errors(ask_service)
     found = [status] if isinstance(status, Finding) else findings_of(status)
-    if not isinstance(status, Finding) and (credentials := of_credentials()) is not None:
-        found.append(credentials)
+    if not isinstance(status, Finding):
+        found += [*(one for one in (of_credentials(),) if one), *of_work()]
     found.append(of_flows())
     st.html(summary(found))
     if not isinstance(status, Finding):

@@ -156,11 +156,19 @@ def test_the_page_counts_what_there_is_and_says_that_prefect_is_away(house: Hous
         document_external_id="ferry",
         await_vector_store_sync=True,
     )
+    sources = house.client.sources
+    source = sources.report_source("a" * 24, "/srv/handbook")
+    assert source.report_no is not None
+    item = {"place": "torn.pdf", "code": "file_unreadable", "message": "Torn.", "fingerprint": "1", "since": NOW}
+    sources.report_source_items(source.source_id, source.report_no, [item])
+    sources.end_source_report(source.source_id, source.report_no)
     page = house.open("health")
     assert not page.exception
     assert {metric.label: metric.value for metric in page.metric}["Documents"] == "1"
     shown = html_of(page)
-    assert "1 finding needs attention." in shown
+    assert "2 findings need attention." in shown
+    assert "1 document could not be loaded." in shown
+    assert "0 questions in seven days, 0 of them not answered." in shown
     assert "Prefect, which has the runs, doesn&#x27;t answer" in shown
     assert "python -m flows.server" in shown
     assert 'href="/help/operating#prefect" target="_blank"' in shown

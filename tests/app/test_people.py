@@ -277,6 +277,7 @@ def test_somebody_who_leaves_is_offboarded(house: House) -> None:
     counts = house.client.admin.access.count_resources(owned_by={"type": "user", "email": "nia@leaves.test"}).counts
     assert [one.count for one in counts] == [1], owned
     assert "not active" in html_of(page)
+    assert "has ended. 1 resource went to" in html_of(page)
 
 
 def test_nobody_offboards_themselves_on_the_page(house: House) -> None:

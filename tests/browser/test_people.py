@@ -108,6 +108,9 @@ def test_a_new_person_gets_from_an_invitation_to_a_document(
     put_into_group(page)
     search(theirs, made.url)
     expect(theirs.locator("mark", has_text="water").first).to_be_visible()
+    with Carrel(service.api_key, service.base_url) as client:
+        devices = {entry.device for entry in client.admin.audit_log.query(action="user.invite")}
+        assert devices == {"Chrome on Linux"}
     page.goto(f"{made.url}/groups")
     expect(page.get_by_role("button", name="Add group")).to_be_visible()
     theirs.context.close()

@@ -47,6 +47,15 @@ async function addMatch(field) {
   }
 }
 
+// A menu that lies over the page closes when a page is chosen in it. Streamlit does so on phones alone, not in windows
+// that are as narrow.
+function closeMenu(event) {
+  if (innerWidth >= 768 || !event.target.closest?.("[data-testid=stSidebarNavLink]")) return;
+  setTimeout(() => {
+    document.querySelector("[data-testid=stSidebar][aria-expanded=true] [data-testid=stSidebarCollapseButton] button")?.click();
+  }, 300);
+}
+
 function act(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   if (event.key === "/") focusField(event);
@@ -76,9 +85,11 @@ export default function () {
   const watch = new MutationObserver(mendRoles);
   watch.observe(document.body, { childList: true, subtree: true });
   mendRoles();
+  document.addEventListener("click", closeMenu);
   document.addEventListener("keydown", act, true); // before Streamlit, whose fields keep Enter to themselves
   return () => {
     watch.disconnect();
+    document.removeEventListener("click", closeMenu);
     document.removeEventListener("keydown", act, true);
   };
 }

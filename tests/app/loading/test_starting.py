@@ -129,6 +129,9 @@ def test_files_of_a_run_that_failed_stay_for_another(house: LoadingHouse, deploy
     prefect.move(again["id"], "COMPLETED")
     page.run()
     assert not Path(failed["parameters"]["source"]).exists()
+    page = house.open("ingestion", run=failed["id"])
+    assert "Run again" not in [one.label for one in page.button]
+    assert "Load files again" in html_of(page)
 
 
 @pytest.mark.parametrize("second", ["note.md", "NOTE.md", "folder/note.md", "no\0te.md"])
