@@ -239,6 +239,7 @@ def test_the_keyboard_alone_leads_from_a_question_to_who_can_read_the_answer(sta
     page.goto(stack.workbench)
     page.get_by_placeholder("What are you looking for?").wait_for()
     page.locator(DRAWN).wait_for()
+    page.locator("[data-testid=stSidebarNavItems][role=none]").wait_for()  # keys are listened to from then on
     page.keyboard.press("/")
     page.keyboard.type("how many sheep can we take")
     page.keyboard.press("Enter")
