@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
@@ -201,6 +202,32 @@ def judge_search(hand: Hand) -> None:
     hand.sees("1 of the documents for this question are judged")
 
 
+def see_what_people_ask(hand: Hand) -> None:
+    """See what people ask an agent, and a reply with its sources."""
+    hand.go("Agents")
+    hand.click(hand.page.get_by_test_id("stMain").get_by_role("radio", name="Questions"))
+    hand.button(f"How many sheep can we take on a {hand.name}?")
+    hand.sees("Carrying livestock")
+
+
+def see_what_nothing_answered(hand: Hand) -> None:
+    """See what an agent can't answer, and find the missing document."""
+    hand.go("Agents")
+    hand.click(hand.page.get_by_test_id("stMain").get_by_role("radio", name="Questions"))
+    hand.click(hand.page.get_by_test_id("stMain").get_by_role("radio", name="Most asked, not answered"))
+    hand.button(f"What does a zeppelin pilot earn on a {hand.name}?")
+    hand.sees("Find the missing document")
+
+
+def retry_failed_file(hand: Hand) -> None:
+    """Retry one failed file, and watch its run."""
+    hand.go("Ingestion")
+    hand.click(hand.page.get_by_test_id("stMain").get_by_role("radio", name="Failed"))
+    hand.click(hand.page.get_by_role("checkbox", name=f"torn-{hand.name}.pdf"))
+    hand.button("Retry")
+    hand.page.wait_for_url("**run=*")
+
+
 def find_what_was_done_to_something_deleted(hand: Hand) -> None:
     """Find what was done to a document that is gone, by the name that it had."""
     hand.go("Audit log")
@@ -221,12 +248,30 @@ JOBS: tuple[Callable[[Hand], None], ...] = (
     change_schedule,
     stop_schedule,
     judge_search,
+    see_what_people_ask,
+    see_what_nothing_answered,
+    retry_failed_file,
     find_what_was_done_to_something_deleted,
 )
 
 
 def prepare(client: carrel.Carrel) -> None:
-    """Make what the jobs are about: people, of whom one owns a document, a judged set, and a document that is gone."""
+    """Make what the jobs are about: people with what they own, questions, failed files, and a document that is gone."""
+    [agent] = client.admin.agents.list()
+    source = client.sources.report_source("a" * 24, "/srv/jobs")
+    assert source.report_no is not None
+    torn = [
+        {
+            "place": f"torn-{size}.pdf",
+            "code": "file_unreadable",
+            "message": "It is torn.",
+            "fingerprint": "1",
+            "since": datetime.now(UTC),
+        }
+        for size in SIZES
+    ]
+    client.sources.report_source_items(source.source_id, source.report_no, torn)
+    client.sources.end_source_report(source.source_id, source.report_no)
     client.admin.evaluation_sets.create("Questions of the jobs")
     for size in SIZES:
         people = ("Found", "Named", "Closed", "Leaver")
@@ -239,6 +284,8 @@ def prepare(client: carrel.Carrel) -> None:
             b"Soon gone.", document_external_id=f"gone-{size}", document_name=f"Gone {size}", file_name="b.txt"
         )
         client.catalog.delete_document(gone.document_id)
+        for question in ("How many sheep can we take", "What does a zeppelin pilot earn"):
+            list(client.agents.stream(agent.agent_id, f"{question} on a {size}?"))
 
 
 @pytest.fixture(scope="module")
