@@ -10,7 +10,7 @@ from carrel.wire.agents import AgentDefinition
 from carrel.wire.question_log import LoggedQuestion, Outcome
 from cli.choosing import id_in, require_one
 from cli.exit_codes import ExitCode
-from cli.listing import Columns, print_json, show_list, show_one, to_json
+from cli.listing import Columns, print_json, show_first, show_list, show_one, to_json
 from cli.loading import AsJson
 from cli.outcome import client_of
 from cli.screen import Screen
@@ -106,10 +106,7 @@ def questions(
             page_size=min(most + 1, 1000),
         )
         found = list(islice(log, most + 1))
-    has_more = len(found) > most
-    show_list(screen, "questions", found[:most], QUESTIONS, empty="Nobody has asked like this.", hasMore=has_more)
-    if has_more:
-        screen.say(f"There are older ones; --most shows more than {most}.")
+    show_first(screen, "questions", found, QUESTIONS, most=most, empty="Nobody has asked like this.")
 
 
 @app.command()

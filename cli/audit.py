@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from carrel.wire.oversight import AuditEntry
-from cli.listing import Columns, show_list
+from cli.listing import Columns, show_first
 from cli.loading import AsJson
 from cli.outcome import client_of
 from cli.screen import Screen
@@ -44,7 +44,4 @@ def list_entries(
             actor=person, action=action, query=query, from_=since, page_size=min(most + 1, 1000)
         )
         found = list(islice(log, most + 1))
-    shown, has_more = found[:most], len(found) > most
-    show_list(screen, "entries", shown, COLUMNS, empty="The log has no entry like this.", hasMore=has_more)
-    if has_more:
-        screen.say(f"There are older ones; --most shows more than {most}.")
+    show_first(screen, "entries", found, COLUMNS, most=most, empty="The log has no entry like this.")

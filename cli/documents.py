@@ -9,7 +9,7 @@ import typer
 from carrel.wire.catalog import Document, DocumentIndexing, GetDocumentResponse, IndexingStatus
 from cli.choosing import Yes, check_can_ask, id_in, is_confirmed, require_one
 from cli.exit_codes import ExitCode
-from cli.listing import Columns, print_json, say_done, show_list, show_one, to_json
+from cli.listing import Columns, print_json, say_done, show_first, show_one, to_json
 from cli.loading import AsJson
 from cli.outcome import client_of
 from cli.screen import Screen
@@ -53,10 +53,8 @@ def list_documents(
     empty = (
         "There is no document that may be read." if not (query or owner or indexing) else "No document is like this."
     )
-    has_more = len(found) > most
-    show_list(screen, "documents", found[:most], COLUMNS, empty=f"{empty} carrel upload brings some.", hasMore=has_more)
-    if has_more:
-        screen.say(f"There are more; --most shows more than {most}.")
+    empty = f"{empty} carrel upload brings some."
+    show_first(screen, "documents", found, COLUMNS, most=most, empty=empty, more="There are more")
 
 
 @app.command()

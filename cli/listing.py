@@ -38,6 +38,23 @@ def show_list(screen: Screen, key: str, found: Sequence[T], columns: Columns[T],
         screen.say(empty)
 
 
+def show_first(
+    screen: Screen,
+    key: str,
+    found: Sequence[T],
+    columns: Columns[T],
+    *,
+    most: int,
+    empty: str,
+    more: str = "There are older ones",
+) -> None:
+    """Print at most so many rows, and say `more` when more were found: commands ask for one more than they print."""
+    has_more = len(found) > most
+    show_list(screen, key, found[:most], columns, empty=empty, hasMore=has_more)
+    if has_more:
+        screen.say(f"{more}; --most shows more than {most}.")
+
+
 def show_one(
     screen: Screen, found: ResponseModel, *, title: str, facts: Iterable[tuple[str, object]], **members: Any
 ) -> None:
