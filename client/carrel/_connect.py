@@ -81,7 +81,7 @@ def connect(
         sent["Authorization"] = f"Bearer {credential}"
     sent["User-Agent"] = USER_AGENT
     sent["Content-Type"] = "application/json"
-    sent.update(_checked(headers or {}))
+    sent.update(_check_headers(headers or {}))
     return Connection(
         base_url=addresses.v0 if is_key else addresses.v1,
         headers=sent,
@@ -96,7 +96,7 @@ def reconnect(
 ) -> Connection:
     """Return a connection with other options; the credential and the address stay."""
     merged = connection.headers.copy()
-    merged.update(_checked(headers))
+    merged.update(_check_headers(headers))
     return replace(
         connection,
         headers=merged,
@@ -105,7 +105,7 @@ def reconnect(
     )
 
 
-def _checked(headers: Mapping[str, str]) -> Mapping[str, str]:
+def _check_headers(headers: Mapping[str, str]) -> Mapping[str, str]:
     """Return a caller's headers; raises ConfigurationError, without any value, for one that can't be sent."""
     for name, value in headers.items():
         if name.lower() in RESERVED:
