@@ -14,6 +14,7 @@ from app.credentials.accounts import all_tokens
 from app.credentials.expiry import ends, select_ending_soon
 from app.credentials.keys import all_keys
 from app.formatting import ago, moment, size
+from app.loading.sources import read_sources
 from app.settings import settings
 from app.ui.help import help_address
 from carrel.wire.oversight import (
@@ -279,7 +280,7 @@ def of_work() -> list[Finding]:
     """Return what the documents and agents need of people; nothing when the service can't say it."""
     now = datetime.now(UTC)
     try:
-        failed = sum(one.item_count for one in api.client().sources.list_sources(page_size=1000))
+        failed = sum(one.item_count for one in read_sources())
         buckets = (
             api.client().admin.question_log.summarize(from_=now - timedelta(days=7), to=now, bucket=Bucket.WEEK).buckets
         )
