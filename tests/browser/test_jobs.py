@@ -61,6 +61,10 @@ class Hand:
         dialog = self.page.get_by_role("dialog")
         return dialog if dialog.is_visible() else self.page.get_by_test_id("stMain")
 
+    def part(self, name: str) -> None:
+        """Click a part of the page."""
+        self.click(self.page.get_by_test_id("stMain").get_by_role("radio", name=name))
+
     def write(self, field: str, text: str) -> None:
         """Type into a field, and press Enter."""
         self.place.get_by_label(field, exact=True).first.fill(text)
@@ -166,7 +170,7 @@ def see_failed_sign_ins(hand: Hand) -> None:
 def make_schedule(hand: Hand) -> None:
     """Make a schedule."""
     hand.go("Ingestion")
-    hand.click(hand.page.get_by_test_id("stMain").get_by_role("radio", name="Schedules"))
+    hand.part("Schedules")
     hand.button("New schedule")
     hand.write("Folder, glob, manifest or object store", f"/srv/{hand.name}")
     hand.write("Name", f"Nightly {hand.name}")
@@ -177,7 +181,7 @@ def make_schedule(hand: Hand) -> None:
 def change_schedule(hand: Hand) -> None:
     """Change the schedule that was made."""
     hand.go("Ingestion")
-    hand.click(hand.page.get_by_test_id("stMain").get_by_role("radio", name="Schedules"))
+    hand.part("Schedules")
     hand.button(f"Nightly {hand.name}")
     hand.write("Name", f"Weekly {hand.name}")
     hand.button("Save schedule")
@@ -187,7 +191,7 @@ def change_schedule(hand: Hand) -> None:
 def stop_schedule(hand: Hand) -> None:
     """Pause the schedule that was made."""
     hand.go("Ingestion")
-    hand.click(hand.page.get_by_test_id("stMain").get_by_role("radio", name="Schedules"))
+    hand.part("Schedules")
     hand.button(f"Weekly {hand.name}")
     hand.button("Pause")
     expect(hand.page.get_by_role("button", name="Resume")).to_be_visible()
@@ -196,7 +200,7 @@ def stop_schedule(hand: Hand) -> None:
 def judge_search(hand: Hand) -> None:
     """Judge what a question finds."""
     hand.go("Quality")
-    hand.click(hand.page.get_by_test_id("stMain").get_by_role("radio", name="Judge"))
+    hand.part("Judge")
     hand.write("Question", f"how many sheep can we take on a {hand.name}")
     hand.button("Relevant")
     hand.sees("1 of the documents for this question are judged")
@@ -205,7 +209,7 @@ def judge_search(hand: Hand) -> None:
 def see_what_people_ask(hand: Hand) -> None:
     """See what people ask an agent, and a reply with its sources."""
     hand.go("Agents")
-    hand.click(hand.page.get_by_test_id("stMain").get_by_role("radio", name="Questions"))
+    hand.part("Questions")
     hand.button(f"How many sheep can we take on a {hand.name}?")
     hand.sees("Carrying livestock")
 
@@ -213,8 +217,8 @@ def see_what_people_ask(hand: Hand) -> None:
 def see_what_nothing_answered(hand: Hand) -> None:
     """See what an agent can't answer, and find the missing document."""
     hand.go("Agents")
-    hand.click(hand.page.get_by_test_id("stMain").get_by_role("radio", name="Questions"))
-    hand.click(hand.page.get_by_test_id("stMain").get_by_role("radio", name="Most asked, not answered"))
+    hand.part("Questions")
+    hand.part("Most asked, not answered")
     hand.button(f"What does a zeppelin pilot earn on a {hand.name}?")
     hand.sees("Find the missing document")
 
@@ -222,7 +226,7 @@ def see_what_nothing_answered(hand: Hand) -> None:
 def retry_failed_file(hand: Hand) -> None:
     """Retry one failed file, and watch its run."""
     hand.go("Ingestion")
-    hand.click(hand.page.get_by_test_id("stMain").get_by_role("radio", name="Failed"))
+    hand.part("Failed")
     hand.click(hand.page.get_by_role("checkbox", name=f"torn-{hand.name}.pdf"))
     hand.button("Retry")
     hand.page.wait_for_url("**run=*")
