@@ -1,11 +1,11 @@
-# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
-# snowballstemmer has no annotations; this module gives it one.
+# pyright: reportUnknownMemberType=false
+# PyStemmer has no annotations; this module gives it one.
 """Snowball's stemmers, by the language of a space."""
 
 from functools import cache
 from typing import Protocol, cast
 
-import snowballstemmer
+import Stemmer as Snowball
 
 UNSTEMMED = "simple"
 
@@ -13,7 +13,7 @@ UNSTEMMED = "simple"
 class Stemmer(Protocol):
     """Reduces words to their stems; it has state while it does, so only one word at a time."""
 
-    def stemWord(self, word: str) -> str:  # noqa: N802 - the library's name
+    def stemWord(self, word: str, /) -> str:  # noqa: N802 - the library's name
         """Return the stem of a lower-case word."""
         ...
 
@@ -21,4 +21,5 @@ class Stemmer(Protocol):
 @cache
 def stemmer_for(language: str) -> Stemmer | None:
     """Return the stemmer of a language; None for `simple`, whose words are kept as they are."""
-    return None if language == UNSTEMMED else cast("Stemmer", snowballstemmer.stemmer(language))
+    # It keeps no stems itself, because `service.index.terms` keeps what comes of them.
+    return None if language == UNSTEMMED else cast("Stemmer", Snowball.Stemmer(language, 0))
