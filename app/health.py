@@ -94,7 +94,7 @@ def findings_of(status: AdminStatusGetResponse, *, now: datetime | None = None) 
         Finding(
             "The service",
             Level.FINE,
-            f"It answers, and its database does. Version {status.version}; embeddings by {status.embedding_model}, "
+            f"The service and its database respond. Version {status.version}; embeddings by {status.embedding_model}, "
             f"agents answer by {_language_model(status.language_model)}.",
         ),
         _of_index(status.indexing, at),
@@ -119,7 +119,7 @@ def _of_index(index: IndexingState, at: datetime) -> Finding:
         return _of_refusals(index, can)
     if index.failed:
         said = f"{can}{waits} {count_text(index.failed, 'document')} could not be indexed."
-        todo = "See why, and upload repaired files. They are tried again now and then."
+        todo = "See why, and upload repaired files. The service also tries them again by itself."
         return Finding(
             "The index",
             Level.TROUBLE,
@@ -263,9 +263,11 @@ def of_credentials() -> Finding | None:
         return None
     about = "Tokens and keys"
     if not (tokens or keys):
-        return Finding(about, Level.FINE, "None that works ends within a fortnight without a successor.")
+        return Finding(
+            about, Level.FINE, "No token or key expires within 14 days, or each that does has its replacement."
+        )
     counts = (count_text(len(tokens), "token") if tokens else "", count_text(len(keys), "API key") if keys else "")
-    said = f"{' and '.join(count for count in counts if count)} will end within a fortnight."
+    said = f"{' and '.join(count for count in counts if count)} will expire within 14 days."
     todo = "Create the next one with the same scopes, give it to the program, and revoke the old one."
     if not tokens:
         see = PageLink(f"Open the key that ends {ends(keys[0].expires_at)}", f"api_keys?key={keys[0].api_key_id}")
@@ -292,7 +294,7 @@ def of_work() -> list[Finding]:
 
 def _of_failed_files(count: int) -> Finding:
     if not count:
-        return Finding("Loading", Level.FINE, "No document that was to be loaded has failed.")
+        return Finding("Loading", Level.FINE, "Every document was loaded.")
     said = f"{count_text(count, 'document')} could not be loaded."
     see = PageLink("Open what failed", "ingestion?part=quarantine")
     return Finding("Loading", Level.TROUBLE, said, "See why, then retry them, load them mended, or ignore them.", see)

@@ -34,7 +34,7 @@ def show_ending_soon(tokens: Sequence[ServiceAccountToken]) -> None:
     soon = select_ending_soon(tokens)
     if not soon:
         return
-    show_warning(f"{count_text(len(soon), 'token')} will end within a fortnight. Open it, and create the next one.")
+    show_warning(f"{count_text(len(soon), 'token')} will expire within 14 days. Open it, and create the next one.")
     for token in soon[:_SHOWN_ENDING]:
         show_link(
             f"{token.name} (…{token.hint}) ends {ends(token.expires_at)}, {ends_exactly(token.expires_at)}",

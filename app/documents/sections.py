@@ -100,7 +100,7 @@ def _draw_place(place: DocumentIndexing) -> None:
             done / place.chunks_expected, text=f"{done:,} of {count_text(place.chunks_expected, 'passage')} embedded"
         )
     if place.error and place.status is IndexingStatus.FAILED:
-        what = "It is tried again now and then. If the file is at fault, add a mended one under the same name."
+        what = "The service also tries again by itself. If the file is at fault, add a mended one under the same name."
         show_problem(place.error, what, help_at=help_address_of_code("indexing_failed"))
     elif place.error:
         show_warning(place.error, "It will be tried again by itself.")

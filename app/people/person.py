@@ -179,7 +179,7 @@ def _show_groups(who: Principal) -> None:
 
 
 def _show_group(group: GroupMembership, who: Principal) -> None:
-    with st.container(horizontal=True, vertical_alignment="center"):
+    with st.container(horizontal=True, vertical_alignment="center", key=f"membership-{group.id}"):
         show_link(one_line(group.name), "groups", group=str(group.id))
         through = ", ".join(one_line(one.name) for one in group.through)
         if group.direct:

@@ -11,7 +11,7 @@ STYLE = """<style>
 [data-testid="stHeader"] { background: none; pointer-events: none; }
 [data-testid="stHeader"] :is(button, a, [role="button"]) { pointer-events: auto; }
 [data-testid="stHeading"] h1 { font-size: 1.6rem; line-height: 2.5rem; padding: 0; }
-[data-testid="stHeading"] :is(h2, h3) { font-size: 1.15rem; line-height: 1.3; padding: .5rem 0 .25rem; }
+[data-testid="stHeading"] :is(h2, h3) { font-size: 1.15rem; line-height: 1.3; padding: .5rem 0; }
 /* Of Streamlit's own, these are hard to read: hints everywhere, and what is chosen or leads on in the dark. */
 .stApp [data-testid="stCaptionContainer"] { color: inherit; opacity: .75; }
 .stApp :is(button[data-selected="true"], [data-testid="stBaseButton-tertiary"]:hover) :is(p, span, code) {
@@ -20,11 +20,18 @@ STYLE = """<style>
 .st-key-title-action { flex: 1 0 auto; }
 .st-key-title > :not(.st-key-title-action, :has(.st-key-title-action)) { flex: none; width: auto; }
 @media (max-width: 40rem) {
-  .st-key-title { gap: .6rem; }
+  .st-key-title { gap: .6rem; flex-wrap: wrap; }
   .st-key-title h1 { font-size: 1.4rem; }
-  .st-key-title [data-testid="stTooltipIcon"], .st-key-title-action [data-testid="stIconMaterial"] { display: none; }
+  .st-key-title [data-testid="stTooltipIcon"] { display: none; }
+  .st-key-title > :is(.st-key-title-action, :has(> .st-key-title-action)) {
+    flex: none; width: auto; margin-left: auto; }
+  .st-key-title-action { gap: .5rem; }
+  .st-key-title-action button { padding-inline: .6rem; }
+  .st-key-title-action button :has(> [data-testid="stIconMaterial"]) { display: none; }
 }
 .carrel-unseen { position: absolute; width: 1px; height: 1px; overflow: hidden; clip-path: inset(50%); }
+[class*="st-key-membership-"] > * { flex: 1 1 0; }
+[class*="st-key-membership-"] > :has([data-testid="stButton"]) { flex: none; }
 .carrel-count { margin: 0; font-variant-numeric: tabular-nums;
   color: color-mix(in srgb, currentColor 72%, transparent); }
 [class*="st-key-filters-"] > * { flex: 1 1 9rem; max-width: 24rem; }
@@ -37,6 +44,8 @@ STYLE = """<style>
 @media (max-width: 40rem) {
   [class*="st-key-filters-"] > .st-key-filters-toggle { display: block; flex: none; width: auto; order: 1; }
   :is(.st-key-filters-open, .st-key-filters-folded) > :first-child { flex: 1 1 8rem; min-width: 8rem; }
+  [class*="st-key-filters-"] > :first-child + .st-key-filters-toggle,
+  [class*="st-key-filters-"] > :first-child + :has(.st-key-filters-toggle) { display: none; }
   .st-key-filters-open > :not(:first-child, :has(.st-key-filters-toggle)) { order: 2; flex: 1 0 100%; }
   .st-key-filters-folded > :not(:first-child, .st-key-filters-toggle, :has(.st-key-filters-toggle)) { display: none; }
 }
@@ -95,6 +104,19 @@ STYLE = """<style>
 .carrel-action { display: inline-block; padding: .5rem 1.25rem; border-radius: .4rem; background: #1f5f6b;
   color: #fff !important; text-decoration: none !important; }
 .carrel-action:focus-visible { outline: 2px solid currentColor; outline-offset: 2px; }
+/* An admin's whole menu fits in a window of 800 pixels. */
+[data-testid="stSidebarHeader"] { margin-bottom: .25rem; }
+[data-testid="stSidebarNavItems"] > div + div { margin-top: .45rem; }
+[data-testid="stNavSectionHeader"] { margin: 0; min-height: 0; }
+[data-testid="stNavSectionHeader"] * { line-height: 1.15rem; }
+[data-testid="stSidebarNavItems"] li { margin: 0; }
+[data-testid="stSidebarNavLink"] { min-height: 1.55rem; margin-block: 0; padding-block: 0; }
+[data-testid="stSidebarNavLink"] * { line-height: 1.4rem; }
+[data-testid="stSidebarNavLink"][data-current] { font-weight: 600;
+  background: color-mix(in srgb, currentColor 12%, transparent); }
+@media (pointer: coarse) {
+  [data-testid="stSidebarNavLink"] { min-height: 2.5rem; }
+}
 /* Who is signed in, and the way out, stand below the menu however long that is. */
 [data-testid="stSidebarContent"] { background: inherit; }
 [data-testid="stSidebarUserContent"] { position: sticky; bottom: 0; padding-block: .75rem 1rem; background: inherit;
@@ -145,6 +167,14 @@ STYLE = """<style>
   .carrel-rows.is-many th { flex: 1 0 80%; }
 }
 .carrel-table th { font-weight: 600; opacity: .75; white-space: nowrap; }
+@media (max-width: 40rem) {
+  .carrel-table td:first-child { min-width: 6rem; }
+  .carrel-table th[scope="row"] { width: 35%; white-space: normal; }
+  /* Numbers stand side by side, as on a screen, and not one below the other. */
+  [data-testid="stHorizontalBlock"]:has([data-testid="stMetric"]) { flex-wrap: nowrap; }
+  [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:has([data-testid="stMetric"]) { min-width: 0; }
+  [data-testid="stMetricValue"] { font-size: 1.4rem; }
+}
 [data-testid="stColumn"]:has(.st-key-chat-side) { position: sticky; top: 4rem; align-self: flex-start; }
 .st-key-chat-side { max-height: calc(100vh - 11rem); overflow-y: auto; }
 @media (min-width: 40.0625rem) { .st-key-chat-list { display: none; } }

@@ -14,7 +14,7 @@ from app.quality.sets import SET, list_sets
 from app.ui.access import require_admin
 from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
-from app.ui.filters import part_of, text_filter
+from app.ui.filters import filter_line, part_of, text_filter
 from app.ui.links import leave, look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_title
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
@@ -57,12 +57,17 @@ def show_no_agents(name: str) -> None:
         )
 
 
+def offer_new() -> None:
+    """Offer to make an agent."""
+    st.button("New agent", type="primary", icon=":material/add:", key="new", on_click=open_dialog, args=(NEW,))
+
+
 def show_list() -> None:
     """Show the list, and open the agent that is chosen in it."""
-    st.button("New agent", type="primary", icon=":material/add:", key="new", on_click=open_dialog, args=(NEW,))
     if is_open(NEW):
         ask_for_agent()
-    name = text_filter("Name", "name", placeholder="Part of a name")
+    with filter_line("name"):
+        name = text_filter("Name", "name", placeholder="Part of a name")
     show_pages(
         "agents",
         Source(partial(fetch, name), lambda page: page.agents, name),
@@ -128,8 +133,12 @@ def delete(agent_id: UUID) -> None:
 def page() -> None:
     """Draw the list of agents, or the agent in the address; for admins."""
     require_admin()
-    show_title("Agents", "They answer people's questions from the documents of collections, and quote them.")
     address = st.query_params.get("agent")
+    show_title(
+        "Agents",
+        "They answer people's questions from the documents of collections, and quote them.",
+        action=offer_new if address is None else None,
+    )
     if address is None:
         if part_of("show", SHOWN, default="agents", leaving=("question", "conversation")) == "questions":
             show_questions()

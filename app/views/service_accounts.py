@@ -22,7 +22,7 @@ from app.ui.dialogs import (
     show_held_secret,
 )
 from app.ui.errors import show_errors
-from app.ui.filters import text_filter
+from app.ui.filters import filter_line, text_filter
 from app.ui.links import leave, look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_text, show_title, show_warning
 from app.ui.tables import PAGE_ROWS, Source, show_pages
@@ -55,6 +55,13 @@ def show_switch(settings: Organization) -> None:
         st.rerun()
 
 
+def offer_new() -> None:
+    """Offer to create an account."""
+    st.button(
+        "New service account", key="new.open", type="primary", icon=":material/add:", on_click=open_dialog, args=(NEW,)
+    )
+
+
 def switch(*, on: bool) -> None:
     """Switch service accounts on or off."""
     api.client().admin.organization.update(service_accounts_enabled=on)
@@ -63,7 +70,8 @@ def switch(*, on: bool) -> None:
 
 def show_accounts(tokens: Sequence[ServiceAccountToken]) -> None:
     """List the accounts; choosing one shows it."""
-    query = text_filter("Find", "q", placeholder="A part of the name or address").replace("\0", "")
+    with filter_line("q"):
+        query = text_filter("Find", "q", placeholder="A part of the name or address").replace("\0", "")
 
     def fetch(token: str | None) -> AdminServiceAccountsListResponse:
         accounts = api.client().admin.service_accounts
@@ -179,25 +187,21 @@ def show_account(account_id: str, settings: Organization) -> None:
 def page() -> None:
     """Draw the list of service accounts, or the account or token in the address; for admins."""
     require_admin()
-    show_title("Service accounts", "Identities for programs, and the tokens with which they call the service.")
-    show_held_secret()
     settings = show_errors(organization)
+    is_list = "account" not in st.query_params
+    show_title(
+        "Service accounts",
+        "Identities for programs, and the tokens with which they call the service.",
+        action=offer_new if is_list and settings.service_accounts_enabled else None,
+    )
+    show_held_secret()
     if not settings.service_accounts_enabled:
         show_switch(settings)
-    if "account" in st.query_params:
+    if not is_list:
         show_account(str(st.query_params["account"]), settings)
         return
     tokens = show_errors(all_tokens)
     show_ending_soon(tokens)
-    if settings.service_accounts_enabled:
-        st.button(
-            "New service account",
-            key="new.open",
-            type="primary",
-            icon=":material/add:",
-            on_click=open_dialog,
-            args=(NEW,),
-        )
     if is_open(NEW):
         show_new()
     show_accounts(tokens)

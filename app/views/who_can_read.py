@@ -112,7 +112,7 @@ def show_resource(resource: Resource) -> None:
     show_grants(grants)
     offer_change(resource, grants)
     st.header("Effective access", anchor=False)
-    show_text("People and groups, each once, however they come by it. Choose one to see why.")
+    show_text("Everyone who can read this, listed once. Choose one to see why.")
     show_readers(resource, grants)
     offer_export(
         Export("who-can-read.csv", HEADS, rows_of(resource, grants), about=(resource.key, hash(str(grants.roles))))

@@ -142,7 +142,7 @@ def test_a_document_that_could_not_be_indexed_says_why_and_what_to_do(house: Hou
     assert house.client.catalog.get_document(document).indexed_in[0].status is IndexingStatus.FAILED
     assert "could not be indexed; nothing can be found" in html_of(page)
     assert html.escape(HOSTILE) in html_of(page)
-    assert "It is tried again now and then." in html_of(page)
+    assert "The service also tries again by itself." in html_of(page)
     assert 'href="/help/troubleshooting#indexing_failed"' in html_of(page)
 
 

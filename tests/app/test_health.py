@@ -208,7 +208,7 @@ def test_a_service_that_is_away_is_a_finding_and_not_the_end_of_the_page(
     with faulty(service.base_url) as proxy:
         workbench(service, CARREL_V1_BASE_URL=proxy.base_url)
         page = draw("health", session=sign_in(service))
-        assert "It answers, and its database does." in html_of(page)
+        assert "The service and its database respond." in html_of(page)
         proxy.away = True
         page.run()
         assert not page.exception
@@ -216,7 +216,7 @@ def test_a_service_that_is_away_is_a_finding_and_not_the_end_of_the_page(
         assert '<section class="carrel-is-trouble"><h2>The service</h2>' in html_of(page)
         assert "See its log." in html_of(page)
         proxy.away = False
-        assert "It answers, and its database does." in html_of(page.run())
+        assert "The service and its database respond." in html_of(page.run())
 
 
 @pytest.fixture

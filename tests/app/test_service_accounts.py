@@ -165,12 +165,12 @@ def test_a_token_without_an_end_is_warned_of(house: House) -> None:
 
 
 def test_what_ends_soon_comes_first(house: House) -> None:
-    """A token that ends within a fortnight is on top with a way to its account; one that ends later isn't."""
+    """A token that ends within 14 days is on top with a way to its account; one that ends later isn't."""
     account_id = account(house, "Ending")
     mint(house, account_id, "ends soon", expires_at=datetime.now(UTC) + timedelta(days=13))
     mint(house, account_id, "ends later", expires_at=datetime.now(UTC) + timedelta(days=15))
     page = house.open("service_accounts")
-    assert "will end within a fortnight" in html_of(page)
+    assert "will expire within 14 days" in html_of(page)
     assert "ends soon" in html_of(page)
     assert "ends later" not in html_of(page)
     ending = next(one for one in tokens(house, account_id) if one.name == "ends soon")

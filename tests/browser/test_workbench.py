@@ -11,7 +11,7 @@ from playwright.sync_api import Browser, Page, expect
 from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 
 import carrel
-from app.navigation import FOR_ADMINS
+from app.navigation import FOR_ADMINS, FOR_ALL, FOR_EDITORS
 from tests.browser.accessibility import findings
 from tests.browser.people import sign_in
 from tests.harness.stack import ADMIN, PASSWORD, Stack
@@ -327,11 +327,19 @@ def test_every_page_is_whole_and_fetches_nothing_from_elsewhere(
         if name != "runs":  # it shows a folder of this machine
             page.screenshot(path=pictures / f"{name}.png")
         failed += [f"{name}: {one}" for one in findings(page)]
+        expect(page.locator("[data-testid=stSidebarNavLink][aria-current=page]")).to_contain_text(current_page(address))
         if name in DARK:
             page.screenshot(path=pictures / f"{name}-dark.png")
     context.close()
     assert {host for host in hosts if host} == {urlsplit(stack.workbench).netloc}
     assert failed == []
+
+
+def current_page(address: str) -> str:
+    """Return what the menu calls the page at an address of the workbench."""
+    name = address.partition("?")[0]
+    entries = (entry for section in (FOR_ALL, FOR_EDITORS, FOR_ADMINS) for each in section.values() for entry in each)
+    return next(title for page, title, _icon in entries if page == name)
 
 
 def open_whole(page: Page, address: str) -> None:

@@ -81,10 +81,25 @@ function mendRoles() {
   }
 }
 
-export default function () {
-  const watch = new MutationObserver(mendRoles);
-  watch.observe(document.body, { childList: true, subtree: true });
+// Links name the first page /search, which Streamlit knows only as /: the menu shall say where one is all the same.
+function markSearch() {
+  const link = document.querySelector("[data-testid=stSidebarNavLink]");
+  const isHere = location.pathname.endsWith("/search");
+  if (!link || link.hasAttribute("data-current") === isHere) return;
+  link.toggleAttribute("data-current", isHere);
+  if (isHere) link.setAttribute("aria-current", "page");
+  else if (!location.pathname.endsWith("/")) link.removeAttribute("aria-current");
+}
+
+function mend() {
   mendRoles();
+  markSearch();
+}
+
+export default function () {
+  const watch = new MutationObserver(mend);
+  watch.observe(document.body, { childList: true, subtree: true });
+  mend();
   document.addEventListener("click", closeMenu);
   document.addEventListener("keydown", act, true); // before Streamlit, whose fields keep Enter to themselves
   return () => {
