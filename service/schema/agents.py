@@ -20,6 +20,7 @@ agents = Table(
     Column("updated_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("deleted_at", DateTime(timezone=True)),
     Index("uq_agents_name", "organization_id", "name", unique=True, postgresql_where=text("deleted_at IS NULL")),
+    Index("ix_agents_created_by", "created_by"),
 )
 
 agent_collections = Table(

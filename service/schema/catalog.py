@@ -38,6 +38,7 @@ documents = Table(
     Column("updated_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("deleted_at", DateTime(timezone=True)),
     Index("ix_documents_created", "organization_id", "created_at", "document_id"),
+    Index("ix_documents_owner", "owner_id"),
 )
 
 document_versions = Table(
@@ -52,6 +53,7 @@ document_versions = Table(
     Column("media_type", Text, nullable=False),
     Column("created_by", Uuid, ForeignKey("principals.principal_id"), nullable=False),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Index("ix_document_versions_created_by", "created_by"),
 )
 
 # Blocks as the extractor gave them (service.text.extraction.pack_blocks), of the newest version only.

@@ -5,6 +5,7 @@ from sqlalchemy import (
     Column,
     DateTime,
     ForeignKey,
+    Index,
     Integer,
     LargeBinary,
     Table,
@@ -30,6 +31,8 @@ collections = Table(
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     CheckConstraint("distance_metric IN ('EUCLIDEAN', 'COSINE', 'DOTPRODUCT')", name="distance_metric"),
     UniqueConstraint("organization_id", "name"),
+    Index("ix_collections_created_by", "created_by"),
+    Index("ix_collections_space", "space_id"),
 )
 
 # Chunks a caller made, from the moment they are accepted until they are indexed: a crash in between loses none.
@@ -42,4 +45,5 @@ caller_chunks = Table(
     Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
     Column("batch_id", Uuid, nullable=False),
     Column("chunks", LargeBinary, nullable=False),
+    Index("ix_caller_chunks_space", "space_id"),
 )

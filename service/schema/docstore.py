@@ -54,6 +54,7 @@ docstore_syncs = Table(
     CheckConstraint("status IN ('PENDING', 'RUNNING', 'COMPLETED', 'FAILED')", name="status"),
     Index("ix_docstore_syncs_collection", "collection_id"),
     Index("ix_docstore_syncs_organization", "organization_id", "sync_id"),
+    Index("ix_docstore_syncs_principal", "principal_id"),
 )
 
 # Every source document that was ever tried, written down before it is tried, so that none is forgotten when a run is

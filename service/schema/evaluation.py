@@ -32,6 +32,7 @@ evaluation_sets = Table(
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Index("uq_evaluation_sets_name", "organization_id", "name", unique=True),
     Index("ix_evaluation_sets_organization", "organization_id", "evaluation_set_id"),
+    Index("ix_evaluation_sets_created_by", "created_by"),
 )
 
 # `case_id` is UUIDv5(set, question), since a question can be longer than an index takes. `judgements` are the grades by
@@ -79,6 +80,7 @@ evaluation_runs = Table(
     Column("precision", Double),
     Column("answered", Double),
     Index("ix_evaluation_runs_set", "evaluation_set_id", "evaluation_run_id"),
+    Index("ix_evaluation_runs_principal", "principal_id"),
 )
 
 # `ranks` are the places of the first ten documents by external id.

@@ -91,6 +91,7 @@ api_keys = Table(
     Column("revoked_at", DateTime(timezone=True)),
     Column("last_used_at", DateTime(timezone=True)),
     Index("ix_api_keys_organization", "organization_id", "api_key_id"),
+    Index("ix_api_keys_owner", "owner_id"),
 )
 
 # `scopes` narrow what the account may do. Deleting the account revokes its tokens; their rows stay.

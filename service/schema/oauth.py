@@ -20,6 +20,7 @@ oauth_clients = Table(
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     CheckConstraint("status IN ('pending', 'approved')", name="status"),
     Index("ix_oauth_clients_organization", "organization_id", "client_id"),
+    Index("ix_oauth_clients_requested_by", "requested_by"),
 )
 
 # What somebody allowed a client, all scopes together; taking it back deletes the row.
@@ -106,4 +107,5 @@ oauth_access_tokens = Table(
     Index("ix_oauth_access_tokens_family", "family_id"),
     Index("ix_oauth_access_tokens_client", "client_id"),
     Index("ix_oauth_access_tokens_expires", "organization_id", "expires_at"),
+    Index("ix_oauth_access_tokens_principal", "principal_id"),
 )

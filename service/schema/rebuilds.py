@@ -25,4 +25,5 @@ index_rebuilds = Table(
     CheckConstraint("status IN ('RUNNING', 'COMPLETED', 'CANCELLED')", name="status"),
     Index("ix_index_rebuilds_collection", "organization_id", "collection_id"),
     Index("ix_index_rebuilds_running", "organization_id", postgresql_where=sql("status = 'RUNNING'")),
+    Index("ix_index_rebuilds_started_by", "started_by"),
 )

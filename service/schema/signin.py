@@ -69,4 +69,5 @@ upstream_identities = Table(
     Column("principal_id", Uuid, ForeignKey("principals.principal_id"), nullable=False),
     Column("bound_at", DateTime(timezone=True), nullable=False),
     Index("uq_upstream_identities_principal", "organization_id", "issuer", "principal_id", unique=True),
+    Index("ix_upstream_identities_principal", "principal_id"),
 )
