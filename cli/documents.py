@@ -125,6 +125,21 @@ def download(
 
 
 @app.command()
+def reindex(document: Named, *, as_json: AsJson = False) -> None:
+    """Index a document in the catalog again, such as after that has failed."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        found = document_of(document, client)
+        done = client.catalog.reindex_document(found.document_id)
+    words = (
+        f"Indexed {found.document_name} again."
+        if done.indexing is IndexingStatus.DONE
+        else f"{found.document_name} is being indexed: carrel documents state {found.document_id} says how far it is."
+    )
+    say_done(screen, "reindexed", words, **to_json(done))
+
+
+@app.command()
 def delete(document: Named, *, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a document everywhere, with its versions."""
     screen = Screen(as_json=as_json)
@@ -141,11 +156,10 @@ def document_of(name: str, client: "Carrel") -> GetDocumentResponse:
     """Return the document of an id, external id or name; raises InvalidArgumentError for none or several."""
     if id_in(name) is not None:
         return client.catalog.get_document(name)
-    named = client.catalog.list_documents(document_name=name, page_size=1000)
-    found = [one for one in named if name in {one.document_name, one.document_external_id}]
+    found = list(client.catalog.list_documents(document_external_ids=[name]))
     if not found:
-        every = client.catalog.list_documents(page_size=1000)
-        found = list(islice((one for one in every if one.document_external_id == name), 1))
+        named = client.catalog.list_documents(document_name=name, page_size=1000)
+        found = [one for one in named if one.document_name == name]
     one = require_one(found, kind="document", name=name, hint="carrel documents list --query finds it, with its id")
     return client.catalog.get_document(one.document_id)
 

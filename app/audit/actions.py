@@ -62,6 +62,7 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
     "texts.erase": ActionText("People", "Texts of a person erased", "erased the texts of {it}"),
     "document.create": ActionText("Documents", "Document uploaded", "uploaded {it}"),
     "document.update": ActionText("Documents", "Document updated", "updated {it}"),
+    "document.reindex": ActionText("Documents", "Document re-indexed", "re-indexed {it} in the catalog"),
     "document.delete": ActionText("Documents", "Document deleted", "deleted {it}"),
     "collection.create": ActionText("Collections", "Collection created", "created {it}"),
     "collection.delete": ActionText("Collections", "Collection deleted", "deleted {it}"),

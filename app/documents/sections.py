@@ -21,6 +21,7 @@ from app.ui.tables import PAGE_ROWS, Source, show_each, show_pages
 from carrel.wire.admin import AdminGrantsListResponse, GrantInfo
 from carrel.wire.catalog import DocumentIndexing, GetDocumentResponse, IndexingStatus
 from carrel.wire.collections import DocumentChunk, GetDocumentChunksResponse
+from carrel.wire.common import UserPrincipal
 from flows.operations.formatting import count_text
 
 CHUNKS = 20
@@ -43,6 +44,12 @@ def show_about(document: GetDocumentResponse) -> None:
         *document.custom_metadata.items(),
     ]
     show_table([(name, fact) for name, fact in facts if fact], named=True)
+
+
+def may_update(document: GetDocumentResponse) -> bool:
+    """Return whether a document is the person's own, or they are an admin."""
+    me = api.me()
+    return me.is_admin or (isinstance(document.owner, UserPrincipal) and document.owner.email == me.email)
 
 
 def show_places(document: GetDocumentResponse) -> None:
@@ -79,14 +86,14 @@ def _draw_places(document: GetDocumentResponse) -> None:
     for number, place in enumerate(document.indexed_in[:MOST_PLACES]):
         with st.container(border=True):
             _draw_place(place)
-            if place.document_collection_id in editable and is_stale(place, document):
-                show_text("The newest version isn't what can be found here.")
-                st.button(
-                    "Re-index",
-                    key=f"reindex.{number}",
-                    on_click=_reindex,
-                    args=(document.document_id, place.document_collection_id),
-                )
+            if place.document_collection_id is None:
+                offered = place.status is IndexingStatus.FAILED and may_update(document)
+            else:
+                offered = is_stale(place, document) and place.document_collection_id in editable
+                if offered:
+                    show_text("The newest version isn't what can be found here.")
+            if offered:
+                _offer_reindexing(document.document_id, place.document_collection_id, key=f"reindex.{number}")
     if (more := len(document.indexed_in) - MOST_PLACES) > 0:
         show_text(f"… and in {count_text(more, 'collection')} more.")
 
@@ -106,11 +113,18 @@ def _draw_place(place: DocumentIndexing) -> None:
         show_warning(place.error, "It will be tried again by itself.")
 
 
-def _reindex(document_id: UUID, collection_id: UUID) -> None:
+def _offer_reindexing(document_id: UUID, collection_id: UUID | None, *, key: str) -> None:
+    st.button("Re-index", key=key, on_click=_reindex, args=(document_id, collection_id))
+
+
+def _reindex(document_id: UUID, collection_id: UUID | None) -> None:
     try:
-        api.client().document_collections.reindex_document_in_collection(
-            document_id=document_id, document_collection_id=collection_id
-        )
+        if collection_id is None:
+            api.client().catalog.reindex_document(document_id)
+        else:
+            api.client().document_collections.reindex_document_in_collection(
+                document_id=document_id, document_collection_id=collection_id
+            )
     except carrel.CarrelError as error:
         st.session_state[_PROBLEM] = problem_of(error)
     else:

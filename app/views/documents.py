@@ -9,7 +9,7 @@ import streamlit as st
 import carrel
 from app import api
 from app.documents.facts import KINDS, STATES, kind_of, name_of_place
-from app.documents.sections import show_about, show_chunks, show_places, show_readers, show_versions
+from app.documents.sections import may_update, show_about, show_chunks, show_places, show_readers, show_versions
 from app.documents.small_upload import offer_upload
 from app.formatting import ago
 from app.ui.dialogs import confirm
@@ -19,7 +19,6 @@ from app.ui.links import leave, look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_title, show_warning
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
 from carrel.wire.catalog import Document, GetDocumentResponse, IndexingStatus, ListDocumentsResponse
-from carrel.wire.common import UserPrincipal
 from flows.operations.formatting import count_text
 
 LIST, TITLE, PURPOSE = "documents", "Documents", "What has been loaded, how far it is indexed, and who may read it."
@@ -118,14 +117,13 @@ def find(address: str) -> GetDocumentResponse | None:
 
 def show_document(document: GetDocumentResponse) -> None:
     """Show one document."""
-    me = api.me()
     show_heading(document.document_name, kind_of(document.media_type), f"changed {ago(document.updated_at)}")
     part = part_of("part", PARTS, default="about")
     if part == "about":
         show_about(document)
         st.subheader("Where it can be found", anchor=False)
         show_places(document)
-        if me.is_admin or (isinstance(document.owner, UserPrincipal) and document.owner.email == me.email):
+        if may_update(document):
             offer_deletion(document)
     elif part == "versions":
         show_versions(document)

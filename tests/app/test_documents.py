@@ -144,6 +144,23 @@ def test_a_document_that_could_not_be_indexed_says_why_and_what_to_do(house: Hou
     assert html.escape(HOSTILE) in html_of(page)
     assert "The service also tries again by itself." in html_of(page)
     assert 'href="/help/troubleshooting#indexing_failed"' in html_of(page)
+    page = press(page, "Re-index")
+    assert "could not be indexed" not in html_of(page)
+    assert house.client.catalog.get_document(document).indexed_in[0].status is IndexingStatus.DONE
+
+
+def test_a_reader_is_not_offered_to_reindex(house: House) -> None:
+    """Who may read a document whose index has failed sees that, and no button that would be refused."""
+    document = load(house.client, f"Broken {uuid4()}", internal_public=True)
+    with house.service.owner_connection() as connection:
+        left_behind = "indexed_version = NULL, attempts = 9, claimed_until = now() + '1 hour'"
+        connection.execute(
+            f"UPDATE {_placements(connection)} SET {left_behind} WHERE document_id = %s",  # noqa: S608
+            [document],
+        )
+    page = house.open("documents", signed_in_as=MEMBER, document=document)
+    assert "could not be indexed" in html_of(page)
+    assert "Re-index" not in [one.label for one in page.button]
 
 
 def _placements(connection: Any) -> str:

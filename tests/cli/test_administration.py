@@ -194,6 +194,7 @@ def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, 
         assert ran(run, "documents", "show", name)["documentId"] == desk.document_id
     assert "catalog: done, 1 chunk\n" in run("documents", "state", "Ferries").out
     assert [one["status"] for one in ran(run, "documents", "state", "Ferries")["indexedIn"]] == ["DONE", "DONE"]
+    assert ran(run, "documents", "reindex", "Ferries")["indexing"] == "DONE"
     saved = Path(run("documents", "download", "Ferries", "--to", str(tmp_path)).out.strip())
     assert saved.read_text() == FERRY
     again = run("documents", "download", "Ferries")

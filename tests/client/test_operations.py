@@ -271,6 +271,12 @@ SINGLE: list[Case] = [
         {**DOCUMENT, "versions": [], "indexedIn": []},
     ),
     (
+        "catalog/reindexDocument",
+        lambda c: c.catalog.reindex_document(DOCUMENT_ID),
+        {"documentId": DOCUMENT_ID},
+        {"documentId": DOCUMENT_ID, "documentVersion": 2, "indexing": "RUNNING"},
+    ),
+    (
         "catalog/deleteDocument",
         lambda c: c.catalog.delete_document(DOCUMENT_ID),
         {"documentId": DOCUMENT_ID},
@@ -797,9 +803,19 @@ LISTS: list[Case] = [
     (
         "catalog/listDocuments",
         lambda c: c.catalog.list_documents(
-            document_name="trav", updated_from=AT, resource_types=["BOX_FILE"], indexing="FAILED"
+            document_external_ids=["travel"],
+            document_name="trav",
+            updated_from=AT,
+            resource_types=["BOX_FILE"],
+            indexing="FAILED",
         ),
-        {"documentName": "trav", "updatedFrom": AT, "resourceTypes": ["BOX_FILE"], "indexing": "FAILED"},
+        {
+            "documentExternalIds": ["travel"],
+            "documentName": "trav",
+            "updatedFrom": AT,
+            "resourceTypes": ["BOX_FILE"],
+            "indexing": "FAILED",
+        },
         {"documents": [{**DOCUMENT, "indexing": "FAILED"}]},
     ),
     (

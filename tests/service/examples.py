@@ -329,6 +329,9 @@ EXAMPLES: dict[str, Example] = {
         },
         acting="uploadAsUserEmail",
     ),
+    "catalog/reindexDocument": Example(
+        lambda things: {"documentId": things.document_id}, acting=USER_EMAIL, elsewhere=NO_DOCUMENT
+    ),
     "catalog/deleteDocument": Example(
         lambda things: {"documentId": things.spare_document_id},
         acting=USER_EMAIL,

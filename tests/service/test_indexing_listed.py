@@ -11,6 +11,7 @@ from tests.harness.services import RunningService
 from tests.service.directory import done, walk
 
 DOCUMENTS, MEMBERS = "catalog/listDocuments", "documentCollections/listDocumentsInCollection"
+REINDEX = "catalog/reindexDocument"
 STATUSES = ["DONE", "RUNNING", "FAILED"]
 
 
@@ -72,3 +73,38 @@ def test_a_status_opens_nothing(service: RunningService, collection: str) -> Non
         assert walk(service, DOCUMENTS, {"indexing": status}, page_size=10, api_key=member) == []
     assert service.call(DOCUMENTS, {"indexing": "LOST"}).status_code == 400
     assert service.call(MEMBERS, {"documentCollectionId": collection, "indexing": "LOST"}).status_code == 400
+
+
+def test_a_document_that_failed_is_indexed_again_at_once(service: RunningService, collection: str) -> None:
+    """By its editors, its owner and admins, in the catalog alone; readers are told whom to ask, others know nothing."""
+    editor, reader, stranger = (service.new_user(f"{name}@example.test") for name in ("ed", "ann", "ben"))
+    [failed] = walk(service, DOCUMENTS, {"indexing": "FAILED"}, page_size=10)
+    grants = [
+        {"principal": {"type": "user", "email": f"{name}@example.test"}, "role": role}
+        for name, role in (("ed", "EDITOR"), ("ann", "VIEWER"))
+    ]
+    done(service.call("admin/grants/set", {"resource": failed["resource"], "grants": grants}))
+    body = {"documentId": failed["documentId"]}
+    refusal = service.call(REINDEX, body, api_key=reader)
+    assert (refusal.status_code, refusal.json()["error"]["code"]) == (403, "document_editor_required")
+    assert service.call(REINDEX, body, api_key=stranger).json()["error"]["code"] == "document_not_found"
+    assert statuses(service, DOCUMENTS)["c"] == "FAILED"
+    expected = {**body, "documentVersion": 1, "indexing": "DONE"}
+    assert done(service.call(REINDEX, body, api_key=editor)) == expected
+    assert statuses(service, DOCUMENTS)["c"] == "DONE"
+    assert statuses(service, MEMBERS, documentCollectionId=collection)["c"] == "RUNNING"
+    assert done(service.call(REINDEX, body)) == expected  # what is done is done anew
+    entries = done(service.call("admin/auditLog/query", {"targetId": failed["documentId"]}))["entries"]
+    assert [one["action"] for one in entries[:2]] == ["document.reindex"] * 2
+
+
+def test_documents_are_found_by_their_external_ids(service: RunningService, collection: str) -> None:
+    """Those that the caller may read, each once; unknown ones are passed over, and the filters narrow together."""
+    del collection
+    wanted = {"documentExternalIds": ["a", "c", "c", "A", "nowhere"]}
+    assert statuses(service, DOCUMENTS, **wanted) == {"a": "RUNNING", "c": "FAILED"}
+    assert statuses(service, DOCUMENTS, **wanted, indexing="FAILED") == {"c": "FAILED"}
+    member = service.new_user("member@example.test")
+    assert walk(service, DOCUMENTS, wanted, page_size=10, api_key=member) == []
+    for wrong in ([], ["x"] * 1001, [""]):
+        assert service.call(DOCUMENTS, {"documentExternalIds": wrong}).status_code == 400

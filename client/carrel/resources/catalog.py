@@ -118,6 +118,7 @@ class Catalog(Resource[M]):
         self,
         *,
         ids: Sequence[Id] | None = None,
+        document_external_ids: Sequence[str] | None = None,
         document_name: str | None = None,
         owner_email: str | None = None,
         resource_types: Sequence[AnyResourceType] | None = None,
@@ -131,12 +132,13 @@ class Catalog(Resource[M]):
     ) -> Listing[wire.Document, wire.ListDocumentsResponse]:
         """Walk the documents the caller may read, in a stable order; filters narrow together.
 
-        `ids` are at most 1000 of documents, and those of nothing are passed over.
+        `ids` and `document_external_ids` are at most 1000 each, and those of nothing are passed over.
         `document_name` is part of the name, whatever its case; `updated_from` is included, `updated_to` is not.
         `indexing` (DONE, RUNNING or FAILED) is of the catalog's index.
         """
         request = wire.ListDocumentsRequest(
             ids=as_list(UUID, ids),
+            document_external_ids=as_list(str, document_external_ids),
             document_name=document_name,
             owner_email=owner_email,
             resource_types=as_list(ResourceType, resource_types),
@@ -159,6 +161,15 @@ class Catalog(Resource[M]):
             document_id=as_any(UUID, document_id), document_version=document_version, user_email=user_email
         )
         return Call(wire.DOWNLOAD_DOCUMENT, request)
+
+    @Operation
+    def reindex_document(self, document_id: Id, *, user_email: str | None = None) -> Call[wire.ReindexDocumentResponse]:
+        """Chunk and index a document's newest contents in the catalog again, such as after indexing has failed.
+
+        Raises PermissionDeniedError `document_editor_required` for who may read it and not update it.
+        """
+        request = wire.ReindexDocumentRequest(document_id=as_any(UUID, document_id), user_email=user_email)
+        return Call(wire.REINDEX_DOCUMENT, request)
 
     @Operation
     def delete_document(self, document_id: Id, *, user_email: str | None = None) -> Call[wire.DeleteDocumentResponse]:

@@ -16,11 +16,11 @@ from carrel.wire.common import (
     ResponseModel,
 )
 from carrel.wire.fields import DocumentName, EmailAddress, Identifier, Instant, RequestInstant
-from carrel.wire.operations import KEYED, NOT_FOUND, READ, WRITE, ApiOperation
+from carrel.wire.operations import ADDS_DATA, KEYED, NOT_FOUND, READ, WRITE, ApiOperation
 
 
 class IndexingStatus(StrEnum):
-    """Whether a document is searchable yet: RUNNING goes on in the background, FAILED needs a new upload."""
+    """Whether a document is searchable yet: RUNNING goes on in the background, FAILED is tried again now and then."""
 
     DONE = "DONE"
     RUNNING = "RUNNING"
@@ -123,6 +123,8 @@ class GetDocumentResponse(Document):
 class ListDocumentsRequest(ActingRequest, NarrowedRequest):
     """List the documents the caller may READ; filters narrow together."""
 
+    document_external_ids: Annotated[list[Identifier] | None, Field(min_length=1, max_length=1000)] = None
+    """Only documents with these external ids, at most 1000; unknown ones are passed over."""
     document_name: DocumentName | None = None
     """Part of the name, in any case."""
     owner_email: EmailAddress | None = None
@@ -156,6 +158,24 @@ class DownloadDocumentRequest(ActingRequest):
     """Number of the version; absent: the newest."""
 
 
+class ReindexDocumentRequest(ActingRequest):
+    """Chunk and index a document's newest contents in the catalog again, for its editors, its owner and admins."""
+
+    document_id: UUID
+    """Id of the document."""
+
+
+class ReindexDocumentResponse(ResponseModel):
+    """What indexing a document in the catalog again came to."""
+
+    document_id: UUID
+    """Id of the document."""
+    document_version: int
+    """Number of the version that is indexed."""
+    indexing: IndexingStatus
+    """DONE: it is searchable when the call returns; RUNNING: indexing goes on in the background."""
+
+
 class DeleteDocumentRequest(ActingRequest):
     """Delete a document everywhere; its id and version numbers are never used again."""
 
@@ -174,6 +194,9 @@ GET_DOCUMENT = ApiOperation("catalog/getDocument", GetDocumentRequest, GetDocume
 LIST_DOCUMENTS = ApiOperation("catalog/listDocuments", ListDocumentsRequest, ListDocumentsResponse, READ)
 DOWNLOAD_DOCUMENT: ApiOperation[Any] = ApiOperation(
     "catalog/downloadDocument", DownloadDocumentRequest, None, READ, NOT_FOUND
+)
+REINDEX_DOCUMENT = ApiOperation(
+    "catalog/reindexDocument", ReindexDocumentRequest, ReindexDocumentResponse, WRITE, ADDS_DATA | NOT_FOUND
 )
 DELETE_DOCUMENT = ApiOperation(
     "catalog/deleteDocument", DeleteDocumentRequest, DeleteDocumentResponse, WRITE, KEYED | NOT_FOUND

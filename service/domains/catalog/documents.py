@@ -31,6 +31,7 @@ from service.index.progress import indexing_status
 from service.index.service import remove_everywhere
 from service.permissions.service import unregister_resource
 from service.platform.errors import Forbidden, NotFound
+from service.platform.identifiers import document_id_for
 from service.web.pagination import Cursor, Page
 
 
@@ -59,6 +60,9 @@ async def list_documents(
     after = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
     filters = DocumentFilter(
         ids=request.ids,
+        own_ids=None
+        if request.document_external_ids is None
+        else [document_id_for(caller.organization_id, one) for one in request.document_external_ids],
         name_contains=request.document_name,
         owner_email=None if request.owner_email is None else normal_email(request.owner_email),
         resource_types=request.resource_types,

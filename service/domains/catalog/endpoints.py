@@ -13,6 +13,7 @@ from service.domains.catalog import documents
 from service.domains.catalog.downloads import download
 from service.domains.catalog.forms import UPLOAD_DOCUMENT_FILE_BODY, UPLOAD_FILE_BODY, receive_form, upload_form
 from service.domains.catalog.plan import plan_uploads
+from service.domains.catalog.reindexing import reindex
 from service.domains.catalog.uploads import ACTING_PART, save_upload
 from service.domains.catalog.waiting import wait_for_index
 from service.platform.identifiers import uuid7
@@ -94,6 +95,14 @@ async def download_document(
             connection, caller, document_id=request.document_id, version=request.document_version
         )
     return await download(runtime, file)
+
+
+@router.operation(wire.REINDEX_DOCUMENT)
+async def reindex_document(
+    request: wire.ReindexDocumentRequest, runtime: RuntimeDep, caller: CallerDep
+) -> wire.ReindexDocumentResponse:
+    """Chunk and index a document's newest contents in the catalog again; 503 while too much waits to be indexed."""
+    return await reindex(runtime, caller, request=request)
 
 
 @router.operation(wire.DELETE_DOCUMENT)
