@@ -11,7 +11,6 @@ import sys
 import time
 from collections.abc import Callable
 from datetime import UTC, datetime
-from types import FrameType
 from typing import TypeVar
 from uuid import UUID
 
@@ -35,15 +34,26 @@ def main() -> None:
     parser.add_argument("--yes", action="store_true", help="remove without asking")
     chosen = parser.parse_args()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, leave)
+        signal.signal(number, signal.default_int_handler)
+    try:
+        carry_out(chosen.what, sure=chosen.yes)
+    except KeyboardInterrupt as stop:
+        if what_is_there := str(stop):
+            say(what_is_there)
+        # One of the Procfile's processes ends so ordinarily.
+        sys.exit(128 + signal.SIGINT if chosen.what else 0)
+
+
+def carry_out(what: str | None, *, sure: bool) -> None:
+    """Load, greet and wait; load; or remove."""
     base_url = os.environ["CARREL_BASE_URL"]
     wait_until(lambda: httpx.get(f"{base_url}/readyz", timeout=2).is_success, failing_with=httpx.TransportError)
     with carrel.Carrel(base_url=base_url) as client:
-        if chosen.what == "remove":
-            remove(client, sure=chosen.yes)
+        if what == "remove":
+            remove(client, sure=sure)
             return
         with Runs(os.environ["PREFECT_API_URL"]) as runs:
-            if chosen.what == "load":
+            if what == "load":
                 sys.exit(is_refused(client) or not load(client, runs))
             start(client, runs)
     say(
@@ -86,10 +96,23 @@ STRANGE_KEY = """
 
 
 def load(client: carrel.Carrel, runs: Runs) -> bool:
-    """Set up the organization, start the flow, and show it until it ends; tell whether all was loaded."""
+    """Set up the organization and load the documents; tell whether all was loaded, also when interrupted."""
     say("Loading the sample organization …")
-    for number, done in enumerate(set_up_by_steps(client, password=os.environ.get("CARREL_SAMPLE_PASSWORD")), 1):
-        say(f"{number} of {STEPS + 1}: {done}")
+    loaded: list[str] = []
+    try:
+        for done in set_up_by_steps(client, password=os.environ.get("CARREL_SAMPLE_PASSWORD")):
+            loaded.append(done)
+            say(f"{len(loaded)} of {STEPS + 1}: {done}")
+        return load_documents(runs)
+    except KeyboardInterrupt as stop:
+        there = ", ".join(loaded) or "nothing yet"
+        rest = " The run of the documents goes on by itself if it has begun." if len(loaded) == STEPS else ""
+        again = "`python -m sample load` or the next `make up` brings the rest."
+        raise KeyboardInterrupt(f"Interrupted. Loaded: {there}.{rest} {again}") from stop
+
+
+def load_documents(runs: Runs) -> bool:
+    """Start the flow that loads the documents, and show it until it ends; tell whether all were loaded."""
     say(f"{STEPS + 1} of {STEPS + 1}: the documents, by a run. Waiting for the process that carries it out …")
     options = UploadOptions(collection=collection_name())
     while True:
@@ -133,8 +156,13 @@ def remove(client: carrel.Carrel, *, sure: bool) -> None:
         say(f"Stays: {sentence}")
     if not state.items or not (sure or input("Remove it? [y/N] ").strip().lower() in {"y", "yes"}):
         return
-    for number, item in enumerate(remove_sample(state), 1):
-        say(f"{number:3d} of {len(state.items)}  {item.kind} {item.name}")
+    number = 0
+    try:
+        for number, item in enumerate(remove_sample(state), 1):
+            say(f"{number:3d} of {len(state.items)}  {item.kind} {item.name}")
+    except KeyboardInterrupt as stop:
+        words = f"Interrupted. Removed: {number} of {len(state.items)}. `python -m sample remove` removes the rest."
+        raise KeyboardInterrupt(words) from stop
 
 
 def follow(runs: Runs, run: UUID) -> RunStatus:
@@ -192,11 +220,6 @@ def wait_until(attempt: Callable[[], T], *, failing_with: type[Exception]) -> T:
 def workbench_url() -> str:
     """Return where the workbench listens."""
     return f"http://127.0.0.1:{os.environ.get('CARREL_APP_PORT', '8501')}"
-
-
-def leave(_number: int, _frame: FrameType | None) -> None:
-    """End quietly: being stopped is this process's ordinary end."""
-    sys.exit(0)
 
 
 def say(text: str) -> None:
