@@ -128,6 +128,42 @@ def test_signing_out_revokes(browser: Browser, service: RunningService, folder: 
     assert len(browser.opened) == 2
 
 
+def test_signing_out_revokes_the_tokens_of_every_application(
+    browser: Browser, service: RunningService, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of the one that was signed in to before another."""
+    for _ in range(2):
+        sign_in().close()
+        app = an_app(service, *LOOPBACK_REDIRECT_URIS)
+        monkeypatch.setenv("CARREL_NOTEBOOK_CLIENT_ID", app.client_id)
+        monkeypatch.setenv("CARREL_NOTEBOOK_CLIENT_SECRET", app.client_secret)
+    tokens = [each.partition('"')[0] for each in tokens_in(folder).split('"access_token":"')[1:]]
+    assert [works(service, token) for token in tokens] == [True, True]
+    sign_out()
+    assert [works(service, token) for token in tokens] == [False, False]
+    assert tokens_in(folder) == ""
+    assert len(browser.opened) == 2
+
+
+def test_a_client_that_signs_nobody_in_is_closed(
+    browser: Browser, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever ends the sign-in, its connections are closed."""
+    closed: list[bool] = []
+
+    class Watched(Carrel):
+        def close(self) -> None:
+            closed.append(True)
+            super().close()
+
+    monkeypatch.setattr(interactive, "Carrel", Watched)
+    browser.press = "deny"
+    with pytest.raises(AccessDeniedError):
+        sign_in()
+    assert closed == [True]
+    assert tokens_in(folder) == ""
+
+
 def test_tokens_stay_when_they_cant_be_revoked(
     browser: Browser, service: RunningService, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -154,8 +190,7 @@ def offline(connect: Callable[..., Any]) -> Callable[..., Any]:
 def test_who_signed_out_elsewhere_is_asked_again(browser: Browser, service: RunningService, folder: Path) -> None:
     """Tokens that were revoked on another machine are no sign-in: the browser opens again."""
     sign_in().close()
-    application = interactive._read_application(service.base_url)
-    assert application is not None
+    [application] = interactive._read_applications(service.base_url)
     with interactive._connect(application, service.base_url) as oauth:
         oauth.revoke(tokens_in(folder).split('"refresh_token":"')[1].partition('"')[0])
     with sign_in() as client:
@@ -283,6 +318,9 @@ def test_an_admins_key_registers_the_application_once(
     assert len(registered()) == 1
     assert registered() != [first]
     assert len(browser.opened) == 2
+    monkeypatch.setenv("CARREL_API_KEY", "svc_key_that_was_revoked")
+    with sign_in() as client:
+        assert client.me().email == "ada@example.test"
 
 
 def test_without_an_application_it_says_what_an_admin_does(
@@ -292,8 +330,10 @@ def test_without_an_application_it_says_what_an_admin_does(
     with pytest.raises(ConfigurationError, match="CARREL_NOTEBOOK_CLIENT_ID"):
         sign_in(service.base_url)
     monkeypatch.setenv("CARREL_API_KEY", service.new_user("bob@example.test"))
-    with pytest.raises(ConfigurationError, match="LOOPBACK_REDIRECT_URIS"):
-        sign_in(service.base_url)
+    for key in (os.environ["CARREL_API_KEY"], "svc_key_that_was_revoked"):
+        monkeypatch.setenv("CARREL_API_KEY", key)
+        with pytest.raises(ConfigurationError, match="LOOPBACK_REDIRECT_URIS"):
+            sign_in(service.base_url)
     sign_out(service.base_url)
     assert not list(folder.glob("*.json"))
 

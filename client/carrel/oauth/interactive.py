@@ -5,14 +5,21 @@ import hashlib
 import os
 import sys
 import webbrowser
-from contextlib import AbstractContextManager
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from carrel._client import Carrel
-from carrel.errors import ConfigurationError, InvalidClientError, PermissionDeniedError, SignInRequiredError
+from carrel.errors import (
+    AuthenticationError,
+    ConfigurationError,
+    InvalidClientError,
+    PermissionDeniedError,
+    SignInRequiredError,
+)
 from carrel.oauth.authorization import AuthorizationRequest
 from carrel.oauth.client import OAuthClient, authorization_address
 from carrel.oauth.files import FileTokenStore, replace_private_file
@@ -64,29 +71,38 @@ def sign_in(
         store, key = FileTokenStore(folder / "tokens"), application.session_at(address)
         with _connect(application, address) as oauth:
             client = Carrel(base_url=base_url, tokens=oauth.token_source(store, key))
-        if not _is_signed_in(client):
-            tokens = _authorize(application, address, open_browser=open_browser, timeout=timeout)
-            with store.lock(key):
-                store.put(key, tokens)
-        _keep_application(address, application)
+        with _closing_unless_done(client):
+            if not _is_signed_in(client):
+                tokens = _authorize(application, address, open_browser=open_browser, timeout=timeout)
+                with store.lock(key):
+                    store.put(key, tokens)
+            _keep_application(address, application)
     return client
 
 
 def sign_out(base_url: str | None = None) -> None:
-    """Revoke the tokens of `sign_in`, and delete them from this machine; without any, do nothing.
+    """Revoke the tokens of `sign_in`, of each application, and delete them from this machine.
 
-    Raises APIConnectionError when the service can't be reached: the tokens are still there then.
+    Without any, do nothing. Raises APIConnectionError when the service can't be reached: the tokens are still there.
     """
     address = authorization_address(base_url)
-    application = _read_application(address)
-    if application is None:
-        return
-    store, key = FileTokenStore(_folder() / "tokens"), application.session_at(address)
-    with store.lock(key):
-        tokens = store.get(key)
-        if tokens is not None:
-            _revoke(application, address, tokens)
-            store.delete(key)
+    store = FileTokenStore(_folder() / "tokens")
+    for application in _read_applications(address):
+        key = application.session_at(address)
+        with store.lock(key):
+            tokens = store.get(key)
+            if tokens is not None:
+                _revoke(application, address, tokens)
+                store.delete(key)
+
+
+@contextmanager
+def _closing_unless_done(client: Carrel) -> Generator[None]:
+    try:
+        yield
+    except BaseException:
+        client.close()
+        raise
 
 
 def _take_turn(folder: Path, timeout: float) -> AbstractContextManager[object]:
@@ -170,28 +186,28 @@ def _choose_application(
     client_secret = client_secret or os.environ.get(CLIENT_SECRET)
     if client_id and client_secret:
         return _Application(client_id=client_id, client_secret=client_secret)
-    known = _read_application(address)
-    if not os.environ.get("CARREL_API_KEY"):
-        if known is None:
-            raise _no_application()
+    application = _ask_with_key(next(reversed(_read_applications(address)), None), address, base_url)
+    if application is None:
+        raise _no_application()
+    return application
+
+
+def _ask_with_key(known: _Application | None, address: str, base_url: str | None) -> _Application | None:
+    """Return the known application, or a new one where the environment's key is an admin's and none is registered."""
+    key = os.environ.get("CARREL_API_KEY")
+    if not key:
         return known
-    with Carrel(os.environ["CARREL_API_KEY"], base_url) as admin:
-        return known if known and _exists(known, admin) else _register(address, admin)
-
-
-def _exists(application: _Application, admin: Carrel) -> bool:
-    """Return whether an application is still registered, as far as the key of the environment may know."""
     try:
-        return any(admin.admin.oauth_clients.list(ids=[application.client_id]))
-    except PermissionDeniedError:
-        return True
+        with Carrel(key, base_url) as admin:
+            if known is not None and any(admin.admin.oauth_clients.list(ids=[known.client_id])):
+                return known
+            return _register(address, admin)
+    except (AuthenticationError, PermissionDeniedError):  # no admin's, or it works no more: people sign in all the same
+        return known
 
 
 def _register(address: str, admin: Carrel) -> _Application:
-    try:
-        made = admin.admin.oauth_clients.create(NAME, redirect_uris=LOOPBACK_REDIRECT_URIS, scopes=list(ApiScope))
-    except PermissionDeniedError as exc:
-        raise _no_application() from exc
+    made = admin.admin.oauth_clients.create(NAME, redirect_uris=LOOPBACK_REDIRECT_URIS, scopes=list(ApiScope))
     application = _Application(client_id=str(made.client_id), client_secret=made.client_secret)
     _keep_application(address, application)
     return application
@@ -221,14 +237,17 @@ def _application_file(address: str) -> Path:
     return _folder() / f"application-{hashlib.sha256(address.encode()).hexdigest()[:16]}.json"
 
 
-def _read_application(address: str) -> _Application | None:
+def _read_applications(address: str) -> list[_Application]:
+    """Return the applications that were signed in to at an address, the latest one last."""
     try:
-        return _Application.model_validate_json(_application_file(address).read_bytes())
+        return [_Application.model_validate_json(line) for line in _application_file(address).read_bytes().splitlines()]
     except (FileNotFoundError, ValidationError):
-        return None
+        return []
 
 
 def _keep_application(address: str, application: _Application) -> None:
-    """Keep an application for the next sign-in, and for signing out."""
-    if _read_application(address) != application:
-        replace_private_file(_application_file(address), application.model_dump_json().encode())
+    """Keep an application for the next sign-in, a line of its own, after those that signing out needs as well."""
+    known = _read_applications(address)
+    kept = [one for one in known if one.client_id != application.client_id] + [application]
+    if kept != known:
+        replace_private_file(_application_file(address), "\n".join(one.model_dump_json() for one in kept).encode())
