@@ -3,6 +3,7 @@
 An admin sees the names and the history of every document; contents only where access says so.
 """
 
+from collections.abc import Collection
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -59,10 +60,7 @@ async def list_documents(
     cursor = Cursor.read(caller, operation=LIST_DOCUMENTS.path, request=request)
     after = (datetime.fromisoformat(cursor.after[0]), UUID(cursor.after[1])) if cursor.after else None
     filters = DocumentFilter(
-        ids=request.ids,
-        own_ids=None
-        if request.document_external_ids is None
-        else [document_id_for(caller.organization_id, one) for one in request.document_external_ids],
+        ids=_wanted_ids(caller.organization_id, request),
         name_contains=request.document_name,
         owner_email=None if request.owner_email is None else normal_email(request.owner_email),
         resource_types=request.resource_types,
@@ -74,6 +72,14 @@ async def list_documents(
     rows = await queries.list_documents(connection, caller, filters=filters, after=after, limit=cursor.limit)
     page = cursor.page(rows, position=lambda row: (row.created_at.isoformat(), str(row.document_id)))
     return Page(items=[_to_document(row) for row in page.items], next_page_token=page.next_page_token)
+
+
+def _wanted_ids(organization_id: UUID, request: ListDocumentsRequest) -> Collection[UUID] | None:
+    """Return the ids to narrow a list to: those given, and those that external ids stand for; None for all."""
+    if request.document_external_ids is None:
+        return request.ids
+    named = {document_id_for(organization_id, one) for one in request.document_external_ids}
+    return named if request.ids is None else named.intersection(request.ids)
 
 
 async def find_download(

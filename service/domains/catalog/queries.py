@@ -48,13 +48,9 @@ class NewText:
 
 @dataclass(frozen=True, slots=True)
 class DocumentFilter:
-    """The filters of `listDocuments`; None filters nothing.
-
-    `own_ids` are those that external ids stand for; `owner_email` is a normal one; times: from, and before.
-    """
+    """The filters of `listDocuments`; None filters nothing. `owner_email` is a normal one; times: from, and before."""
 
     ids: Collection[UUID] | None = None
-    own_ids: Collection[UUID] | None = None
     name_contains: str | None = None
     owner_email: str | None = None
     resource_types: Sequence[str] | None = None
@@ -363,8 +359,6 @@ def _in_catalog(organization_id: UUID) -> ColumnElement[bool]:
 def _filter_conditions(filters: DocumentFilter) -> Iterator[ColumnElement[bool]]:
     if filters.ids is not None:
         yield in_array(documents.c.document_id, filters.ids)
-    if filters.own_ids is not None:
-        yield in_array(documents.c.document_id, filters.own_ids)
     if filters.name_contains is not None:
         yield documents.c.name.icontains(filters.name_contains, autoescape=True)
     if filters.owner_email is not None:
