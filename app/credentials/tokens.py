@@ -7,7 +7,7 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.credentials.accounts import TOKENS, all_tokens, clear_caches, organization, token_of
+from app.credentials.accounts import TOKENS, clear_caches, organization, token_of, tokens_of
 from app.credentials.details import show_credential
 from app.credentials.expiry import STATUSES, end_noted, ends, ends_exactly, select_ending_soon
 from app.credentials.new_token import open_successor, show_reach
@@ -76,8 +76,8 @@ def token_row(token: ServiceAccountToken) -> dict[str, str]:
 def show_token(account: ServiceAccount, token_id: str) -> None:
     """Show a token of an account: exact times, its present reach, and the button that revokes it."""
     offer_way_back("All its tokens", "token")
-    token = show_errors(partial(token_of, token_id))
-    if token is None or token.service_account_id != account.service_account_id:
+    token = show_errors(partial(token_of, token_id, account.service_account_id))
+    if token is None:
         show_warning("There is no such token of this account.")
         return
     about = [("Description", token.description)] if token.description else []
@@ -91,7 +91,7 @@ def show_token(account: ServiceAccount, token_id: str) -> None:
             on_click=open_successor,
             args=(token,),
         )
-    every = show_errors(all_tokens)
+    every = show_errors(partial(tokens_of, account.service_account_id))
     show_credential(token, every=every, kind="token", facts=facts, revoke=partial(revoke, token.token_id))
     show_reach(show_errors(partial(reach_of, token.token_id)))
 

@@ -6,7 +6,7 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.credentials.accounts import ACCOUNTS, account_of, all_tokens, clear_caches, organization
+from app.credentials.accounts import ACCOUNTS, account_of, all_tokens, clear_caches, organization, tokens_of
 from app.credentials.new_token import MINT, show_mint
 from app.credentials.tokens import show_ending_soon, show_token, show_tokens
 from app.formatting import ago, moment, one_line
@@ -142,8 +142,7 @@ def delete(account: ServiceAccount) -> None:
 def ask_deleting(account: ServiceAccount) -> None:
     """Ask for confirmation before an account is deleted, naming what stops."""
     working = sum(
-        token.status is CredentialStatus.ACTIVE and token.service_account_id == account.service_account_id
-        for token in show_errors(all_tokens)
+        token.status is CredentialStatus.ACTIVE for token in show_errors(partial(tokens_of, account.service_account_id))
     )
     confirm(
         "Delete this service account?",
