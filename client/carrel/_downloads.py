@@ -2,10 +2,10 @@
 
 import os
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from email.message import EmailMessage
 from pathlib import Path, PurePosixPath, PureWindowsPath
-from typing import IO
+from typing import IO, TypeAlias
 
 import anyio.to_thread
 import httpx
@@ -14,6 +14,13 @@ from carrel._answers import connection_error
 from carrel._closing import AsyncClosing, Closing
 
 CHUNK_SIZE = 256 * 1024
+
+DownloadProgress: TypeAlias = Callable[[int, int | None], None]
+"""Takes how many bytes have come, and how many the file has: None where the answer doesn't say."""
+
+
+def _unheard(received: int, total: int | None) -> None:
+    """Ignore the progress."""
 
 
 class _Downloaded:
@@ -63,6 +70,11 @@ class _PartialFile:
         self.handle: IO[bytes] = os.fdopen(handle, "wb")
         self.partial = Path(name)
 
+    def write(self, chunk: bytes) -> int:
+        """Write a piece, and return how many bytes the file has now."""
+        self.handle.write(chunk)
+        return self.handle.tell()
+
     def finish(self) -> Path:
         self.handle.close()
         self.partial.replace(self.target)
@@ -89,12 +101,16 @@ class Download(_Downloaded, Closing):
         """Return the whole file."""
         return b"".join(self.iter_bytes())
 
-    def save(self, target: str | os.PathLike[str]) -> Path:
-        """Write the file to a path, or under its own name into a folder; an existing file is replaced at the end."""
+    def save(self, target: str | os.PathLike[str], *, on_progress: DownloadProgress = _unheard) -> Path:
+        """Write the file to a path, or under its own name into a folder; an existing file is replaced at the end.
+
+        `on_progress(received, total)` is called with 0 first and after each piece; what it raises ends the download.
+        """
         file = self._partial_file(target)
         try:
+            on_progress(0, self.size)
             for chunk in self.iter_bytes():
-                file.handle.write(chunk)
+                on_progress(file.write(chunk), self.size)
             return file.finish()
         except BaseException:
             file.discard()
@@ -122,12 +138,17 @@ class AsyncDownload(_Downloaded, AsyncClosing):
         """Return the whole file."""
         return b"".join([chunk async for chunk in self.iter_bytes()])
 
-    async def save(self, target: str | os.PathLike[str]) -> Path:
-        """Write the file to a path, or under its own name into a folder; an existing file is replaced at the end."""
+    async def save(self, target: str | os.PathLike[str], *, on_progress: DownloadProgress = _unheard) -> Path:
+        """Write the file to a path, or under its own name into a folder; an existing file is replaced at the end.
+
+        `on_progress(received, total)` is called in the event loop, with 0 first and after each piece; what it raises
+        ends the download.
+        """
         file = await anyio.to_thread.run_sync(self._partial_file, target)
         try:
+            on_progress(0, self.size)
             async for chunk in self.iter_bytes():
-                await anyio.to_thread.run_sync(file.handle.write, chunk)
+                on_progress(await anyio.to_thread.run_sync(file.write, chunk), self.size)
             return await anyio.to_thread.run_sync(file.finish)
         except BaseException:
             file.discard()

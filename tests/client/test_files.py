@@ -229,6 +229,25 @@ async def test_download(caller: Caller, server: Server, tmp_path: Path) -> None:
     assert _names_in(tmp_path) == ["travel.txt", "x.bin"]
 
 
+async def test_a_download_tells_how_far_it_is(caller: Caller, server: Server, tmp_path: Path) -> None:
+    """0 first, all of it at the end, and more in between; what it is told to raise ends it, and leaves nothing."""
+    server.will(*[raw(BIG, headers={"content-type": "text/plain"})] * 2)
+    told: list[tuple[int, int | None]] = []
+    download = await _download(caller)
+    await caller(lambda _: download.save(tmp_path / "x.bin", on_progress=lambda *now: told.append(now)))
+    assert (told[0], told[-1]) == ((0, len(BIG)), (len(BIG), len(BIG)))
+    assert len(told) > 3
+    assert told == sorted(told)
+
+    def stop(received: int, total: int | None) -> None:
+        raise InterruptedError(received, total)
+
+    ended = await _download(caller)
+    with pytest.raises(InterruptedError):
+        await caller(lambda _: ended.save(tmp_path / "y.bin", on_progress=stop))
+    assert _names_in(tmp_path) == ["x.bin"]
+
+
 async def test_broken_download_leaves_nothing(caller: Caller, server: Server, tmp_path: Path) -> None:
     """A download that breaks off raises, and what stood under its name before is untouched."""
     target = tmp_path / "x.bin"
