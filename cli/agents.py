@@ -8,10 +8,10 @@ import typer
 
 from carrel.wire.agents import AgentDefinition
 from carrel.wire.question_log import LoggedQuestion, Outcome
-from cli.choosing import id_in, require_one
+from cli.choosing import AsJson, id_in, require_one
+from cli.completing import names_of_agents
 from cli.exit_codes import ExitCode
 from cli.listing import Columns, print_json, show_first, show_list, show_one, to_json
-from cli.loading import AsJson
 from cli.outcome import client_of
 from cli.screen import Screen
 
@@ -20,7 +20,12 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 
-Named = Annotated[str, typer.Argument(metavar="AGENT", help="Its name or id; who is no admin gives the id.")]
+Named = Annotated[
+    str,
+    typer.Argument(
+        metavar="AGENT", help="Its name or id; who is no admin gives the id.", autocompletion=names_of_agents
+    ),
+]
 
 COLUMNS: Columns[AgentDefinition] = {
     "name": lambda one: one.name,
@@ -85,7 +90,10 @@ QUESTIONS: Columns[LoggedQuestion] = {
 
 @app.command()
 def questions(
-    agent: Annotated[str | None, typer.Argument(metavar="AGENT", help="Its name or id; without it, of all.")] = None,
+    agent: Annotated[
+        str | None,
+        typer.Argument(metavar="AGENT", help="Its name or id; without it, of all.", autocompletion=names_of_agents),
+    ] = None,
     *,
     unanswered: Annotated[bool, typer.Option("--unanswered", help="That nothing answered.")] = False,
     query: Annotated[str | None, typer.Option(metavar="TEXT", help="With this in the question.")] = None,

@@ -31,6 +31,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "groups": ("cli.groups:app", "Groups of people, service accounts and other groups."),
     "grants": ("cli.grants:app", "The roles held on documents, collections and agents."),
     "keys": ("cli.keys:app", "API keys."),
+    "service-accounts": ("cli.service_accounts:app", "Service accounts: accounts for programs."),
     "tokens": ("cli.tokens:app", "Tokens of service accounts."),
     "agents": ("cli.agents:app", "Agents, and asking them."),
     "access": ("cli.access:app", "Who may read what, and why."),

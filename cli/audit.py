@@ -6,8 +6,8 @@ from typing import Annotated
 import typer
 
 from carrel.wire.oversight import AuditEntry
+from cli.choosing import AsJson
 from cli.listing import Columns, show_first
-from cli.loading import AsJson
 from cli.outcome import client_of
 from cli.screen import Screen
 

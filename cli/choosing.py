@@ -1,17 +1,21 @@
 """Which one is meant, and whether it may go: what commands that take a name, or delete, have in common."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Annotated, TypeVar
 from uuid import UUID
 
 import typer
 
 from carrel import InvalidArgumentError
+from carrel.wire.api_keys import ApiKey, CredentialStatus
+from carrel.wire.service_accounts import ServiceAccountToken
 from cli.outcome import usage
 from cli.screen import Screen
 
 T = TypeVar("T")
+C = TypeVar("C", ApiKey, ServiceAccountToken)
 
+AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
 PlanOnly = Annotated[bool, typer.Option("--plan", help="Say what would change, and change nothing.")]
 
@@ -30,6 +34,15 @@ def require_one(found: Sequence[T], *, kind: str, name: str, hint: str) -> T:
         msg = f"There {f'are several {kind}s' if found else f'is no {kind}'} {name}; {hint}"
         raise InvalidArgumentError(msg)
     return found[0]
+
+
+def working_one(name: str, listed: Callable[..., Iterable[C]], *, kind: str) -> C:
+    """Return the key or token of an id, or the working one of a name, from a list that `ids` narrows."""
+    if id_in(name) is not None:
+        found = list(listed(ids=[name]))
+    else:
+        found = [one for one in listed(page_size=1000) if one.name == name and one.status is CredentialStatus.ACTIVE]
+    return require_one(found, kind=f"working {kind}", name=name, hint=f"carrel {kind}s list shows all with their ids")
 
 
 def check_can_ask(screen: Screen, *, yes: bool, action: str = "delete it") -> None:

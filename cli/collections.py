@@ -6,9 +6,10 @@ import typer
 
 from carrel import InvalidArgumentError
 from carrel.wire.collections import CustomMetadataSchema, DistanceMetric, DocumentCollection, FieldType, SchemaField
-from cli.choosing import Yes, check_can_ask, is_confirmed, require_one
+from cli.choosing import AsJson, Yes, check_can_ask, is_confirmed, require_one
+from cli.completing import names_of_collections
 from cli.listing import Columns, say_done, show_list, show_one, to_json
-from cli.loading import SOURCE, AsJson, Direct, Exclude, Hidden, Include, Metadata, pairs
+from cli.loading import SOURCE, Direct, Exclude, Hidden, Include, Metadata, pairs
 from cli.outcome import client_of, show_errors
 from cli.screen import Screen
 from flows.operations.options import CollectionOptions
@@ -18,7 +19,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 
-Named = Annotated[str, typer.Argument(metavar="COLLECTION", help="Its name or id.")]
+Named = Annotated[
+    str, typer.Argument(metavar="COLLECTION", help="Its name or id.", autocompletion=names_of_collections)
+]
 
 COLUMNS: Columns[DocumentCollection] = {
     "name": lambda one: one.collection_name,

@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from carrel.wire.catalog import Document, DocumentIndexing, GetDocumentResponse, IndexingStatus
-from cli.choosing import Yes, check_can_ask, id_in, is_confirmed, require_one
+from cli.choosing import AsJson, Yes, check_can_ask, id_in, is_confirmed, require_one
 from cli.exit_codes import ExitCode
 from cli.listing import Columns, print_json, say_done, show_first, show_one, to_json
-from cli.loading import AsJson
 from cli.outcome import client_of
 from cli.screen import Screen
 
@@ -120,7 +119,10 @@ def download(
             target = to / file.file_name if to.is_dir() else to
             if target.exists() and not replace:
                 raise FileExistsError(None, "There is a file already: say --replace, or another --to", str(target))
-            saved = file.save(target)
+            with screen.bar(file.file_name) as bar:
+                saved = file.save(
+                    target, on_progress=lambda done, total: bar(file.file_name, done=done, total=total or None)
+                )
     say_done(screen, "downloaded", f"{saved}", documentId=str(found.document_id), path=str(saved))
 
 

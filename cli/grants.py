@@ -18,10 +18,9 @@ from carrel.wire.common import (
 )
 from carrel.wire.permissions import AuthorizationStep, StepType
 from cli.access import WHO, principal_of, resource_of, words_of
-from cli.choosing import PlanOnly, Yes, check_plan, is_confirmed
+from cli.choosing import AsJson, PlanOnly, Yes, check_plan, is_confirmed
 from cli.groups import name_of
 from cli.listing import print_json, show_list
-from cli.loading import AsJson
 from cli.outcome import client_of, usage
 from cli.screen import Screen
 
@@ -96,6 +95,7 @@ def give(
             now = _read_grants(on, client)  # somebody may have changed a role meanwhile
             given = {**_roles(now), **dict.fromkeys(chosen.values(), role)}
             _set(on, given, now.everybody or everybody, client)
+    _show(changes, screen)
     _end("given", changes, plan_only=plan_only, screen=screen)
 
 
@@ -117,9 +117,7 @@ def take(
         on = resource_of(resource)
         granted, chosen = _read_grants(on, client), _chosen(who, client)
         gone = {str(granted.roles[one].principal.id) for one in chosen.values() if one in granted.roles}
-        changes = (
-            ["It is not open to everybody in the organization any more."] if everybody and granted.everybody else []
-        )
+        changes = ["It is not open to everybody in the organization any more."] * (everybody and granted.everybody)
         for name, one in chosen.items():
             if one not in granted.roles:
                 screen.say(f"{name} has no role on it.")
@@ -128,9 +126,8 @@ def take(
             others = [words_of(path[1]) for path in paths if not _ends(path, gone, closing=everybody)]
             still = f", and may read it all the same: {'; '.join(dict.fromkeys(others))}" if others else ""
             changes.append(f"{name} is not {granted.roles[one].role} any more{still}.")
+        _show(changes, screen)
         if changes and not plan_only:
-            for change in () if yes else changes:
-                screen.say(change)
             if not is_confirmed("Take this away?", screen=screen, yes=yes, outcome="changed"):
                 return
             now = _read_grants(on, client)  # somebody may have given a role while the question stood
@@ -179,10 +176,13 @@ def _set(
     client.admin.grants.set(on, grants, organization_wide=everybody)
 
 
+def _show(changes: list[str], screen: Screen) -> None:
+    for change in changes or ["Nothing changes."]:
+        screen.line(change)
+
+
 def _end(outcome: str, changes: list[str], *, plan_only: bool, screen: Screen) -> None:
     if screen.as_json:
         print_json(screen, "planned" if plan_only else outcome, changes=changes)
-    for change in changes or ["Nothing changes."]:
-        screen.line(change)
     if plan_only and changes:
         screen.say("Nothing was changed: this was the plan.")

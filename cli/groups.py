@@ -10,10 +10,10 @@ from carrel.wire.admin import Group, NamedPrincipal
 from carrel.wire.common import GroupReference, PrincipalReference
 from carrel.wire.people import AdminGroupsPreviewLossesResponse
 from cli.access import WHO, group_of, principal_of
-from cli.choosing import PlanOnly, Yes, check_plan, is_confirmed
+from cli.choosing import AsJson, PlanOnly, Yes, check_plan, is_confirmed
+from cli.completing import names_of_groups
 from cli.exit_codes import ExitCode
 from cli.listing import Columns, print_json, say_done, show_list, show_one, to_json
-from cli.loading import AsJson
 from cli.outcome import client_of
 from cli.screen import Screen
 
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 app = typer.Typer(no_args_is_help=True)
 
-Named = Annotated[str, typer.Argument(metavar="GROUP", help="Its name, external id or id.")]
+Named = Annotated[
+    str, typer.Argument(metavar="GROUP", help="Its name, external id or id.", autocompletion=names_of_groups)
+]
 Members = Annotated[list[str], typer.Argument(metavar="WHO", help=f"{WHO} Repeatable.")]
 
 COLUMNS: Columns[Group] = {

@@ -4,10 +4,9 @@ from typing import Annotated
 
 import typer
 
-from carrel.wire.api_keys import ApiKey, CredentialStatus
-from cli.choosing import Yes, check_can_ask, is_confirmed, require_one
+from carrel.wire.api_keys import ApiKey
+from cli.choosing import AsJson, Yes, check_can_ask, is_confirmed, working_one
 from cli.listing import Columns, say_done, show_list, to_json
-from cli.loading import AsJson
 from cli.outcome import client_of
 from cli.screen import Screen
 
@@ -73,12 +72,7 @@ def revoke(
     screen = Screen(as_json=as_json)
     check_can_ask(screen, yes=yes, action="revoke it")
     with client_of(screen) as client:
-        found = [
-            one
-            for one in client.admin.api_keys.list(page_size=1000)
-            if key == str(one.api_key_id) or (key == one.name and one.status is CredentialStatus.ACTIVE)
-        ]
-        one = require_one(found, kind="working key", name=key, hint="carrel keys list shows all with their ids")
+        one = working_one(key, client.admin.api_keys.list, kind="key")
         if not is_confirmed(
             f"Revoke {one.name}, which acts as {one.owner_email}?", screen=screen, yes=yes, outcome="revoked"
         ):

@@ -4,6 +4,7 @@ from typing import Annotated
 
 import typer
 
+from cli.choosing import AsJson
 from cli.outcome import show_errors
 from cli.screen import Screen
 from flows.operations.options import UploadOptions
@@ -19,7 +20,6 @@ Include = Annotated[
 ]
 Exclude = Annotated[list[str] | None, typer.Option(metavar="PATTERN", help="Leave such files out; repeatable.")]
 Direct = Annotated[bool, typer.Option("--direct", help="Without Prefect.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")]
 
 _Collection = Annotated[str | None, typer.Option(help="Name or id of a collection to add the documents to.")]
 _Users = Annotated[list[str] | None, typer.Option("--allow-user", metavar="EMAIL", help="Who may read; repeatable.")]

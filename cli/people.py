@@ -9,9 +9,8 @@ import typer
 from carrel.wire.access import ResourceCount
 from carrel.wire.common import ResourceType, UserReference
 from carrel.wire.owners import AdminUsersOffboardResponse, AdminUsersPlanOffboardingResponse
-from cli.choosing import PlanOnly, Yes, check_plan
+from cli.choosing import AsJson, PlanOnly, Yes, check_plan
 from cli.exit_codes import ExitCode
-from cli.loading import AsJson
 from cli.outcome import client_of, usage
 from cli.screen import Screen
 

@@ -9,9 +9,9 @@ from carrel.wire.admin import ListedUser
 from carrel.wire.common import UserReference
 from carrel.wire.people import GroupMembership
 from cli.access import group_id_of
-from cli.choosing import require_one
+from cli.choosing import AsJson, require_one
+from cli.completing import names_of_groups
 from cli.listing import Columns, say_done, show_list, show_one, to_json
-from cli.loading import AsJson
 from cli.outcome import client_of
 from cli.people import app
 from cli.screen import Screen
@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from carrel import Carrel
 
 Email = Annotated[str, typer.Argument(metavar="EMAIL", help="The address that they sign in with.")]
-Grouped = Annotated[str, typer.Argument(metavar="GROUP", help="A group's name, external id or id.")]
+Grouped = Annotated[
+    str, typer.Argument(metavar="GROUP", help="A group's name, external id or id.", autocompletion=names_of_groups)
+]
 Name = Annotated[str | None, typer.Option(help="What others see.")]
 
 

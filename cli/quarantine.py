@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from cli.loading import AsJson
+from cli.choosing import AsJson
 from cli.outcome import show_errors
 from cli.screen import Screen
 

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from cli.loading import AsJson
+from cli.choosing import AsJson
+from cli.completing import names_of_collections
 from cli.outcome import show_errors, usage
 from cli.screen import Screen
 from flows.operations.options import CATALOG, ReindexOptions
@@ -12,7 +13,12 @@ from flows.operations.options import CATALOG, ReindexOptions
 
 def reindex(
     collection: Annotated[
-        str, typer.Argument(metavar="COLLECTION", help=f"Its name or id; {CATALOG} (with --model) is the catalog.")
+        str,
+        typer.Argument(
+            metavar="COLLECTION",
+            help=f"Its name or id; {CATALOG} (with --model) is the catalog.",
+            autocompletion=names_of_collections,
+        ),
     ],
     *,
     everything: Annotated[

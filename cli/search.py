@@ -17,9 +17,9 @@ from carrel.wire.search import (
     SearchDocumentCollectionResponse,
     SearchMode,
 )
+from cli.choosing import AsJson
 from cli.collections import collection_of
 from cli.exit_codes import ExitCode
-from cli.loading import AsJson
 from cli.outcome import client_of
 from cli.screen import Screen
 

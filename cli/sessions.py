@@ -5,9 +5,8 @@ from typing import Annotated
 import typer
 
 from carrel.wire.sessions import PersonSession
-from cli.choosing import Yes, check_can_ask, is_confirmed
+from cli.choosing import AsJson, Yes, check_can_ask, is_confirmed
 from cli.listing import Columns, say_done, show_list
-from cli.loading import AsJson
 from cli.outcome import client_of
 from cli.persons import app
 from cli.screen import Screen

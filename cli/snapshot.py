@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from carrel.directory.tables import printable
+from cli.choosing import AsJson
 from cli.exit_codes import ExitCode
-from cli.loading import AsJson
 from cli.outcome import show_errors
 from cli.screen import Screen
 from flows.operations.snapshots.difference import Change, Difference

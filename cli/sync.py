@@ -4,7 +4,7 @@ import json
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import TYPE_CHECKING, Annotated, Any, cast
 from uuid import UUID
 
 import typer
@@ -12,15 +12,17 @@ from pydantic import SecretStr
 from rich.table import Table
 from rich.text import Text
 
-from carrel import Carrel, InvalidArgumentError
+from carrel import InvalidArgumentError
 from carrel.directory.tables import printable
 from carrel.wire.docstore import DocstoreSync
-from cli.choosing import Yes, check_can_ask, is_confirmed, require_one
+from cli.choosing import AsJson, Yes, check_can_ask, is_confirmed, require_one
 from cli.collections import collection_of
 from cli.exit_codes import ExitCode
-from cli.loading import AsJson
 from cli.outcome import client_of, show_errors, usage
 from cli.screen import Screen
+
+if TYPE_CHECKING:
+    from carrel import Carrel
 
 URI_VARIABLE = "CARREL_DOCSTORE_URI"
 
@@ -260,13 +262,13 @@ def delete(
         screen.line(f"Deleted {found.config.sync_name}.")
 
 
-def sync_of(name: str, client: Carrel) -> DocstoreSync:
+def sync_of(name: str, client: "Carrel") -> DocstoreSync:
     """Return the sync of this name or id; raises InvalidArgumentError when there is none, or not one."""
     found = [one for one in _all(client) if name in {one.config.sync_name, str(one.docstore_credential_id)}]
     return require_one(found, kind="sync", name=name, hint="`carrel sync list` shows their ids")
 
 
-def _all(client: Carrel, *, within: UUID | None = None) -> list[DocstoreSync]:
+def _all(client: "Carrel", *, within: UUID | None = None) -> list[DocstoreSync]:
     docstore = client.document_collections.docstore
     return list(docstore.list_docstore_syncs(document_collection_id=within, page_size=1000))
 

@@ -4,28 +4,28 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carrel.wire.api_keys import CredentialStatus
 from carrel.wire.scopes import Scope
-from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
-from cli.choosing import PlanOnly, Yes, check_can_ask, is_confirmed, require_one
+from carrel.wire.service_accounts import ServiceAccount
+from cli.choosing import AsJson, PlanOnly, Yes, check_can_ask, is_confirmed, working_one
+from cli.completing import names_of_accounts
 from cli.keys import Expires
 from cli.listing import print_json, say_done, show_list, to_json
-from cli.loading import AsJson
 from cli.outcome import client_of
 from cli.screen import Screen
+from cli.service_accounts import ACCOUNT, Account, account_of
 
 if TYPE_CHECKING:
     from carrel import Carrel
 
 app = typer.Typer(no_args_is_help=True)
 
-_ACCOUNT = "A service account's address, name or id."
-Account = Annotated[str, typer.Argument(metavar="ACCOUNT", help=_ACCOUNT)]
-
 
 @app.command("list")
 def list_tokens(
-    account: Annotated[str | None, typer.Argument(metavar="ACCOUNT", help=f"{_ACCOUNT} Without it, all.")] = None,
+    account: Annotated[
+        str | None,
+        typer.Argument(metavar="ACCOUNT", help=f"{ACCOUNT} Without it, all.", autocompletion=names_of_accounts),
+    ] = None,
     *,
     as_json: AsJson = False,
 ) -> None:
@@ -94,27 +94,11 @@ def revoke(
     screen = Screen(as_json=as_json)
     check_can_ask(screen, yes=yes, action="revoke it")
     with client_of(screen) as client:
-        found: list[ServiceAccountToken] = [
-            one
-            for one in client.admin.service_account_tokens.list(page_size=1000)
-            if token == str(one.token_id) or (token == one.name and one.status is CredentialStatus.ACTIVE)
-        ]
-        one = require_one(found, kind="working token", name=token, hint="carrel tokens list shows all with their ids")
+        one = working_one(token, client.admin.service_account_tokens.list, kind="token")
         if not is_confirmed(f"Revoke {one.name}?", screen=screen, yes=yes, outcome="revoked"):
             return
         revoked = client.admin.service_account_tokens.revoke(one.token_id)
     say_done(screen, "revoked", f"Revoked {one.name}: it works no more.", **to_json(revoked))
-
-
-def account_of(name: str, client: "Carrel") -> ServiceAccount:
-    """Return the service account of an address, name or id; raises InvalidArgumentError for none or several."""
-    found = [
-        one
-        for one in client.admin.service_accounts.list(page_size=1000)
-        if name in {one.email, one.display_name, str(one.service_account_id)}
-    ]
-    hint = "Service accounts are made in the workbench, or by admin/serviceAccounts/create"
-    return require_one(found, kind="service account", name=name, hint=hint)
 
 
 def _show_reach(client: "Carrel", account: ServiceAccount, scopes: list[Scope], *, screen: Screen) -> None:

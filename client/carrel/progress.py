@@ -1,7 +1,8 @@
-"""A bar for whatever tells its progress: uploads, lists, evaluations, imports of a directory.
+"""A bar for what tells its progress: uploads, downloads, lists, evaluations, imports of a directory.
 
 >>> from carrel.progress import ProgressBar
 >>> client.catalog.upload_file("film.mp4", on_progress=ProgressBar("film.mp4", unit="B"))
+>>> client.catalog.download_document(document_id).save("film.mp4", on_progress=ProgressBar("film.mp4", unit="B"))
 >>> documents = client.catalog.list_documents().with_progress(ProgressBar("Documents")).to_frame()
 
 Notebooks and terminals show it; elsewhere, and without tqdm (the extra `progress`), it is silent.
@@ -12,7 +13,7 @@ import sys
 from importlib import import_module
 from typing import Any, TextIO
 
-from carrel.directory.state import Progress
+from carrel.directory.progress import Progress
 
 __all__ = ["ProgressBar"]
 

@@ -1,4 +1,4 @@
-"""`carrel groups`, `grants`, `keys`, `tokens`, `documents` and `agents`, as admins run them on the real service."""
+"""Groups, grants, keys, service accounts, tokens, documents and agents, as admins administer them by `carrel`."""
 
 import json
 from collections.abc import Iterator
@@ -129,6 +129,38 @@ def test_grants_are_planned_given_and_taken(run: Run, service: RunningService) -
         assert run("grants", *wrong).code == 2
 
 
+def test_what_is_taken_is_said_once(run_on_terminal: Run, service: RunningService) -> None:
+    """Before the question, and not again after it."""
+    paper = ran_upload(service, "once")
+    resource = {"resourceId": paper, "resourceType": "UPLOADED_DOCUMENT"}
+    given = [{"principal": {"type": "user", "email": ADA}, "role": "VIEWER"}]
+    done(service.call("admin/grants/set", {"resource": resource, "grants": given}))
+    shown = run_on_terminal("grants", "take", paper, ADA, answer="y\n")
+    assert (shown.code, shown.out.count(f"{ADA} is not VIEWER any more")) == (0, 1)
+    assert shown.out.index("any more") < shown.out.index("Take this away?")
+    assert done(service.call("admin/grants/list", {"resource": resource}))["grants"] == []
+
+
+def test_names_are_completed(run: Run, desk: Desk) -> None:
+    """Those that begin like what is typed, with the spaces that bash needs; nothing without a key or a service."""
+    del desk
+
+    def complete(line: str, **environment: str | None) -> list[str]:
+        words = {"COMP_WORDS": line, "COMP_CWORD": str(line.count(" ")), "_CARREL_COMPLETE": "complete_bash"}
+        ended = run(**words, **environment)
+        assert (ended.code, ended.err) == (0, "")
+        return [each for each in ended.out.splitlines() if each]
+
+    ran(run, "groups", "create", "Pilots of the harbour")
+    assert complete("carrel groups show Pil") == [r"Pilots\ of\ the\ harbour"]
+    assert complete("carrel agents show Harb") == [r"Harbour\ desk"]
+    assert complete("carrel collections show Harb") == [r"Harbour\ desk\ documents"]
+    assert complete("carrel groups show desk") == []
+    assert complete("carrel groups show Pil", CARREL_API_KEY=None) == []
+    assert complete("carrel groups show Pil", CARREL_API_KEY="svc_key_wrong") == []
+    assert complete("carrel groups show Pil", CARREL_BASE_URL="http://127.0.0.1:9") == []
+
+
 def test_a_role_that_was_given_meanwhile_stays(
     run: Run, service: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -181,6 +213,28 @@ def test_tokens_are_planned_created_and_revoked(run: Run, service: RunningServic
     assert code(service.call("catalog/listDocuments", api_key=made["token"]))[0] == 401
     for wrong in (("create", "Nobody", "x", "--scope", "catalog:read"), ("create", "Loader", "x", "--scope", "all")):
         assert run("tokens", *wrong).code == 2
+
+
+def test_service_accounts_are_made_shown_and_deleted(run: Run, service: RunningService) -> None:
+    """By address, name or id; what stops with one is said before it goes."""
+    enable_service_accounts(service)
+    made = ran(run, "service-accounts", "create", "Night [b] reader")
+    address = made["email"]
+    ran(run, "groups", "create", "Readers of the night")
+    ran(run, "groups", "add", "Readers of the night", address)
+    value = ran(run, "tokens", "create", address, "read", "--scope", "catalog:read")["token"]
+    for name in (address, "Night [b] reader", made["serviceAccountId"]):
+        shown = ran(run, "service-accounts", "show", name)
+        assert (shown["email"], [one["name"] for one in shown["tokens"]]) == (address, ["read"])
+        assert [one["name"] for one in shown["memberships"]] == ["Readers of the night"]
+    assert "in         Readers of the night" in run("service-accounts", "show", address).out
+    listed = ran(run, "service-accounts", "list", "--query", "night")["serviceAccounts"]
+    assert [one["email"] for one in listed] == [address]
+    assert run("service-accounts", "delete", address).code == 2
+    assert ran(run, "service-accounts", "delete", address, "--yes")["revokedTokenCount"] == 1
+    assert code(service.call("catalog/listDocuments", api_key=value))[0] == 401
+    unknown = run("service-accounts", "show", address)
+    assert (unknown.code, "carrel service-accounts list" in unknown.err) == (2, True)
 
 
 def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from tests.client.samples import GROUP_ROW
 from tests.client.server import Server
 
 CODE = """
-from carrel.directory.state import Progress
+from carrel.directory.progress import Progress
 from carrel.progress import ProgressBar
 upload = ProgressBar("<film>", unit="B")
 for sent in (0, 1_000_000, 0, 1_000_000, 4_000_000):

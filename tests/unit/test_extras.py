@@ -85,6 +85,16 @@ def test_version_help_and_completion_import_next_to_nothing(option: str) -> None
     assert own == {"cli.app", "cli.exit_codes", "cli.lazy", "carrel._version"}
 
 
+def test_completing_what_follows_a_command_imports_no_client() -> None:
+    """Every command's module is imported without what only a request needs: each press of Tab would wait for it."""
+    ended = _python(
+        "from importlib import import_module\nfrom cli.app import COMMANDS\n"
+        "for place, _ in COMMANDS.values(): import_module(place.partition(':')[0])\n"
+        "print(sorted({'httpx', 'pandas', 'carrel._client'} & set(sys.modules)))"
+    )
+    assert (ended.returncode, ended.stdout.strip()) == (0, "[]"), ended.stderr
+
+
 def test_every_command_is_where_it_is_said_to_be() -> None:
     """Help shows a line of each command that isn't imported: the beginning of what the command says of itself."""
     for name, (place, what) in COMMANDS.items():

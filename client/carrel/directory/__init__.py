@@ -10,7 +10,7 @@ from carrel.directory.plan import (
     UserAction,
     UserChange,
 )
-from carrel.directory.state import OnProgress, Progress
+from carrel.directory.progress import OnProgress, Progress
 from carrel.directory.tables import Problem, Table
 
 __all__ = [

@@ -20,7 +20,7 @@ from carrel.directory.plan import (
     UserAction,
     UserChange,
 )
-from carrel.directory.state import OnProgress, Progress
+from carrel.directory.progress import OnProgress, Progress
 from carrel.errors import PlanRefusedError
 from carrel.wire.admin import (
     ADMIN_GROUPS_ADD_MEMBERS,

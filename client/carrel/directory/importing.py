@@ -11,8 +11,8 @@ from carrel.directory.applying import Applying
 from carrel.directory.entries import Entries, read_entries
 from carrel.directory.plan import DirectoryChanges, DirectoryPlan
 from carrel.directory.planning import make_plan
+from carrel.directory.progress import OnProgress
 from carrel.directory.state import (
-    OnProgress,
     State,
     affects_an_admin,
     has_unknown_addresses,

@@ -6,13 +6,14 @@ requests grows with pages and groups, never with people.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias, TypeVar
+from typing import TypeVar
 from uuid import UUID
 
 from carrel._calls import Call, Connection, perform
 from carrel._flow import Flow
 from carrel._pages import Listing, fetch
 from carrel.directory.entries import Entries
+from carrel.directory.progress import OnProgress, Progress
 from carrel.wire import admin as wire
 from carrel.wire.api_keys import ADMIN_API_KEYS_LIST, AdminApiKeysListRequest, CredentialStatus
 from carrel.wire.common import PagedResponse, ResponseModel
@@ -27,22 +28,6 @@ Page = TypeVar("Page", bound=PagedResponse)
 
 PAGE = 1000
 HINT_LENGTH = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The progress of an import: `done` of `total` (None: not known yet) in a stage such as `reading users`."""
-
-    stage: str
-    done: int
-    total: int | None
-
-
-OnProgress: TypeAlias = Callable[[Progress], None]
-
-
-def unheard(progress: Progress) -> None:
-    """Ignore the progress."""
 
 
 @dataclass(slots=True)

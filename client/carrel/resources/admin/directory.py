@@ -6,7 +6,7 @@ from carrel._flow import Flow
 from carrel._operations import FlowOperation, Resource
 from carrel.directory.importing import Tables, apply_plan, plan_import
 from carrel.directory.plan import DirectoryChanges, DirectoryPlan
-from carrel.directory.state import OnProgress, unheard
+from carrel.directory.progress import OnProgress, unheard
 from carrel.directory.tables import Table
 
 M = TypeVar("M")

@@ -1,0 +1,118 @@
+"""`carrel service-accounts`: accounts for programs, which hold tokens and no password."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from carrel.wire.api_keys import CredentialStatus
+from carrel.wire.common import ServiceAccountReference
+from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
+from cli.choosing import AsJson, Yes, check_can_ask, id_in, is_confirmed, require_one
+from cli.completing import names_of_accounts
+from cli.listing import Columns, say_done, show_list, show_one, to_json
+from cli.outcome import client_of
+from cli.screen import Screen
+
+if TYPE_CHECKING:
+    from carrel import Carrel
+
+app = typer.Typer(no_args_is_help=True)
+
+ACCOUNT = "A service account's address, name or id."
+Account = Annotated[str, typer.Argument(metavar="ACCOUNT", help=ACCOUNT, autocompletion=names_of_accounts)]
+
+COLUMNS: Columns[ServiceAccount] = {
+    "name": lambda one: one.display_name,
+    "address": lambda one: one.email,
+    "created": lambda one: one.created_at,
+    "id": lambda one: one.service_account_id,
+}
+
+
+@app.command("list")
+def list_accounts(
+    *,
+    query: Annotated[str | None, typer.Option(help="Part of the name or address.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List service accounts."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        found = list(client.admin.service_accounts.list(query=query, page_size=1000))
+    empty = "There is no service account: carrel service-accounts create makes one."
+    show_list(screen, "serviceAccounts", found, COLUMNS, empty=empty if query is None else "None is called so.")
+
+
+@app.command()
+def show(account: Account, *, as_json: AsJson = False) -> None:
+    """Show a service account, the groups it is in, how much it may read, and its tokens."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        found = account_of(account, client)
+        tokens = list(client.admin.service_account_tokens.list(found.service_account_id, page_size=1000))
+        reference = ServiceAccountReference(id=found.service_account_id)
+        groups = [one for one in client.admin.groups.list_memberships(reference, page_size=1000) if not one.through]
+        reach = client.admin.access.count_resources(readable_by=reference)
+    facts = [("address", found.email), ("id", found.service_account_id), ("created", found.created_at)]
+    facts += [("can read", f"{reach.total:,} resources"), *(("in", one.name) for one in groups)]
+    facts += [("token", _token(one)) for one in tokens]
+    show_one(
+        screen,
+        found,
+        title=found.display_name,
+        facts=facts,
+        memberships=[to_json(one) for one in groups],
+        canRead=[to_json(one) for one in reach.counts],
+        tokens=[to_json(one) for one in tokens],
+    )
+
+
+@app.command()
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="What the program is that uses it.")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """Create a service account, which may read nothing yet."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        made = client.admin.service_accounts.create(name)
+    words = f"Created {made.display_name} <{made.email}>. carrel tokens create {made.email} makes a token for it."
+    say_done(screen, "created", words, **to_json(made))
+
+
+@app.command()
+def delete(account: Account, *, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Delete a service account: its tokens stop at once, and it leaves its groups; what it uploaded stays."""
+    screen = Screen(as_json=as_json)
+    check_can_ask(screen, yes=yes)
+    with client_of(screen) as client:
+        found = account_of(account, client)
+        tokens = client.admin.service_account_tokens.list(found.service_account_id, page_size=1000)
+        working = sum(one.status is CredentialStatus.ACTIVE for one in tokens)
+        question = f"Delete {found.display_name} <{found.email}>? {_count(working)} will stop."
+        if not is_confirmed(question, screen=screen, yes=yes):
+            return
+        ended = client.admin.service_accounts.delete(found.service_account_id)
+    words = f"Deleted {found.display_name}. {_count(ended.revoked_token_count)} stopped."
+    say_done(screen, "deleted", words, **to_json(ended))
+
+
+def account_of(name: str, client: "Carrel") -> ServiceAccount:
+    """Return the service account of an address, name or id; raises InvalidArgumentError for none or several."""
+    accounts = client.admin.service_accounts
+    if id_in(name) is not None:
+        found = list(accounts.list(ids=[name]))
+    else:
+        found = [one for one in accounts.list(query=name, page_size=1000) if name in {one.email, one.display_name}]
+    hint = "carrel service-accounts list shows all, and create makes one"
+    return require_one(found, kind="service account", name=name, hint=hint)
+
+
+def _token(one: ServiceAccountToken) -> str:
+    ends = f", until {one.expires_at:%Y-%m-%d}" if one.status is CredentialStatus.ACTIVE else ""
+    return f"{one.name} (…{one.hint}): {one.status}{ends}"
+
+
+def _count(working: int) -> str:
+    return "1 working token" if working == 1 else f"{working:,} working tokens"
