@@ -12,9 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import httpx
-import psutil
 
-from bench.start import free_port, ready
+from bench.start import free_port, processor_seconds, ready
 from flows.settings import FlowSettings
 
 PATIENCE_SECONDS = 180.0
@@ -34,9 +33,9 @@ class Stack:
 
     def cpu_seconds(self) -> dict[str, float]:
         """Return the processor seconds used so far: by this process, the service's, PostgreSQL's, Prefect's server."""
-        server = 0.0 if self.prefect is None else _cpu_seconds(self.prefect.pid)
-        database = _cpu_seconds(self.database_pid())
-        service = _cpu_seconds(self.service.pid)
+        server = 0.0 if self.prefect is None else processor_seconds(self.prefect.pid)
+        database = processor_seconds(self.database_pid())
+        service = processor_seconds(self.service.pid)
         return {"client": time.process_time(), "service": service, "database": database, "prefect": server}
 
 
@@ -94,12 +93,6 @@ def process_of(
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(PATIENCE_SECONDS)
-
-
-def _cpu_seconds(pid: int) -> float:
-    parent = psutil.Process(pid)
-    times = [process.cpu_times() for process in (parent, *parent.children(recursive=True))]
-    return sum(each.user + each.system for each in times)
 
 
 def _answers(url: str) -> bool:

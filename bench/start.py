@@ -1,8 +1,10 @@
 """How long `python -m service` takes to be ready: on an empty data folder, and on one that exists.
 
-Goal: at most 5 s on an existing folder. Run: `python -m bench.start`.
+The first start also compiles the modules, as the first one on any machine does; what it compiles goes to a folder of
+the benchmark's own. Goal: at most 3 s on an existing folder. Run: `python -m bench.start`.
 """
 
+import http.client
 import os
 import secrets
 import shutil
@@ -14,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-import httpx
+import psutil
 
 from bench.report import report
 
@@ -29,10 +31,15 @@ def free_port() -> int:
         return probe.getsockname()[1]
 
 
-def seconds_until_ready(data_dir: Path) -> float:
-    """Start the service on `data_dir`, wait for /readyz, stop it, and return the seconds until it was ready."""
+def effort_until_ready(data_dir: Path, compiled: Path) -> tuple[float, float]:
+    """Start the service on `data_dir` and stop it when it is ready; return the seconds, and those of processors.
+
+    Of processors: what it and its processes took, without PostgreSQL. Modules are compiled into the folder `compiled`.
+    """
     port = free_port()
-    environment = os.environ | {
+    ours = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    environment = ours | {
+        "PYTHONPYCACHEPREFIX": str(compiled),
         "CARREL_DATA_DIR": str(data_dir),
         "CARREL_PORT": str(port),
         "CARREL_BOOTSTRAP_ADMIN_EMAIL": "admin@bench.example",
@@ -49,34 +56,47 @@ def seconds_until_ready(data_dir: Path) -> float:
                 message = f"the service was not ready (exit status {process.poll()})"
                 raise RuntimeError(message)
             time.sleep(0.02)
-        return time.perf_counter() - began
+        return time.perf_counter() - began, processor_seconds(process.pid)
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(PATIENCE_SECONDS)
 
 
 def ready(port: int) -> bool:
-    """Tell whether the service on `port` says it can serve."""
+    """Tell whether the service on `port` says it can serve; asking takes next to no processor time."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=1)
     try:
-        return httpx.get(f"http://127.0.0.1:{port}/readyz", timeout=1).status_code == 200
-    except httpx.TransportError:
+        connection.request("GET", "/readyz")
+        return connection.getresponse().status == 200
+    except OSError:
         return False
+    finally:
+        connection.close()
+
+
+def processor_seconds(pid: int) -> float:
+    """Return the processor seconds that a process and those it has started have used so far."""
+    parent = psutil.Process(pid)
+    times = [process.cpu_times() for process in (parent, *parent.children(recursive=True))]
+    return sum(each.user + each.system for each in times)
 
 
 def main() -> None:
     """Measure, print, and write bench/results/start.json."""
-    data_dir = Path(tempfile.mkdtemp(prefix="carrel-bench-start-"))
+    work = Path(tempfile.mkdtemp(prefix="carrel-bench-start-"))
+    work.chmod(0o711)
     try:
-        first = seconds_until_ready(data_dir)
-        again = sorted(seconds_until_ready(data_dir) for _ in range(STARTS))
+        first = effort_until_ready(work / "data", work / "compiled")
+        again = [effort_until_ready(work / "data", work / "compiled") for _ in range(STARTS)]
     finally:
-        shutil.rmtree(data_dir, ignore_errors=True)
-    median = again[len(again) // 2]
+        shutil.rmtree(work, ignore_errors=True)
+    seconds, processor = (sorted(each)[STARTS // 2] for each in zip(*again, strict=True))
     report(
         "start",
         [
-            {"what": "empty data folder, seconds", "value": round(first, 2), "goal": ""},
-            {"what": "existing data folder, seconds (median)", "value": round(median, 2), "goal": "<= 5"},
+            {"what": "empty data folder, seconds", "value": round(first[0], 2), "goal": ""},
+            {"what": "existing data folder, seconds (median)", "value": round(seconds, 2), "goal": "<= 3"},
+            {"what": "existing data folder, processor seconds (median)", "value": round(processor, 2), "goal": "<= 3"},
         ],
     )
 

@@ -1,14 +1,16 @@
-"""What the service loads when it starts, and what only when it is first needed."""
+"""How the service's process begins."""
 
-import subprocess
-import sys
+import gc
 
-# Each takes a good part of a second to import; most services never ask a database of documents.
-LATER = ("pydantic_ai", "pymongo")
+from service.__main__ import without_collecting
 
 
-def test_what_few_need_is_loaded_by_the_first_that_does() -> None:
-    """A service starts without what talks to models and to document databases."""
-    code = f"import sys, service.server; print([name for name in {LATER} if name in sys.modules])"
-    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert ended.stdout.strip() == "[]"
+def test_garbage_is_looked_for_again_after_the_imports():
+    """No search while modules are imported; afterwards there is one, which leaves what they hold alone."""
+    try:
+        with without_collecting():
+            assert not gc.isenabled()
+        assert gc.isenabled()
+        assert gc.get_freeze_count()
+    finally:
+        gc.unfreeze()
