@@ -33,7 +33,7 @@ from service.domains.search import queries
 from service.domains.search.ranking import rank
 from service.domains.search.search_query import Scope, prepare_query
 from service.index.ingestion.sweeper import fold_all
-from service.index.service import Space, ensure_catalog_space, write_index
+from service.index.service import DocumentToIndex, Space, ensure_catalog_space, write_index
 from service.operate.startup import open_runtime
 from service.platform.identifiers import document_id_for, uuid7
 from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres
@@ -152,20 +152,20 @@ async def write(index: Index, collection: Collection, keys: Sequence[UUID]) -> N
     vectors = await index.embedder.embed([chunk.dense_text for each in chunks for chunk in each])
     offsets = np.cumsum([0, *(len(each) for each in chunks)])
     organization_id = index.caller.organization_id
-    for number, (key, each) in enumerate(zip(keys, chunks, strict=True)):
-        async with index.runtime.database.transaction(organization_id) as connection:
-            written = await write_index(
-                connection,
-                organization_id,
-                space=index.space,
-                document_id=key,
-                version=1,
-                title=collection.documents[index.names[key]][0],
-                chunks=each,
-                embeddings=vectors[offsets[number] : offsets[number + 1]],
-                mean=index.embedder.model.mean,
-            )
-            assert written
+    documents = [
+        DocumentToIndex(
+            document_id=key,
+            version=1,
+            title=collection.documents[index.names[key]][0],
+            chunks=each,
+            embeddings=vectors[offsets[number] : offsets[number + 1]],
+            mean=index.embedder.model.mean,
+        )
+        for number, (key, each) in enumerate(zip(keys, chunks, strict=True))
+    ]
+    async with index.runtime.database.transaction(organization_id) as connection:
+        written = await write_index(connection, organization_id, space=index.space, documents=documents)
+        assert written == {*keys}
 
 
 async def search(index: Index, question: str, vector: Any, mode: SearchMode, *, feedback: bool = True) -> list[str]:

@@ -1,5 +1,6 @@
 """SQL of the index: a document's chunks in a space, their code pages, and how many chunks contain which term."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -10,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy import (
     ARRAY,
+    BigInteger,
     ColumnElement,
     FromClause,
     Integer,
@@ -42,7 +44,7 @@ from carrel.wire.catalog import IndexingStatus
 from service.index.codes import from_binary
 from service.index.progress import FAILED_AFTER
 from service.index.spaces.queries import stands_for
-from service.platform.sql import ORGANIZATION, find_row, find_rows, param, params
+from service.platform.sql import ORGANIZATION, find_rows, param, params
 from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, space_documents, spaces, term_deltas
 from service.schema.permissions import resources
 
@@ -111,6 +113,7 @@ def has_status(
 class LockedEntry:
     """A document's entry in a space: its access class, the desired version, and how many chunks are indexed."""
 
+    document_id: UUID
     access_class: int
     version: int
     chunk_count: int
@@ -126,30 +129,39 @@ class IndexedChunk:
     terms: str
 
 
-_LOCK_ENTRY = (
-    select(resources.c.access_class, space_documents.c.version, space_documents.c.chunk_count)
-    .join(space_documents, space_documents.c.document_id == resources.c.object_id)
-    .join(spaces, spaces.c.space_id == space_documents.c.space_id)
-    .where(
-        resources.c.organization_id == ORGANIZATION,
-        resources.c.object_id == param(resources.c.object_id),
-        space_documents.c.space_id == param(space_documents.c.space_id),
-        spaces.c.retired_at.is_(None),
+def _build_lock(*, skip_locked: bool) -> Select[*tuple[Any, ...]]:
+    entry, ids = space_documents.c, bindparam("param_document_ids", type_=ARRAY(Uuid))
+    return (
+        select(entry.document_id, resources.c.access_class, entry.version, entry.chunk_count)
+        .join(space_documents, entry.document_id == resources.c.object_id)
+        .join(spaces, spaces.c.space_id == entry.space_id)
+        .where(
+            resources.c.organization_id == ORGANIZATION,
+            resources.c.object_id == any_(ids),
+            entry.space_id == param(entry.space_id),
+            spaces.c.retired_at.is_(None),
+        )
+        .with_for_update(of=[resources, space_documents], skip_locked=skip_locked)
+        # After the others, as everybody locks a space after its documents; whoever retires it waits for its writers.
+        .suffix_with("FOR KEY SHARE OF spaces")
     )
-    .with_for_update(of=[resources, space_documents])
-    # After the others, as everybody locks a space after its documents; whoever retires it waits for its writers.
-    .suffix_with("FOR KEY SHARE OF spaces")
-)
 
 
-async def lock_entry(connection: AsyncConnection, entry: IndexEntry) -> LockedEntry | None:
-    """Lock a document's resource and then its row in the space, and return both as they are with the locks held.
+_LOCK_TO_WRITE = {skip_locked: _build_lock(skip_locked=skip_locked) for skip_locked in (False, True)}
 
-    None when the document is not in the space, or the space is retired. The space isn't retired until the transaction
-    ends.
+
+async def lock_to_write(
+    connection: AsyncConnection, organization_id: UUID, *, space_id: int, document_ids: Sequence[UUID]
+) -> dict[UUID, LockedEntry]:
+    """Lock documents' resources and then their rows in a space, and return both as they are with the locks held.
+
+    One document is waited for. Of several, those that other transactions hold are left out: who waits for one while
+    holding others might wait for ever. Left out are documents that aren't in the space, and all if the space is
+    retired. The space isn't retired until the transaction ends.
     """
-    parameters = params(entry.organization_id, object_id=entry.document_id, space_id=entry.space_id)
-    return await find_row(connection, _LOCK_ENTRY, LockedEntry, parameters)
+    parameters = params(organization_id, space_id=space_id, document_ids=list(document_ids))
+    statement = _LOCK_TO_WRITE[len(document_ids) > 1]
+    return {found.document_id: found for found in await find_rows(connection, statement, LockedEntry, parameters)}
 
 
 async def lock_entries(
@@ -225,9 +237,10 @@ async def read_embeddings(
     return {text_hash: from_binary(sent) for text_hash, sent in rows}
 
 
-_OWN = ("organization_id", "space_id", "document_id", "access_class")
 _SLOTS = tuple(f"c{number}" for number in range(1, CHUNKS_PER_PAGE + 1))
-_OF_CHUNKS: dict[str, TypeEngine[Any]] = {
+_OF_DOCUMENTS: dict[str, TypeEngine[Any]] = {"document_id": Uuid(), "version": Integer(), "chunk_count": Integer()}
+_OF_EACH_ROW: dict[str, TypeEngine[Any]] = {"document_id": Uuid(), "access_class": BigInteger()}
+_OF_A_CHUNK: dict[str, TypeEngine[Any]] = {
     "chunk_no": Integer(),
     "chunk_id": Uuid(),
     "text": Text(),
@@ -235,7 +248,8 @@ _OF_CHUNKS: dict[str, TypeEngine[Any]] = {
     "terms": Text(),
     "embedding": Text(),
 }
-_OF_PAGES: dict[str, TypeEngine[Any]] = {"page_no": Integer(), **dict.fromkeys(_SLOTS, Text())}
+_OF_CHUNKS = _OF_EACH_ROW | _OF_A_CHUNK
+_OF_PAGES: dict[str, TypeEngine[Any]] = _OF_EACH_ROW | {"page_no": Integer(), **dict.fromkeys(_SLOTS, Text())}
 _OF_DELTAS: dict[str, TypeEngine[Any]] = {"term": Integer(), "delta": Integer()}
 
 
@@ -246,8 +260,8 @@ def _unnest_rows(kind: str, types: Mapping[str, TypeEngine[Any]]) -> TableValued
 
 
 def _upsert_rows(table: Table, rows: TableValuedAlias, *, key: str) -> Insert:
-    """Build an upsert of rows, with the values that all rows of a document share, by `key`."""
-    values: dict[str, ColumnElement[Any]] = {name: param(table.c[name]) for name in _OWN}
+    """Build an upsert of rows into a space, by document and `key`."""
+    values: dict[str, ColumnElement[Any]] = {"organization_id": ORGANIZATION, "space_id": param(table.c.space_id)}
     types: dict[str, TypeEngine[Any]] = {column.name: column.type for column in table.columns}
     values |= {column.name: cast(column, types[column.name]) for column in rows.c}
     statement = upsert(table).from_select(list(values), select(*values.values()))
@@ -270,16 +284,17 @@ def _build_write(dimensions: int) -> Update:
     tables, entry = INDEX_TABLES[dimensions], space_documents.c
     chunks = _upsert_rows(tables.chunks, _unnest_rows("chunks", _OF_CHUNKS), key="chunk_no")
     pages = _upsert_rows(tables.code_pages, _unnest_rows("pages", _OF_PAGES), key="page_no")
+    written = _unnest_rows("documents", _OF_DOCUMENTS)
     indexed = (
         update(space_documents)
         .where(
             entry.organization_id == ORGANIZATION,
-            entry.document_id == param(entry.document_id),
+            entry.document_id == written.c.document_id,
             entry.space_id == param(entry.space_id),
         )
         .values(
-            indexed_version=param(entry.version),
-            chunk_count=param(entry.chunk_count),
+            indexed_version=written.c.version,
+            chunk_count=written.c.chunk_count,
             claimed_until=None,
             attempts=0,
             error=None,
@@ -289,9 +304,10 @@ def _build_write(dimensions: int) -> Update:
 
 
 @dataclass(frozen=True, slots=True)
-class IndexWrite:
-    """The changes to write for a document in a space: chunks, code pages by number, and changes of term counts."""
+class IndexChange:
+    """The change to write of a document in a space: chunks, code pages by number, and changes of term counts."""
 
+    document_id: UUID
     access_class: int
     version: int
     chunk_count: int
@@ -300,39 +316,56 @@ class IndexWrite:
     deltas: Mapping[int, int]
 
 
-async def write(connection: AsyncConnection, entry: IndexEntry, writing: IndexWrite) -> None:
-    """Write chunks and pages in place of those with the same numbers, and record that the version is indexed.
+async def write(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    space_id: int,
+    dimensions: int,
+    changes: Sequence[IndexChange],
+) -> None:
+    """Write documents' chunks and pages in place of those with the same numbers, and record the indexed versions.
 
-    It takes one statement, or several when the document is large.
+    It takes one statement, or several when the documents are large.
     """
-    own = {
-        "space_id": entry.space_id,
-        "document_id": entry.document_id,
-        "access_class": writing.access_class,
-        "version": writing.version,
-        "chunk_count": writing.chunk_count,
-    }
-    pages = [(number, *writing.pages[number]) for number in sorted(writing.pages)]
-    deltas = _sort_changes(writing.deltas)
-    for start in range(0, max(len(writing.rows), len(pages), 1), ROWS_AT_ONCE):
-        part = slice(start, start + ROWS_AT_ONCE)
-        chunks = [[getattr(row, name) for row in writing.rows[part]] for name in _OF_CHUNKS]
+    chunks = [
+        (each.document_id, each.access_class, *(getattr(row, name) for name in _OF_A_CHUNK))
+        for each in changes
+        for row in each.rows
+    ]
+    pages = [
+        (each.document_id, each.access_class, number, *each.pages[number])
+        for each in changes
+        for number in sorted(each.pages)
+    ]
+    documents = [(each.document_id, each.version, each.chunk_count) for each in changes]
+    deltas = _sort_changes(_add_changes([each.deltas for each in changes]))
+    for start in range(0, max(len(chunks), len(pages), 1), ROWS_AT_ONCE):
+        part, once = slice(start, start + ROWS_AT_ONCE), slice(None if start == 0 else 0)
         parameters = params(
-            entry.organization_id,
-            **own,
-            **_arrays("chunks", _OF_CHUNKS, chunks),
-            **_arrays("pages", _OF_PAGES, _columns(pages[part], len(_OF_PAGES))),
-            **_arrays("deltas", _OF_DELTAS, _columns(deltas if start == 0 else [], len(_OF_DELTAS))),
+            organization_id,
+            space_id=space_id,
+            **_arrays("chunks", _OF_CHUNKS, chunks[part]),
+            **_arrays("pages", _OF_PAGES, pages[part]),
+            **_arrays("documents", _OF_DOCUMENTS, documents[once]),
+            **_arrays("deltas", _OF_DELTAS, deltas[once]),
         )
-        await connection.execute(_build_write(entry.dimensions), parameters)
+        await connection.execute(_build_write(dimensions), parameters)
 
 
-def _arrays(kind: str, names: Iterable[str], columns: Iterable[Sequence[Any]]) -> dict[str, Sequence[Any]]:
-    return {f"{kind}_{name}": column for name, column in zip(names, columns, strict=True)}
+def _arrays(kind: str, names: Iterable[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+    """Return the columns of some rows by the names of `_unnest_rows`."""
+    return {f"{kind}_{name}": [row[position] for row in rows] for position, name in enumerate(names)}
 
 
-def _columns(rows: Sequence[Sequence[Any]], number: int) -> list[list[Any]]:
-    return [[row[position] for row in rows] for position in range(number)]
+def _add_changes(changes: Sequence[Mapping[int, int]]) -> Mapping[int, int]:
+    """Return the sum of the changes of several documents, so that each term has one row."""
+    if len(changes) == 1:
+        return changes[0]
+    total = Counter[int]()
+    for each in changes:
+        total.update(each)
+    return total
 
 
 def _sort_changes(deltas: Mapping[int, int]) -> list[tuple[int, int]]:
@@ -359,5 +392,5 @@ async def add_deltas(
     """Append the changes of the number of chunks with each term."""
     rows = _sort_changes(deltas)
     if rows:
-        arrays = _arrays("deltas", _OF_DELTAS, _columns(rows, len(_OF_DELTAS)))
+        arrays = _arrays("deltas", _OF_DELTAS, rows)
         await connection.execute(_ADD_DELTAS, params(organization_id, space_id=space_id, **arrays))

@@ -17,7 +17,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.index import queries
 from service.index.codes import as_vector, binary_codes, pages_of
-from service.index.queries import ChunkRow, IndexedChunk, IndexEntry, IndexWrite, read_embeddings
+from service.index.queries import ChunkRow, IndexChange, IndexedChunk, IndexEntry, LockedEntry, read_embeddings
 from service.index.spaces import queries as space_queries
 from service.index.spaces.queries import Space
 from service.index.statistics.queries import delete_unused_terms, fold_deltas, try_lock_statistics
@@ -27,6 +27,7 @@ from service.platform.identifiers import uuid7
 from service.schema.indexing import CHUNKS_PER_PAGE, TOTAL_TERM
 
 __all__ = [
+    "DocumentToIndex",
     "Space",
     "create_space",
     "delete_space",
@@ -115,96 +116,113 @@ async def create_space(
     return Space(space_id, model.name, model.dimensions, language)
 
 
-async def write_index(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    space: Space,
-    document_id: UUID,
-    version: int,
-    title: str,
-    chunks: Sequence[ChunkToIndex],
-    embeddings: NDArray[np.float32],
-    mean: NDArray[np.float32],
-) -> bool:
-    """Replace a document's index entry in a space by these chunks; searches see it from the commit on.
-
-    `embeddings` has a row of unit norm for each chunk, `mean` is the model's; unchanged chunks aren't written again.
-    The transaction is READ COMMITTED. False, with nothing written, when that version is no longer desired in the
-    space, the document is gone, or the space was replaced.
-    """
-    texts = [chunk.text for chunk in chunks]
-    terms = await _compute(texts, weigh_chunks, texts, title=title, language=space.language)
-    entry = IndexEntry(organization_id, space.space_id, document_id, space.dimensions)
-    locked = await queries.lock_entry(connection, entry)
-    if locked is None or locked.version != version:
-        return False
-    before = await queries.list_chunks(connection, entry) if locked.chunk_count else ()
-    change = await _compute(
-        [*texts, *(row.text for row in before)], _change, before, _Contents(chunks, terms, embeddings, mean)
-    )
-    if change.shorter:
-        await queries.truncate_entry(connection, entry, chunk_count=len(chunks))
-    writing = IndexWrite(
-        access_class=locked.access_class,
-        version=version,
-        chunk_count=len(chunks),
-        rows=change.rows,
-        pages=change.pages,
-        deltas=change.deltas,
-    )
-    await queries.write(connection, entry, writing)
-    return True
-
-
 @dataclass(frozen=True, slots=True)
-class _Contents:
-    """The contents to index of a document: its chunks, with the terms and the vector of each, and the model's mean."""
+class DocumentToIndex:
+    """A version of a document to index: its title and chunks, and a vector of unit norm for each of the chunks.
 
+    `mean` is the mean of the model's vectors.
+    """
+
+    document_id: UUID
+    version: int
+    title: str
     chunks: Sequence[ChunkToIndex]
-    terms: Sequence[Mapping[int, float]]
     embeddings: NDArray[np.float32]
     mean: NDArray[np.float32]
 
+
+async def write_index(
+    connection: AsyncConnection, organization_id: UUID, *, space: Space, documents: Sequence[DocumentToIndex]
+) -> set[UUID]:
+    """Replace documents' index entries in a space, and return which were; searches see them from the commit on.
+
+    Unchanged chunks aren't written again. The transaction is READ COMMITTED. Nothing is written of a document whose
+    version is no longer desired in the space or that is gone, of all if the space was replaced, and of several
+    documents, of those that other transactions hold at the moment.
+    """
+    texts = [chunk.text for document in documents for chunk in document.chunks]
+    weighed = await _compute(texts, _weigh, documents, language=space.language)
+    locked = await queries.lock_to_write(
+        connection,
+        organization_id,
+        space_id=space.space_id,
+        document_ids=[document.document_id for document in documents],
+    )
+    wanted = [each for each in weighed if each.is_wanted(locked.get(each.document.document_id))]
+    for each in wanted:
+        entry = IndexEntry(organization_id, space.space_id, each.document.document_id, space.dimensions)
+        if locked[entry.document_id].chunk_count:
+            each.before = await queries.list_chunks(connection, entry)
+            if len(each.before) > len(each.document.chunks):
+                await queries.truncate_entry(connection, entry, chunk_count=len(each.document.chunks))
+    changes = await _compute([text for each in wanted for text in each.texts], _list_changes, wanted, locked)
+    await queries.write(
+        connection, organization_id, space_id=space.space_id, dimensions=space.dimensions, changes=changes
+    )
+    return {change.document_id for change in changes}
+
+
+@dataclass(slots=True)
+class _Weighed:
+    """A document with the terms of its chunks, and what is indexed of it before."""
+
+    document: DocumentToIndex
+    terms: Sequence[Mapping[int, float]]
+    before: Sequence[IndexedChunk] = ()
+
+    @property
+    def texts(self) -> list[str]:
+        """The texts of its chunks, now and before."""
+        return [chunk.text for chunk in (*self.document.chunks, *self.before)]
+
+    def is_wanted(self, locked: LockedEntry | None) -> bool:
+        """Whether the document's version is still desired in the space."""
+        return locked is not None and locked.version == self.document.version
+
     def row(self, number: int) -> ChunkRow:
         """Return the row to write for a chunk."""
-        chunk = self.chunks[number]
+        chunk = self.document.chunks[number]
         return ChunkRow(
             chunk_no=number,
             chunk_id=uuid7(),
             text=chunk.text,
             text_hash=chunk.hash,
             terms=as_sparsevec(self.terms[number]),
-            embedding=as_vector(self.embeddings[number]),
+            embedding=as_vector(self.document.embeddings[number]),
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Change:
-    """The changes to write: chunks, pages by number, whether chunks are removed, and the changes of term counts."""
-
-    rows: list[ChunkRow]
-    pages: Mapping[int, Sequence[str | None]]
-    shorter: bool
-    deltas: Mapping[int, int]
+def _weigh(documents: Sequence[DocumentToIndex], *, language: str) -> list[_Weighed]:
+    return [
+        _Weighed(each, weigh_chunks([chunk.text for chunk in each.chunks], title=each.title, language=language))
+        for each in documents
+    ]
 
 
-def _change(before: Sequence[IndexedChunk], contents: _Contents) -> _Change:
-    known = {row.chunk_no: row for row in before}
+def _list_changes(wanted: Sequence[_Weighed], locked: Mapping[UUID, LockedEntry]) -> list[IndexChange]:
+    return [_change(each, access_class=locked[each.document.document_id].access_class) for each in wanted]
+
+
+def _change(weighed: _Weighed, *, access_class: int) -> IndexChange:
+    document, terms = weighed.document, weighed.terms
+    known = {row.chunk_no: row for row in weighed.before}
     written = [
         number
-        for number, chunk in enumerate(contents.chunks)
-        if number not in known or not _is_unchanged(known[number], chunk, contents.terms[number])
+        for number, chunk in enumerate(document.chunks)
+        if number not in known or not _is_unchanged(known[number], chunk, terms[number])
     ]
-    gone = [number for number in known if number >= len(contents.chunks)]
+    gone = [number for number in known if number >= len(document.chunks)]
     replaced = [read_sparsevec(known[number].terms) for number in (*written, *gone) if number in known]
     touched = {number // CHUNKS_PER_PAGE for number in (*written, *gone)}
-    pages = enumerate(pages_of(binary_codes(contents.embeddings, contents.mean)))
-    return _Change(
-        rows=[contents.row(number) for number in written],
+    pages = enumerate(pages_of(binary_codes(document.embeddings, document.mean)))
+    return IndexChange(
+        document_id=document.document_id,
+        access_class=access_class,
+        version=document.version,
+        chunk_count=len(document.chunks),
+        rows=[weighed.row(number) for number in written],
         pages={number: page for number, page in pages if number in touched},
-        shorter=bool(gone),
-        deltas=_count_deltas(added=[contents.terms[number] for number in written], removed=replaced),
+        deltas=_count_deltas(added=[terms[number] for number in written], removed=replaced),
     )
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.index.service import Space, ensure_catalog_space, fold_statistics, write_index
+from service.index.service import DocumentToIndex, Space, ensure_catalog_space, fold_statistics, write_index
 from service.index.statistics.queries import count_frequencies, try_lock_statistics
 from service.index.terms import as_sparsevec, query_words, term_of, weigh_query
 from service.permissions.access import Access
@@ -89,6 +89,13 @@ class Corpus:
 
     async def add(self, title: str, chunks: Sequence[str], *, access: Access | None = None) -> UUID:
         """Add a document to the catalog, readable by its owner alone unless told otherwise, and index it."""
+        document_id = await self.register(title, access=access)
+        async with self.transaction() as connection:
+            assert await self.write(connection, document_id, title, chunks)
+        return document_id
+
+    async def register(self, title: str, *, access: Access | None = None) -> UUID:
+        """Add a document to the catalog and want it in the index, where nothing of it is yet."""
         external_id = f"{title}-{uuid7()}"
         document_id = document_id_for(self.organization_id, external_id)
         access = access or Access(owner_id=self.owner_id, viewers=frozenset(), editors=frozenset())
@@ -115,8 +122,6 @@ class Corpus:
                 access=access,
             )
         await self.want(document_id, self.space)
-        async with self.transaction() as connection:
-            assert await self.write(connection, document_id, title, chunks)
         return document_id
 
     async def want(self, document_id: UUID, space: Space, *, version: int = 1, metadata: str = "{}") -> None:
@@ -148,19 +153,14 @@ class Corpus:
         space: Space | None = None,
     ) -> bool:
         """Index a document's chunks, with vectors made from their texts."""
+        documents = [self.document(document_id, title, chunks, version=version)]
+        return bool(await write_index(connection, self.organization_id, space=space or self.space, documents=documents))
+
+    def document(self, document_id: UUID, title: str, chunks: Sequence[str], *, version: int = 1) -> DocumentToIndex:
+        """Return a document to index, with vectors made from its chunks' texts."""
         made = [self.chunk(title, passage) for passage in chunks]
         vectors = np.stack([vector_of(chunk.dense_text) for chunk in made])
-        return await write_index(
-            connection,
-            self.organization_id,
-            space=space or self.space,
-            document_id=document_id,
-            version=version,
-            title=title,
-            chunks=made,
-            embeddings=vectors,
-            mean=MEAN,
-        )
+        return DocumentToIndex(document_id, version, title, made, vectors, MEAN)
 
     async def rewrite(
         self, document_id: UUID, title: str, chunks: Sequence[str], *, wanted: int = 2, version: int = 2

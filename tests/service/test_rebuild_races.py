@@ -12,7 +12,7 @@ from service.domains.answering import retrieval
 from service.domains.catalog import uploads
 from service.domains.rebuilds import service as rules
 from service.domains.search import service as search_service
-from service.index.ingestion import indexing
+from service.index.ingestion import indexing, writing
 from service.index.rebuilds import queries, running
 from service.web.dependencies import current_caller
 from tests.harness.documents import add_to_collection, chunks, ok, refused, upload
@@ -123,7 +123,7 @@ async def swap(service: RunningService) -> bool:
 def test_a_version_that_is_being_indexed_in_the_old_index_alone_holds_the_swap_back(shelf: Shelf, race: Race) -> None:
     """Whoever has been told that it is searchable finds it, before and after the swap."""
     ready(shelf)
-    race.stop_behind(indexing, "write_index")
+    race.stop_behind(writing, "write_index")
     changing = race.begin(shelf.add, "ferry", "The ferry leaves at one now.")
     swapping = race.beside(shelf.service.run, swap(shelf.service))
     if shelf.collection_id is None:

@@ -23,7 +23,8 @@ from service.index.ingestion.backlog.queries import note_failure
 from service.index.ingestion.pace import Pace
 from service.index.ingestion.queries import IndexingWork
 from service.index.ingestion.turns import Lane, Turn, Turns
-from service.index.service import Space, read_embeddings, write_index
+from service.index.ingestion.writing import Writer
+from service.index.service import DocumentToIndex, Space, read_embeddings, write_index
 from service.platform.database import Database
 from service.platform.errors import Conflict, ServiceError, is_database_full
 from service.platform.logs import logger
@@ -64,12 +65,16 @@ def unpack_chunks(packed: bytes) -> list[str]:
 
 @dataclass(slots=True)
 class IndexingDeps:
-    """The dependencies of indexing: its connections, the embedders, the turns and the pace."""
+    """The dependencies of indexing: its connections, the embedders, the turns, the pace and the writer."""
 
     database: Database
     embedders: Embedders
     turns: Turns = field(default_factory=Turns)
     pace: Pace = field(default_factory=Pace)
+    writer: Writer = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.writer = Writer(self.database)
 
 
 async def index_in_spaces(work: "Work", space_ids: Sequence[int]) -> Outcomes | None:
@@ -147,32 +152,36 @@ class Work:
         chunks = await asyncio.to_thread(_make_chunks, work, embedder)
         self.deps.pace.learn_length(packed_bytes=work.packed_bytes, chunks=len(chunks))
         embeddings, embedded = await self._embed_chunks(work, chunks, embedder)
-        space = Space(space_id=work.space_id, model=work.model, dimensions=work.dimensions, language=work.language)
-        async with self.deps.database.transaction(self.organization_id) as connection:
-            written = await write_index(
-                connection,
-                self.organization_id,
-                space=space,
-                document_id=self.document_id,
-                version=work.desired_version if work.expects_caller_chunks else work.contents_version,
-                title=_lexical_title(work),
-                chunks=chunks,
-                embeddings=embeddings,
-                mean=embedder.model.mean,
-            )
-            if not written or not await self._take_batch(connection, work):
-                raise _OvertakenError
+        document = DocumentToIndex(
+            document_id=self.document_id,
+            version=work.desired_version if work.expects_caller_chunks else work.contents_version,
+            title=_lexical_title(work),
+            chunks=chunks,
+            embeddings=embeddings,
+            mean=embedder.model.mean,
+        )
+        if not await self._write(work, document):
+            raise _OvertakenError
         return IndexOutcome(len(chunks), embedded)
 
-    async def _take_batch(self, connection: AsyncConnection, work: IndexingWork) -> bool:
+    async def _write(self, work: IndexingWork, document: DocumentToIndex) -> bool:
+        """Write the document's entry; False, with nothing written, when something newer is desired meanwhile."""
+        space = Space(space_id=work.space_id, model=work.model, dimensions=work.dimensions, language=work.language)
         if work.caller_batch is None:
-            return True
+            return await self.deps.writer.write(self.organization_id, space=space, document=document)
+        async with self.deps.database.transaction(self.organization_id) as connection:
+            written = await write_index(connection, self.organization_id, space=space, documents=[document])
+            if written and await self._take_batch(connection, work, work.caller_batch):
+                return True
+            raise _OvertakenError
+
+    async def _take_batch(self, connection: AsyncConnection, work: IndexingWork, batch_id: UUID) -> bool:
         return await queries.take_caller_chunks(
             connection,
             self.organization_id,
             document_id=self.document_id,
             space_id=work.space_id,
-            batch_id=work.caller_batch,
+            batch_id=batch_id,
         )
 
     async def _embed_chunks(
