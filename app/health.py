@@ -164,7 +164,7 @@ def _of_jobs(jobs: JobsState, at: datetime) -> Finding:
         said = (
             f"{doing} {count_text(jobs.failed, 'reply of an agent', 'replies of agents')} failed in the last 24 hours."
         )
-        todo = "Ask an agent something to see whether it answers now; whoever got no reply can ask again. Why each "
+        todo = "Ask an agent something to see whether it answers now; people who got no reply can ask again. Why each "
         return Finding(about, Level.TROUBLE, said, f"{todo}failed is in the service's log.", agents)
     return Finding(about, Level.BUSY if jobs.running or jobs.waiting else Level.FINE, doing)
 
@@ -248,7 +248,7 @@ def of_flows() -> Finding:
     return Finding("The flows", Level.FINE, f"Prefect answers, and {offered} served.")
 
 
-@st.cache_resource(show_spinner=False)
+@st.cache_resource(show_spinner=False, on_release=Runs.close)
 def _runs(api_url: str) -> Runs:
     """Return a client of Prefect with a short timeout, so that the page doesn't wait for long."""
     return Runs(api_url, http_client=httpx.Client(timeout=_PATIENCE))

@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack
 
 import pytest
 
+from tests.flows.processes import prefect_server
 from tests.harness.databases import TestDatabases
 from tests.harness.embeddings import EmbeddingsEndpoint
 from tests.harness.logs import configure_logs, pytest_runtest_makereport  # noqa: F401 - a hook, by its name
@@ -95,6 +96,16 @@ def service_process() -> Iterator[Callable[..., ServiceProcess]]:
     yield make
     for process in made:
         process.close()
+
+
+@pytest.fixture(scope="session")
+def prefect_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A Prefect server for the session, as `make up` runs it; its API's address.
+
+    It takes seconds of processor time to start: tests share it, and take away what they offered on it.
+    """
+    with prefect_server(tmp_path_factory.mktemp("prefect")) as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

@@ -51,7 +51,7 @@ def _for_admins(who: Callable[[], api.Me]) -> Runs:
     return _runs()
 
 
-@st.cache_resource(show_spinner=False)
+@st.cache_resource(show_spinner=False, on_release=Runs.close)
 def _runs() -> Runs:
     """Return the part that all sessions can share."""
     return Runs(settings().prefect_api_url)

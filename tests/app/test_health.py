@@ -5,8 +5,11 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+import streamlit as st
 
+from app import health
 from app.health import Level, findings_of, troubles
+from app.loading import runs
 from carrel.wire.oversight import (
     AdminStatusGetResponse,
     ConnectionsState,
@@ -17,16 +20,11 @@ from carrel.wire.oversight import (
     StorageState,
     SyncsState,
 )
-from tests.app.conftest import House, SetUp, draw, html_of, sign_in
+from tests.app.conftest import NOBODY_LISTENS, House, SetUp, draw, html_of, sign_in
 from tests.app.prefect_api import PrefectServer
-from tests.flows.conftest import _collected, prefect_api  # noqa: F401 - fixtures
 from tests.harness.proxy import faulty
 from tests.harness.services import RunningService
 
-pytestmark = [
-    pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning"),
-    pytest.mark.filterwarnings("ignore:.*unclosed <socket:pytest.PytestUnraisableExceptionWarning"),
-]
 NOW = datetime(2026, 3, 1, 12, tzinfo=UTC)
 
 
@@ -221,7 +219,7 @@ def test_a_service_that_is_away_is_a_finding_and_not_the_end_of_the_page(
 
 @pytest.fixture
 def prefect(
-    prefect_api: str,  # noqa: F811
+    prefect_api: str,
     workbench: SetUp,
     service: RunningService,
 ) -> Iterator[PrefectServer]:
@@ -245,3 +243,11 @@ def test_flows_that_nobody_serves_are_told_from_those_that_somebody_does(
     assert "no process carries out runs" in shown
     assert "python -m flows serve" in shown
     assert '<a href="ingestion?part=runs" target="_self">Open the runs</a>' in shown
+
+
+def test_connections_to_prefect_are_closed_when_their_client_is_dropped(workbench: SetUp) -> None:
+    """Left to the garbage collector, their sockets would stay open for as long as it likes."""
+    workbench(None)
+    kept = [health._runs(NOBODY_LISTENS), runs._runs()]
+    st.cache_resource.clear()
+    assert [one._http.is_closed for one in kept] == [True, True]

@@ -1,4 +1,4 @@
-"""One Prefect server for the session, and the settings that bring flows to the test's own service."""
+"""The settings that bring flows to the test's own service."""
 
 import atexit
 import gc
@@ -23,8 +23,8 @@ os.environ.setdefault("PREFECT_LOGGING_LEVEL", "ERROR")
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from pydantic import SecretStr
 
+from flows.runs import Runs
 from flows.settings import FlowSettings
-from tests.flows.processes import prefect_server
 
 # Prefect leaves connections of its own clients to the garbage collector, which comes upon them when it likes.
 _LEFT_OPEN = (
@@ -43,10 +43,19 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def prefect_api(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """A Prefect server of the session's own, as `make up` runs it; its API's address."""
-    with prefect_server(tmp_path_factory.mktemp("prefect")) as url, temporary_settings({PREFECT_API_URL: url}):
-        yield url
+def prefect_api(prefect_api: str) -> Iterator[str]:
+    """The session's Prefect server, also in the settings by which flows of this process find it."""
+    with temporary_settings({PREFECT_API_URL: prefect_api}):
+        yield prefect_api
+
+
+@pytest.fixture(scope="module")
+def withdrawn(prefect_api: str) -> Iterator[None]:
+    """What the module's tests served is offered no more after them."""
+    yield
+    with Runs(prefect_api) as runs:
+        for one in runs.rows("/deployments/filter", {}):
+            runs.call("DELETE", f"/deployments/{one['id']}")
 
 
 @pytest.fixture(autouse=True)

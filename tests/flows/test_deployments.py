@@ -1,6 +1,7 @@
 """The file of deployments: read with its mistakes named, and followed on a Prefect server."""
 
 import asyncio
+import contextlib
 import functools
 import os
 import subprocess
@@ -277,6 +278,8 @@ async def test_what_people_paused_stays_paused(client: PrefectClient, written: P
 
 async def test_batches_wait_for_their_limit(client: PrefectClient, flow_settings: FlowSettings) -> None:
     """The limit is made by a run and set by `serve`; a batch takes a slot of it, and doesn't begin without it."""
+    with contextlib.suppress(ObjectNotFound):  # of what was served before
+        await client.delete_global_concurrency_limit_by_name(BATCHES)
     await ensure_limits(flow_settings.model_copy(update={"flows_batches_at_once": 3}))
     await ensure_limits(flow_settings.model_copy(update={"flows_batches_at_once": 5}))
     assert (await client.read_global_concurrency_limit_by_name(BATCHES)).limit == 3

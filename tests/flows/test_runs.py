@@ -29,6 +29,8 @@ from flows.settings import FlowSettings
 from tests.flows.processes import CARREL, SERVE, running, until
 from tests.harness.services import RunningService
 
+pytestmark = pytest.mark.usefixtures("withdrawn")
+
 
 async def _flow_state(flow: Any, *arguments: Any) -> State[Any]:
     return await flow(*arguments, return_state=True)
@@ -165,42 +167,14 @@ def nothing_served(prefect_api: str) -> None:
 
 
 @pytest.mark.usefixtures("nothing_served")
-async def test_served_flow_is_started_and_followed_over_http(
-    prefect_api: str, library: Path, flow_settings: FlowSettings
-) -> None:
-    """`python -m flows serve` runs what is started through Prefect's API, and its end can be read there.
-
-    What it writes meanwhile lies in the data folder, not where another user's may stand in the way; stopped, it ends
-    without a warning.
-    """
-    with Runs(prefect_api) as runs:
-        with pytest.raises(RunsError, match="python -m flows serve"):
-            await asyncio.to_thread(runs.start_upload, str(library))
-        with running(*SERVE, PREFECT_API_URL=prefect_api, PREFECT_RUNNER_POLL_FREQUENCY="1") as process:
-
-            def start() -> UUID | None:
-                try:
-                    return runs.start_upload(str(library), UploadOptions(internal_public=True))
-                except RunsError:
-                    return None
-
-            flow_run_id = await until(start)
-            assert await until(lambda: runs.run_status(flow_run_id).finished)
-            status = await asyncio.to_thread(runs.run_status, flow_run_id)
-            process.terminate()
-            _, errors = await asyncio.to_thread(process.communicate)
-    assert (status.state, status.counts.created) == ("COMPLETED", 12)
-    assert "RuntimeWarning" not in errors
-    assert (flow_settings.data_dir / "flows" / "tmp" / "runner_storage").is_dir()
-
-
 async def test_plans_and_retries_are_worked_over_http(
     prefect_api: str, library: Path, tmp_path: Path, service: RunningService, flow_settings: FlowSettings
 ) -> None:
     """Served flows plan without sending, and send again what is mended of what could not be loaded.
 
     Who starts a run twice with one key has started one; the list of runs has them with their counts, newest first, and
-    that of schedules what the file says, which can be paused and resumed.
+    that of schedules what the file says, which can be paused and resumed. What `serve` writes lies in the data folder,
+    not where another user's may stand in the way; stopped, it ends without a warning.
     """
     (library / "empty.md").write_bytes(b"")
     (library / "broken.pdf").write_bytes(b"%PDF-1.7 this is no PDF")
@@ -211,7 +185,10 @@ async def test_plans_and_retries_are_worked_over_http(
     written = [*offered, entry | {"schedules": [{"cron": "0 0 1 1 *"}]}]
     entries.write_text(json.dumps({"deployments": written}))
     environment = {"PREFECT_API_URL": prefect_api, "CARREL_FLOWS_DEPLOYMENTS": str(entries)}
-    with running(*SERVE, **environment, PREFECT_RUNNER_POLL_FREQUENCY="1"), Runs(prefect_api) as runs:
+    environment["PREFECT_RUNNER_POLL_FREQUENCY"] = "1"
+    with Runs(prefect_api) as runs, pytest.raises(RunsError, match="python -m flows serve"):
+        await asyncio.to_thread(runs.start_upload, str(library))
+    with running(*SERVE, **environment) as process, Runs(prefect_api) as runs:
 
         def served() -> bool:
             try:
@@ -259,6 +236,10 @@ async def test_plans_and_retries_are_worked_over_http(
             13,
             runs.statuses([runs.call("GET", f"/flow_runs/{by_hand.flow_run_id}")])[0],
         )
+        process.terminate()
+        _, errors = await asyncio.to_thread(process.communicate)
+    assert "RuntimeWarning" not in errors
+    assert (flow_settings.data_dir / "flows" / "tmp" / "runner_storage").is_dir()
 
 
 def _schedule_named(runs: Runs, name: str) -> Schedule:

@@ -27,23 +27,17 @@ from flows.schedule_changes import (
 from flows.schedules import Schedule, list_schedules, look_at
 from flows.settings import FlowSettings
 from flows.times import InvalidTimesError, Times, check_times, next_times
-from tests.flows.processes import SERVE, prefect_server, running, said, until
+from tests.flows.processes import SERVE, running, said, until
 
+pytestmark = pytest.mark.usefixtures("withdrawn")
 EVERY_MINUTE = Times("* * * * *")
 ADA, BEN = "ada@example.com", "ben@example.com"
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    """Prefect's server as `make up` starts it; its API's address."""
-    with prefect_server(tmp_path_factory.mktemp("prefect")) as url:
-        yield url
-
-
 @pytest.fixture
-def runs(server: str) -> Iterator[Runs]:
+def runs(prefect_api: str) -> Iterator[Runs]:
     """The runs on that server, on which every schedule is deleted afterwards."""
-    with Runs(server) as runs:
+    with Runs(prefect_api) as runs:
         yield runs
         for one in list_schedules(runs):
             if one.schedule_id:
@@ -51,20 +45,24 @@ def runs(server: str) -> Iterator[Runs]:
 
 
 @contextmanager
-def serving(server: str, file: Path, **settings: str) -> Iterator["subprocess.Popen[str]"]:
+def serving(prefect_api: str, file: Path, **settings: str) -> Iterator["subprocess.Popen[str]"]:
     """`python -m flows serve` with a file of schedules, ready."""
-    settings |= {"PREFECT_API_URL": server, "CARREL_FLOWS_DEPLOYMENTS": str(file), "PREFECT_RUNNER_POLL_FREQUENCY": "1"}
+    settings |= {
+        "PREFECT_API_URL": prefect_api,
+        "CARREL_FLOWS_DEPLOYMENTS": str(file),
+        "PREFECT_RUNNER_POLL_FREQUENCY": "1",
+    }
     with running(*SERVE, **settings) as process:
         said(process, "Serving the flows")
         yield process
 
 
 @pytest.fixture(scope="module")
-def served(server: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+def served(prefect_api: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     """The flows were served once, so that schedules can be kept; nothing carries them out now."""
     folder = tmp_path_factory.mktemp("served")
     (folder / "none.yaml").write_text("deployments: []\n")
-    with serving(server, folder / "none.yaml", CARREL_DATA_DIR=str(folder)):
+    with serving(prefect_api, folder / "none.yaml", CARREL_DATA_DIR=str(folder)):
         pass
 
 
@@ -85,7 +83,7 @@ def _created(runs: Runs, schedule: Schedule) -> int:
 
 @pytest.mark.timeout(600)
 async def test_a_schedule_fires_with_its_parameters_and_survives_serve_and_the_file(
-    runs: Runs, server: str, library: Path, flow_settings: FlowSettings, tmp_path: Path
+    runs: Runs, prefect_api: str, library: Path, flow_settings: FlowSettings, tmp_path: Path
 ) -> None:
     """A schedule runs by itself with what it was made with; another file and another `serve` leave it as it is.
 
@@ -94,7 +92,7 @@ async def test_a_schedule_fires_with_its_parameters_and_survives_serve_and_the_f
     assert flow_settings.base_url
     file = tmp_path / "schedules.yaml"
     file.write_text("deployments: []\n")
-    with serving(server, file) as process:
+    with serving(prefect_api, file) as process:
         add_schedule(runs, _draft(str(library), include=["*.md"]), person=ADA)
         made = _one(runs)
         assert await until(lambda: _created(runs, made), seconds=240) == 12
@@ -111,7 +109,7 @@ async def test_a_schedule_fires_with_its_parameters_and_survives_serve_and_the_f
         assert paused.label is not None
         assert (paused.label.made_by, paused.label.changed_by) == (ADA, BEN)
         await until(lambda: not _waiting(runs, paused))  # one that was due already is carried out
-    with serving(server, file):
+    with serving(prefect_api, file):
         assert _one(runs) == paused
         runs.call("POST", f"/deployments/{paused.deployment_id}/schedule", {})  # what Prefect's scheduler does
         assert not _waiting(runs, paused)
@@ -186,9 +184,9 @@ def test_what_prefect_would_show_is_refused(runs: Runs, source: str) -> None:
     assert not list_schedules(runs)
 
 
-def test_nothing_is_kept_where_nobody_serves(server: str) -> None:
+def test_nothing_is_kept_where_nobody_serves(prefect_api: str) -> None:
     """A flow that was never served has nothing that a schedule could be kept on, which is said."""
-    with Runs(server) as runs, pytest.raises(NotServedError, match="flows serve"):
+    with Runs(prefect_api) as runs, pytest.raises(NotServedError, match="flows serve"):
         add_schedule(runs, Draft("x", "no-such-flow", {}, EVERY_MINUTE))
 
 

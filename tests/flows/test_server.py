@@ -16,16 +16,16 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 
 from flows import serving
 from flows.__main__ import main
-from tests.flows.processes import PATIENCE_SECONDS, prefect_server
+from tests.flows.processes import PATIENCE_SECONDS
 from tests.harness.stack import ROOT
 
 pytestmark = pytest.mark.timeout(600)
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[httpx.Client]:
+def server(prefect_api: str) -> Iterator[httpx.Client]:
     """The server as a process of its own, answering."""
-    with prefect_server(tmp_path) as url, httpx.Client(base_url=url, timeout=60) as client:
+    with httpx.Client(base_url=prefect_api, timeout=60) as client:
         yield client
 
 
@@ -53,6 +53,7 @@ def test_a_deployment_with_a_schedule_has_runs_ahead(server: httpx.Client) -> No
         time.sleep(0.5)
     assert {run["state_type"] for run in runs} == {"SCHEDULED"}
     assert all("T02:00:00" in run["expected_start_time"] for run in runs)
+    server.delete(f"/deployments/{made['id']}").raise_for_status()
 
 
 @pytest.mark.parametrize(("argument", "code"), [("--help", 0), ("--port", 2)])
