@@ -120,7 +120,7 @@ def tell_of_failure(error: Exception) -> bool:
     _log.error("A page failed (reference %s)", reference, exc_info=error)
     show_problem(
         "This page failed, and it isn't anything you did.",
-        "Reload it. If it fails again, tell whoever runs Carrel the reference.",
+        "Reload it. If it fails again, tell the person who runs Carrel the reference.",
         f"Reference: {reference}",
     )
     return True

@@ -73,12 +73,12 @@ TOKEN_SCOPES: Mapping[Scope, Meaning] = {
     Scope.CATALOG_READ: Meaning(
         "Read and search",
         "Look at, download and search the documents and collections that the account may read.",
-        "Whoever has the token reads all of these.",
+        "Anyone who has the token reads all of these.",
     ),
     Scope.CATALOG_WRITE: Meaning(
         "Upload and change",
         "Upload documents and make collections, and change or delete those that the account may change.",
-        "Whoever has the token can spoil or delete these.",
+        "Anyone who has the token can spoil or delete these.",
     ),
     Scope.AGENT_MESSAGE: Meaning(
         "Message agents",

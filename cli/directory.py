@@ -37,7 +37,7 @@ def import_directory(
     ] = False,
     skip_problems: Annotated[
         bool,
-        typer.Option("--skip-problems", help="Leave out rows with problems; whoever is missing then stays."),
+        typer.Option("--skip-problems", help="Leave out rows with problems; people who are then missing stay."),
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")] = False,
 ) -> None:

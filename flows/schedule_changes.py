@@ -47,8 +47,8 @@ class Draft:
             raise InvalidScheduleError(msg)
         if holds_credential(str(self.parameters.get("source") or "")):
             msg = (
-                "A password or a query doesn't belong into an address: whoever looks at the schedule would see it. "
-                "Leave it out; what carries out the runs has credentials in its environment."
+                "A password or a query doesn't belong into an address: everybody who looks at the schedule would see "
+                "it. Leave it out; what carries out the runs has credentials in its environment."
             )
             raise InvalidScheduleError(msg)
         check_times(self.times)
@@ -144,14 +144,14 @@ def _read(runs: Runs, schedule: Schedule) -> tuple[Mapping[str, Any], Label]:
     for one in runs.call("GET", f"/deployments/{schedule.deployment_id}/schedules"):
         if one["id"] == str(schedule.schedule_id) and (label := Label.of(one["slug"])) is not None:
             return one, label
-    msg = "Somebody has deleted this schedule meanwhile. Look at the list again."
+    msg = "Somebody has deleted this schedule. Look at the list again."
     raise ChangedMeanwhileError(msg)
 
 
 def _refuse_stale(schedule: Schedule, now: Mapping[str, Any], label: Label) -> None:
     if now["updated"] != schedule.revision:
         who = label.changed_by or "Somebody"
-        msg = f"{who} has changed this schedule meanwhile. Nothing was done: look at it as it is now, and do it again."
+        msg = f"{who} has changed this schedule. Nothing was done: look at it as it is now, and do it again."
         raise ChangedMeanwhileError(msg)
 
 

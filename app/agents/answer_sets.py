@@ -73,7 +73,7 @@ def _add(agent_id: UUID, question: str) -> None:
             raise NotYetError(message)
         one = sets.create(name, agent_id=agent_id)
     elif (one := by_id(sets.list, chosen)) is None:
-        message = "This set was deleted meanwhile. Choose another one."
+        message = "This set has been deleted. Choose another one."
         raise NotYetError(message)
     sets.put_judgements(one.evaluation_set_id, [{"question": question}])
     forget_sets()

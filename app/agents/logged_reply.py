@@ -17,7 +17,7 @@ def show_logged_reply(question: LoggedQuestion) -> None:
     elif question.withheld:
         show_warning(
             "This reply isn't shown to you: it rests on a document that you may not read, or that is gone.",
-            "Whoever asked sees it as long as they may read all of its documents.",
+            "The person who asked sees it as long as they may read all of its documents.",
         )
     elif question.agent_response_text is not None:
         st.html(reply_html(question.agent_response_text, question.referenced_sources, message_id=question.message_id))

@@ -179,7 +179,7 @@ def _list_ranked(wanted: Wanted, chosen: str) -> None:
         },
         empty=lambda: show_empty(
             "Nobody has asked an agent in this time." if by is RankedBy.AGENT else "Nobody who asked is in a group.",
-            "Whoever is in several groups is counted in each." if by is RankedBy.GROUP else "",
+            "A person in several groups is counted in each." if by is RankedBy.GROUP else "",
         ),
         go=narrow,
         hint="Choose a row to see its questions.",

@@ -132,7 +132,7 @@ def show_deployment(agent: AgentDefinition) -> None:
         show_text(change)
     if lacking := show_errors(lambda: without_sources(agent, chosen)):
         show_warning(
-            "Whoever may search none of its collections gets no answer but that there is none.",
+            "People who may search none of its collections are told that there is no answer.",
             f"Let them read one first: {join_names([one.label for one in lacking])}.",
         )
     with st.container(horizontal=True):
@@ -158,7 +158,7 @@ def _deploy(agent: AgentDefinition, before: Grants, after: Mapping[str, Principa
     try:
         deploy(agent, before=before, who=after, everybody=everybody)
     except ConflictError as exc:
-        msg = "Somebody else has changed its access meanwhile, and nothing was saved. Undo, and load the page again."
+        msg = "Somebody else has changed its access since, and nothing was saved. Undo, and load the page again."
         raise carrel.CarrelError(msg) from exc
     _drop(agent)
 

@@ -57,8 +57,8 @@ class Registration:
         """
         if self.settings.client_id:
             msg = (
-                "The service doesn't take CARREL_CLIENT_ID and CARREL_CLIENT_SECRET (any more). Whoever runs Carrel: "
-                "look on its page OAuth clients for the application with the redirect address "
+                "The service doesn't take CARREL_CLIENT_ID and CARREL_CLIENT_SECRET (any more). The person "
+                "who runs Carrel: look on its page OAuth clients for the application with the redirect address "
                 f"{self.redirect_uri}. Approve it, give it a new secret, or create it again; then set both, and start "
                 "the workbench again."
             )

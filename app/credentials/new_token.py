@@ -100,7 +100,7 @@ def ask_expiry(name: str, *, default: str = "90") -> None:
         st.date_input("It works until the end of", min_value=today, key=f"{name}.day")
     if choice == WITHOUT_END:
         show_warning(
-            "Whoever finds it, ever, can use it. Prefer an end, and replace it before.",
+            "Anyone who finds it can use it, at any time. Prefer an end, and replace it before.",
             "Choose this only where nobody can replace it, and look at when it was last used.",
         )
 

@@ -136,7 +136,9 @@ def _offer_rebuild(collection: DocumentCollection) -> None:
         "embedded again: that takes its time, and costs where the model does."
     )
     others = [model for model in show_errors(embedding_models) if model != collection.embeddings_model]
-    show_text("Choose one that another collection has, or write the name of one that whoever runs the service has set.")
+    show_text(
+        "Choose one that another collection has, or write the name of one that the person who runs the service has set."
+    )
     with st.container(horizontal=True, vertical_alignment="bottom"):
         model = st.selectbox(
             "Model",

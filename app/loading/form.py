@@ -39,7 +39,7 @@ class Missing:
 
 
 CREDENTIAL = Missing(
-    "A password or a query doesn't belong into an address: whoever looks at the run would see it.",
+    "A password or a query doesn't belong into an address: everybody who looks at the run would see it.",
     "Leave it out; what carries out the runs has credentials in its environment.",
 )
 

@@ -53,7 +53,7 @@ class _Outcome:
         if self.unknown:
             show_warning(
                 f"Not among what failed any more: {_names(self.unknown)}",
-                "They were loaded meanwhile, or the source no longer has them.",
+                "They have been loaded since, or the source no longer has them.",
             )
 
 

@@ -65,7 +65,7 @@ def indexing_job(base: ReindexOptions | None = None) -> Job | Missing:
     """Show the fields of indexing documents again."""
     show_text(
         "A document is re-indexed by itself when it changes. This is for those that were told not to be, and for "
-        "another embedding model; searches continue meanwhile."
+        "another embedding model; searches work during that time."
     )
     collection = _choose_collection(show_errors(api.collections), everything=True)
     kinds = [MODEL] if collection == CATALOG else [STALE, EVERYTHING, MODEL]

@@ -107,7 +107,7 @@ def _show_invitation(person: ListedUser) -> None:
         st.rerun()
     show_text(
         f"This makes a link at which {person.name} sets a password: once, within 7 days. Send it as you would send a "
-        "password: whoever has it can use it."
+        "password: anyone who has it can use it."
     )
     if person.invited_until is not None:
         show_warning(f"The link of before, good until {moment(person.invited_until)}, stops working.")

@@ -79,7 +79,7 @@ def save(resource: Resource, before: Grants, after: Grants) -> None:
     try:
         make_so(api.client(), resource, before=before, after=after)
     except ConflictError:
-        message = "Somebody changed this meanwhile, so nothing was saved. Close this, look, and begin again."
+        message = "Somebody else has changed this, so nothing was saved. Close this, look, and begin again."
         raise NotYetError(message) from None
     forget(READERS)
 

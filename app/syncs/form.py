@@ -15,7 +15,7 @@ from app.ui.pickers import drop_choice, pick_principals
 
 EVERYBODY = "Everybody in the organization"
 CHOSEN = "People and groups I choose"
-NOBODY = "Only whoever makes the sync"
+NOBODY = "Only the person who makes the sync"
 _READERS = "sync.readers"
 _ADDRESS = "sync.address"
 

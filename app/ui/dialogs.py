@@ -155,7 +155,7 @@ def show_held_secret() -> None:
     def tell() -> None:
         if _SECRET not in st.session_state:
             st.rerun()
-        show_warning("This is shown once. Copy it now: whoever has it can use it.")
+        show_warning("This is shown once. Copy it now: anyone who has it can use it.")
         st.code(secret.value, language=None, wrap_lines=True)
         show_text(secret.hint)
         if secret.command:

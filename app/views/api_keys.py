@@ -107,7 +107,7 @@ def show_new() -> None:
     if not is_open(NEW):
         st.rerun()
     show_text(
-        "Whoever has the key may do all that its owner may. For a program that is nobody's in particular, make a "
+        "Anyone who has the key may do all that its owner may. For a program that is nobody's in particular, make a "
         "service account: its tokens may do less."
     )
     st.text_input("Name", key="key.name", max_chars=200, placeholder="Where it is used: Ada's notebook")

@@ -66,7 +66,7 @@ class Pager(Generic[Item, Page]):
         self._on_progress = on_progress
 
     def with_progress(self, on_progress: ListProgress) -> "Pager[Item, Page]":
-        """Return the same list; whoever walks it has `on_progress` called with how many items came, and the total.
+        """Return the same list; while it is walked, `on_progress` is called with how many items came, and the total.
 
         The total is None until the last page, which tells it.
         """
@@ -109,7 +109,7 @@ class AsyncPager(Generic[Item, Page]):
         self._on_progress = on_progress
 
     def with_progress(self, on_progress: ListProgress) -> "AsyncPager[Item, Page]":
-        """Return the same list; whoever walks it has `on_progress` called with how many items came, and the total.
+        """Return the same list; while it is walked, `on_progress` is called with how many items came, and the total.
 
         The total is None until the last page, which tells it.
         """

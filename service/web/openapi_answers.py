@@ -20,7 +20,11 @@ REFUSALS: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "403": ("Forbidden", "The caller may not do this.", ()),
     "404": ("NotFound", "What the request names does not exist, or is not the caller's to know about.", ()),
     "408": ("RequestTimeout", "The body came too slowly.", ()),
-    "409": ("Conflict", "A name is taken, something changed meanwhile, or an Idempotency-Key was used before.", ()),
+    "409": (
+        "Conflict",
+        "A name is taken, something has changed since it was read, or an Idempotency-Key was used before.",
+        (),
+    ),
     "413": ("TooLarge", "The body or the file is too large.", ()),
     "414": ("AddressTooLong", "The address is too long.", ()),
     "415": ("UnsupportedMedia", "The content type, or the type of the file, can't be read.", ()),
@@ -136,7 +140,7 @@ def event_schema() -> Json:
     }
     meanings = {
         "delta": "The reply has grown.",
-        "restarted": "What was sent so far is void: the job began anew after a crash.",
+        "restarted": "What was sent so far is void: the job began again after a crash.",
         "completed": "The reply is there; the last event.",
         "failed": "There is no reply; the last event.",
     }

@@ -146,7 +146,7 @@ def test_what_nothing_answered_leads_to_what_can_be_done(house: House, desk: Des
     house.client.admin.evaluation_sets.delete(one.evaluation_set_id)
     page.button(key="answers.add.submit").click().run()
     assert not page.exception
-    assert "This set was deleted meanwhile." in html_of(page)
+    assert "This set has been deleted." in html_of(page)
     conversation = re.search(r"conversation=([0-9a-f-]{36})", html_of(page))
     assert conversation is not None
     page = open_questions(house, conversation=conversation[1])

@@ -295,7 +295,7 @@ def test_changes_of_others_meanwhile_are_not_overwritten(house: House) -> None:
     save = page.button(key="change.submit")
     house.client.admin.grants.set(reference(key), theirs)
     save.click().run()
-    assert "Somebody changed this meanwhile" in html_of(page)
+    assert "Somebody else has changed this" in html_of(page)
     assert not next(house.client.admin.grants.list(reference(key)).pages()).organization_wide
 
 

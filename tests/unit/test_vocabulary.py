@@ -29,7 +29,7 @@ RETIRED_LABELS = re.compile(
     r"Who that is|It ends|Granted|Not loaded|Set aside|Put back|What it is|Who may (use|read) it|Try it|"
     r"Stop watching|None goes on|Everything is fine|Index(ing)? again|Mint.*|"
     r"The account that loads|Give it to|Take it from|"
-    r".*\b(anew|goes on|held back)\b.*",
+    r".*\b(anew|goes on|held back|[Ww]hoever|[Mm]eanwhile)\b.*",
     re.DOTALL,
 )
 
@@ -85,7 +85,8 @@ def test_a_retired_name_is_found(source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "label", ["Made", "Look again", "Take out …", "Fits {percent}", "A run goes on.", "Mint a token", "In"]
+    "label",
+    ["Made", "Look again", "Take out …", "Fits {percent}", "A run goes on.", "Mint a token", "In", "Whoever has it."],
 )
 def test_a_retired_label_is_found(label: str) -> None:
     """A label is found wherever a page has it as a text of its own."""

@@ -19,7 +19,7 @@ class FileTokenStore:
     """Tokens in a folder of one's own, a file for each session, readable by its owner alone (0600).
 
     A file is replaced as a whole, and flushed to disk before `put` returns. Raises ConfigurationError for a folder that
-    others may write to, and OSError when the disk fails. Tokens aren't encrypted: whoever reads a file can use them.
+    others may write to, and OSError when the disk fails. Tokens aren't encrypted: anyone who reads a file can use them.
     """
 
     def __init__(self, folder: str | os.PathLike[str]) -> None:

@@ -199,7 +199,7 @@ class Role(StrEnum):
 
 
 class GrantRole(StrEnum):
-    """The roles that can be granted; an owner is whoever made the resource, or was given it by an admin."""
+    """The roles that can be granted; the owner made the resource, or was given it by an admin."""
 
     EDITOR = "EDITOR"
     VIEWER = "VIEWER"

@@ -27,7 +27,7 @@ class AdminOwnersTransferRequest(RequestModel):
     resource_types: Annotated[list[ResourceType] | None, Field(min_length=1, max_length=100)] = None
     """Only what `owner` owns of these types, at most 100; DOCSTORE_SYNC are syncs."""
     resources: Annotated[list[ResourceReference] | None, Field(min_length=1, max_length=1000)] = None
-    """The resources, at most 1000, all or none, whoever owns them; absent: those of `owner`."""
+    """The resources, at most 1000, all or none, of any owner; absent: those of `owner`."""
 
     @model_validator(mode="after")
     def _says_which(self) -> Self:

@@ -165,7 +165,7 @@ class StreamingChunk(ResponseModel):
 class StreamEvent(StrEnum):
     """The server-sent events of streamAgentResponse; each one's data is JSON.
 
-    `delta` has a `TextDelta`; `restarted` says that what was sent so far is void, since the job began anew after a
+    `delta` has a `TextDelta`; `restarted` says that what was sent so far is void, since the job began again after a
     crash; `completed` (a `CompletedJob`) and `failed` (a `FailedJob`) are the last.
     """
 

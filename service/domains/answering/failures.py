@@ -35,7 +35,7 @@ LATER = 60
 
 LONGEST_RETRY_AFTER = 3600
 
-_OPERATOR = "Tell whoever runs this service: "
+_OPERATOR = "Tell the person who runs this service: "
 
 # The most particular kind first; the first one that fits counts.
 _KINDS: tuple[tuple[type[Exception], str, str, int], ...] = (

@@ -134,7 +134,7 @@ async def save_upload(
         if decision.new_version:
             runtime.indexer.refuse_backlog(caller.organization_id)
         read = await _read(runtime, file) if unread else read
-    raise Conflict("The document keeps changing meanwhile. Try again.", code="concurrent_change")
+    raise Conflict("The document is being changed by others at the same time. Try again.", code="concurrent_change")
 
 
 def _key_reused() -> Conflict:

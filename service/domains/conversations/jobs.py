@@ -118,7 +118,9 @@ async def _sender(runtime: Runtime, connection: AsyncConnection, work: Work) -> 
         keys=runtime.keys,
     )
     if caller is None:
-        raise Forbidden("Whoever sent this message is not active any more. Ask an admin.", code="sender_inactive")
+        raise Forbidden(
+            "The person who sent this message is not active any more. Ask an admin.", code="sender_inactive"
+        )
     agent = await get_deployed_agent(connection, caller, agent_id=work.agent_id)
     if agent is None:
         raise unknown_agent()

@@ -207,7 +207,7 @@ async def _own_sync(connection: AsyncConnection, caller: Caller, sync_id: UUID) 
     sync = await _known_sync(connection, caller, sync_id, lock=True)
     if sync.principal_id != caller.principal_id and not caller.is_admin:
         raise Forbidden(
-            "Only whoever made this sync, or an admin, may change or delete it: it writes in that person's name."
+            "Only the person who made this sync, or an admin, may change or delete it: it writes in that person's name."
             " Create one of your own.",
             code="docstore_sync_owner_required",
         )

@@ -57,7 +57,7 @@ def fill(file: IO[bytes], manifest: Manifest, *, owner: URL, files: FileStore, k
         queries.prepare_empty(connection)
     sink = _Filling(owner, files=files, key_folder=key_folder)
     if read_archive(file, sink) != manifest:
-        raise ArchiveError("The archive has changed since it was verified. Nobody may write to it meanwhile.")
+        raise ArchiveError("The archive has changed since it was verified. Nobody may write to it during a restore.")
     sink.progress.end()
     with queries.connect(owner) as connection:
         if queries.count_rows(connection) != manifest.rows:

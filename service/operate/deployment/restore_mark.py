@@ -32,6 +32,6 @@ def refuse_marked(data_dir: Path) -> None:
     """Raise UnfinishedRestoreError when the folder is marked."""
     if is_marked(data_dir):
         raise UnfinishedRestoreError(
-            f"A restore into {data_dir} is going on, or was cut off: wait for it, or run it again. Run again, it begins"
-            " anew; an outside database must be emptied first."
+            f"A restore into {data_dir} is going on, or was cut off: wait for it, or run it again, which begins from"
+            " the start. An outside database must be emptied first."
         )

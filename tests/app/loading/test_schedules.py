@@ -145,7 +145,7 @@ def test_of_two_who_change_it_the_last_is_told(house: LoadingHouse, kept: Runs) 
     page = _open(house, read.key)
     change_schedule(kept, read, Draft("Theirs", "bulk-upload", read.parameters, NIGHTLY), person="ben@example.com")
     page = press(_fill(page, "Name", "Mine"), "Save schedule")
-    assert "ben@example.com has changed this schedule meanwhile" in html_of(page)
+    assert "ben@example.com has changed this schedule." in html_of(page)
     assert _one(kept).name == "Theirs"
 
 

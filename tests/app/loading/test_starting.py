@@ -195,7 +195,7 @@ def test_access_collection_and_deletion_go_with_the_run(house: LoadingHouse, dep
 def test_a_password_in_an_address_is_refused(house: LoadingHouse, deployment: str) -> None:
     """Whoever sees Prefect would see it: it is not sent there, and not repeated."""
     page = plan(name_place(house.open("ingestion"), "s3://key:hush@bucket/reports"))
-    assert "whoever looks at the run would see it" in html_of(page)
+    assert "everybody who looks at the run would see it" in html_of(page)
     assert "hush" not in html_of(page)
     assert house.prefect.runs_of(deployment) == []
 
