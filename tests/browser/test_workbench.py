@@ -137,6 +137,7 @@ def test_a_token_is_minted_used_and_revoked(stack: Stack, page: Page) -> None:
     page.locator(DRAWN).wait_for()
     dialog.get_by_text("Read and search", exact=True).first.click()
     expect(dialog.get_by_text("As things are now, it reaches:")).to_be_visible()
+    page.locator(DRAWN).wait_for()
     dialog.get_by_role("button", name="Create", exact=True).click()
     expect(page.get_by_text("The new token")).to_be_visible()
     token = page.get_by_role("dialog").locator("code").first.inner_text().strip()
