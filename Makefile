@@ -67,7 +67,7 @@ format: setup
 	@$(BIN)/ruff check --fix .
 
 bench: setup
-	@for name in embedding client ingest flows search row_security permissions quality start app; do $(BIN)/python -m bench.$$name || exit 1; done
+	@for name in embedding client ingest flows search concurrency row_security permissions quality start app; do $(BIN)/python -m bench.$$name || exit 1; done
 
 # The pages that are made from the code; tests compare them.
 docs: setup

@@ -40,8 +40,11 @@ class Stack:
 
 
 @contextmanager
-def run_stack(data_dir: Path, *, prefect: bool) -> Iterator[Stack]:
-    """Start the service, and a Prefect server if wanted, on a data folder; set this process's environment for flows."""
+def run_stack(data_dir: Path, *, prefect: bool, environment: Mapping[str, str] | None = None) -> Iterator[Stack]:
+    """Start the service, and a Prefect server if wanted, on a data folder; set this process's environment for flows.
+
+    `environment` is settings beside those that a benchmark always has, such as the key of a folder that exists.
+    """
     port, key = free_port(), f"svc_key_{secrets.token_hex(24)}"
     ours = {
         "CARREL_DATA_DIR": str(data_dir),
@@ -57,6 +60,7 @@ def run_stack(data_dir: Path, *, prefect: bool) -> Iterator[Stack]:
     }
     if prefect:
         ours["PREFECT_API_URL"] = f"http://127.0.0.1:{free_port()}/api"
+    ours |= environment or {}
     os.environ.update(ours)
     data_dir.mkdir(parents=True, exist_ok=True)
     with process_of("service", lambda: ready(port), log=data_dir / "service.log") as service:
