@@ -9,7 +9,7 @@ FAST := tests/unit tests/cli/test_docs.py tests/service/test_foundation.py \
 # Where it is set, every program that is started would compile all that it imports, which takes most of its start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup up lab test test-fast test-long check format bench docs site notebooks pictures lock clean
+.PHONY: setup up lab test test-fast test-long check format bench bench-peers docs site notebooks pictures lock clean
 
 setup: $(SETUP)
 
@@ -68,6 +68,12 @@ format: setup
 
 bench: setup
 	@for name in embedding client ingest flows search concurrency row_security permissions quality start app; do $(BIN)/python -m bench.$$name || exit 1; done
+
+# Carrel beside other products on the same texts; some gigabytes of theirs go into .peers. Nothing else needs them.
+bench-peers: setup
+	@test -x .peers/bin/python || $(BIN)/uv venv --quiet --python $(BIN)/python .peers
+	@$(BIN)/uv pip install --quiet --no-config --python .peers/bin/python -r bench/peers/requirements.txt
+	@$(BIN)/python -m bench.peers $(ARGS)
 
 # The pages that are made from the code; tests compare them.
 docs: setup
