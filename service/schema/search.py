@@ -1,10 +1,13 @@
-"""The search log: who searched where, how many results; the query's words lie in audit.free_texts."""
+"""The search log, whose words lie in audit.free_texts, and the searches that people saved."""
 
-from sqlalchemy import ARRAY, Column, DateTime, ForeignKey, Index, Integer, Table, Text, Uuid, func, text
+from sqlalchemy import ARRAY, Boolean, Column, DateTime, ForeignKey, Index, Integer, Table, Text, Uuid, func, text
+from sqlalchemy.dialects.postgresql import JSONB
 
 from service.platform.database import metadata
 
 # `document_ids` are the documents of the results, each once; NULL for searches from before they were kept.
+# `has_words` tells whether anything that could be read has a word of the query; NULL where none was looked for, and for
+# searches from before it was kept.
 # `feedback` is the newest of the audit log's entries about the search.
 searches = Table(
     "searches",
@@ -17,6 +20,7 @@ searches = Table(
     Column("mode", Text, nullable=False),
     Column("result_count", Integer, nullable=False),
     Column("document_ids", ARRAY(Uuid)),
+    Column("has_words", Boolean),
     Column("request_id", Text),
     Column("feedback", Text),
     Index("ix_searches_at", "organization_id", "at", "search_id"),
@@ -35,4 +39,26 @@ searches = Table(
         "search_id",
         postgresql_where=text("result_count = 0"),
     ),
+    Index(
+        "ix_searches_without_words",
+        "organization_id",
+        "at",
+        "search_id",
+        postgresql_where=text("NOT has_words"),
+    ),
+    Index("ix_searches_principal", "organization_id", "principal_id", "at", "search_id"),
+)
+
+# Kept by a person or service account for itself. The id is made of what is saved, so that nothing is saved twice.
+saved_searches = Table(
+    "saved_searches",
+    metadata,
+    Column("principal_id", Uuid, ForeignKey("principals.principal_id", ondelete="CASCADE"), primary_key=True),
+    Column("saved_search_id", Uuid, primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("search_query", Text, nullable=False),
+    Column("collection_id", Uuid),
+    Column("mode", Text, nullable=False),
+    Column("metadata_filters", JSONB, nullable=False),
+    Column("saved_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
 )

@@ -69,7 +69,7 @@ def test_every_block_says_what_language_it_is_in() -> None:
 def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every Python block of docs/sdk.md works, in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    assert run_code_of(ROOT / "docs" / "sdk.md") == 23
+    assert run_code_of(ROOT / "docs" / "sdk.md") == 24
 
 
 def test_the_page_about_access_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

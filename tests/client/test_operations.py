@@ -365,6 +365,40 @@ SINGLE: list[Case] = [
         {"searchId": OTHER_ID, "feedback": "THUMBS_UP", "comments": "Just it"},
         {"auditLogId": OTHER_ID},
     ),
+    (
+        "search/listRecentSearches",
+        lambda c: c.search.list_recent_searches(max_searches=5),
+        {"maxSearches": 5},
+        {"searches": [{"searchQuery": "night train", "mode": "HYBRID", "at": AT}]},
+    ),
+    (
+        "search/saveSearch",
+        lambda c: c.search.save_search("night train", document_collection_id=OTHER_ID, mode="LEXICAL"),
+        {"searchQuery": "night train", "documentCollectionId": OTHER_ID, "mode": "LEXICAL", "metadataFilters": []},
+        {"savedSearchId": OTHER_ID},
+    ),
+    (
+        "search/listSavedSearches",
+        lambda c: c.search.list_saved_searches(),
+        {},
+        {
+            "searches": [
+                {
+                    "savedSearchId": OTHER_ID,
+                    "searchQuery": "night train",
+                    "mode": "LEXICAL",
+                    "metadataFilters": [{"field": "year", "operator": ">=", "value": "2024"}],
+                    "savedAt": AT,
+                }
+            ]
+        },
+    ),
+    (
+        "search/deleteSavedSearch",
+        lambda c: c.search.delete_saved_search(OTHER_ID),
+        {"savedSearchId": OTHER_ID},
+        {},
+    ),
     ("admin/organization/get", lambda c: c.admin.organization.get(), {}, ORGANIZATION),
     (
         "admin/organization/update",
@@ -929,8 +963,10 @@ LISTS: list[Case] = [
     ),
     (
         "admin/searchLog/query",
-        lambda c: c.admin.search_log.query(to=AT, without_results=True, feedback="THUMBS_DOWN", ids=[OTHER_ID]),
-        {"to": AT, "withoutResults": True, "feedback": "THUMBS_DOWN", "ids": [OTHER_ID]},
+        lambda c: c.admin.search_log.query(
+            to=AT, without_results=True, without_words=True, feedback="THUMBS_DOWN", ids=[OTHER_ID]
+        ),
+        {"to": AT, "withoutResults": True, "withoutWords": True, "feedback": "THUMBS_DOWN", "ids": [OTHER_ID]},
         {
             "searches": [
                 {
@@ -940,6 +976,7 @@ LISTS: list[Case] = [
                     "query": "night train",
                     "mode": "HYBRID",
                     "resultCount": 0,
+                    "hasWords": False,
                     "feedback": "THUMBS_DOWN",
                 }
             ]

@@ -129,6 +129,7 @@ class Things:
     rebuilt_collection_id: str = field(init=False)
     cancelled_collection_id: str = field(init=False)
     search_id: str = field(init=False)
+    spare_saved_search_id: str = field(init=False)
     sync_id: str = field(init=False)
     spare_sync_id: str = field(init=False)
     source_id: str = field(init=False)
@@ -145,6 +146,7 @@ class Things:
         self.collection_id, self.chunked_collection_id = self.owner.collection(), self.owner.collection()
         self.owner.place(self.document_id, self.collection_id)
         self.search_id = done(self.owner.call("search/searchDocumentCatalog", {"searchQuery": "what"}))["searchId"]
+        self.new_saved_search()
         self.rebuilt_collection_id = self.owner.collection()
         self.owner.rebuild(self.rebuilt_collection_id)
         self.new_document()
@@ -239,6 +241,12 @@ class Things:
         """Make the spare group anew."""
         groups = [{"name": f"{self.owner.mark} {next(_numbers)}"}]
         self.spare_group_id = done(self.owner.call("admin/groups/upsert", {"groups": groups}))["groups"][0]["id"]
+
+    def new_saved_search(self) -> None:
+        """Save a search anew."""
+        self.spare_saved_search_id = done(self.owner.call("search/saveSearch", {"searchQuery": "what"}))[
+            "savedSearchId"
+        ]
 
     def new_evaluation_set(self) -> None:
         """Make the spare evaluation set anew."""
@@ -459,6 +467,14 @@ EXAMPLES: dict[str, Example] = {
         lambda things: {"documentCollectionId": things.collection_id, "searchQuery": "what was seen"},
         acting=USER_EMAIL,
         elsewhere=NO_COLLECTION,
+    ),
+    "search/listRecentSearches": Example(lambda _: {}),
+    "search/saveSearch": Example(lambda _: {"searchQuery": "what was seen"}),
+    "search/listSavedSearches": Example(lambda _: {}),
+    "search/deleteSavedSearch": Example(
+        lambda things: {"savedSearchId": things.spare_saved_search_id},
+        elsewhere=(404, "saved_search_not_found"),
+        anew=Things.new_saved_search,
     ),
     "search/submitSearchFeedback": Example(
         lambda things: {"searchId": things.search_id, "feedback": "THUMBS_UP"},

@@ -450,6 +450,25 @@ def test_a_deletion_finds_what_refers_to_it_by_an_index(databases: TestDatabases
         assert connection.execute("SELECT created_by FROM evaluation_sets").fetchall() == [(ids["id"],)]
 
 
+def test_of_searches_from_before_it_is_not_known_whether_anything_has_their_words(
+    databases: TestDatabases, outside: URL
+) -> None:
+    """They stay, and count neither as such searches nor as others; nobody has saved a search."""
+    ids = {"id": uuid4()}
+    migrate(outside, "0019")
+    with databases.connect(str(outside.database)) as connection:
+        connection.execute("INSERT INTO organizations (organization_id, name, domain) VALUES (%(id)s, 'x', 'x')", ids)
+        connection.execute(
+            "INSERT INTO searches (search_id, organization_id, principal_id, mode, result_count)"
+            " VALUES (%(id)s, %(id)s, %(id)s, 'HYBRID', 1)",
+            ids,
+        )
+        migrate(outside, "head")
+        rows = connection.execute("SELECT search_id, has_words FROM searches").fetchall()
+        saved = connection.execute("SELECT count(*) FROM saved_searches").fetchone()
+    assert (rows, saved) == ([(ids["id"], None)], (0,))
+
+
 def test_every_table_is_under_row_level_security(databases: TestDatabases, migrated: str) -> None:
     """Each table names its organization, forces the policy on its owner too, and has a policy for every command."""
     tables = """

@@ -67,6 +67,7 @@ def test_a_search_is_logged_with_who_and_what_and_how(searched: RunningService) 
     assert "documentCollectionId" not in found[0]
     assert all("feedback" not in one for one in found)
     assert found[0].keys() == {"searchId", "at", "actor", "query", "mode", "resultCount"}
+    assert found[1].keys() == found[0].keys() | {"hasWords"}
 
 
 def test_a_search_of_a_collection_names_it(searched: RunningService) -> None:
@@ -87,6 +88,29 @@ def test_the_log_is_narrowed(searched: RunningService) -> None:
     assert words(logged(searched, withoutResults=True, **{"from": middle})) == ["zeppelin"]
     assert logged(searched, withoutResults=True, to=middle) == []
     assert logged(searched, ids=[whole[2]["searchId"], str(uuid7())]) == [whole[2]]
+
+
+def test_a_search_whose_words_nothing_has_is_told_from_others(searched: RunningService) -> None:
+    """By any way that looks for words: what it found is near in meaning alone. Words that one may not read don't count.
+
+    A search by meaning looks for none, and neither does one of words that every text has.
+    """
+    uploaded(searched, "kite", "Kites are put away in a storm.", file_name="b.md")
+    search(searched, "quixotic windmills")
+    search(searched, "kites", userEmail=ADA)
+    search(searched, "the")
+    found = {one["query"]: (one.get("hasWords"), one["resultCount"] > 0) for one in logged(searched)}
+    assert found == {
+        "the": (None, True),
+        "kites": (False, True),
+        "quixotic windmills": (False, True),
+        "ferry": (None, True),
+        "zeppelin": (False, False),
+        "ferry dogs": (True, True),
+        "may I bring my dog": (True, True),
+    }
+    assert words(logged(searched, withoutWords=True)) == ["kites", "quixotic windmills", "zeppelin"]
+    assert words(logged(searched, withoutWords=True, withoutResults=True)) == ["zeppelin"]
 
 
 def test_the_newest_feedback_counts(searched: RunningService) -> None:
@@ -153,14 +177,15 @@ def test_words_are_in_no_log_line(searched: RunningService) -> None:
 
 def fill(service: RunningService, organization: UUID, *, count: int, at: datetime, **columns: Any) -> None:
     """Log searches by the admin at one moment, with their words."""
-    values = {"mode": "HYBRID", "result_count": 3, "feedback": None, **columns}
+    values = {"mode": "HYBRID", "result_count": 3, "has_words": True, "feedback": None, **columns}
     with service.owner_connection() as connection:
         connection.execute(
             """
             WITH made AS (
-                INSERT INTO searches (search_id, organization_id, at, principal_id, mode, result_count, feedback)
+                INSERT INTO searches (search_id, organization_id, at, principal_id, mode, result_count, has_words,
+                                      feedback)
                 SELECT gen_random_uuid(), %(organization)s, %(at)s - n * interval '1 ms' * %(spread)s, principal_id,
-                       %(mode)s, %(result_count)s, %(feedback)s
+                       %(mode)s, %(result_count)s, %(has_words)s, %(feedback)s
                 FROM generate_series(1, %(count)s) n, principals
                 WHERE email = %(email)s AND organization_id = %(organization)s
                 RETURNING search_id
@@ -199,17 +224,19 @@ def test_a_page_is_one_query_by_an_index(searched: RunningService) -> None:
     fill(searched, organization, count=50_000, at=now - timedelta(days=1), spread=1000)
     fill(searched, organization, count=5, at=now - timedelta(days=300), feedback="THUMBS_DOWN")
     fill(searched, organization, count=5, at=now - timedelta(days=300), result_count=0)
+    fill(searched, organization, count=4, at=now - timedelta(days=300), has_words=False)
     expected = {
         "ix_searches_at": {},
         "ix_searches_feedback": {"feedback": "THUMBS_DOWN"},
         "ix_searches_without_results": {"withoutResults": True},
+        "ix_searches_without_words": {"withoutWords": True},
     }
     with searched.owner_connection() as connection:
         connection.execute("ANALYZE searches, free_texts, principals")
         for index, body in expected.items():
             with statements(searched) as asked:
                 page = done(searched.call("admin/searchLog/query", {"pageSize": 500, **body}))["searches"]
-            assert len(page) == (500 if not body else 5 + ("withoutResults" in body))
+            assert len(page) == (500 if not body else 5 + ("withoutResults" in body))  # "zeppelin" is one more
             reads = [one for one in asked if "FROM searches" in one[0]]
             assert len(reads) == 1
             assert len(asked) < 10

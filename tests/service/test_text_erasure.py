@@ -66,6 +66,8 @@ def wordy(service: RunningService) -> RunningService:
     own = a_key(service, ownerEmail=ADA)["apiKey"]
     first = search(service, "xylophone", api_key=own)
     search(service, "xylograph", userEmail=ADA)
+    done(service.call("search/saveSearch", {"searchQuery": "xylonite"}, api_key=own))
+    done(service.call("search/saveSearch", {"searchQuery": "mallets"}))
     comment(service, first, "xylitol", userEmail=ADA)
     comment(service, search(service, "marimba", userEmail=BEN), "maracas", userEmail=BEN)
     comment(service, first, "mandolin")
@@ -73,10 +75,12 @@ def wordy(service: RunningService) -> RunningService:
 
 
 def test_one_persons_words_are_erased_and_nobody_elses(wordy: RunningService) -> None:
-    """Queries and comments, however they were sent; from the table and from every answer; the entries stay."""
+    """Queries, comments and saved searches, however they were sent; from every table and answer; the entries stay."""
     logs = searches(wordy), entries(wordy)
-    assert where(wordy, "xylo") == where(wordy, "xylitol") == {"free_texts"}
-    assert erase(wordy, "Ada@example.test ") == 3
+    assert where(wordy, "xylo") == {"free_texts", "saved_searches"}
+    assert where(wordy, "xylitol") == {"free_texts"}
+    assert erase(wordy, "Ada@example.test ") == 4
+    assert where(wordy, "mallets") == {"saved_searches"}
     assert where(wordy, "xylo") == where(wordy, "xylitol") == set()
     after = searches(wordy), entries(wordy)
     assert "xyl" not in str(after)
@@ -90,7 +94,7 @@ def test_the_erasure_is_on_the_audit_log(wordy: RunningService) -> None:
     """Whose texts and how many, none of their words; erasing again finds nothing and leaves no entry."""
     erase(wordy, ADA)
     [entry] = entries(wordy, action="texts.erase")
-    assert entry["details"] == {"texts": 3}
+    assert entry["details"] == {"texts": 4}
     ada = next(one for one in done(wordy.call("admin/users/list"))["users"] if one["email"] == ADA)
     assert entry["target"] == {"type": "user", "id": ada["id"], "name": ada["name"]}
     assert erase(wordy, ADA) == 0
@@ -98,8 +102,8 @@ def test_the_erasure_is_on_the_audit_log(wordy: RunningService) -> None:
 
 
 def test_the_owner_of_a_key_that_acts_for_users_wrote_none_of_their_words(wordy: RunningService) -> None:
-    """Only the admin's own comment goes."""
-    assert erase(wordy, wordy.admin_email) == 1
+    """Only the admin's own comment and saved search go."""
+    assert erase(wordy, wordy.admin_email) == 2
     assert where(wordy, "mandolin") == set()
     assert where(wordy, "xylitol") == where(wordy, "maracas") == {"free_texts"}
 
@@ -108,7 +112,7 @@ def test_an_address_nobody_has_is_told(wordy: RunningService) -> None:
     """A misspelt address erases nothing and is no success."""
     with pytest.raises(NotFound, match="Nobody here has this address"):
         erase(wordy, "adda@example.test")
-    assert where(wordy, "xylo") == {"free_texts"}
+    assert where(wordy, "xylo") == {"free_texts", "saved_searches"}
 
 
 def test_a_person_is_erased_in_every_organization_that_knows_them(wordy: RunningService) -> None:
@@ -117,7 +121,7 @@ def test_a_person_is_erased_in_every_organization_that_knows_them(wordy: Running
     done(wordy.call("admin/users/upsert", {"users": [{"email": ADA}]}, api_key=other))
     key = done(wordy.call("admin/apiKeys/create", {"name": "hers", "ownerEmail": ADA}, api_key=other))["apiKey"]
     search(wordy, "xylem", api_key=key)
-    assert erase(wordy, ADA) == 4
+    assert erase(wordy, ADA) == 5
     assert where(wordy, "xyl") == set()
     theirs = done(wordy.call("admin/auditLog/query", {"action": "texts.erase"}, api_key=other))["entries"]
     assert [one["details"] for one in theirs] == [{"texts": 1}]
@@ -149,7 +153,7 @@ def test_old_texts_are_erased_to_the_moment(wordy: RunningService, monkeypatch: 
     found = searches(wordy)
     assert len(found) == before
     assert [one.get("query") for one in found[-12:]] == ["bygone"] * 2 + [None] * 10
-    assert where(wordy, "xylo") == {"free_texts"}
+    assert where(wordy, "xylo") == {"free_texts", "saved_searches"}
     assert wordy.run(erasure.erase_before(wordy.runtime.database, moment=moment)) == 0
 
 

@@ -1,4 +1,4 @@
-"""search/*: over the catalog, within a collection, and feedback on what was found."""
+"""search/*: over the catalog, within a collection, feedback on what was found, and the caller's own searches."""
 
 from collections.abc import Sequence
 from typing import TypeVar
@@ -8,6 +8,7 @@ from carrel._calls import Call
 from carrel._operations import Operation, Raw, Resource
 from carrel.resources._arguments import Id, Members, as_any, as_list
 from carrel.resources._choices import AnyResourceType, AnySearchFeedback, AnySearchMode
+from carrel.wire import own_searches
 from carrel.wire import search as wire
 from carrel.wire.common import ResourceType
 
@@ -106,3 +107,44 @@ class Search(Resource[M]):
             user_email=user_email,
         )
         return Call(wire.SUBMIT_SEARCH_FEEDBACK, request)
+
+    @Operation
+    def list_recent_searches(self, *, max_searches: int = 10) -> Call[own_searches.ListRecentSearchesResponse]:
+        """List up to 50 searches that the caller did of late, each once, the newest first.
+
+        They come from the search log, as long as that keeps their words; nobody else's are among them.
+        """
+        request = own_searches.ListRecentSearchesRequest(max_searches=max_searches)
+        return Call(own_searches.LIST_RECENT_SEARCHES, request)
+
+    @Operation
+    def save_search(
+        self,
+        search_query: str,
+        *,
+        document_collection_id: Id | None = None,
+        mode: AnySearchMode = wire.SearchMode.HYBRID,
+        metadata_filters: Sequence[wire.MetadataFilter | Members] = (),
+    ) -> Call[own_searches.SaveSearchResponse]:
+        """Save a search, of the catalog or a collection, for the caller alone; saving it again changes nothing.
+
+        Raises ConflictError `too_many_saved_searches` beyond 100.
+        """
+        request = own_searches.SaveSearchRequest(
+            search_query=search_query,
+            document_collection_id=as_any(UUID, document_collection_id),
+            mode=as_any(wire.SearchMode, mode),
+            metadata_filters=as_list(wire.MetadataFilter, metadata_filters),
+        )
+        return Call(own_searches.SAVE_SEARCH, request)
+
+    @Operation
+    def list_saved_searches(self) -> Call[own_searches.ListSavedSearchesResponse]:
+        """List the searches that the caller saved, at most 100, the newest first."""
+        return Call(own_searches.LIST_SAVED_SEARCHES, own_searches.ListSavedSearchesRequest())
+
+    @Operation
+    def delete_saved_search(self, saved_search_id: Id) -> Call[own_searches.DeleteSavedSearchResponse]:
+        """Delete a search that the caller saved. Raises NotFoundError `saved_search_not_found`."""
+        request = own_searches.DeleteSavedSearchRequest(saved_search_id=as_any(UUID, saved_search_id))
+        return Call(own_searches.DELETE_SAVED_SEARCH, request)

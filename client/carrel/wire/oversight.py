@@ -260,6 +260,11 @@ class AdminSearchLogQueryRequest(NarrowedRequest):
     """End of the time range, not included."""
     without_results: StrictFlag = False
     """Only searches that found nothing; false unless given."""
+    without_words: StrictFlag = False
+    """Only searches of whose words nothing that could be read has any; what they found is near in meaning alone.
+
+    False unless given.
+    """
     feedback: SearchFeedback | None = None
     """Only searches whose newest feedback is this."""
 
@@ -281,6 +286,8 @@ class LoggedSearch(ResponseModel):
     """How it was searched."""
     result_count: int
     """Number of results."""
+    has_words: bool | None = None
+    """Whether anything that could be read has a word of the query; absent where no words were looked for."""
     feedback: SearchFeedback | None = None
     """Newest feedback on the search."""
 

@@ -27,6 +27,7 @@ async def query_log(
         since=request.from_,
         until=request.to,
         without_results=request.without_results,
+        without_words=request.without_words,
         feedback=None if request.feedback is None else str(request.feedback),
         ids=request.ids,
     )
@@ -49,5 +50,6 @@ def _search(row: queries.StoredSearch) -> LoggedSearch:
         document_collection_id=row.collection_id,
         mode=row.mode,
         result_count=row.result_count,
+        has_words=row.has_words,
         feedback=row.feedback,
     )

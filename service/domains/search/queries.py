@@ -91,6 +91,7 @@ class StoredSearch:
     collection_id: UUID | None
     mode: SearchMode
     result_count: int
+    has_words: bool | None
     feedback: SearchFeedback | None
 
 
@@ -246,6 +247,7 @@ class SearchFilter:
     since: datetime | None = None
     until: datetime | None = None
     without_results: bool = False
+    without_words: bool = False
     feedback: str | None = None
     ids: Collection[UUID] | None = None
 
@@ -314,6 +316,8 @@ def _log_conditions(filters: SearchFilter) -> list[ColumnElement[bool]]:
     if filters.without_results:
         # Written out, so that the index of such searches is known to do.
         conditions.append(searches.c.result_count == literal_column("0"))
+    if filters.without_words:
+        conditions.append(~searches.c.has_words)
     if filters.feedback is not None:
         conditions.append(searches.c.feedback == filters.feedback)
     return conditions

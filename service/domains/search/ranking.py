@@ -21,12 +21,16 @@ FEEDBACK_EXAMPLES = 3
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Units best first, each with its cosine; the question as it was asked, and what decides which chunk is shown."""
+    """Units best first, each with its cosine; the question as it was asked, and what decides which chunk is shown.
+
+    `has_words` tells whether anything in scope has a word of the question; None where none was looked for.
+    """
 
     hits: Sequence[Hit]
     cosines: Sequence[float]
     search_query: SearchQuery
     chunk_weights: ChunkWeights
+    has_words: bool | None
 
     def scores(self) -> list[float]:
         """Return the scores to report: between 0 and 1, following the rank and the cosine."""
@@ -43,8 +47,9 @@ async def rank(
     legs, search_query = await _legs(connection, scope, search_query, at_least=at_least)
     exact = await queries.exact_scores(connection, scope, search_query, hits=legs.union) if legs.union else {}
     scores = {hit: each.scores for hit, each in exact.items()}
+    has_words = bool(legs.lexical) if _looks_for_words(search_query) else None
     if not scores:
-        return Ranking((), (), search_query, ChunkWeights(0, 1))
+        return Ranking((), (), search_query, ChunkWeights(0, 1), has_words)
     if search_query.mode is SearchMode.HYBRID:
         fusion = fusion_of(legs, scores)
         hits = fuse(scores, fusion)
@@ -64,7 +69,7 @@ async def rank(
                 hit,
             ),
         )
-    return Ranking(hits, [scores[hit].dense for hit in hits], search_query, chunk_weights)
+    return Ranking(hits, [scores[hit].dense for hit in hits], search_query, chunk_weights, has_words)
 
 
 async def _legs(
@@ -72,13 +77,17 @@ async def _legs(
 ) -> tuple[Legs, SearchQuery]:
     lexical: list[Hit] = []
     dense: list[Hit] = []
-    if search_query.mode is not SearchMode.SEMANTIC and search_query.words:
+    if _looks_for_words(search_query):
         if not search_query.is_weighed:
             search_query = await _weigh(connection, scope, search_query)
         lexical = await queries.lexical_leg(connection, scope, search_query, at_least=at_least)
     if search_query.mode is not SearchMode.LEXICAL:
         dense = await queries.dense_leg(connection, scope, search_query, at_least=at_least)
     return Legs(lexical=lexical, dense=dense), search_query
+
+
+def _looks_for_words(search_query: SearchQuery) -> bool:
+    return search_query.mode is not SearchMode.SEMANTIC and bool(search_query.words)
 
 
 async def _weigh(connection: AsyncConnection, scope: Scope, search_query: SearchQuery) -> SearchQuery:

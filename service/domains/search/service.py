@@ -62,7 +62,7 @@ async def search_catalog(
     search = _Search(acting, query, options.mode, collection_id=None, is_kept=not runtime.disk.is_full)
     if space is None:
         async with runtime.database.transaction(caller.organization_id) as connection:
-            return SearchDocumentCatalogResponse(search_id=await search.log(connection, ()), results=[])
+            return SearchDocumentCatalogResponse(search_id=await search.log(connection, (), has_words=None), results=[])
     conditions = conditions_without_schema(options.metadata_filters)
     async with open_snapshot(
         runtime, caller.organization_id, space, prepare=partial(_embed_query, runtime, search)
@@ -79,7 +79,7 @@ async def search_catalog(
         found = await queries.read_found_documents(
             read.connection, scope, ranking.search_query, hits=hits, chunk_weights=ranking.chunk_weights
         )
-        search_id = await search.log(read.connection, found)
+        search_id = await search.log(read.connection, found, has_words=ranking.has_words)
     results = [
         _to_document(found[hit.document_id], score, ranking.search_query)
         for hit, score in zip(hits, ranking.scores(), strict=False)
@@ -118,7 +118,7 @@ async def search_collection(
             options.threshold or 0, _score_results(ranking, collection.distance_metric), options.max_chunks
         )
         found = await queries.read_found_chunks(read.connection, scope, read.search_query, hits=list(scores))
-        search_id = await search.log(read.connection, (hit.document_id for hit in found))
+        search_id = await search.log(read.connection, (hit.document_id for hit in found), has_words=ranking.has_words)
     return SearchDocumentCollectionResponse(
         search_id=search_id,
         results=_group_by_document(scores, found, merged=options.merge_contents),
@@ -180,7 +180,7 @@ class _Search:
     collection_id: UUID | None
     is_kept: bool
 
-    async def log(self, connection: AsyncConnection, found: Iterable[UUID]) -> UUID:
+    async def log(self, connection: AsyncConnection, found: Iterable[UUID], *, has_words: bool | None) -> UUID:
         """Keep the search with the document of each result, and return its id."""
         document_ids = list(found)
         search_id = uuid7()
@@ -191,6 +191,7 @@ class _Search:
             "mode": str(self.mode),
             "result_count": len(document_ids),
             "document_ids": list(dict.fromkeys(document_ids)),
+            "has_words": has_words,
             "request_id": request_id() or None,
         }
         async with nullcontext() if self.is_kept else leave_out_when_full(connection):

@@ -335,7 +335,16 @@ def found_chunks(shape: Shape) -> AnySelect:
 @lru_cache(1)
 def log_search() -> AnySelect:
     """Keep a search, and the query's words (`query`) apart from it, where they can be erased."""
-    names = ("search_id", "principal_id", "collection_id", "mode", "result_count", "document_ids", "request_id")
+    names = (
+        "search_id",
+        "principal_id",
+        "collection_id",
+        "mode",
+        "result_count",
+        "document_ids",
+        "has_words",
+        "request_id",
+    )
     values = {name: bindparam(name, type_=searches.c[name].type) for name in names}
     logged = (
         insert(searches).values(organization_id=ORGANIZATION, **values).returning(searches.c.search_id).cte("logged")

@@ -12,6 +12,7 @@ from carrel.wire.fields import normal_email
 from service.audit import queries
 from service.audit.service import Change, record_unattended
 from service.domains.conversations.queries import delete_conversations_before, delete_conversations_of
+from service.domains.search.own.queries import delete_saved
 from service.identity.queries import find_principals, organization_ids
 from service.platform.background import for_each_organization
 from service.platform.database import Database
@@ -51,8 +52,8 @@ async def erase_person(database: Database, *, email: str) -> int:
     """Erase the texts of the person of an address, in every organization that knows it; return their number.
 
     `python -m service texts erase --email …` calls this. A person's texts are the queries, comments and messages that
-    they sent themselves, and those that a key sent for them; conversations are erased with all replies. Each
-    organization's erasure is an entry of its audit log.
+    they sent themselves, and those that a key sent for them; conversations are erased with all replies, and saved
+    searches with their filters. Each organization's erasure is an entry of its audit log.
 
     Raises:
         NotFound: no organization knows the address.
@@ -77,6 +78,7 @@ async def erase_person_in(connection: AsyncConnection, organization_id: UUID, *,
     [person] = people
     count = await queries.delete_texts_of(connection, organization_id, principal_id=person.principal_id)
     count += await delete_conversations_of(connection, organization_id, principal_id=person.principal_id)
+    count += await delete_saved(connection, organization_id, principal_id=person.principal_id)
     if count:
         change = Change(
             action="texts.erase", target_type=person.kind, target_id=person.principal_id, details={"texts": count}

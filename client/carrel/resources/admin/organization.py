@@ -174,6 +174,7 @@ class SearchLog(Resource[M]):
         from_: datetime | str | None = None,
         to: datetime | str | None = None,
         without_results: bool = False,
+        without_words: bool = False,
         feedback: AnySearchFeedback | None = None,
         ids: Iterable[Id] | None = None,
         page_size: int = 100,
@@ -181,13 +182,15 @@ class SearchLog(Resource[M]):
     ) -> Listing[LoggedSearch, AdminSearchLogQueryResponse]:
         """Walk the searches, newest first; `from_` is included, `to` is not.
 
-        `without_results` leaves only those that found nothing, `feedback` (THUMBS_UP or THUMBS_DOWN) only those that
-        were given it, `ids` those of these ids, at most 1000.
+        `without_results` leaves only those that found nothing, `without_words` those of whose words nothing that could
+        be read has any, `feedback` (THUMBS_UP or THUMBS_DOWN) those that were given it, `ids` those of these ids, at
+        most 1000.
         """
         request = AdminSearchLogQueryRequest(
             from_=as_any(datetime, from_),
             to=as_any(datetime, to),
             without_results=without_results,
+            without_words=without_words,
             feedback=as_any(SearchFeedback, feedback),
             ids=as_list(UUID, ids),
             page_size=page_size,

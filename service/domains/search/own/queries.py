@@ -1,0 +1,103 @@
+"""SQL of a caller's own searches; every statement is about one principal."""
+
+from collections.abc import Mapping
+from uuid import UUID
+
+from sqlalchemy import delete, func, select
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.own_searches import RecentSearch, SavedSearch
+from carrel.wire.search import SearchMode
+from service.platform.sql import as_member, columns_of, find_rows
+from service.schema.audit import free_texts
+from service.schema.identity import principals
+from service.schema.search import saved_searches, searches
+
+# So many of the newest searches are looked at for those of late.
+MOST_LOOKED_AT = 500
+
+
+async def list_recent(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, limit: int
+) -> list[RecentSearch]:
+    """List a principal's newest searches whose words are kept, each once, the newest first."""
+    newest = (
+        select(searches.c.search_id, searches.c.at, searches.c.collection_id, searches.c.mode)
+        .where(searches.c.organization_id == organization_id, searches.c.principal_id == principal_id)
+        .order_by(searches.c.at.desc(), searches.c.search_id.desc())
+        .limit(MOST_LOOKED_AT)
+        .subquery("newest")
+    )
+    what = (free_texts.c.text, newest.c.collection_id, newest.c.mode)
+    at = func.max(newest.c.at).label("at")
+    statement = (
+        select(
+            free_texts.c.text.label("search_query"),
+            newest.c.collection_id.label("document_collection_id"),
+            as_member(newest.c.mode, SearchMode),
+            at,
+        )
+        .join_from(newest, free_texts, free_texts.c.subject_id == newest.c.search_id)
+        .where(free_texts.c.organization_id == organization_id)
+        .group_by(*what)
+        .order_by(at.desc(), *what)
+        .limit(limit)
+    )
+    return await find_rows(connection, statement, RecentSearch)
+
+
+async def lock_saved(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> None:
+    """Let nobody else change what a principal has saved until the transaction ends."""
+    await connection.execute(
+        select(principals.c.principal_id)
+        .where(principals.c.organization_id == organization_id, principals.c.principal_id == principal_id)
+        .with_for_update(key_share=True)
+    )
+
+
+async def count_saved_beside(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, saved_search_id: UUID
+) -> int:
+    """Count the searches that a principal has saved, but for one."""
+    statement = select(func.count()).where(
+        saved_searches.c.organization_id == organization_id,
+        saved_searches.c.principal_id == principal_id,
+        saved_searches.c.saved_search_id != saved_search_id,
+    )
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def insert_saved(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
+    """Keep a search, unless it is kept already."""
+    statement = insert(saved_searches).values({**row, "organization_id": organization_id})
+    await connection.execute(statement.on_conflict_do_nothing())
+
+
+async def list_saved(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> list[SavedSearch]:
+    """List the searches that a principal has saved, the newest first."""
+    statement = (
+        select(
+            *columns_of(
+                saved_searches,
+                SavedSearch,
+                saved_searches.c.collection_id.label("document_collection_id"),
+                as_member(saved_searches.c.mode, SearchMode),
+            )
+        )
+        .where(saved_searches.c.organization_id == organization_id, saved_searches.c.principal_id == principal_id)
+        .order_by(saved_searches.c.saved_at.desc(), saved_searches.c.saved_search_id)
+    )
+    return await find_rows(connection, statement, SavedSearch)
+
+
+async def delete_saved(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, saved_search_id: UUID | None = None
+) -> int:
+    """Delete a search that a principal has saved, or all of theirs without an id; return how many there were."""
+    statement = delete(saved_searches).where(
+        saved_searches.c.organization_id == organization_id, saved_searches.c.principal_id == principal_id
+    )
+    if saved_search_id is not None:
+        statement = statement.where(saved_searches.c.saved_search_id == saved_search_id)
+    return (await connection.execute(statement)).rowcount
