@@ -1,11 +1,14 @@
 """`carrel agents`: what agents there are, asking them, and what people asked."""
 
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
+from carrel import InvalidArgumentError
+from carrel.directory.tables import printable
 from carrel.wire.agents import AgentDefinition
 from carrel.wire.question_log import LoggedQuestion, Outcome
 from cli.choosing import AsJson, id_in, require_one
@@ -16,7 +19,9 @@ from cli.outcome import client_of
 from cli.screen import Screen
 
 if TYPE_CHECKING:
-    from carrel import Carrel
+    from carrel import Carrel, Reply, Restarted, TextDelta
+    from carrel.wire.evaluation import EvaluationSet
+    from carrel.wire.evaluation_runs import EvaluationRun
 
 app = typer.Typer(no_args_is_help=True)
 
@@ -128,23 +133,13 @@ def evaluate(
 
     Exit code 1: a question has a worse reply than in the run before.
     """
-    # Slow to import: not for help and completion.
-    from carrel import InvalidArgumentError, evaluation  # noqa: PLC0415
-    from carrel.directory.tables import printable  # noqa: PLC0415
+    from carrel import evaluation  # noqa: PLC0415 - slow to import: not for help and completion
 
     screen = Screen(as_json=as_json)
     with client_of(screen) as client:
         sets = client.admin.evaluation_sets
-        known = [
-            one for one in sets.list(page_size=1000) if one.agent_id and name in {one.name, str(one.evaluation_set_id)}
-        ]
-        one = require_one(
-            known, kind="evaluation set of an agent", name=name, hint="the workbench shows all on Quality"
-        )
+        one = _set_of(name, client)
         before = next(iter(sets.list_runs(one.evaluation_set_id, page_size=1)), None)
-        if not one.case_count:
-            message = f"The evaluation set {one.name} has no question; add some on the page Agents of the workbench"
-            raise InvalidArgumentError(message)
         with screen.bar("asking") as bar:
             run = evaluation.run(
                 client, one, note=note, on_progress=lambda done, of: bar(f"asked {done:,}", done=done, total=of)
@@ -154,15 +149,31 @@ def evaluate(
             for each in (before, run)
         ]
     worse = [each.question for each in evaluation.compare(*results) if each.change < 0]
-    code = ExitCode.PROBLEMS if worse else ExitCode.DONE
-    if as_json:
-        print_json(screen, "evaluated", code=code, **to_json(run), worse=worse)
-    else:
-        recall = "" if run.recall is None else f"; expected documents cited: {run.recall:.0%}"
-        screen.line(f"{run.case_count:,} asked, {run.answered or 0:.0%} answered{recall}")
-        for question in worse:
-            screen.line(f"Worse than before: {printable(question)}")
-    raise typer.Exit(code)
+    _show_run(run, worse, screen=screen)
+    raise typer.Exit(ExitCode.PROBLEMS if worse else ExitCode.DONE)
+
+
+def _set_of(name: str, client: "Carrel") -> "EvaluationSet":
+    """Return the evaluation set of an agent of a name or id; raises InvalidArgumentError unless it has questions."""
+    listed = client.admin.evaluation_sets.list(page_size=1000)
+    known = [one for one in listed if one.agent_id and name in {one.name, str(one.evaluation_set_id)}]
+    one = require_one(known, kind="evaluation set of an agent", name=name, hint="the workbench shows all on Quality")
+    if not one.case_count:
+        message = f"The evaluation set {one.name} has no question; add some on the page Agents of the workbench"
+        raise InvalidArgumentError(message)
+    return one
+
+
+def _show_run(run: "EvaluationRun", worse: Sequence[str], *, screen: Screen) -> None:
+    """Show what a run measured, and which questions have a worse reply than before."""
+    if screen.as_json:
+        code = ExitCode.PROBLEMS if worse else ExitCode.DONE
+        print_json(screen, "evaluated", code=code, **to_json(run), worse=list(worse))
+        return
+    recall = "" if run.recall is None else f"; expected documents cited: {run.recall:.0%}"
+    screen.line(f"{run.case_count:,} asked, {run.answered or 0:.0%} answered{recall}")
+    for question in worse:
+        screen.line(f"Worse than before: {printable(question)}")
 
 
 @app.command()
@@ -178,35 +189,46 @@ def ask(
 
     Exit code 1: nothing that may be read answers, so the reply has no source.
     """
-    from carrel import Reply, Restarted, TextDelta  # noqa: PLC0415 - slow to import: not for help and completion
-
     screen = Screen(as_json=as_json)
     with client_of(screen) as client:
         agent_id = _id_of(agent, client)
         with client.agents.stream(agent_id, question, conversation_id=conversation, user_email=user) as events:
-            reply = None
-            for event in events:
-                match event:
-                    case TextDelta():
-                        screen.write(event.text)
-                    case Restarted():
-                        screen.write("\n")
-                        screen.say("The reply begins again: ignore the text above.")
-                    case Reply():
-                        reply = event
-    if reply is None:  # a stream ends with a reply, or raises
-        raise AssertionError
+            reply = _write_reply(events, screen=screen)
     code = ExitCode.DONE if reply.sources else ExitCode.PROBLEMS
     if as_json:
         print_json(screen, "answered" if reply.sources else "unanswered", code=code, **to_json(reply))
-        raise typer.Exit(code)
+    else:
+        _show_sources(reply, screen=screen)
+    raise typer.Exit(code)
+
+
+def _write_reply(events: "Iterable[Reply | Restarted | TextDelta]", *, screen: Screen) -> "Reply":
+    """Write the words of a reply as they come, and return the whole of it."""
+    from carrel import Reply, Restarted, TextDelta  # noqa: PLC0415 - slow to import: not for help and completion
+
+    reply = None
+    for event in events:
+        match event:
+            case TextDelta():
+                screen.write(event.text)
+            case Restarted():
+                screen.write("\n")
+                screen.say("The reply begins again: ignore the text above.")
+            case Reply():
+                reply = event
+    if reply is None:  # a stream ends with a reply, or raises
+        raise AssertionError
+    return reply
+
+
+def _show_sources(reply: "Reply", *, screen: Screen) -> None:
+    """Show what a reply rests on, under its words, and how to go on."""
     screen.write("\n")
     for number, source in enumerate(reply.sources, 1):
         screen.line(f"[{number}] {source.name}: “{source.quote}”" if source.quote else f"[{number}] {source.name}")
     for warning in reply.warnings:
         screen.say(warning)
     screen.say(f"To go on: --conversation {reply.conversation_id}")
-    raise typer.Exit(code)
 
 
 def agent_of(name: str, client: "Carrel") -> AgentDefinition:
