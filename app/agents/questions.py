@@ -7,8 +7,8 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.agents.answer_sets import offer_adding
 from app.agents.definitions import find_agent
+from app.agents.evaluation_sets import offer_adding
 from app.agents.logged_reply import show_logged_reply
 from app.agents.question_log import (
     ERASED,

@@ -11,7 +11,7 @@ import carrel
 from app import api
 from app.formatting import one_line, shorten
 from app.quality.log import Hit, search_again
-from app.quality.sets import all_sets, describe_target, forget_sets, offer_new_set, target_of
+from app.quality.sets import LONGEST_QUESTION, all_sets, describe_target, forget_sets, offer_new_set, target_of
 from app.search.queries import CATALOG, MODES
 from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.filters import choice_filter
@@ -22,16 +22,17 @@ from carrel.wire.evaluation import EvaluationCase, EvaluationSet
 GRADES: Mapping[int, str] = {2: "Relevant", 1: "Partly", 0: "Not relevant"}
 _PROBLEM = "judge.problem"
 _ASKED, _ASKED_BEFORE = "judge.q", "judge.q.before"
-_LONGEST = 8192
 _EXCERPT = 320
 _MOST_NAMED = 200
 
 
 def show_judging() -> None:
     """Show a field for a question and a set, and the question's results with a button for each grade."""
-    sets = show_errors(all_sets)
+    sets = _sets_to_choose()
     if not sets:
-        show_empty("There is no judged set yet.", "Make one: each click on a result is kept in it at once.")
+        show_empty(
+            "There is no evaluation set of searches yet.", "Make one: each click on a result is kept in it at once."
+        )
         offer_new_set(st.query_params.get("in", CATALOG))
         return
     one = _choose_set(sets)
@@ -45,6 +46,12 @@ def show_judging() -> None:
         show_empty("Type a question to see what it finds.", "Then say of each result whether it answers the question.")
 
 
+def _sets_to_choose() -> list[EvaluationSet]:
+    """Return the sets of searches, and an agent's only if the address names it: its judgements are of citations."""
+    named = st.query_params.get("set")
+    return [one for one in show_errors(all_sets) if one.agent_id is None or str(one.evaluation_set_id) == named]
+
+
 def _choose_set(sets: list[EvaluationSet]) -> EvaluationSet:
     """Show the choice of a set; at first the newest one that searches where the address says."""
     where = st.query_params.get("in", CATALOG)
@@ -53,7 +60,7 @@ def _choose_set(sets: list[EvaluationSet]) -> EvaluationSet:
     names = {key: f"{one_line(one.name)} · {describe_target(one)}" for key, one in by_id.items()}
     left, right = st.columns([4, 1], vertical_alignment="bottom")
     with left:
-        chosen = choice_filter("Judged set", "set", names, default=default)
+        chosen = choice_filter("Evaluation set", "set", names, default=default)
     with right:
         offer_new_set(where)
     return by_id[chosen]
@@ -61,11 +68,11 @@ def _choose_set(sets: list[EvaluationSet]) -> EvaluationSet:
 
 def _ask_question() -> str:
     """Show the field for a question, which the address has too, and return the question."""
-    said = st.query_params.get("q", "").replace("\0", " ").strip()[:_LONGEST]
+    said = st.query_params.get("q", "").replace("\0", " ").strip()[:LONGEST_QUESTION]
     if st.session_state.get(_ASKED_BEFORE) != said:
         st.session_state[_ASKED] = st.session_state[_ASKED_BEFORE] = said
     hint = "Type a question, or open one from Worst first"
-    st.text_input("Question", key=_ASKED, max_chars=_LONGEST, placeholder=hint, on_change=_tell_address)
+    st.text_input("Question", key=_ASKED, max_chars=LONGEST_QUESTION, placeholder=hint, on_change=_tell_address)
     return said
 
 

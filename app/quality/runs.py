@@ -1,4 +1,4 @@
-"""Runs over a judged set: measuring it now, the runs that are kept, and what changed between two of them."""
+"""Runs over an evaluation set: measuring it now, the runs that are kept, and what changed between two of them."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,6 +16,7 @@ from app.ui.dialogs import confirm
 from app.ui.errors import problem_of, show_errors
 from app.ui.exporting import Export, offer_export
 from app.ui.filters import choice_filter
+from app.ui.help import show_help
 from app.ui.links import show_link
 from app.ui.notices import show_empty, show_note, show_text, show_warning
 from app.ui.tables import show_pages, source_of
@@ -33,6 +34,15 @@ _COLOURS: Mapping[str, str] = dict(
     zip([*MODES.values(), "Agent"], ["#2f7fb8", "#d9730d", "#9467bd", "#2f7fb8"], strict=True)
 )
 _CUTOFF = 10
+_MEANINGS = {
+    f"nDCG@{_CUTOFF}": f"How near the first {_CUTOFF} results come to the best order, the most relevant first: 1",
+    f"Recall@{_CUTOFF}": f"The share of the right documents that are among the first {_CUTOFF} results",
+    f"MRR@{_CUTOFF}": "How early the first right document comes: 1 is always first, 0.5 is mostly second",
+    "Answered": "The share of the questions whose reply cites a document",
+    "Recall": "The share of the expected documents that the replies cite",
+    "Precision": "The share of the citations that are of expected documents",
+}
+"""What each score means, in plain words; docs/workbench.md has examples."""
 
 
 @dataclass
@@ -58,6 +68,14 @@ class Running:
         """Measure the next case in every mode; raises carrel.CarrelError, and then no mode of it counts."""
         case = self.cases[self.done]
         self.results.append([one.measure(case) for one in self.measurers])
+
+    @property
+    def kept_in_words(self) -> str:
+        """Which ways to search are kept as runs, and which are not."""
+        if not self.kept_count:
+            return "Nothing is kept yet."
+        ways = [MODES[one.mode] for one in self.measurers if one.mode is not None]
+        return f"Kept: {', '.join(ways[: self.kept_count])}. Not kept yet: {', '.join(ways[self.kept_count :])}."
 
     def keep(self) -> None:
         """Keep what is measured as runs, one for each mode that isn't kept yet."""
@@ -138,7 +156,7 @@ def _continue(run: Running) -> None:
     """Measure the remaining cases and keep the runs; a click meanwhile draws the page again, which continues."""
     whole = len(run.cases)
     if run.stopped:
-        show_warning(f"Stopped: {run.done:,} of {count_text(whole, 'question')} are measured. Nothing is kept yet.")
+        show_warning(f"Stopped: {run.done:,} of {count_text(whole, 'question')} are measured.", run.kept_in_words)
         with st.container(horizontal=True, gap="small"):
             st.button("Continue", key="sets.on", on_click=_set_stopped, args=(run, False))
             st.button("Discard", key="sets.off", on_click=_drop)
@@ -159,7 +177,6 @@ def _continue(run: Running) -> None:
         st.button("Discard", key="sets.off", on_click=_drop)
         st.stop()
     _drop()
-    forget_sets()
     if run.skipped_count:
         st.toast(f"{count_text(run.skipped_count, 'question')} without a relevant document: left out.")
     st.rerun()
@@ -171,6 +188,7 @@ def _set_stopped(run: Running, stopped: bool) -> None:
 
 def _drop() -> None:
     st.session_state.pop(_RUN, None)
+    forget_sets()  # runs of some ways to search may be kept
 
 
 def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
@@ -188,7 +206,7 @@ def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
     name = "nDCG" if drawn[0].mode is not None else "Recall of citations"
     name = name if drawn[0].mode is not None or drawn[0].recall is not None else "Share that is answered"
     ways = sorted({way_of(run) for run in drawn}, key=list(_COLOURS).index)
-    st.subheader(f"{name} over time", anchor=False)
+    st.subheader(f"{name} over time", anchor=False, help=_help_about(drawn[0]))
     st.bar_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
         {
             "At": [moment(run.at) for run in drawn],
@@ -203,6 +221,13 @@ def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
         height=240,
         alt=f"{name} of the runs that are kept, over time.",
     )
+
+
+def _help_about(run: EvaluationRun) -> str:
+    """Return what the score that runs are compared by means."""
+    if run.mode is not None:
+        return _MEANINGS[f"nDCG@{_CUTOFF}"]
+    return _MEANINGS["Recall" if run.recall is not None else "Answered"]
 
 
 def way_of(run: EvaluationRun) -> str:
@@ -223,8 +248,10 @@ def _list_runs(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
         source_of(runs, about=(one.evaluation_set_id, runs[0].evaluation_run_id, len(runs))),
         row=lambda run: dict(zip(_heads(searches), _cells(run, searches), strict=True)),
         empty=lambda: None,
+        columns={head: {"help": _MEANINGS[head]} for head in _heads(searches) if head in _MEANINGS},
         hint="Choose a run to delete it.",
     )
+    show_help("What these scores mean", "workbench#what-the-scores-mean")
     if chosen is not None and st.button("Delete this run", key="sets.run.delete", icon=":material/delete:"):
         confirm(
             "Delete this run?",

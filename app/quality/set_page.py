@@ -1,4 +1,4 @@
-"""The page of a judged set, and of an agent's question in it with the replies of two runs side by side."""
+"""The page of an evaluation set, and of an agent's question in it with the replies of two runs side by side."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -26,14 +26,14 @@ RUNS = ("before", "after")
 """The parameters of the address for two runs that are compared."""
 
 
-def show_set(address: str, *, all_sets: str = "All judged sets") -> None:
+def show_set(address: str) -> None:
     """Show a set with its runs and questions, or the question of an agent's set that the address has."""
     one = show_errors(partial(get_set, address))
     question = st.query_params.get(CASE)
     if one is not None and one.agent_id is not None and question is not None:
         _show_question(one, question)
         return
-    offer_way_back(all_sets, SET, *RUNS, CASE)
+    offer_way_back("All evaluation sets", SET, *RUNS, CASE)
     if one is None:
         show_empty("This set isn't here.", "It was deleted, or its address is wrong.")
         return

@@ -1,4 +1,4 @@
-"""Judged sets: their list, and making, renaming, deleting, importing and exporting one."""
+"""Evaluation sets: their list, and making, renaming, deleting, importing and exporting one."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -29,7 +29,10 @@ from carrel.wire.evaluation import (
 
 SETS, CASES, SET, CASE = "sets", "sets.cases", "set", "q"
 """The lists of sets and of cases; and the parameters of the address for a set and for a question of it."""
-_NEW, _RENAME, _IMPORT_PROBLEM, _IMPORTED = "sets.new", "sets.rename", "sets.import.problem", "sets.imported"
+_NEW, _RENAME, _ADD = "sets.new", "sets.rename", "sets.add"
+_IMPORT_PROBLEM, _IMPORTED = "sets.import.problem", "sets.imported"
+LONGEST_QUESTION = 8192
+"""Characters of a question, as the service takes them."""
 _AGENT = "agent:"
 _MOST_OFFERED = 200
 
@@ -69,7 +72,7 @@ def describe_target(one: EvaluationSet) -> str:
 
 
 def list_sets(agent_id: UUID | None = None) -> None:
-    """List the judged sets, or those whose questions are asked to an agent; choosing one shows it."""
+    """List the evaluation sets, or those whose questions are asked to an agent; choosing one shows it."""
 
     def fetch(token: str | None) -> AdminEvaluationSetsListResponse:
         listed = api.client().admin.evaluation_sets.list(agent_id=agent_id, page_size=PAGE_ROWS, page_token=token)
@@ -82,7 +85,7 @@ def list_sets(agent_id: UUID | None = None) -> None:
         row=_row,
         columns={"Searches or asks": None} if agent_id is not None else None,
         empty=lambda: show_empty(
-            "There is no judged set yet.",
+            "There is no evaluation set yet.",
             "A set keeps questions with the documents that answer them, and how well they were found each time.",
         ),
         go=lambda chosen: look_at(SET, chosen.evaluation_set_id),
@@ -106,7 +109,7 @@ def offer_new_set(where: str = CATALOG) -> None:
         _show_new(where)
 
 
-@st.dialog("New judged set", on_dismiss=close_dialog)
+@st.dialog("New evaluation set", on_dismiss=close_dialog)
 def _show_new(where: str) -> None:
     if not is_open(_NEW):
         st.rerun()
@@ -150,8 +153,15 @@ def _name_in(key: str) -> str:
 
 
 def offer_changes(one: EvaluationSet) -> None:
-    """Show what can be done with a set: rename, delete, import and export."""
+    """Show what can be done with a set: add a question, rename, delete and import."""
     with st.container(horizontal=True, gap="small"):
+        st.button(
+            "Add a question",
+            key="sets.add.open",
+            icon=":material/add:",
+            on_click=open_dialog,
+            args=(_ADD, str(one.evaluation_set_id)),
+        )
         st.button("Rename", key="sets.rename", icon=":material/edit:", on_click=_open_rename, args=(one,))
         if st.button("Delete", key="sets.delete", icon=":material/delete:"):
             confirm(
@@ -162,10 +172,38 @@ def offer_changes(one: EvaluationSet) -> None:
             )
         with st.popover("Import", icon=":material/upload:"):
             _offer_import(one)
+    if is_open(_ADD, str(one.evaluation_set_id)):
+        _ask_for_question(one)
     if is_open(_RENAME, str(one.evaluation_set_id)):
         _show_rename(one)
     if (count := st.session_state.pop(_IMPORTED, None)) is not None:
         show_note(f"{count:,} questions were imported.")
+
+
+@st.dialog("Add a question", on_dismiss=close_dialog)
+def _ask_for_question(one: EvaluationSet) -> None:
+    if not is_open(_ADD):
+        st.rerun()
+    st.text_area("Question", key="sets.question", max_chars=LONGEST_QUESTION, height=80)
+    if one.agent_id is not None:
+        st.text_area("What the reply should say", key="sets.note_of_question", max_chars=1000, height=80)
+        show_text("Next, say which documents the reply should cite.")
+    else:
+        show_text("Next, say of what it finds how well that answers.")
+    offer_submit(_ADD, "Add", action=partial(_add, one))
+
+
+def _add(one: EvaluationSet) -> None:
+    """Add the dialog's question to a set, and open it; one that is there already stays as it is, and is opened."""
+    question = str(st.session_state["sets.question"] or "").strip()
+    if not question:
+        message = "Write the question first."
+        raise NotYetError(message)
+    note = str(st.session_state.get("sets.note_of_question") or "").strip()
+    case = {"question": question, **({"note": note} if note else {})}
+    api.client().admin.evaluation_sets.put_judgements(one.evaluation_set_id, [case])
+    forget_sets()
+    lead_to_case(one, question)
 
 
 def _open_rename(one: EvaluationSet) -> None:
@@ -247,7 +285,7 @@ def list_cases(one: EvaluationSet) -> None:
     )
     if one.case_count:
         about = (one.evaluation_set_id, one.case_count)
-        offer_export(Export("judged-set.csv", HEADS, _lines(one), about))
+        offer_export(Export("evaluation-set.csv", HEADS, _lines(one), about))
 
 
 def _row_of_case(case: EvaluationCase) -> dict[str, object]:
@@ -267,7 +305,13 @@ def _lines(one: EvaluationSet) -> Iterator[list[list[str]]]:
 
 def go_to_case(one: EvaluationSet, question: str) -> None:
     """Open a question of a set: of an agent with its replies, of a search in the part Judge."""
-    if one.agent_id is not None:
-        look_at(CASE, question)
-    st.query_params.from_dict({"part": "judge", CASE: question, SET: str(one.evaluation_set_id)})
+    lead_to_case(one, question)
     st.rerun()
+
+
+def lead_to_case(one: EvaluationSet, question: str) -> None:
+    """Put the address of a question of a set in place of the page's; the next run draws it."""
+    if one.agent_id is not None:
+        st.query_params[CASE] = question
+    else:
+        st.query_params.from_dict({"part": "judge", CASE: question, SET: str(one.evaluation_set_id)})

@@ -1,6 +1,8 @@
-"""The worst queries of the last week: those with thumbs down and those without results, by how many people they failed.
+"""The worst queries of the last week, by how many people they failed.
 
-Only the newest searches of each kind are read, so that a busy week costs no more than a quiet one.
+They got thumbs down, found nothing, or have words that nothing has: by meaning such a search finds something all the
+same, and mostly not what was meant. Only the newest searches of each kind are read, so that a busy week costs no more
+than a quiet one.
 """
 
 from collections.abc import Hashable, Iterable, Iterator, Sequence
@@ -24,7 +26,7 @@ from carrel.wire.search import SearchFeedback
 DAYS = 7
 MOST_READ = 1000
 _DOWN_WEIGHT = 3
-_HEADS = ("Query", "Search in", "Thumbs down", "Without results", "People", "Last time")
+_HEADS = ("Query", "Search in", "Thumbs down", "Without results", "Words not found", "People", "Last time")
 
 
 @dataclass(frozen=True)
@@ -35,13 +37,14 @@ class BadQuery:
     where: str
     down_count: int
     without_count: int
+    no_words_count: int
     people_count: int
     search: LoggedSearch
 
     @property
     def badness(self) -> int:
-        """How bad it is: a thumb down tells more than no result, and each person counts once more."""
-        return _DOWN_WEIGHT * self.down_count + self.without_count + self.people_count
+        """How bad it is: a thumb down tells more than no result or no word, and each person counts once more."""
+        return _DOWN_WEIGHT * self.down_count + self.without_count + self.no_words_count + self.people_count
 
 
 def worst_first(searches: Iterable[LoggedSearch]) -> list[BadQuery]:
@@ -62,6 +65,7 @@ def _bad_query(searches: Sequence[LoggedSearch]) -> BadQuery:
         where=str(newest.document_collection_id or CATALOG),
         down_count=sum(one.feedback is SearchFeedback.THUMBS_DOWN for one in searches),
         without_count=sum(one.result_count == 0 for one in searches),
+        no_words_count=sum(one.has_words is False and one.result_count > 0 for one in searches),
         people_count=len({one.actor.id for one in searches}),
         search=newest,
     )
@@ -74,8 +78,10 @@ def read_worst() -> tuple[list[BadQuery], bool]:
     query = api.client().admin.search_log.query
     down = next(query(from_=since, feedback=SearchFeedback.THUMBS_DOWN, page_size=MOST_READ).pages())
     without = next(query(from_=since, without_results=True, page_size=MOST_READ).pages())
-    more = any(page.next_page_token is not None for page in (down, without))
-    return worst_first([*down.searches, *without.searches]), more
+    no_words = next(query(from_=since, without_words=True, page_size=MOST_READ).pages())
+    pages = (down, without, no_words)
+    more = any(page.next_page_token is not None for page in pages)
+    return worst_first(one for page in pages for one in page.searches), more
 
 
 def list_worst() -> None:
@@ -83,15 +89,20 @@ def list_worst() -> None:
     found, more = show_errors(read_worst)
     names = places()
     if more:
-        show_note(f"Of the newest {MOST_READ:,} searches with thumbs down, and as many without results.")
+        show_note(
+            f"Of the newest {MOST_READ:,} searches with thumbs down, without results, and whose words nothing has."
+        )
     show_pages(
         "worst",
         source_of(found, about=tuple((one.search.search_id, one.badness) for one in found)),
         row=lambda one: _row(one, names),
         empty=lambda: show_empty(
             "No search went badly in the last seven days.",
-            "Searches without results and with thumbs down are listed here, the worst first.",
+            "Those with thumbs down, without results, or of words that nothing has are listed here, the worst first.",
         ),
+        columns={
+            "Words not found": {"help": "Searches that found something by meaning alone: nothing has their words"}
+        },
         go=lambda chosen: look_at("search", chosen.search.search_id),
         hint="Open a query to judge its results, to search again, and to see what is missing.",
     )
@@ -106,6 +117,7 @@ def _row(one: BadQuery, names: dict[str, str]) -> dict[str, object]:
         names.get(one.where, UNSEEN),
         one.down_count,
         one.without_count,
+        one.no_words_count,
         one.people_count,
         time_cell(one.search.at),
     )
@@ -117,7 +129,7 @@ def _pages(found: Sequence[BadQuery], names: dict[str, str]) -> Iterator[list[li
         [
             one.query,
             names.get(one.where, UNSEEN),
-            *map(str, (one.down_count, one.without_count, one.people_count)),
+            *map(str, (one.down_count, one.without_count, one.no_words_count, one.people_count)),
             moment(one.search.at),
         ]
         for one in found

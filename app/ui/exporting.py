@@ -1,7 +1,8 @@
-"""A whole list as a file: fetched page by page while its progress is shown, then offered for download."""
+"""A whole list as a file: fetched page by page while its progress is shown, then downloaded."""
 
 from collections.abc import Hashable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from uuid import uuid4
 
 import streamlit as st
 
@@ -29,29 +30,37 @@ class _Kept:
     about: Hashable
     data: bytes
     rows: int
+    mark: str = field(default_factory=lambda: uuid4().hex)
 
 
 def offer_export(export: Export) -> None:
-    """Show buttons that make a list's CSV and download it; the session keeps the last file only."""
+    """Show a button that makes a list's CSV and downloads it; the session keeps the last file only.
+
+    The page's script (assets/page.js) downloads what was just made; where a browser refuses that, a second button does.
+    """
     about = (export.file_name, export.about)
     kept: _Kept | None = st.session_state.get(_KEPT)
     if kept is not None and kept.about != about:
         del st.session_state[_KEPT]
         kept = None
     with st.container(horizontal=True, vertical_alignment="center"):
-        if kept is None:
-            made = st.button("Export as CSV", key=f"export.{export.file_name}", icon=":material/table:")
-            kept = _make(export, about) if made else None
+        if made := st.button("Export as CSV", key=f"export.{export.file_name}", icon=":material/table:"):
+            kept = _make(export, about)
         if kept is not None:
-            st.download_button(
-                "Download the CSV",
-                kept.data,
-                file_name=export.file_name,
-                mime="text/csv",
-                icon=":material/download:",
-                on_click="ignore",
-            )
+            with st.container(width="content", key=f"export-made-{kept.mark}" if made else "export-kept"):
+                _offer_download(export, kept)
             show_text(_size(kept.rows, most=export.most))
+
+
+def _offer_download(export: Export, kept: _Kept) -> None:
+    st.download_button(
+        "Download again",
+        kept.data,
+        file_name=export.file_name,
+        mime="text/csv",
+        icon=":material/download:",
+        on_click="ignore",
+    )
 
 
 def _make(export: Export, about: Hashable) -> _Kept:

@@ -25,7 +25,7 @@ NEW = "new_agent"
 ONE = ("agent", "part", "set", "q", "before", "after")
 """What the address of one agent has more than that of the list."""
 SHOWN = {"agents": "Agents", "questions": "Questions"}
-PARTS = {"define": "Settings", "deploy": "Access", "try": "Test", "answers": "Answer sets"}
+PARTS = {"define": "Settings", "deploy": "Access", "try": "Test", "answers": "Evaluation sets"}
 
 
 def row(agent: AgentDefinition) -> dict[str, object]:
@@ -116,7 +116,7 @@ def show_agent(agent: AgentDefinition) -> None:
     elif part == "deploy":
         show_deployment(agent)
     elif part == "answers" and (one := st.query_params.get(SET)) is not None:
-        show_set(one, all_sets="All answer sets")
+        show_set(one)
     elif part == "answers":
         list_sets(agent.agent_id)
     else:

@@ -1,4 +1,4 @@
-"""The page Quality: the worst queries, searches over time, judging results, and judged sets with their runs."""
+"""The page Quality: the worst queries, searches over time, judging results, and evaluation sets with their runs."""
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
@@ -25,7 +25,7 @@ PARTS = {
     "without": "Without results",
     "down": "Thumbs down",
     "judge": "Judge",
-    "sets": "Judged sets",
+    "sets": "Evaluation sets",
 }
 # Blue and orange that people with any colour vision tell apart, in the light theme and in the dark one.
 BLUE, ORANGE = "#2f7fb8", "#d9730d"

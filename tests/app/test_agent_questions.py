@@ -133,16 +133,16 @@ def test_what_nothing_answered_leads_to_what_can_be_done(house: House, desk: Des
     assert "show=questions&amp;conversation=" in shown
     upload = house.open("ingestion", collection=desk.collection_id)
     assert desk.collection_id in [box.value for box in upload.selectbox]
-    page = answer(press(page, "Add to an answer set"), "Add to an answer set", "Add")
+    page = answer(press(page, "Add to an evaluation set"), "Add to an evaluation set", "Add")
     [one] = house.client.admin.evaluation_sets.list(agent_id=desk.agent_id)
     assert cases_of(house, one) == {ZEPPELIN.lower().rstrip("?"): {}}
     assert f"set={one.evaluation_set_id}" in html_of(page)
     page = choose(open_questions(house, desk, list="unanswered"), 0, 1)
     assert f"{html.escape(HOSTILE)} gyrocopter</h2>" in html_of(page)
     assert "<img" not in html_of(page)
-    page = answer(press(page, "Add to an answer set"), "Add to an answer set", "Add")
+    page = answer(press(page, "Add to an evaluation set"), "Add to an evaluation set", "Add")
     assert len(cases_of(house, one)) == 2
-    press(page, "Add to an answer set")
+    press(page, "Add to an evaluation set")
     house.client.admin.evaluation_sets.delete(one.evaluation_set_id)
     page.button(key="answers.add.submit").click().run()
     assert not page.exception

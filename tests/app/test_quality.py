@@ -221,7 +221,7 @@ def test_a_member_is_refused(house: House) -> None:
 
 
 def a_set(house: House, judgements: Mapping[str, Mapping[str, int]] | None = None, **target: Any) -> EvaluationSet:
-    """A new judged set of a name like no other."""
+    """A new evaluation set of a name like no other."""
     one = house.client.admin.evaluation_sets.create(f"Set {uuid4().hex[:8]}", **target)
     evaluation.add_judgements(house.client, one.evaluation_set_id, judgements or {})
     return one
@@ -335,7 +335,7 @@ def test_a_document_that_is_not_found_can_be_judged(house: House) -> None:
 def test_judging_without_a_set_offers_to_make_one(open_page: Open) -> None:
     """The first set is made where the address says, and judging goes on with the question."""
     page = open_page("quality", part="judge", q="how high are the waves?")
-    assert "There is no judged set yet." in html_of(page)
+    assert "There is no evaluation set yet." in html_of(page)
     page = press(page, "New set")
     page.text_input(key="sets.name").set_value("Waves")
     page = answer(page, "New set", "Create")

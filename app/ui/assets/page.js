@@ -1,6 +1,6 @@
 // What every page has beside Streamlit's own: keys, and roles that Streamlit leaves out.
 // / puts the cursor into the page's first field for text; ↑ and ↓ go among the results of a search; Enter in a field
-// that finds people adds the only match.
+// that finds people adds the only match. A file that was just made is downloaded.
 
 const FIELDS = "input[type=text], input[type=search], textarea";
 const RESULTS = ".carrel-result h2 a";
@@ -91,15 +91,27 @@ function markSearch() {
   else if (!location.pathname.endsWith("/")) link.removeAttribute("aria-current");
 }
 
-function mend() {
+// app/ui/exporting.py marks a file, in the one run of the page that has made it.
+let downloaded = "";
+function downloadMadeFile() {
+  const made = document.querySelector("[class*=st-key-export-made-]");
+  const button = made?.querySelector("[data-testid=stDownloadButton] button");
+  const mark = made?.className.match(/st-key-export-made-\w+/)[0];
+  if (!button || mark === downloaded) return;
+  downloaded = mark;
+  button.click();
+}
+
+function followPage() {
   mendRoles();
   markSearch();
+  downloadMadeFile();
 }
 
 export default function () {
-  const watch = new MutationObserver(mend);
+  const watch = new MutationObserver(followPage);
   watch.observe(document.body, { childList: true, subtree: true });
-  mend();
+  followPage();
   document.addEventListener("click", closeMenu);
   document.addEventListener("keydown", act, true); // before Streamlit, whose fields keep Enter to themselves
   return () => {

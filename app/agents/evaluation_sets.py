@@ -1,4 +1,4 @@
-"""Answer sets: judged sets of questions to one agent, which are asked again after a change."""
+"""Keeping a question to an agent in one of its evaluation sets, to ask it again after a change."""
 
 from functools import partial
 from uuid import UUID
@@ -8,7 +8,7 @@ import streamlit as st
 from app import api
 from app.formatting import one_line
 from app.lookup import by_id
-from app.quality.sets import forget_sets
+from app.quality.sets import LONGEST_QUESTION, forget_sets
 from app.ui.dialogs import NotYetError, close_dialog, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
 from app.ui.links import show_link
@@ -19,7 +19,6 @@ from carrel.wire.evaluation import EvaluationSet
 _ADD, _CHOSEN, _NAME, _ADDED = "answers.add", "answers.set", "answers.name", "answers.added"
 _NEW = ""
 _MOST_SETS = 1000
-_LONGEST = 8192  # characters of a question, as the service takes them
 
 
 def read_sets(agent_id: UUID) -> list[EvaluationSet]:
@@ -31,7 +30,7 @@ def read_sets(agent_id: UUID) -> list[EvaluationSet]:
 def offer_adding(agent: AgentDefinition, question: str) -> None:
     """Show a button and a dialog that keep a question in a set, to ask it again after a change."""
     st.button(
-        "Add to an answer set",
+        "Add to an evaluation set",
         key="answers.add.open",
         icon=":material/playlist_add:",
         on_click=open_dialog,
@@ -41,12 +40,12 @@ def offer_adding(agent: AgentDefinition, question: str) -> None:
         _ask_for_set(agent, question)
     added: tuple[str, str, str] | None = st.session_state.get(_ADDED)
     if added is not None and added[0] == question:
-        show_text(f"It is in the answer set {added[2]}. Say there which documents the reply should cite.")
+        show_text(f"It is in the evaluation set {added[2]}. Say there which documents the reply should cite.")
         where = {"agent": str(agent.agent_id), "part": "answers", "set": added[1], "q": question.strip()}
         show_link("Open it in the set", "agents", **where)
 
 
-@st.dialog("Add to an answer set", on_dismiss=close_dialog)
+@st.dialog("Add to an evaluation set", on_dismiss=close_dialog)
 def _ask_for_set(agent: AgentDefinition, question: str) -> None:
     if not is_open(_ADD):
         st.rerun()
@@ -61,8 +60,10 @@ def _ask_for_set(agent: AgentDefinition, question: str) -> None:
 
 def _add(agent_id: UUID, question: str) -> None:
     """Keep the question in the chosen set, or in a new one; what is in the set already stays as it is."""
-    if len(question.strip()) > _LONGEST:
-        message = f"A set keeps questions of up to {_LONGEST:,} characters. Ask this one in fewer, and add that."
+    if len(question.strip()) > LONGEST_QUESTION:
+        message = (
+            f"A set keeps questions of up to {LONGEST_QUESTION:,} characters. Ask this one in fewer, and add that."
+        )
         raise NotYetError(message)
     sets = api.client().admin.evaluation_sets
     chosen = str(st.session_state[_CHOSEN])
