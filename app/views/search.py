@@ -9,6 +9,7 @@ from app import api
 from app.documents.details import show_details
 from app.search.condition_fields import offer_conditions, show_applied
 from app.search.conditions import kinds_of
+from app.search.own import offer_saving, show_own_searches
 from app.search.queries import CATALOG, LONGEST, MODES, SIZES, Answer, SearchQuery, search
 from app.search.relevance import Result, count_strong, shares_of
 from app.search.results import by_meaning_alone, show_result
@@ -24,7 +25,7 @@ from carrel.wire.search import CatalogSearchResult, SearchMode
 def ask() -> SearchQuery | None:
     """Show the form, filled from the page's address, and return the query; None while there is none."""
     collections = collections_by_id()
-    places = {CATALOG: "The whole catalog", **{key: found.collection_name for key, found in collections.items()}}
+    places = places_of(collections)
     follow_address(places)
     with st.form("question", border=False):
         show_fields(places, collections)
@@ -35,8 +36,17 @@ def ask() -> SearchQuery | None:
     if question.where not in places:
         show_warning("The address names a collection that isn't there.", "Choose where to search, and search again.")
         return None
-    offer_conditions(question, collections.get(question.where), go)
-    return question if question.text.strip() else None
+    is_asked = bool(question.text.strip())
+    with st.container(horizontal=True, vertical_alignment="bottom", gap="small"):
+        offer_conditions(question, collections.get(question.where), go)
+        if is_asked:
+            offer_saving(question)
+    return question if is_asked else None
+
+
+def places_of(collections: Mapping[str, DocumentCollection]) -> dict[str, str]:
+    """Return the names of the catalog and of collections, by their keys in the address."""
+    return {CATALOG: "The whole catalog", **{key: found.collection_name for key, found in collections.items()}}
 
 
 def collections_by_id() -> dict[str, DocumentCollection]:
@@ -195,6 +205,7 @@ def page() -> None:
     if question is None:
         st.caption("Ask in your own words, or name a thing: *how high may the waves be*, *refund*, *D-2219*.")
         show_welcome()
+        show_own_searches(places_of(collections_by_id()), go)
         return
     found = find(question)
     show_applied(found.answer, kinds_of(collections_by_id().get(question.where)))

@@ -15,9 +15,10 @@ from app.ui.passages import link_html
 from carrel import Carrel
 from carrel.wire.search import FilterOperator, SearchMode
 from tests.app.conftest import House, Open, SetUp, draw, html_of, markdown_of, sign_in
+from tests.app.pressing import button, press
 from tests.harness.proxy import Fault, faulty
 from tests.harness.services import RunningService
-from tests.oauth.flow import PASSWORD
+from tests.oauth.flow import PASSWORD, a_person
 
 HOSTILE = (
     "<script>alert(1)</script>",
@@ -98,6 +99,54 @@ def test_results_are_marked_and_the_address_tells_the_question(open_page: Open, 
     assert address == {"q": "sheep", "by": "lexical"}
     again = open_page("search", **address)
     assert html_of(again) == html_of(page)
+
+
+def test_searches_are_saved_and_recent_ones_listed_for_the_person_alone(house: House) -> None:
+    """One click does one again, with its filters; a second click takes it away. Words of others stand nowhere."""
+    mark, email = uuid4().hex[:6], f"own-{uuid4().hex[:6]}@example.test"
+    a_person(house.service, email)
+    house.client.search.search_document_catalog(f"secret of the admin {mark}")
+    house.client.search.save_search(f"saved by the admin {mark}")
+    page = house.open("search", signed_in_as=email)
+    assert "What you search for is listed here" in html_of(page)
+    assert "choose “Save this search”" in html_of(page)
+    hostile = f"{HOSTILE[2]} {mark}"
+    page = house.open("search", signed_in_as=email, q=hostile, by="lexical", only=["team:is:deck"])
+    page = press(page, "Save this search")
+    assert button(page, "Saved")
+    page = house.open("search", signed_in_as=email)
+    listed = [each for each in page.button if str(each.key).startswith("own.")]
+    assert [str(each.key) for each in listed] == ["own.saved.0", "own.recent.0"]
+    assert all(mark in each.label and each.label.startswith("`") for each in listed)
+    assert "admin" not in " ".join(each.label for each in listed)
+    assert "Keywords · team is deck</p>" in html_of(page)
+    page = listed[0].click().run()
+    assert not page.exception
+    assert page.query_params.get("only") in (["team:is:deck"], "team:is:deck")
+    page = press(page, "Saved")
+    assert button(page, "Save this search")
+    page = house.open("search", signed_in_as=email)
+    assert [str(each.key) for each in page.button if str(each.key).startswith("own.")] == ["own.recent.0"]
+    [kept] = house.client.search.list_saved_searches().searches
+    assert kept.search_query == f"saved by the admin {mark}"
+    house.client.search.delete_saved_search(kept.saved_search_id)
+
+
+def test_a_hundred_saved_searches_are_enough(house: House) -> None:
+    """The page says so beside the button, and what to do; most of them are folded."""
+    email = f"many-{uuid4().hex[:6]}@example.test"
+    a_person(house.service, email)
+    with house.service.owner_connection() as connection:
+        connection.execute(
+            "INSERT INTO saved_searches (saved_search_id, organization_id, principal_id, search_query, mode,"
+            " metadata_filters) SELECT gen_random_uuid(), organization_id, principal_id, 'number ' || n, 'HYBRID', '[]'"
+            " FROM principals, generate_series(1, 100) n WHERE email = %s",
+            [email],
+        )
+    page = house.open("search", signed_in_as=email)
+    assert [each.label for each in page.expander] == ["90 more"]
+    page = press(house.open("search", signed_in_as=email, q="one more"), "Save this search")
+    assert "You have saved 100 searches" in html_of(page)
 
 
 def test_a_passage_does_not_say_the_name_again(open_page: Open, client: Carrel) -> None:

@@ -1,0 +1,127 @@
+"""The person's own searches: those of late, and those that they saved, each one click away."""
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from functools import partial
+from uuid import UUID
+
+import streamlit as st
+
+from app.auth.current import person_client
+from app.formatting import ago, one_line, shorten
+from app.search.conditions import condition_of
+from app.search.queries import CATALOG, LONGEST, MODES, SearchQuery
+from app.ui.errors import FAILURES, Problem, problem_of, show_errors
+from app.ui.notices import show_note
+from app.ui.passages import label
+from carrel import NotFoundError
+from carrel.wire.own_searches import RecentSearch, SavedSearch
+from carrel.wire.search import SearchMode
+
+Go = Callable[[SearchQuery], None]
+Saved = Mapping[SearchQuery, UUID]
+
+_MOST_RECENT = 8
+_MOST_UNFOLDED = 10
+_LONGEST_SHOWN = 120
+_PROBLEM = "own.problem"
+
+
+@st.cache_data(ttl=30, show_spinner=False, scope="session")
+def read_saved() -> Saved:
+    """Return the ids of the searches that the person saved, the newest first."""
+    return {query_of(one): one.saved_search_id for one in person_client().search.list_saved_searches().searches}
+
+
+def query_of(one: RecentSearch | SavedSearch) -> SearchQuery:
+    """Return a search of the past as one that can be done again; of recent ones the log keeps no filters."""
+    only = tuple(map(condition_of, one.metadata_filters)) if isinstance(one, SavedSearch) else ()
+    return SearchQuery(one.search_query, str(one.document_collection_id or CATALOG), one.mode, only)
+
+
+def show_own_searches(places: Mapping[str, str], go: Go) -> None:
+    """Show the person's saved and recent searches; choosing one does it again."""
+    saved = [one for one in show_errors(read_saved) if _can_be_done(one, places)]
+    listed = show_errors(partial(person_client().search.list_recent_searches, max_searches=_MOST_RECENT)).searches
+    recent = [(query, one) for one in listed if _can_be_done(query := query_of(one), places)]
+    left, right = st.columns(2, gap="large")
+    with left:
+        st.subheader("Saved searches", anchor=False)
+        _show_saved(saved, places, go)
+    with right:
+        st.subheader("Recent searches", anchor=False)
+        for number, (query, one) in enumerate(recent):
+            _offer(query, places, go, key=f"own.recent.{number}", when=ago(one.at))
+        if not recent:
+            show_note("What you search for is listed here, and shown to nobody else on this page.")
+
+
+def _can_be_done(query: SearchQuery, places: Mapping[str, str]) -> bool:
+    return query.where in places and len(query.text) <= LONGEST
+
+
+def _show_saved(saved: Sequence[SearchQuery], places: Mapping[str, str], go: Go) -> None:
+    if not saved:
+        show_note("Search for something, and choose “Save this search”: it is kept here, for you alone.")
+    for number, query in enumerate(saved[:_MOST_UNFOLDED]):
+        _offer(query, places, go, key=f"own.saved.{number}")
+    if more := saved[_MOST_UNFOLDED:]:
+        with st.expander(f"{len(more)} more"):
+            for number, query in enumerate(more, _MOST_UNFOLDED):
+                _offer(query, places, go, key=f"own.saved.{number}")
+
+
+def _offer(query: SearchQuery, places: Mapping[str, str], go: Go, *, key: str, when: str = "") -> None:
+    """Show a search as a button, with what it is narrowed to and when it was done under it."""
+    words = label(shorten(one_line(query.text), _LONGEST_SHOWN))
+    st.button(words, key=key, type="tertiary", icon=":material/search:", on_click=go, args=(query,))
+    facts = [] if query.where == CATALOG else [one_line(places[query.where])]
+    facts += [] if query.mode is SearchMode.HYBRID else [MODES[query.mode]]
+    facts += [condition.in_words({}) for condition in query.only]
+    facts += [when] if when else []
+    if facts:
+        show_note(" · ".join(facts))
+
+
+def offer_saving(query: SearchQuery) -> None:
+    """Show a button that saves the search that was done, or takes it out of the saved ones."""
+    is_saved = query in show_errors(read_saved)
+    st.button(
+        "Saved" if is_saved else "Save this search",
+        key="own.save",
+        type="tertiary",
+        icon=":material/bookmark_added:" if is_saved else ":material/bookmark_add:",
+        help="Take it out of your saved searches" if is_saved else None,
+        on_click=_delete if is_saved else _save,
+        args=(query,),
+    )
+    problem: Problem | None = st.session_state.pop(_PROBLEM, None)
+    if problem is not None:
+        problem.show()
+
+
+def _save(query: SearchQuery) -> None:
+    """Save a search, in a callback, which a second click can't interrupt."""
+    filters = [{"field": one.field, "operator": one.operator, "value": one.value} for one in query.only]
+    collection = None if query.where == CATALOG else query.where
+    with _problem_kept():
+        person_client().search.save_search(
+            query.text, document_collection_id=collection, mode=query.mode, metadata_filters=filters
+        )
+
+
+def _delete(query: SearchQuery) -> None:
+    """Take a search out of the saved ones; it may be gone already, by a click in another window."""
+    with _problem_kept(), suppress(NotFoundError, KeyError):
+        saved_search_id = read_saved()[query]
+        person_client().search.delete_saved_search(saved_search_id)
+
+
+@contextmanager
+def _problem_kept() -> Generator[None]:
+    """Keep an error for the page, which shows it beside the button; what was read of saved searches is forgotten."""
+    try:
+        yield
+    except FAILURES as error:
+        st.session_state[_PROBLEM] = problem_of(error)
+    read_saved.clear()
