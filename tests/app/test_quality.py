@@ -247,20 +247,25 @@ def choose(page: AppTest, table: int, row: int = 0) -> AppTest:
 
 
 def test_the_worst_queries_come_first_whoever_asked(house: House) -> None:
-    """Thumbs down weigh more than no results; equal words count together, and a row leads to what can be done."""
+    """Thumbs down weigh more than no results, or words that nothing has; equal words count together.
+
+    A row leads to what can be done.
+    """
     mark = uuid4().hex[:6]
     load(house.client, f"Bad {mark}", "The barge carries coal.")
     for words in (f"Zeppelin  {mark}x", f"zeppelin {mark}x"):
         house.client.search.search_document_catalog(words, mode="LEXICAL")
+    house.client.search.search_document_catalog(f"quixotic{mark} windmills{mark}")
     down = house.client.search.search_document_catalog(f"{mark} barge with coal {HOSTILE}")
     house.client.search.submit_search_feedback(search_id=down.search_id, feedback="THUMBS_DOWN")
     page = house.open("quality")
     assert not page.exception
     table = page.dataframe[0].value
     mine = table[table["Query"].str.contains(mark)]
-    assert mine["Thumbs down"].tolist() == [1, 0]
-    assert mine["Without results"].tolist() == [0, 2]
-    assert mine["People"].tolist() == [1, 1]
+    assert mine["Thumbs down"].tolist() == [1, 0, 0]
+    assert mine["Without results"].tolist() == [0, 2, 0]
+    assert mine["Words not found"].tolist() == [0, 0, 1]
+    assert mine["People"].tolist() == [1, 1, 1]
     assert "evil" not in markdown_of(page)
     page = choose(page, 0, int(mine.index[0]))
     shown = html_of(page)
@@ -273,14 +278,23 @@ def test_the_worst_queries_come_first_whoever_asked(house: House) -> None:
 def test_bad_queries_are_weighed() -> None:
     """Each person who was failed counts; of equals the newest comes first, and erased words are left out."""
 
-    def search(query: str | None, person: str, *, minute: int, down: bool = False) -> LoggedSearch:
+    def search(
+        query: str | None,
+        person: str,
+        *,
+        minute: int,
+        down: bool = False,
+        found: int = 0,
+        has_words: bool | None = None,
+    ) -> LoggedSearch:
         return LoggedSearch(
             search_id=uuid4(),
             at=datetime(2026, 1, 1, 9, minute, tzinfo=UTC),
             actor=UserPrincipal(id=person, email=f"{person}@example.test", name=person),
             query=query,
             mode=SearchMode.HYBRID,
-            result_count=5 if down else 0,
+            result_count=5 if down else found,
+            has_words=has_words,
             feedback=SearchFeedback.THUMBS_DOWN if down else None,
         )
 
@@ -292,9 +306,19 @@ def test_bad_queries_are_weighed() -> None:
             search("down", "ada", minute=4, down=True),
             search("later", "ada", minute=5),
             search(None, "ada", minute=6),
+            search("near in meaning alone", "ada", minute=0, found=5, has_words=False),
+            search("near in meaning alone", "ben", minute=0, found=5, has_words=False),
+            search("of no word at all", "ada", minute=0, has_words=False),
         ]
     )
-    assert [(one.query, one.badness) for one in found] == [("down", 4), (" Twice", 4), ("later", 2), ("once", 2)]
+    assert [(one.query, one.badness) for one in found] == [
+        ("down", 4),
+        (" Twice", 4),
+        ("near in meaning alone", 4),
+        ("later", 2),
+        ("once", 2),
+        ("of no word at all", 2),
+    ]
 
 
 def test_results_are_judged_with_one_click_and_taken_back_with_another(house: House) -> None:
@@ -335,13 +359,52 @@ def test_a_document_that_is_not_found_can_be_judged(house: House) -> None:
 def test_judging_without_a_set_offers_to_make_one(open_page: Open) -> None:
     """The first set is made where the address says, and judging goes on with the question."""
     page = open_page("quality", part="judge", q="how high are the waves?")
-    assert "There is no evaluation set yet." in html_of(page)
+    assert "There is no evaluation set of searches yet." in html_of(page)
     page = press(page, "New set")
     page.text_input(key="sets.name").set_value("Waves")
     page = answer(page, "New set", "Create")
     assert address(page)["q"] == "how high are the waves?"
     assert "set" in page.query_params
     assert "Results of all three ways" in html_of(page)
+
+
+def test_judging_offers_no_agents_set_unless_the_address_names_it(house: House) -> None:
+    """Its judgements say what a reply should cite, not what a search should find."""
+    agent = house.client.admin.agents.create(f"Purser {uuid4().hex[:6]}")
+    searches, answers = a_set(house), a_set(house, agent_id=agent.agent_id)
+    page = draw(house, "judge")
+    [chosen] = [each for each in page.selectbox if each.label == "Evaluation set"]
+    assert chosen.value == str(searches.evaluation_set_id)
+    assert not any(answers.name in option for option in chosen.options)
+    page = draw(house, "judge", set=str(answers.evaluation_set_id))
+    [chosen] = [each for each in page.selectbox if each.label == "Evaluation set"]
+    assert chosen.value == str(answers.evaluation_set_id)
+
+
+def test_a_question_is_added_on_the_page_of_its_set(house: House) -> None:
+    """It is opened to judge its results, or of an agent its replies; what is judged already stays; none is refused."""
+    one = a_set(house, {"dogs": {"fares": 2}})
+    page = press(open_set(house, one), "Add a question")
+    page = answer(page, "Add a question", "Add")
+    assert "Write the question first." in html_of(page)
+    page.text_area(key="sets.question").set_value(" cats ")
+    next(each for each in page.button if each.key == "sets.add.submit").click().run()
+    assert cases_of(house, one) == {"dogs": {"fares": 2}, "cats": {}}
+    assert (address(page)["part"], address(page)["q"]) == ("judge", "cats")
+    page = press(open_set(house, one), "Add a question")
+    page.text_area(key="sets.question").set_value("dogs")
+    next(each for each in page.button if each.key == "sets.add.submit").click().run()
+    assert cases_of(house, one) == {"dogs": {"fares": 2}, "cats": {}}
+    agent = house.client.admin.agents.create(f"Steward {uuid4().hex[:6]}")
+    answers = a_set(house, agent_id=agent.agent_id)
+    page = house.open("agents", agent=str(agent.agent_id), part="answers", set=str(answers.evaluation_set_id))
+    page = press(page, "Add a question")
+    page.text_area(key="sets.question").set_value("When is lunch?")
+    page.text_area(key="sets.note_of_question").set_value("At noon")
+    next(each for each in page.button if each.key == "sets.add.submit").click().run()
+    assert "Documents that the reply should cite" in [each.value for each in page.subheader]
+    [case] = house.client.admin.evaluation_sets.list_cases(answers.evaluation_set_id)
+    assert (case.question, case.note) == ("When is lunch?", "At noon")
 
 
 def test_sets_are_listed_renamed_and_deleted(house: House) -> None:
@@ -449,10 +512,30 @@ def test_a_stopped_run_keeps_nothing_before_it_is_continued(house: House) -> Non
     page.session_state["sets.run"] = running
     page.run()
     assert "Stopped: 1 of 3 questions are measured." in html_of(page)
+    assert "Nothing is kept yet." in html_of(page)
     assert not list(sets.list_runs(one.evaluation_set_id))
     press(page, "Continue")
     [run] = sets.list_runs(one.evaluation_set_id)
     assert run.case_count == 3
+
+
+def test_a_run_that_stopped_between_two_ways_says_which_is_kept(house: House) -> None:
+    """As when the service went away meanwhile; discarding the other one shows what is kept."""
+    one = a_set(house, {"buoy": {"buoy": 1}})
+    sets = house.client.admin.evaluation_sets
+    measurers = [Measurer(house.client, one, mode=mode) for mode in (SearchMode.LEXICAL, SearchMode.SEMANTIC)]
+    running = Running(one.evaluation_set_id, measurers, list(sets.list_cases(one.evaluation_set_id)), "")
+    running.measure_next()
+    sets.add_run(one.evaluation_set_id, [of_case[0] for of_case in running.results], mode="LEXICAL")
+    running.kept_count, running.stopped = 1, True
+    page = open_set(house, one)
+    page.session_state["sets.run"] = running
+    page.run()
+    assert "Kept: Keywords. Not kept yet: Meaning." in html_of(page)
+    assert "Nothing is kept yet." not in html_of(page)
+    page = press(page, "Discard")
+    assert "Stopped" not in html_of(page)
+    assert [run.mode for run in sets.list_runs(one.evaluation_set_id)] == [SearchMode.LEXICAL]
 
 
 def test_nothing_to_measure_is_said(house: House) -> None:

@@ -91,7 +91,10 @@ def find(page: Page, label: str, typed: str, option: str) -> None:
 
 
 def test_what_is_found_takes_feedback_that_stands_on_the_audit_log(stack: Stack, page: Page) -> None:
-    """A question finds its document with the match marked; a thumb and its comment are read on the log's page."""
+    """A question finds its document with the match marked; a thumb and its comment are read on the log's page.
+
+    One click exports the log.
+    """
     search(page, stack, "how many sheep can we take")
     expect(page.get_by_text("Carrying livestock").first).to_be_visible()
     expect(page.locator("mark", has_text="Sheep").first).to_be_visible()
@@ -101,6 +104,10 @@ def test_what_is_found_takes_feedback_that_stands_on_the_audit_log(stack: Stack,
     page.get_by_role("button", name="Send the comment").click()
     expect(page.get_by_text("The admins of Carrel read it.")).to_be_visible()
     page.goto(f"{stack.workbench}/audit_log?action=search.feedback")
+    for _ in range(2):  # one click each time
+        with page.expect_download() as download:
+            page.get_by_role("button", name="Export as CSV").click()
+        assert "And goats?" in download.value.path().read_text()
     choose_row(page)
     expect(page.get_by_role("heading", name="admin judged document “Carrying livestock” not helpful")).to_be_visible()
     expect(page.get_by_text("And goats?")).to_be_visible()
