@@ -15,11 +15,13 @@ from app.quality.log import SPANS
 from app.ui.errors import show_errors
 from app.ui.filters import choice_filter, filter_line, text_filter
 from app.ui.pickers import pick_principal
+from app.ui.progress import find_rows
 from app.ui.tables import time_cell
 from carrel.wire.common import UserPrincipal
 from carrel.wire.messages import Verdict
 from carrel.wire.oversight import Bucket
 from carrel.wire.question_log import (
+    MOST_LOOKED_THROUGH,
     AdminQuestionLogQueryResponse,
     AdminQuestionLogSummarizeResponse,
     LoggedQuestion,
@@ -118,10 +120,7 @@ def pages_of(wanted: Wanted, *, size: int, token: str | None = None) -> Iterator
 def fetch(wanted: Wanted, token: str | None, *, size: int) -> AdminQuestionLogQueryResponse:
     """Return the page of a token, or the next one with rows: a page that was narrowed by words may have none."""
     pages = pages_of(wanted, size=size, token=token)
-    page = next(pages)
-    while not page.questions and (following := next(pages, None)) is not None:
-        page = following
-    return page
+    return find_rows(pages, rows=lambda page: page.questions, most=MOST_LOOKED_THROUGH, of="questions")
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")

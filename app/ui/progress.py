@@ -1,9 +1,11 @@
 """The progress of work that goes step by step while the page waits."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TypeVar
 
 import streamlit as st
+
+from app.ui.tables import Page
 
 T = TypeVar("T")
 
@@ -18,3 +20,17 @@ def show_progress(outcomes: Iterable[T], *, of: int, doing: str) -> Iterator[T]:
         yield outcome
         bar.progress(number / of, text=f"{doing} {min(number + 1, of):,} of {of:,}")
     bar.empty()
+
+
+def find_rows(pages: Iterator[Page], *, rows: Callable[[Page], Sequence[object]], most: int, of: str) -> Page:
+    """Return the first page that has rows, or the last, and tell meanwhile how many were looked through.
+
+    A log that is narrowed by words has pages without any: the service looks through `most` entries for each.
+    """
+    page, place, looked_through = next(pages), st.empty(), 0
+    while not rows(page) and page.next_page_token is not None:
+        looked_through += most
+        place.html(f'<p class="carrel-facts" role="status">Looked through {looked_through:,} {of} so far …</p>')
+        page = next(pages)
+    place.empty()
+    return page

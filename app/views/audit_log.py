@@ -20,9 +20,10 @@ from app.ui.filters import choice_filter, filter_line, text_filter
 from app.ui.links import leave, look_at, offer_way_back
 from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title, show_warning
 from app.ui.pickers import pick_principal
+from app.ui.progress import find_rows
 from app.ui.tables import PAGE_ROWS, Cell, Source, show_pages, time_cell
 from carrel.wire.fields import format_instant
-from carrel.wire.oversight import AdminAuditLogQueryResponse, AuditEntry
+from carrel.wire.oversight import MOST_LOOKED_THROUGH, AdminAuditLogQueryResponse, AuditEntry
 
 MOST_EXPORTED = 50_000
 FIRST_DAY, LAST_DAY = date(2000, 1, 1), date(2100, 1, 1)
@@ -124,7 +125,12 @@ def show_entries(filters: Filters) -> None:
     show_pages(
         "log",
         Source(
-            lambda token: first_with_entries(filters.pages(size=PAGE_ROWS, token=token)),
+            lambda token: find_rows(
+                filters.pages(size=PAGE_ROWS, token=token),
+                rows=lambda page: page.entries,
+                most=MOST_LOOKED_THROUGH,
+                of="entries",
+            ),
             entries_of,
             about=filters.about,
         ),
@@ -145,14 +151,6 @@ def row_of(entry: AuditEntry, known: dict[str, str]) -> dict[str, object]:
         "Device": " · ".join(filter(None, (entry.device, entry.address))),
         "When": time_cell(entry.at),
     }
-
-
-def first_with_entries(pages: Iterator[AdminAuditLogQueryResponse]) -> AdminAuditLogQueryResponse:
-    """Return the first page that has entries, or the last: a query by name may have pages without any."""
-    page = next(pages)
-    while not page.entries and (following := next(pages, None)) is not None:
-        page = following
-    return page
 
 
 @st.cache_data(ttl=60, show_spinner=False, scope="session")

@@ -25,6 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.elements import KeyedColumnElement
 
 from carrel.wire.common import ResourceType
+from carrel.wire.oversight import MOST_LOOKED_THROUGH
 from service.platform.sql import columns_of, find_row, find_rows, optional_in, rows_of
 from service.schema.agents import agents
 from service.schema.audit import audit_entries, free_texts
@@ -93,8 +94,6 @@ _NAMED: Mapping[str, tuple[KeyedColumnElement[UUID], ColumnElement[str]]] = {
     "source": (source_reports.c.source_id, source_reports.c.source),
 }
 LONGEST_NAME = 1000
-# A query by name looks through so many entries for one page, and goes on after them on the next.
-MOST_LOOKED_THROUGH = 100_000
 
 
 async def insert_entries(

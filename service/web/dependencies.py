@@ -84,3 +84,14 @@ async def request_connection(runtime: RuntimeDep, caller: CallerDep) -> AsyncGen
 
 
 ConnectionDep = Annotated[AsyncConnection, Depends(request_connection, scope="function")]
+
+
+async def request_snapshot(runtime: RuntimeDep, caller: CallerDep) -> AsyncGenerator[AsyncConnection]:
+    """Open the request's transaction in the caller's organization, for reading: all its statements see one moment."""
+    async with runtime.database.transaction(
+        caller.organization_id, isolation="REPEATABLE READ", read_only=True
+    ) as connection:
+        yield connection
+
+
+SnapshotDep = Annotated[AsyncConnection, Depends(request_snapshot, scope="function")]

@@ -222,6 +222,33 @@ def test_the_log_is_paged_and_exported(house: House) -> None:
     assert not [cell for line in lines for cell in line.values() if cell.startswith(("=", "+", "-", "@"))]
 
 
+def test_looking_through_a_long_log_tells_how_far_it_is() -> None:
+    """While pages have no rows; the page with the first ones, or the last one, ends it and the message."""
+
+    def look(*, stopped: bool) -> None:
+        from typing import Any  # noqa: PLC0415 - the function is the page
+
+        import streamlit as st  # noqa: PLC0415
+
+        from app.ui.progress import find_rows  # noqa: PLC0415
+        from app.ui.tables import ItemsPage  # noqa: PLC0415
+
+        def walk() -> Any:
+            yield ItemsPage([], "1")
+            yield ItemsPage([], "2")
+            if stopped:
+                st.stop()
+            yield ItemsPage(["found"], "3")
+
+        st.text(find_rows(walk(), rows=lambda page: page.items, most=1000, of="entries").items[0])
+
+    page = AppTest.from_function(look, kwargs={"stopped": True}).run()
+    assert "Looked through 2,000 entries so far" in html_of(page)
+    page = AppTest.from_function(look, kwargs={"stopped": False}).run()
+    assert [each.value for each in page.text] == ["found"]
+    assert "Looked through" not in html_of(page)
+
+
 def test_failed_sign_ins_are_told_with_their_number(house: House) -> None:
     """In the export, too; who tried is somebody, and not the service."""
     pia = a_person(house.service, "pia@failed.test", name="Pia")

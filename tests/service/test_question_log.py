@@ -1,5 +1,6 @@
 """The question log: what people asked agents, with the replies that the admin who looks may read, and in numbers."""
 
+import asyncio
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -359,6 +360,25 @@ def test_a_query_by_words_looks_through_a_bounded_number(desk: Desk, monkeypatch
     assert second["questions"] == []
     found = asked(desk.service, page_size=2, query="needle")
     assert messages(found) == ["a needle", *["another Needle"] * 3]
+
+
+def test_a_page_by_words_is_of_one_moment(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is asked between its two statements shifts nothing: the next page begins where this one has looked to."""
+    a_user(desk.service, ADA)
+    insert(desk, MONDAY, words="a needle", count=3, step=timedelta(minutes=1))
+    monkeypatch.setattr(queries, "MOST_LOOKED_THROUGH", 2)
+    find = queries.find_last_looked_through
+
+    async def find_later(*arguments: Any, **options: Any) -> Any:
+        await asyncio.to_thread(insert, desk, MONDAY + timedelta(hours=1), words="a later needle")
+        return await find(*arguments, **options)
+
+    monkeypatch.setattr(queries, "find_last_looked_through", find_later)
+    first = done(desk.service.call(QUERY, {"query": "needle"}))
+    monkeypatch.setattr(queries, "find_last_looked_through", find)
+    rest = done(desk.service.call(QUERY, {"query": "needle", "pageToken": first["nextPageToken"]}))
+    assert messages(first["questions"]) == ["a needle"] * 2
+    assert messages(rest["questions"]) == ["a needle"]
 
 
 def numbers(row: dict[str, Any]) -> tuple[int, ...]:

@@ -11,6 +11,9 @@ from carrel.wire.fields import EmailAddress, Identifier, Instant, Label, Request
 from carrel.wire.operations import ADMIN, ApiOperation
 from carrel.wire.search import SearchFeedback, SearchMode
 
+MOST_LOOKED_THROUGH = 100_000
+"""Entries of the audit log that a query by name looks through for one page; the next page begins after them."""
+
 
 class Bucket(StrEnum):
     """How long a bucket is, in UTC; a week begins on Monday."""

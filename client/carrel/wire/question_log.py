@@ -13,6 +13,9 @@ from carrel.wire.operations import ADMIN, ApiOperation
 from carrel.wire.oversight import Bucket
 from carrel.wire.replies import ReferencedSource
 
+MOST_LOOKED_THROUGH = 20_000
+"""Questions that a query by words looks through for one page; the next page begins after them."""
+
 
 class Outcome(StrEnum):
     """What came of a question. UNANSWERED: the reply cites no document; FAILED: there is no reply."""

@@ -14,7 +14,7 @@ from carrel.wire.oversight import (
 from service.domains.search import log as search_log
 from service.domains.search import summaries
 from service.operate.audit_log import log
-from service.web.dependencies import CallerDep, ConnectionDep
+from service.web.dependencies import CallerDep, ConnectionDep, SnapshotDep
 from service.web.routing import Router
 
 router = Router()
@@ -22,7 +22,7 @@ router = Router()
 
 @router.operation(ADMIN_AUDIT_LOG_QUERY)
 async def query_audit_log(
-    request: AdminAuditLogQueryRequest, connection: ConnectionDep, caller: CallerDep
+    request: AdminAuditLogQueryRequest, connection: SnapshotDep, caller: CallerDep
 ) -> AdminAuditLogQueryResponse:
     """Read the audit log, newest first."""
     return await log.query_log(connection, caller, request=request)

@@ -30,15 +30,13 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.messages import Verdict
-from carrel.wire.question_log import Outcome, QuestionsInBucket, RankedQuestions
+from carrel.wire.question_log import MOST_LOOKED_THROUGH, Outcome, QuestionsInBucket, RankedQuestions
 from service.platform.sql import as_member, columns_of, count_where, find_row, find_rows, in_array, optional_in
 from service.schema.agents import agents
 from service.schema.audit import audit_entries, free_texts
 from service.schema.conversations import COMPLETED, conversations, questions, turns
 from service.schema.identity import group_members, principals
 
-# A query by words looks through so many questions for one page, and goes on after them on the next.
-MOST_LOOKED_THROUGH = 20_000
 MOST_RANKED = 100
 
 
