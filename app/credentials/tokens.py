@@ -12,7 +12,7 @@ from app.credentials.details import show_credential
 from app.credentials.expiry import STATUSES, end_noted, ends, ends_exactly, select_ending_soon
 from app.credentials.new_token import open_successor, show_reach
 from app.formatting import ago, one_line
-from app.labels import scopes_named
+from app.labels import SERVICE_ACCOUNT, scopes_named
 from app.ui.errors import show_errors
 from app.ui.links import look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_warning
@@ -93,7 +93,10 @@ def show_token(account: ServiceAccount, token_id: str) -> None:
         )
     every = show_errors(partial(tokens_of, account.service_account_id))
     show_credential(token, every=every, kind="token", facts=facts, revoke=partial(revoke, token.token_id))
-    show_reach(show_errors(partial(reach_of, token.token_id)))
+    reach = show_errors(partial(reach_of, token.token_id))
+    show_reach(reach)
+    if not reach.document_count and token.status is CredentialStatus.ACTIVE:
+        show_link("Give access", "who_can_read", who=f"{SERVICE_ACCOUNT}:{account.service_account_id}")
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")

@@ -28,6 +28,12 @@ def person_of(person_id: str) -> ListedUser | None:
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
+def person_at(email: str) -> ListedUser | None:
+    """Return the person with this address; None when there is nobody."""
+    return next((one for one in api.client().admin.users.list(query=email) if one.email == email), None)
+
+
+@st.cache_data(ttl=10, show_spinner=False, scope="session")
 def group_of(group_id: str) -> Group | None:
     """Return a group by its id; None when there is none (any more)."""
     return by_id(api.client().admin.groups.list, group_id)
@@ -71,7 +77,7 @@ def offboarding_of(email: str) -> AdminUsersPlanOffboardingResponse:
     return api.client().admin.users.plan_offboarding(email)
 
 
-_CACHED = (person_of, group_of, memberships_of, losses_of, gains_of, readable_by, owned_by, offboarding_of)
+_CACHED = (person_of, person_at, group_of, memberships_of, losses_of, gains_of, readable_by, owned_by, offboarding_of)
 
 
 def clear_caches() -> None:

@@ -9,7 +9,7 @@ from app import api
 from app.formatting import ago, moment, one_line
 from app.labels import PERSON, SERVICE_ACCOUNT
 from app.lookup import Principal
-from app.people.directory import SESSIONS, clear_caches, counts_in_words, offboarding_of, owned_by
+from app.people.directory import SESSIONS, clear_caches, counts_in_words, offboarding_of, owned_by, person_at
 from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
 from app.ui.notices import show_empty, show_table, show_text, show_warning
@@ -97,11 +97,29 @@ def show_offboarding(person: ListedUser) -> None:
     show_text(f"They own {counts_in_words(plan.owned) or 'nothing'}.")
     if plan.only_reader:
         show_warning(f"Nobody else can read {counts_in_words(plan.only_reader)} today.")
+    receivers: list[Principal] = []
     if plan.owned:
-        pick_principals(NEW_OWNER, label="Who gets what they own", kinds=(PERSON, SERVICE_ACCOUNT), most=1)
+        receivers = pick_principals(NEW_OWNER, label="Who gets what they own", kinds=(PERSON, SERVICE_ACCOUNT), most=1)
+        for receiver in receivers:
+            _warn_about(receiver)
     offer_submit(
-        OFFBOARD, f"Offboard {label(one_line(person.name))}", action=partial(_offboard, person, owned=bool(plan.owned))
+        OFFBOARD,
+        f"Offboard {label(one_line(person.name))}",
+        action=partial(_offboard, person, owned=bool(plan.owned)),
+        disabled=bool(plan.owned) and not receivers,
     )
+
+
+def _warn_about(receiver: Principal) -> None:
+    """Say so if nobody may be looking after what this person would get."""
+    found = show_errors(partial(person_at, receiver.id)) if receiver.kind == PERSON else None
+    if found is None:
+        return
+    name = one_line(found.name)
+    if not found.active:
+        show_warning(f"{name} is not active, and can't sign in.", "Offboarding gives nothing to them: choose somebody else, or activate them first.")
+    elif found.last_signed_in_at is None:
+        show_warning(f"{name} has never signed in.", "Make sure that this is who shall look after it.")
 
 
 def _ends(plan: AdminUsersPlanOffboardingResponse) -> list[tuple[str, str]]:

@@ -9,19 +9,20 @@ from app import api
 from app.formatting import one_line
 from app.labels import GRANTED, GROUP, PERSON, ROLE_MEANINGS
 from app.lookup import Principal, Resource, disambiguate
-from app.people.directory import clear_caches, counts_in_words, gains_of
+from app.people.directory import clear_caches, counts_in_words, gains_of, person_at
 from app.permissions.grants import ConflictError, Grants, changes_in_words, grants_on, make_so
 from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
 from app.ui.links import show_link
-from app.ui.notices import show_table, show_text, show_warning
+from app.ui.notices import show_note, show_table, show_text, show_warning
 from app.ui.passages import label
 from app.ui.pickers import drop_choice, pick_principals
 from app.ui.tables import forget
 from carrel.wire.common import GrantRole, ResourceType, Role
+from flows.operations.formatting import count_text
 
-READERS, CHANGE, ADDED = "readers", "change", "grants.added"
-OFFERED_GROUPS = 5
+READERS, CHANGE, ADDED, REMOVED = "readers", "change", "grants.added", "grants.removed"
+OFFERED_GROUPS, SHOWN_HOLDERS = 5, 20
 
 
 def offer_change(resource: Resource, grants: Grants | None = None) -> None:
@@ -34,6 +35,7 @@ def offer_change(resource: Resource, grants: Grants | None = None) -> None:
 def open_change(resource: Resource) -> None:
     """Open the dialog that changes grants, with no principal chosen."""
     drop_choice(ADDED)
+    st.session_state.pop(REMOVED, None)
     open_dialog(CHANGE, resource.key)
 
 
@@ -45,23 +47,43 @@ def change(resource: Resource, before: Grants, given: Sequence[Principal] = ()) 
     show_text(resource.name)
     added = pick_principals(ADDED, label="Add people or groups", chosen=given)
     role = st.segmented_control(
-        "Role", list(GRANTED), default=GrantRole.VIEWER, format_func=lambda one: GRANTED[one], required=True, key="as"
+        "Role of those who are added", list(GRANTED), default=GrantRole.VIEWER, format_func=lambda one: GRANTED[one], required=True, key="as"
     )
     st.caption("A viewer " + ROLE_MEANINGS[Role.VIEWER] + ", an editor " + ROLE_MEANINGS[Role.EDITOR] + ".")
-    holders = disambiguate(before.who.values())
-    removed = st.multiselect(
-        "Remove",
-        list(holders),
-        format_func=lambda key: holders[key][0] if key in holders else key,
-        key="removed",
-        placeholder="Choose whom to remove" if holders else "Nobody has direct access",
-    )
+    removed = choose_removed(before)
     everybody = st.checkbox("Everybody in the organization may read it", value=before.everybody, key="everybody")
     after = before.with_changes(added=added, role=role, removed=removed, everybody=everybody)
     said = changes_in_words(before, after)
     show_changes(resource, said)
     # What was said is what is done, whatever the fields hold by then.
     offer_submit(CHANGE, "Save", action=partial(save, resource, before, after), disabled=not said)
+
+
+def choose_removed(before: Grants) -> list[str]:
+    """List who has direct access, each with the role and a button that takes it away; return whose access goes."""
+    holders = sorted(disambiguate(before.who.values()).items(), key=lambda pair: pair[1][0].lower())
+    st.html('<p class="carrel-facts">Who has direct access now</p>')
+    if len(holders) > SHOWN_HOLDERS:
+        asked = st.text_input("Find among them", key="grants.find", placeholder="A part of the name").strip().lower()
+        holders = [one for one in holders if asked in one[1][0].lower()]
+    removed: list[str] = [key for key in st.session_state.get(REMOVED, ()) if key in before.roles]
+    for key, (name, _) in holders[:SHOWN_HOLDERS]:
+        is_removed = key in removed
+        with st.container(horizontal=True, vertical_alignment="center", key=f"holder.{key}"):
+            show_text(f"{name} · {'access is taken away' if is_removed else GRANTED[before.roles[key]]}")
+            st.button(
+                "Keep" if is_removed else "Remove", key=f"remove.{key}", type="tertiary", on_click=_toggle, args=(key,)
+            )
+    if len(holders) > SHOWN_HOLDERS:
+        show_note(f"And {count_text(len(holders) - SHOWN_HOLDERS, 'other')}: type a part of the name to find one.")
+    if not before.who:
+        show_text("Nobody but its owner.")
+    return removed
+
+
+def _toggle(key: str) -> None:
+    removed: list[str] = st.session_state.get(REMOVED, [])
+    st.session_state[REMOVED] = [one for one in removed if one != key] if key in removed else [*removed, key]
 
 
 def show_changes(resource: Resource, said: Sequence[str]) -> None:
@@ -87,8 +109,7 @@ def save(resource: Resource, before: Grants, after: Grants) -> None:
 def offer_access(resource: Resource, who: Principal) -> None:
     """Say which groups have access, and offer to add somebody to one, or to grant the resource to them."""
     if who.kind == PERSON:
-        users = api.client().admin.users
-        found = show_errors(lambda: next((one for one in users.list(query=who.id) if one.email == who.id), None))
+        found = show_errors(partial(person_at, who.id))
         if found is None or not found.active:
             show_link("Open person", "people", person=str(found.id) if found else "")
             return

@@ -63,16 +63,19 @@ def pick_principals(
 ) -> list[Principal]:
     """Show an input that finds several principals, at first `chosen`, at most the latest `most`; return them.
 
-    Not in an `st.form`, in which nobody can search. What was chosen is forgotten with `drop_choice(key)`, and when a
-    run of the page doesn't draw this: nobody is left over for another thing.
+    The only match counts as chosen while it is shown, from `TELLING` letters on. Not in an `st.form`, in which nobody
+    can search. What was chosen is forgotten with `drop_choice(key)`, and when a run of the page doesn't draw this:
+    nobody is left over for another thing.
     """
     if _stored_keys(key) not in st.session_state:
         st.session_state[key] = {one.key: one for one in chosen}
-    picked: dict[str, Principal] = st.session_state[key]
+    kept: dict[str, Principal] = st.session_state[key]
     found = _search(key, label=label, find=partial(_principals, kinds=tuple(kinds)), none=NOBODY)
-    _offer_adding(key, {one.key: one for one in found if one.key not in picked}, most=most)
-    options = disambiguate(picked.values())
+    match = _offer_matches(key, {one.key: one for one in found if one.key not in kept}, most=most)
+    picked = _latest([*kept.values(), *([match] if match else [])], most)
+    options = disambiguate(picked)
     st.session_state[_stored_keys(key)] = list(options)
+    st.session_state[_shown(key)] = picked
     st.multiselect(
         "Chosen",
         list(options),
@@ -83,13 +86,12 @@ def pick_principals(
         on_change=_keep,
         args=(key,),
     )
-    return list(picked.values())
+    return picked
 
 
 def get_principals(key: str) -> list[Principal]:
-    """Return whom `pick_principals` of this key has, in a callback."""
-    picked: dict[str, Principal] = st.session_state.get(key, {})
-    return list(picked.values())
+    """Return whom `pick_principals` of this key shows as chosen, in a callback."""
+    return list(st.session_state.get(_shown(key), ()))
 
 
 def get_named_principal(kind: str, name: str) -> Principal:
@@ -99,27 +101,30 @@ def get_named_principal(kind: str, name: str) -> Principal:
 
 def drop_choice(key: str) -> None:
     """Forget the choice of `pick_principals` with this key, which then begins with its `chosen` again."""
-    for name in (key, _stored_keys(key), _typed_text(key), _match(key)):
+    for name in (key, _stored_keys(key), _shown(key), _typed_text(key), _match(key)):
         st.session_state.pop(name, None)
 
 
-def _offer_adding(key: str, found: Mapping[str, Principal], *, most: int | None) -> None:
-    """Show the matches: one by a button, several in a list that closes when one of them is chosen."""
+def _offer_matches(key: str, found: Mapping[str, Principal], *, most: int | None) -> Principal | None:
+    """Show several matches in a list that closes when one is chosen; return the only one once it is what is meant."""
     options = disambiguate(found.values())
-    if len(options) == 1:
-        name, one = next(iter(options.values()))
+    if len(options) > 1:
+        _choose_match(key, options, placeholder="Choose one", on_change=partial(_add_match, key, found, most=most))
+    if len(options) != 1:
+        return None
+    name, one = next(iter(options.values()))
+    is_meant = _only(options, typed=str(st.session_state[_typed_text(key)] or "")) is not None
+    if not (is_meant and most == 1):
         st.button(
-            f"Add {passages.label(name)}",
+            "Choose more" if is_meant else f"Choose {passages.label(name)}",
             key=f"{key}.add",
             icon=":material/add:",
+            type="tertiary",
             on_click=_add,
             args=(key, one),
             kwargs={"most": most},
         )
-    elif options:
-        _choose_match(
-            key, options, placeholder="Choose one to add", on_change=partial(_add_match, key, found, most=most)
-        )
+    return one if is_meant else None
 
 
 def _choose_match(
@@ -149,14 +154,22 @@ def _add_match(key: str, found: Mapping[str, Principal], *, most: int | None) ->
 
 
 def _add(key: str, one: Principal, *, most: int | None) -> None:
-    picked = {**st.session_state[key], one.key: one}
-    st.session_state[key] = dict(list(picked.items())[-(most or len(picked)) :])
+    kept: dict[str, Principal] = st.session_state[key]
+    st.session_state[key] = {one.key: one for one in _latest([*kept.values(), one], most)}
     st.session_state[_typed_text(key)] = ""
 
 
+def _latest(picked: list[Principal], most: int | None) -> list[Principal]:
+    return picked[-(most or len(picked)) :]
+
+
 def _keep(key: str) -> None:
-    kept = cast("list[str]", st.session_state[_stored_keys(key)])
-    st.session_state[key] = {one: who for one, who in st.session_state[key].items() if one in kept}
+    """Keep those who weren't taken out; the only match is, by forgetting what was typed."""
+    left = cast("list[str]", st.session_state[_stored_keys(key)])
+    kept: dict[str, Principal] = st.session_state[key]
+    if any(one.key not in {*kept, *left} for one in get_principals(key)):
+        st.session_state[_typed_text(key)] = ""
+    st.session_state[key] = {one: who for one, who in kept.items() if one in left}
 
 
 def _pick(
@@ -233,6 +246,10 @@ def _clear(name: str) -> None:
 
 def _stored_keys(key: str) -> str:
     return f"{key}.kept"
+
+
+def _shown(key: str) -> str:
+    return f"{key}.shown"
 
 
 def _match(key: str) -> str:

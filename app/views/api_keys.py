@@ -6,6 +6,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app import api
+from app.credentials.accounts import organization
 from app.credentials.details import show_credential
 from app.credentials.expiry import STATUSES, curl_line, end_noted
 from app.credentials.keys import KEYS, all_keys, clear_keys, key_of
@@ -26,7 +27,7 @@ from app.ui.dialogs import (
     show_held_secret,
 )
 from app.ui.errors import show_errors
-from app.ui.links import look_at, offer_way_back
+from app.ui.links import look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_text, show_title, show_warning
 from app.ui.pickers import drop_choice, get_principals, pick_principals
 from app.ui.tables import PAGE_ROWS, Source, show_pages, time_cell
@@ -110,6 +111,8 @@ def show_new() -> None:
         "Anyone who has the key may do all that its owner may. For a program that is nobody's in particular, make a "
         "service account: its tokens may do less."
     )
+    is_on = show_errors(organization).service_accounts_enabled
+    show_link("Service accounts" if is_on else "Service accounts, which are switched off now", "service_accounts")
     st.text_input("Name", key="key.name", max_chars=200, placeholder="Where it is used: Ada's notebook")
     like: ApiKey | None = st.session_state.get(LIKE)
     owners = [Principal(PERSON, like.owner_email, like.owner_email)] if like else []

@@ -32,14 +32,14 @@ from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_su
 from app.ui.errors import show_errors
 from app.ui.filters import filter_line, text_filter
 from app.ui.links import leave, look_at, offer_way_back, show_link
-from app.ui.notices import show_empty, show_heading, show_text, show_title, show_warning
+from app.ui.notices import show_empty, show_heading, show_note, show_text, show_title, show_warning
 from app.ui.tables import PAGE_ROWS, Source, show_pages
 from carrel.wire.admin import AdminGroupsListMembersResponse, AdminGroupsListResponse, Group, NamedPrincipal
 from flows.operations.formatting import count_text
 
 TITLE, PURPOSE = "Groups", "Who is in which group, and what that opens to them."
 NEW, RENAME = "new_group", "rename_group"
-FROM_DIRECTORY = "From another directory"
+FROM_DIRECTORY, MADE_HERE = "Another directory", "Made here"
 
 
 def offer_new() -> None:
@@ -64,6 +64,7 @@ def show_groups() -> None:
         row=row_of,
         empty=partial(show_none, query),
         go=lambda chosen: look_at("group", chosen.id),
+        columns={"Origin": {"help": "Groups from another directory are set again by its next import."}},
         count_at=count,
     )
 
@@ -73,7 +74,7 @@ def row_of(group: Group) -> dict[str, object]:
     return {
         "Name": one_line(group.name),
         "Members": group.member_count,
-        "Origin": FROM_DIRECTORY if group.external_id else "Made here",
+        "Origin": FROM_DIRECTORY if group.external_id else MADE_HERE,
     }
 
 
@@ -115,8 +116,12 @@ def show_group(group_id: str) -> None:
     if group is None:
         show_warning("There is no such group (any more).")
         return
-    origin = f"{FROM_DIRECTORY} ({group.external_id})" if group.external_id else ""
-    show_heading(group.name, count_text(group.member_count, "member"), origin)
+    show_heading(group.name, count_text(group.member_count, "member"))
+    if group.external_id:
+        show_note(
+            f"An import brought it from another directory, where its id is {one_line(group.external_id)}. What is changed "
+            "here holds until an import names it again: that sets its name and its members."
+        )
     offer_changes(group)
     st.subheader("Members", anchor=False)
     show_members(group)

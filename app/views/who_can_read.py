@@ -139,6 +139,8 @@ def page() -> None:
     show_title("Who can read this?", "Find a document, a collection or an agent, and see who may read it and why.")
     resource = pick_resource("resource", label="Document, collection or agent")
     if resource is None:
+        if "who" in st.query_params:
+            pick_principal("who", label="To give access to")
         show_resources()
         return
     if resource.kind == DOCUMENT and resource.object_id is not None:

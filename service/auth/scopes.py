@@ -15,7 +15,7 @@ _MEANINGS = {
     ApiScope.AGENT_MESSAGE: "Send messages to the agents you may use, as you, and read their answers",
     ApiScope.CATALOG_READ: "Search and read the documents and collections you may read",
     ApiScope.CATALOG_WRITE: "Upload documents as you, and change or delete those you may change",
-    ApiScope.ADMIN: "Administer your organization: its people, groups, access, credentials and logs",
+    ApiScope.ADMIN: "Do what you do as an admin: manage people, groups, access and credentials, and read the logs",
 }
 
 

@@ -2,6 +2,7 @@
 
 import httpx
 import pytest
+import streamlit as st
 from streamlit.testing.v1 import AppTest
 
 from carrel.wire.admin import Group, ListedUser
@@ -44,9 +45,8 @@ def open_person(house: House, email: str) -> AppTest:
 
 
 def add_by_typing(page: AppTest, picker: str, typed: str) -> AppTest:
-    """Find somebody in a dialog, and add them to the choice."""
-    page.text_input(key=f"{picker}.typed").set_value(typed).run()
-    return page.button(key=f"{picker}.add").click().run()
+    """Find somebody in a dialog, who is the only match and so chosen."""
+    return page.text_input(key=f"{picker}.typed").set_value(typed).run()
 
 
 def test_people_are_found_by_letters_and_by_what_is_known(house: House) -> None:
@@ -205,9 +205,11 @@ def test_a_group_is_added_filled_emptied_and_deleted(house: House) -> None:
 
 
 def test_a_group_of_another_directory_says_that_it_comes_again(house: House) -> None:
-    """Before it is deleted, and before it is renamed."""
+    """On its page, before it is deleted, and before it is renamed."""
     made = house.client.admin.groups.upsert([{"name": "Outside", "external_id": "outside-1"}]).groups[0]
+    assert [row["Origin"] for row in rows(house.open("groups", q="Outside"))] == ["Another directory"]
     page = press(house.open("groups", group=str(made.id)), "Delete the group")
+    assert "where its id is outside-1. What is changed here holds until an import names it again" in html_of(page)
     assert "The next import of the other directory makes it again" in html_of(page)
     page = press(house.open("groups", group=str(made.id)), "Rename")
     assert "sets its name again" in html_of(page)
@@ -266,10 +268,14 @@ def test_somebody_who_leaves_is_offboarded(house: House) -> None:
     page = press(page, "Offboard …")
     for said in ("<td>Leavers</td>", "They own 1 document.", "Nobody else can read 1 document today."):
         assert said in html_of(page)
-    page.button(key="offboard.submit").click().run()
-    assert "Choose who gets what they own." in html_of(page)
-    assert person(house, "max@leaves.test").active
+    assert page.button(key="offboard.submit").disabled
+    house.client.admin.users.upsert([{"email": "nia@leaves.test", "active": False}])
     add_by_typing(page, "offboard.owner", "nia@leaves")
+    assert "Nia is not active" in html_of(page)
+    house.client.admin.users.upsert([{"email": "nia@leaves.test", "active": True}])
+    st.cache_data.clear()
+    page = page.run()
+    assert "Nia has never signed in." in html_of(page)
     page.button(key="offboard.submit").click().run()
     assert not page.exception
     left = person(house, "max@leaves.test")

@@ -51,10 +51,28 @@ def test_several_are_added_and_taken_out_again(house: House) -> None:
     add(page, "pick", 2)
     assert chosen(page) == "ada@example.test pick1@example.test pick2@example.test"
     page.text_input(key="picked.typed").set_value("pick").run()
-    page.button(key="picked.add").click().run()  # the only one who is left
+    assert chosen(page).endswith("pick0@example.test")  # the only one who is left
+    page.button(key="picked.add").click().run()  # and more
+    assert page.text_input(key="picked.typed").value == ""
     assert chosen(page).endswith("pick0@example.test")
     page.multiselect(key="picked.kept").set_value(["user:pick2@example.test"]).run()
     assert chosen(page) == "pick2@example.test"
+
+
+def test_the_only_match_is_chosen_while_it_is_shown(house: House) -> None:
+    """From three letters on; not when the letters go on to mean another, nor when it is taken out."""
+    page = page_of(house)
+    page.text_input(key="picked.typed").set_value("k 1").run()
+    assert chosen(page) == "ada@example.test pick1@example.test"
+    page.text_input(key="picked.typed").set_value("pick 2").run()
+    assert chosen(page) == "ada@example.test pick2@example.test"
+    page.multiselect(key="picked.kept").set_value(["user:ada@example.test"]).run()
+    assert chosen(page) == "ada@example.test"
+    assert page.text_input(key="picked.typed").value == ""
+    page.text_input(key="picked.typed").set_value(" 2").run()
+    assert chosen(page) == "ada@example.test"  # too few letters: it may be a coincidence
+    page.button(key="picked.add").click().run()
+    assert chosen(page) == "ada@example.test pick2@example.test"
 
 
 def test_who_was_found_is_not_chosen_by_coming_back(house: House) -> None:

@@ -223,6 +223,9 @@ def test_a_token_is_revoked_after_asking(house: House) -> None:
     page = choose(house.open("service_accounts", account=account_id))
     assert page.query_params["token"] == str(token.token_id)
     assert "Documents it can read" in html_of(page)
+    assert f'href="who_can_read?who=serviceAccount%3A{account_id}" target="_self">Give access' in html_of(page)
+    to_choose = html_of(house.open("who_can_read", who=f"serviceAccount:{account_id}"))
+    assert "<small>To give access to</small><br><strong>Revoked</strong>" in to_choose
     press(page, "Revoke")
     assert "stops at once" in html_of(page)
     assert tokens(house, account_id)[0].status == "active"

@@ -105,7 +105,7 @@ def test_sign_in_and_consent_lead_back_to_the_application(
     page.goto(application.start(pkce))
     expect(page.get_by_role("heading", name="Sign in to example.test")).to_be_visible()
     sign_in(page)
-    expect(page.get_by_role("heading", name="Allow An App to act for you?")).to_be_visible()
+    expect(page.get_by_role("heading", name="Use An App with your account?")).to_be_visible()
     expect(page.get_by_text("Search and read the documents")).to_be_visible()
     page.get_by_role("button", name="Allow").click()
     expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()

@@ -25,7 +25,8 @@ def test_the_page_names_the_client_the_person_and_what_is_asked_in_plain_words(s
     app, ada = an_app(service), a_person(service)
     page = Page(ada.sign_in(ada.open(app, scope="api:catalog:read api:agent:message:*")))
     for words in (
-        "Allow An App to act for you?",
+        "Use An App with your account?",
+        "has approved An App",
         "Ada Lovelace (ada@example.test)",
         "Search and read the documents and collections you may read",
         "Send messages to the agents you may use",
@@ -115,7 +116,7 @@ def test_api_admin_is_an_admins_to_allow(service: RunningService) -> None:
     """A member isn't asked for it, and gets no code for it alone; the rest is given without it."""
     app, ada = an_app(service), a_person(service)
     page = ada.sign_in(ada.open(app, scope=ADMIN_TOO))
-    assert "Administer" not in Page(page).text
+    assert "as an admin" not in Page(page).text
     assert "left out" in Page(page).text
     pkce = Pkce()
     ada.open(app, pkce)

@@ -1,6 +1,6 @@
 // What every page has beside Streamlit's own: keys, and roles that Streamlit leaves out.
 // / puts the cursor into the page's first field for text; ↑ and ↓ go among the results of a search; Enter in a field
-// that finds people adds the only match. A file that was just made is downloaded.
+// that finds people keeps the only match, and empties itself for the next. A file that was just made is downloaded.
 
 const FIELDS = "input[type=text], input[type=search], textarea";
 const RESULTS = ".carrel-result h2 a";
