@@ -117,7 +117,10 @@ def _warn_about(receiver: Principal) -> None:
         return
     name = one_line(found.name)
     if not found.active:
-        show_warning(f"{name} is not active, and can't sign in.", "Offboarding gives nothing to them: choose somebody else, or activate them first.")
+        show_warning(
+            f"{name} is not active, and can't sign in.",
+            "Offboarding gives nothing to them: choose somebody else, or activate them first.",
+        )
     elif found.last_signed_in_at is None:
         show_warning(f"{name} has never signed in.", "Make sure that this is who shall look after it.")
 

@@ -47,7 +47,12 @@ def change(resource: Resource, before: Grants, given: Sequence[Principal] = ()) 
     show_text(resource.name)
     added = pick_principals(ADDED, label="Add people or groups", chosen=given)
     role = st.segmented_control(
-        "Role of those who are added", list(GRANTED), default=GrantRole.VIEWER, format_func=lambda one: GRANTED[one], required=True, key="as"
+        "Role of those who are added",
+        list(GRANTED),
+        default=GrantRole.VIEWER,
+        format_func=lambda one: GRANTED[one],
+        required=True,
+        key="as",
     )
     st.caption("A viewer " + ROLE_MEANINGS[Role.VIEWER] + ", an editor " + ROLE_MEANINGS[Role.EDITOR] + ".")
     removed = choose_removed(before)

@@ -75,7 +75,7 @@ def pick_principals(
     picked = _latest([*kept.values(), *([match] if match else [])], most)
     options = disambiguate(picked)
     st.session_state[_stored_keys(key)] = list(options)
-    st.session_state[_shown(key)] = picked
+    st.session_state[_shown_key(key)] = picked
     st.multiselect(
         "Chosen",
         list(options),
@@ -91,7 +91,7 @@ def pick_principals(
 
 def get_principals(key: str) -> list[Principal]:
     """Return whom `pick_principals` of this key shows as chosen, in a callback."""
-    return list(st.session_state.get(_shown(key), ()))
+    return list(st.session_state.get(_shown_key(key), ()))
 
 
 def get_named_principal(kind: str, name: str) -> Principal:
@@ -101,7 +101,7 @@ def get_named_principal(kind: str, name: str) -> Principal:
 
 def drop_choice(key: str) -> None:
     """Forget the choice of `pick_principals` with this key, which then begins with its `chosen` again."""
-    for name in (key, _stored_keys(key), _shown(key), _typed_text(key), _match(key)):
+    for name in (key, _stored_keys(key), _shown_key(key), _typed_text(key), _match(key)):
         st.session_state.pop(name, None)
 
 
@@ -248,7 +248,7 @@ def _stored_keys(key: str) -> str:
     return f"{key}.kept"
 
 
-def _shown(key: str) -> str:
+def _shown_key(key: str) -> str:
     return f"{key}.shown"
 
 

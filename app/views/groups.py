@@ -119,8 +119,8 @@ def show_group(group_id: str) -> None:
     show_heading(group.name, count_text(group.member_count, "member"))
     if group.external_id:
         show_note(
-            f"An import brought it from another directory, where its id is {one_line(group.external_id)}. What is changed "
-            "here holds until an import names it again: that sets its name and its members."
+            f"An import brought it from another directory, where its id is {one_line(group.external_id)}. What is "
+            "changed here holds until an import names it again: that sets its name and its members."
         )
     offer_changes(group)
     st.subheader("Members", anchor=False)

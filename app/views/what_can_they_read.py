@@ -8,7 +8,7 @@ import streamlit as st
 
 from app import api
 from app.formatting import one_line
-from app.labels import AGENT, COLLECTION, DOCUMENT, GROUP, TYPES
+from app.labels import AGENT, COLLECTION, DOCUMENT, GROUP, ROLES, TYPES
 from app.lookup import Principal, Resource, disambiguate, resource_at
 from app.permissions.browsing import show_principals
 from app.permissions.changing import offer_access, offer_change
@@ -17,16 +17,24 @@ from app.permissions.reach import MOST_SORTED, SHOWN, Counts, compare_counts, co
 from app.ui.access import require_admin
 from app.ui.errors import show_errors
 from app.ui.exporting import Export, offer_export
-from app.ui.filters import choice_filter, text_filter
+from app.ui.filters import choice_filter, filter_line, text_filter
 from app.ui.links import look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_note, show_table, show_text, show_title, show_warning
 from app.ui.pickers import pick_principal
 from app.ui.tables import PAGE_ROWS, Source, show_pages
-from carrel.wire.access import AdminAccessListResourcesResponse, ClassedResource, ResourceOrder
-from carrel.wire.common import ResourceType
+from carrel.wire.access import (
+    AccessThrough,
+    AdminAccessListResourcesResponse,
+    ClassedResource,
+    HolderType,
+    ResourceOrder,
+)
+from carrel.wire.common import ResourceType, Role
 from flows.operations.formatting import count_text
 
-HEADS = ("Name", "Type", "Id")
+HEADS = ("Name", "Type", "Through", "Id")
+NAMED_THROUGH = 3
+"""So many of those through whom something is read are named."""
 ONLY_FIRST, ONLY_SECOND = "first", "second"
 
 
@@ -57,6 +65,7 @@ class ReachQuery:
                 readable_by=self.who.reference,
                 not_readable_by=self.without.reference if self.without else None,
                 order=order,
+                with_through=True,
                 page_size=size,
                 page_token=token,
             )
@@ -69,9 +78,28 @@ class ReachQuery:
             yield [row_of(one) for one in page.resources]
 
 
-def row_of(found: ClassedResource) -> tuple[str, str, str]:
+def row_of(found: ClassedResource) -> tuple[str, str, str, str]:
     """Return a resource as a row of the list and of its export."""
-    return one_line(found.name or found.resource_id), TYPES[found.resource_type], found.resource_id
+    name = one_line(found.name or found.resource_id)
+    return name, TYPES[found.resource_type], through_in_words(found.through or ()), found.resource_id
+
+
+def through_in_words(through: Sequence[AccessThrough]) -> str:
+    """Return through whom something is read, in a few words: Owner, Direct access, a group, Everybody."""
+    names = list(dict.fromkeys(map(way_in_words, through)))
+    more = len(names) - NAMED_THROUGH
+    return ", ".join(names[:NAMED_THROUGH]) + (f" and {more} more" if more > 0 else "")
+
+
+def way_in_words(one: AccessThrough) -> str:
+    """Return one of these: what they own or were given themselves, or the group or everybody it was given to."""
+    match one.principal_type:
+        case HolderType.ORGANIZATION:
+            return "Everybody"
+        case HolderType.GROUP:
+            return one_line(one.name)
+        case _:
+            return ROLES[one.role] if one.role is Role.OWNER else "Direct access"
 
 
 @st.cache_data(ttl=10, show_spinner=False, scope="session")
@@ -128,10 +156,8 @@ def ask_filters(who: Principal, without: Principal | None) -> ReachQuery:
     kinds = {"": "Everything"} | {
         kind.value: f"{TYPES[kind]} ({count:,})" for kind, count in found.by_type.items() if count
     }
-    left, right = st.columns([2, 1])
-    with left:
+    with filter_line("type"):
         query = text_filter("Name", "q", placeholder="A part of the name").replace("\0", "")
-    with right:
         kind = choice_filter("Type", "type", kinds)
     return ReachQuery(who, without, query, (ResourceType(kind),) if kind else ())
 
@@ -145,7 +171,7 @@ def show_list(question: ReachQuery, *, order: ResourceOrder) -> None:
     show_pages(
         "reach",
         Source(fetch, lambda page: page.resources, about=(question.about, order)),
-        row=lambda one: dict(zip(HEADS[:2], row_of(one), strict=False)),
+        row=lambda one: dict(zip(HEADS[:3], row_of(one), strict=False)),
         empty=partial(say_nothing, question),
         go=lambda chosen: look_at("resource", Resource.of(chosen).key),
     )

@@ -49,7 +49,11 @@ def test_somebody_is_found_and_what_they_read_is_counted_and_listed(house: House
     assert page.selectbox(key="who.match").options[0] == "Ada · ada@example.test · person"
     page.selectbox(key="who.match").set_value(f"user:{ADA}").run()
     assert metrics(page) == {"Documents": "2", "Collections": "1", "Agents": "0"}
-    assert names(page) == {"Tide tables", "Wage list", "Reach handbook"}
+    assert {row["Name"]: row["Through"] for row in rows(page)} == {
+        "Tide tables": "Direct access",
+        "Wage list": "Reach crew",
+        "Reach handbook": "Direct access",
+    }
     assert page.query_params["who"] == f"user:{ADA}"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from service.domains.access.lookups import queries as lookups
+from service.domains.access.resources import service as finding
 from tests.harness.services import RunningService
 from tests.service.directory import (
     a_group,
@@ -94,6 +95,35 @@ def test_what_somebody_may_read_is_what_they_may_read(world: World) -> None:
     }
     assert {name: {*world.found(readableBy=world.readers[name], action="READ")} for name in expected} == expected
     assert len(world.found(readableBy=user(ZOE))) == 7
+
+
+def test_through_whom_somebody_reads_is_said_of_each_resource(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Themselves, groups around their groups, everybody; of several ways each, themselves first, and not too many."""
+    service = world.service
+
+    def through(name: str, **filters: Any) -> dict[str, list[str]]:
+        asked = {"readableBy": world.readers[name], "withThrough": True, **filters}
+        return {
+            row["resourceId"]: [one["name"] for one in row["through"]]
+            for row in walk(service, LIST, asked, page_size=2)
+        }
+
+    assert through(ADA) == {"to outer": ["outer"], "to inner": ["inner"], "to everyone": ["Everyone"]}
+    assert through("bosun", order="NAME") == {"to bosun": ["Bosun"], "to inner": ["inner"], "to outer": ["outer"]}
+    assert through(EVE) == {}
+    again = {"resourceType": BOX, "resourceId": "to outer"}
+    grants = [{"principal": world.readers[name], "role": "VIEWER"} for name in (ADA, "inner", "outer")]
+    done(service.call("admin/grants/set", {"resource": again, "grants": grants}))
+    ada = through(ADA)["to outer"]
+    assert ada == [ADA.partition("@")[0], "inner", "outer"]
+    monkeypatch.setattr(finding, "MOST_THROUGH", 2)
+    assert through(ADA)["to outer"] == ada[:2]
+    [row] = walk(service, LIST, {"readableBy": user(BEN), "resourceIds": ["to ben"], "withThrough": True}, page_size=2)
+    assert [(one["principalType"], one["role"]) for one in row["through"]] == [("user", "VIEWER")]
+    [row] = walk(service, LIST, {"readableBy": user(BEN), "resourceIds": ["to ben"]}, page_size=2)
+    assert "through" not in row
+    refused = service.call(LIST, {"withThrough": True})
+    assert "withThrough is given together with readableBy" in refused.text
 
 
 @pytest.mark.parametrize(("few", "page_size"), [(0, 2), (10_000, 2)])

@@ -91,6 +91,37 @@ class AdminAccessListResourcesRequest(ResourceFilters, PagedRequest):
 
     order: ResourceOrder | None = None
     """Order of the list; ID unless given."""
+    with_through: StrictFlag | None = None
+    """Say of each resource through whom `readableBy`, which this needs, may act on it; false unless given."""
+
+    @model_validator(mode="after")
+    def _through_of_somebody(self) -> Self:
+        if self.with_through and self.readable_by is None:
+            msg = "withThrough is given together with readableBy"
+            raise ValueError(msg)
+        return self
+
+
+class HolderType(StrEnum):
+    """Who a class is held by; the organization stands for all its active users."""
+
+    USER = "user"
+    SERVICE_ACCOUNT = "serviceAccount"
+    GROUP = "group"
+    ORGANIZATION = "organization"
+
+
+class AccessThrough(ResponseModel):
+    """A principal that holds a role itself: the reader, a group that it is in, or the organization."""
+
+    principal_id: UUID
+    """Id of the user, service account, group or organization."""
+    principal_type: HolderType
+    """Kind of the principal."""
+    name: str
+    """Name of the principal."""
+    role: Role
+    """What the principal may do with the resource."""
 
 
 class ClassedResource(ResourceIdentifier):
@@ -102,6 +133,8 @@ class ClassedResource(ResourceIdentifier):
     """Class of the access; resources with the same access share one. Opaque."""
     name: str | None = None
     """Name of the document, collection or agent."""
+    through: list[AccessThrough] | None = None
+    """Through whom `readableBy` may act on it: itself first, then by name, at most 10; absent unless asked for."""
 
 
 class AdminAccessListResourcesResponse(PagedResponse):
@@ -133,15 +166,6 @@ class AdminAccessCountResourcesResponse(Tabular):
     """A count for each type that has any, ordered by type."""
     total: int
     """Number of resources of all types."""
-
-
-class HolderType(StrEnum):
-    """Who a class is held by; the organization stands for all its active users."""
-
-    USER = "user"
-    SERVICE_ACCOUNT = "serviceAccount"
-    GROUP = "group"
-    ORGANIZATION = "organization"
 
 
 class AdminAccessListHoldersRequest(PagedRequest):

@@ -59,16 +59,22 @@ class AccessLists(Resource[M]):
         self,
         *,
         order: AnyResourceOrder | None = None,
+        with_through: bool | None = None,
         page_size: int = 100,
         page_token: str | None = None,
         **filters: Unpack[ResourceFilters],
     ) -> Listing[wire.ClassedResource, wire.AdminAccessListResourcesResponse]:
         """Walk resources with their names and access classes: all, unless `ResourceFilters` narrow them.
 
-        In the order of their objects' ids, or, where these aren't too many to sort for each page, by NAME.
+        In the order of their objects' ids, or, where these aren't too many to sort for each page, by NAME. With
+        `with_through`, each says through whom `readable_by` may act on it: itself, groups, or everybody.
         """
         request = wire.AdminAccessListResourcesRequest(
-            **_members(filters), order=as_any(wire.ResourceOrder, order), page_size=page_size, page_token=page_token
+            **_members(filters),
+            order=as_any(wire.ResourceOrder, order),
+            with_through=with_through,
+            page_size=page_size,
+            page_token=page_token,
         )
         return Listing(wire.ADMIN_ACCESS_LIST_RESOURCES, request, lambda page: page.resources)
 

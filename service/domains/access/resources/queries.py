@@ -4,7 +4,7 @@ Access is asked of the access classes, as everywhere: what somebody may read, an
 one without those of the other, before any resource is looked at.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -31,14 +31,16 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.access import ResourceCount
-from carrel.wire.common import ResourceType
+from carrel.wire.common import ResourceType, Role
+from service.auth.queries import Grantee
 from service.domains.access.lookups.queries import page_parameters, resources_in
-from service.permissions.queries import Reader, open_classes, owned_classes, readable_classes
+from service.permissions.queries import open_classes, owned_classes, readable_classes
 from service.platform.sql import as_member, columns_of, find_rows, in_array
 from service.schema.agents import agents
 from service.schema.catalog import documents
 from service.schema.collections import collections
-from service.schema.permissions import access_classes, resources
+from service.schema.identity import principals
+from service.schema.permissions import access_classes, class_readers, resources
 
 _NAMED = {documents.c.document_id: documents, collections.c.collection_id: collections, agents.c.agent_id: agents}
 
@@ -62,6 +64,17 @@ class SortedResource(FoundResource):
 
 
 @dataclass(frozen=True, slots=True)
+class Through:
+    """A reader, a group of theirs or everybody, with the role it holds itself in the access class of this digest."""
+
+    digest: bytes
+    principal_id: UUID
+    kind: str
+    name: str
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
 class ResourceFilter:
     """The filters of a query of resources; None filters nothing.
 
@@ -74,8 +87,8 @@ class ResourceFilter:
     text: str | None = None
     resource_ids: Sequence[str] | None = None
     resource_types: Sequence[str] | None = None
-    readable_by: Reader | None = None
-    not_readable_by: Reader | None = None
+    readable_by: Grantee | None = None
+    not_readable_by: Grantee | None = None
     owner_id: UUID | None = None
     is_open: bool = False
 
@@ -144,6 +157,44 @@ async def list_resources_by_name(
     if after is not None:
         statement = statement.where(tuple_(key, resources.c.object_id) > after)
     return await find_rows(connection, statement, SortedResource)
+
+
+async def list_through(
+    connection: AsyncConnection, organization_id: UUID, *, grantee: Grantee, digests: Collection[bytes], most: int
+) -> list[Through]:
+    """List which of a principal's memberships hold a role in each of these classes: itself first, at most so many."""
+    order = (
+        principals.c.principal_id != grantee.principal_id,
+        func.lower(principals.c.name),
+        principals.c.principal_id,
+    )
+    place = func.row_number().over(partition_by=access_classes.c.access_class, order_by=order)
+    held = (
+        select(
+            access_classes.c.digest,
+            principals.c.principal_id,
+            principals.c.kind,
+            principals.c.name,
+            class_readers.c.role,
+            place.label("place"),
+        )
+        .join(class_readers, class_readers.c.access_class == access_classes.c.access_class)
+        .join(principals, principals.c.principal_id == class_readers.c.principal_id)
+        .where(
+            access_classes.c.organization_id == organization_id,
+            in_array(access_classes.c.digest, digests),
+            class_readers.c.organization_id == organization_id,
+            in_array(class_readers.c.principal_id, grantee.principals),
+            principals.c.organization_id == organization_id,
+        )
+        .subquery("held")
+    )
+    statement = (
+        select(*columns_of(held, Through, as_member(held.c.role, Role)))
+        .where(held.c.place <= most)
+        .order_by(held.c.digest, held.c.place)
+    )
+    return await find_rows(connection, statement, Through)
 
 
 async def find_name(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID) -> str | None:

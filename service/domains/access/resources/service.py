@@ -3,17 +3,20 @@
 An admin sees the names of everything. Who may read what is as the checks and look-ups say.
 """
 
+from collections.abc import Collection, Mapping, Sequence
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.access import (
     ADMIN_ACCESS_LIST_RESOURCES,
+    AccessThrough,
     AdminAccessCountResourcesRequest,
     AdminAccessCountResourcesResponse,
     AdminAccessListResourcesRequest,
     AdminAccessListResourcesResponse,
     ClassedResource,
+    HolderType,
     ResourceFilters,
     ResourceOrder,
 )
@@ -25,6 +28,8 @@ from service.domains.access.resources.queries import ResourceFilter
 from service.permissions.readers import find_grantee, find_referenced_principal
 from service.platform import base64url
 from service.web.pagination import Cursor, Page
+
+MOST_THROUGH = 10
 
 
 async def list_resources(
@@ -47,6 +52,11 @@ async def list_resources(
             limit=cursor.limit,
         )
         page = cursor.page(rows, position=lambda row: [str(row.object_id)])
+    through: Mapping[bytes, Sequence[AccessThrough]] | None = None
+    if request.with_through and resource_filter.readable_by is not None:
+        through = await _find_through(
+            connection, resource_filter.readable_by, digests={row.digest for row in page.items}
+        )
     return AdminAccessListResourcesResponse(
         resources=[
             ClassedResource(
@@ -55,11 +65,31 @@ async def list_resources(
                 resource_type=row.resource_type,
                 access_class=base64url.encode(row.digest),
                 name=row.name,
+                through=None if through is None else list(through.get(row.digest, ())),
             )
             for row in page.items
         ],
         next_page_token=page.next_page_token,
     )
+
+
+async def _find_through(
+    connection: AsyncConnection, grantee: Grantee, *, digests: Collection[bytes]
+) -> Mapping[bytes, Sequence[AccessThrough]]:
+    """Find through whom a principal may act on resources of these classes, in one statement for all."""
+    found: dict[bytes, list[AccessThrough]] = {}
+    for row in await queries.list_through(
+        connection, grantee.organization_id, grantee=grantee, digests=digests, most=MOST_THROUGH
+    ):
+        is_everybody = row.kind == "everyone"
+        one = AccessThrough(
+            principal_id=row.principal_id,
+            principal_type=HolderType.ORGANIZATION if is_everybody else HolderType(row.kind),
+            name=row.name,
+            role=row.role,
+        )
+        found.setdefault(row.digest, []).append(one)
+    return found
 
 
 async def count_resources(
