@@ -1,19 +1,23 @@
 """The command line as a process of its own, with nothing of this one's environment, against the real service."""
 
+import json
 import os
 import pty
 import select
 import signal
+import socket
 import subprocess
 import sys
+import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.harness.services import RunningService
+from tests.harness.stack import ROOT
 
 AGAIN_SECONDS = 5.0
 COMMAND = str(Path(sys.executable).with_name("carrel"))
@@ -39,22 +43,37 @@ def environment_for(service: RunningService | None, **changes: str | None) -> di
     return {name: value for name, value in {**values, **changes}.items() if value is not None}
 
 
+@pytest.fixture(scope="session")
+def forking() -> Iterator[socket.socket]:
+    """A process that forks for each command that it is sent (tests/cli/forking.py)."""
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    command = [sys.executable, "-m", "tests.cli.forking"]
+    with ours, subprocess.Popen(command, cwd=ROOT, env=environment_for(None), stdin=theirs.fileno()) as process:
+        theirs.close()
+        ours.settimeout(90)
+        yield ours
+        ours.close()
+        process.wait(10)
+
+
 @pytest.fixture
-def run(service: RunningService, tmp_path: Path) -> Run:
+def run(forking: socket.socket, service: RunningService, tmp_path: Path) -> Run:
     """Run `carrel` without a terminal, in the test's folder; keywords change the environment."""
 
     def run(*arguments: str, **changes: str | None) -> Ended:
-        done = subprocess.run(
-            [COMMAND, *arguments],
-            cwd=tmp_path,
-            env=environment_for(service, **changes),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-        return Ended(done.returncode, done.stdout, done.stderr)
+        environment = environment_for(service, **changes)
+        asked = {"arguments": arguments, "environment": environment, "folder": str(tmp_path)}
+        with (
+            Path(os.devnull).open("rb") as nothing,
+            tempfile.TemporaryFile() as out,
+            tempfile.TemporaryFile() as err,
+        ):
+            streams = [one.fileno() for one in (nothing, out, err)]
+            socket.send_fds(forking, [json.dumps(asked).encode()], streams)
+            code = int(forking.recv(16))
+            out.seek(0)
+            err.seek(0)
+            return Ended(code, out.read().decode(), err.read().decode())
 
     return run
 
