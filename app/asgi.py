@@ -21,6 +21,7 @@ from app.documentation_routes import Documentation
 from app.navigation import addresses
 from app.settings import settings
 from app.ui.notices import show_problem
+from app.ui.style import WAITING
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ _ORIGIN = "<script>window.__streamlit = { BACKEND_BASE_URL: location.origin }</s
 PAGE = (
     (_STATIC / "index.html")
     .read_text()
-    .replace("<head>", f"<head>\n    {_ORIGIN}", 1)
+    .replace("<head>", f"<head>\n    {_ORIGIN}\n    {WAITING}", 1)
     .replace("<title>Streamlit<", "<title>Carrel<", 1)
 )
 """The HTML of each page, which Streamlit's scripts draw the page into."""

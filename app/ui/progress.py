@@ -1,6 +1,8 @@
 """The progress of work that goes step by step while the page waits."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import html
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 import streamlit as st
@@ -23,7 +25,7 @@ def show_progress(outcomes: Iterable[T], *, of: int, doing: str) -> Iterator[T]:
 
 
 def find_rows(pages: Iterator[Page], *, rows: Callable[[Page], Sequence[object]], most: int, of: str) -> Page:
-    """Return the first page that has rows, or the last, and tell meanwhile how many were looked through.
+    """Return the first page that has rows, or the last, and tell until then how many were looked through.
 
     A log that is narrowed by words has pages without any: the service looks through `most` entries for each.
     """
@@ -34,3 +36,16 @@ def find_rows(pages: Iterator[Page], *, rows: Callable[[Page], Sequence[object]]
         page = next(pages)
     place.empty()
     return page
+
+
+@contextmanager
+def show_skeletons(doing: str, *, count: int) -> Generator[None]:
+    """Show boxes in the shape of results while these are waited for; screen readers say `doing`."""
+    place = st.empty()
+    one = '<div class="carrel-skeleton"><span></span><span></span><span></span></div>'
+    said = f'<p class="carrel-unseen" role="status">{html.escape(doing)}</p>'
+    place.html(f'{said}<div class="carrel-skeletons" aria-hidden="true">{one * count}</div>')
+    try:
+        yield
+    finally:
+        place.empty()

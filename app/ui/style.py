@@ -1,5 +1,16 @@
 """The few rules of style beside Streamlit's theme; they hold in its light and its dark form."""
 
+WAITING = """<style>
+.stAppSkeleton > * { display: none; }
+.stAppSkeleton::before { content: ""; display: block; height: 30rem;
+  --tint: color-mix(in srgb, currentColor 12%, transparent); background:
+  linear-gradient(var(--tint) 0 0) 0 .4rem / 12rem 1.6rem no-repeat,
+  linear-gradient(var(--tint) 0 0) 0 3.25rem / 100% 2.5rem no-repeat,
+  repeating-linear-gradient(transparent 0 .5rem, var(--tint) .5rem 1.25rem, transparent 1.25rem 1.75rem)
+  0 6.5rem / 100% 100% no-repeat; }
+</style>"""
+"""What is shown before a page's first run, in its shape: a title, a line of fields, and rows."""
+
 STYLE = """<style>
 [data-testid="stHtml"] a:not(.carrel-action) { color: inherit; text-underline-offset: .2em;
   text-decoration-color: color-mix(in srgb, currentColor 45%, transparent); }
@@ -218,6 +229,14 @@ STYLE = """<style>
 .carrel-skeleton span { display: block; height: .9rem; margin: .5rem 0; border-radius: .3rem;
   background: color-mix(in srgb, currentColor 12%, transparent); animation: carrel-wait 1.6s ease-in-out infinite; }
 .carrel-skeleton span:last-child { width: 55%; }
+.carrel-skeletons { animation: carrel-appear .15s step-end; }
+.carrel-skeletons .carrel-skeleton { min-height: 9rem; margin-bottom: .75rem; padding: 1rem; border-radius: .5rem;
+  border: 1px solid color-mix(in srgb, currentColor 20%, transparent); }
+.carrel-skeletons .carrel-skeleton span:first-child { width: 35%; height: 1.1rem; }
+@keyframes carrel-appear { from { opacity: 0; } }
+/* In place of a list's rows, until what draws them is loaded. */
+[data-testid="stMain"] [data-testid="stSkeleton"] { background: repeating-linear-gradient(transparent 0 .5rem,
+  color-mix(in srgb, currentColor 12%, transparent) .5rem 1.25rem, transparent 1.25rem 1.75rem) !important; }
 @keyframes carrel-wait { 50% { opacity: .45; } }
 @media (prefers-reduced-motion: reduce) { .carrel-skeleton span { animation: none; } }
 .carrel-busy { opacity: .75; margin: 0; }

@@ -17,6 +17,7 @@ from app.search.sources import Documents, documents_of
 from app.ui.errors import show_errors
 from app.ui.feedback import about_search, offer_feedback, show_failure
 from app.ui.notices import show_problem, show_title, show_warning
+from app.ui.progress import show_skeletons
 from app.welcome import show_welcome
 from carrel.wire.collections import DocumentCollection
 from carrel.wire.search import CatalogSearchResult, SearchMode
@@ -130,8 +131,8 @@ def find(question: SearchQuery) -> Found:
 
 
 def ask_service(question: SearchQuery, size: int) -> Found:
-    """Search, with a spinner; an error ends the page's run."""
-    with st.spinner("Searching …"):
+    """Search, with results outlined until they are there; an error ends the page's run."""
+    with show_skeletons("Searching …", count=3):
         kinds = kinds_of(collections_by_id().get(question.where))
         answer = show_errors(lambda: search(question, kinds, size=size))
         return Found(question, answer, size, show_errors(lambda: documents_of(answer)))
