@@ -284,6 +284,7 @@ def addresses(client: carrel.Carrel) -> dict[str, str]:
     group = next(iter(client.admin.groups.list()))
     resource = f"{document.resource.resource_type}:{document.resource.resource_id}"
     return {
+        "own_searches": "search",
         "search": "search?q=how many sheep can we take",
         "chat": "chat",
         "documents": "documents",
