@@ -46,10 +46,10 @@ def show_own_searches(places: Mapping[str, str], go: Go) -> None:
     recent = [(query, one) for one in listed if _can_be_done(query := query_of(one), places)]
     left, right = st.columns(2, gap="large")
     with left:
-        st.subheader("Saved searches", anchor=False)
+        st.header("Saved searches", anchor=False)
         _show_saved(saved, places, go)
     with right:
-        st.subheader("Recent searches", anchor=False)
+        st.header("Recent searches", anchor=False)
         for number, (query, one) in enumerate(recent):
             _offer(query, places, go, key=f"own.recent.{number}", when=ago(one.at))
         if not recent:
