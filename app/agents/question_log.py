@@ -73,7 +73,7 @@ def choose_questions() -> Wanted:
     if is_id(said):
         agents.setdefault(said, "An agent that is gone")
     with filter_line("of", "group", "over", "reply", "thumbs"):
-        words = text_filter("Question", "words", placeholder="Part of a question")
+        words = text_filter("Question", "words", placeholder="Part of it")
         agent = choice_filter("Agent", "of", agents)
         over = choice_filter("Period", "over", {key: span.name for key, span in SPANS.items()}, default="month")
         outcomes = {"": "Any", **{key.value.lower(): name for key, name in OUTCOMES.items()}}

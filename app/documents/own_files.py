@@ -48,6 +48,8 @@ class Outcome:
         """The outcome in words."""
         if self.document_id is None:
             return f"Failed. {self.problem}"
+        if self.problem:
+            return f"Loaded, but not added to the collection. {self.problem}"
         return "Loaded. It can be found in a moment." if self.waits else "Loaded, and can be found."
 
 
@@ -56,16 +58,18 @@ def identifier_of(name: str) -> str:
     return f"{api.me().email}/{PurePosixPath(name.replace(chr(92), '/')).name}"[:1024]
 
 
-def load(files: Iterable[ChosenFile], *, everybody: bool) -> Iterator[tuple[str, Outcome]]:
+def load(files: Iterable[ChosenFile], *, everybody: bool, collection_id: UUID | None) -> Iterator[tuple[str, Outcome]]:
     """Upload files one after the other as the person; yield the outcome of each, by the file's id.
+
+    With a collection, each document is added to it, too.
 
     A failed file doesn't stop the others, unless the sign-in has ended: then all others fail too.
     """
     for file in files:
-        yield file.file_id, _load(file, everybody=everybody)
+        yield file.file_id, _load(file, everybody=everybody, collection_id=collection_id)
 
 
-def _load(file: ChosenFile, *, everybody: bool) -> Outcome:
+def _load(file: ChosenFile, *, everybody: bool, collection_id: UUID | None) -> Outcome:
     name = file.name[:1000]
     try:
         loaded = api.client().catalog.upload_file(
@@ -79,9 +83,21 @@ def _load(file: ChosenFile, *, everybody: bool) -> Outcome:
         return Outcome(name, problem=line_of(error))
     except ValueError as error:
         return Outcome(name, problem=str(error))
-    return Outcome(name, loaded.document_id, waits=loaded.indexing is not IndexingStatus.DONE)
+    problem = "" if collection_id is None else _add_to_collection(loaded.document_id, collection_id)
+    return Outcome(name, loaded.document_id, problem, waits=loaded.indexing is not IndexingStatus.DONE)
+
+
+def _add_to_collection(document_id: UUID, collection_id: UUID) -> str:
+    """Add a document to a collection; return what went wrong, if anything did."""
+    try:
+        api.client().document_collections.add_document_to_collection(
+            document_id=document_id, document_collection_id=collection_id, custom_metadata={}
+        )
+    except carrel.CarrelError as error:
+        return line_of(error)
+    return ""
 
 
 def select_unloaded(files: Sequence[ChosenFile], outcomes: Mapping[str, Outcome]) -> list[ChosenFile]:
-    """Return the files that are not loaded yet."""
-    return [file for file in files if (done := outcomes.get(file.file_id)) is None or done.document_id is None]
+    """Return the files that are not loaded yet, or not where they were to go."""
+    return [file for file in files if (done := outcomes.get(file.file_id)) is None or done.problem]

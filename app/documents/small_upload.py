@@ -1,9 +1,11 @@
 """The part that uploads a few files of one's own, under a button over the list of documents."""
 
 from typing import cast
+from uuid import UUID
 
 import streamlit as st
 
+from app import api
 from app.documents.own_files import MOST_FILES, ChosenFile, Outcome, load, select_unloaded
 from app.loading import staging
 from app.ui.notices import show_problem, show_table, show_text
@@ -21,13 +23,14 @@ def offer_upload(list_key: str) -> None:
         show_text(f"{in_words()}. A file with the name of one you added before becomes its next version.")
         files = _choose()
         readers = st.radio("Who may read them", [ONLY_ME, EVERYBODY], key="load.readers", horizontal=True)
+        collection_id = _choose_collection()
         left = select_unloaded(files, _outcomes())
         with st.container(horizontal=True):
             pressed = st.button("Add", type="primary", key="load.go", disabled=not left)
             if _outcomes():
                 st.button("Done", key="load.done", on_click=_begin_anew)
         if pressed:
-            _load(left, everybody=readers == EVERYBODY)
+            _load(left, everybody=readers == EVERYBODY, collection_id=collection_id)
             forget(list_key)
             st.rerun()
         _show_outcomes()
@@ -53,9 +56,23 @@ def _choose() -> list[ChosenFile]:
     return files
 
 
-def _load(files: list[ChosenFile], *, everybody: bool) -> None:
+def _choose_collection() -> UUID | None:
+    """Show a choice of the collections that the person may change, if there are any; return the chosen one."""
+    names = {one.document_collection_id: one.collection_name for one in api.collections() if api.may_edit(one)}
+    if not names:
+        return None
+    return st.selectbox(
+        "Also add them to a collection",
+        [None, *names],
+        key="load.collection",
+        format_func=lambda one: "No" if one is None else names[one],
+    )
+
+
+def _load(files: list[ChosenFile], *, everybody: bool, collection_id: UUID | None) -> None:
     """Upload the remaining files, and store each outcome at once in case the person leaves the page."""
-    for file_id, outcome in show_progress(load(files, everybody=everybody), of=len(files), doing="Loading"):
+    loading = load(files, everybody=everybody, collection_id=collection_id)
+    for file_id, outcome in show_progress(loading, of=len(files), doing="Loading"):
         _outcomes()[file_id] = outcome
 
 
@@ -63,10 +80,10 @@ def _show_outcomes() -> None:
     outcomes = _outcomes()
     if not outcomes:
         return
-    failed = [outcome for outcome in outcomes.values() if outcome.document_id is None]
+    failed = [outcome for outcome in outcomes.values() if outcome.problem]
     if failed:
         show_problem(
-            f"{len(failed)} of {len(outcomes)} could not be added.",
+            f"{len(failed)} of {len(outcomes)} could not be added as you asked.",
             "The others are there. Mend what is wrong and drop the file again, or press Add to try once more.",
         )
     show_table([(outcome.name, outcome.said) for outcome in outcomes.values()], heads=("File", "Result"))

@@ -10,6 +10,7 @@ from cron_descriptor import FormatError, get_description
 from cron_descriptor import Options as CronOptions
 
 from app import api
+from app.loading.staging import title_of_folder
 from app.lookup import is_id
 from app.settings import settings
 from app.syncs.lookup import find_sync
@@ -65,7 +66,7 @@ def kind_in_words(run: RunStatus) -> str:
 def source_in_words(source: str) -> str:
     """Return where a run's documents come from."""
     if is_of_dropped_files(source):
-        return "Files dropped in the workbench"
+        return title_of_folder(Path(source)) or "Files dropped in the workbench"
     if is_id(source):
         known = (one.collection_name for one in api.collections() if str(one.document_collection_id) == source)
         return next(known, "") or _sync_name(source) or source

@@ -1,7 +1,7 @@
 """Files dropped on the workbench for a flow: each start has a folder of its own until its run is done.
 
-uploads_dir/<id>/      the files under their own names
-uploads_dir/<id>.run   the id of the run that reads them, written once it has been started
+uploads_dir/<title>-<id>/      the files under their own names; the title says which they are
+uploads_dir/<title>-<id>.run   the id of the run that reads them, written once it has been started
 """
 
 import contextlib
@@ -19,6 +19,10 @@ NAME_BYTES = 255
 ABANDONED_SECONDS = 7 * 24 * 3600
 """After so long a folder goes even if its run was never done."""
 
+LONGEST_TITLE = 60
+"""Characters of a file's name in the name of its folder; each takes up to four bytes."""
+
+_NOT_IN_TITLES = re.compile(r"[^\w .,()-]")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
 
 
@@ -65,7 +69,7 @@ def stage(files: Sequence[DroppedFile], uploads: Path) -> Path:
     if repeated := find_repeated_names(file.name for file in files):
         msg = f"Several files are called {', '.join(repeated)}. Rename them, or leave all but one out."
         raise StagingError(msg)
-    folder = uploads / uuid4().hex
+    folder = uploads / f"{_title_of(files)}-{uuid4().hex}"
     try:
         uploads.mkdir(parents=True, exist_ok=True)
         folder.mkdir(mode=0o700)
@@ -77,6 +81,17 @@ def stage(files: Sequence[DroppedFile], uploads: Path) -> Path:
         msg = f"The files can't be kept in {uploads}: {exc.strerror or exc}."
         raise StagingError(msg) from exc
     return folder
+
+
+def _title_of(files: Sequence[DroppedFile]) -> str:
+    """Return which files these are, in a few words that can stand in a path and are no pattern."""
+    first = _NOT_IN_TITLES.sub("_", plain_name(files[0].name))[:LONGEST_TITLE].strip(" .")
+    return f"{first} and {len(files) - 1} more" if len(files) > 1 else first
+
+
+def title_of_folder(folder: Path) -> str:
+    """Return which files lie in a folder; "" for a folder that an earlier version made."""
+    return folder.name.rpartition("-")[0]
 
 
 def hand_over(folder: Path, run: UUID) -> None:
@@ -105,7 +120,7 @@ def sweep(uploads: Path, is_done: Callable[[UUID], bool]) -> None:
 
 
 def _note(folder: Path) -> Path:
-    return folder.with_suffix(".run")
+    return folder.with_name(f"{folder.name}.run")
 
 
 def _run_of(folder: Path) -> UUID | None:

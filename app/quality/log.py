@@ -28,10 +28,10 @@ class Span:
 
 
 SPANS: Mapping[str, Span] = {
-    "week": Span("The last 7 days, by day", 7, Bucket.DAY),
-    "month": Span("The last 30 days, by day", 30, Bucket.DAY),
-    "quarter": Span("The last 13 weeks, by week", 91, Bucket.WEEK),
-    "year": Span("The last year, by week", 364, Bucket.WEEK),
+    "week": Span("7 days", 7, Bucket.DAY),
+    "month": Span("30 days", 30, Bucket.DAY),
+    "quarter": Span("13 weeks", 91, Bucket.WEEK),
+    "year": Span("A year", 364, Bucket.WEEK),
 }
 """What the address says, and what it means."""
 

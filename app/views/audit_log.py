@@ -80,10 +80,10 @@ def names_for(entries: Sequence[AuditEntry]) -> dict[str, str]:
 def ask_filters() -> Filters:
     """Show the filters, which are kept in the address, and return them."""
     with filter_line("action", "who", "target", "from", "to"):
-        name = text_filter("Name", "name", placeholder="Part of the name of a resource or person then")
+        name = text_filter("Name", "name", placeholder="Part of a name")
         action = choice_filter("Event", "action", {"": "All", **actions()})
         days = (ask_day("From", "from"), ask_day("To", "to"))
-        who = pick_principal("who", label="Who did it, or for whom", kinds=(PERSON, SERVICE_ACCOUNT), compact=True)
+        who = pick_principal("who", label="By or for whom", kinds=(PERSON, SERVICE_ACCOUNT), compact=True)
         target = text_filter("Id", "target", placeholder="The exact id of a resource")
     return Filters(who, action=action, name=name.replace("\0", ""), target=target.replace("\0", ""), days=days)
 

@@ -279,7 +279,7 @@ def test_a_member_adds_files_of_their_own(house: House) -> None:
     page = drop(house, (name, b"The pier is closed.", "text/plain"), ("empty.txt", b"", "text/plain"))
     page = press(page, "Add")
     shown = html_of(page)
-    assert "1 of 2 could not be added." in shown
+    assert "1 of 2 could not be added as you asked." in shown
     assert "Failed." in shown
     (document,) = house.client.catalog.list_documents(document_name=name)
     assert document.document_external_id == f"{MEMBER}/{name}"
@@ -288,6 +288,20 @@ def test_a_member_adds_files_of_their_own(house: House) -> None:
     assert name in names(page)
     page = press(page, "Done")
     assert "could not be added" not in html_of(page)
+    assert "load.collection" not in {one.key for one in page.selectbox}
+
+
+def test_added_files_go_into_a_collection_too(house: House) -> None:
+    """One of those that the person may change can be chosen, and has the document in it then."""
+    collections = house.client.document_collections
+    there = collections.create_document_collection(f"Tides {uuid4()}")
+    name = f"tide-{uuid4().hex[:8]}.txt"
+    page = house.open("documents").file_uploader[0].set_value([(name, b"High at noon.", "text/plain")]).run()
+    page.selectbox(key="load.collection").set_value(there.document_collection_id).run()
+    assert "Loaded, but" not in html_of(press(page, "Add"))
+    (document,) = collections.list_documents_in_collection(there.document_collection_id)
+    (loaded,) = house.client.catalog.list_documents(document_name=name)
+    assert document.document_id == loaded.document_id
 
 
 def test_the_same_name_again_is_the_next_version_and_everybody_may_be_let_in(house: House) -> None:

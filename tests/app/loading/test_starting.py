@@ -50,6 +50,7 @@ def test_dropped_files_are_handed_to_the_flow_and_removed_after_it(house: Loadin
     assert sorted(path.name for path in folder.iterdir()) == [".dotted.md", "note.md"]
     assert (folder / "note.md").read_bytes() == NOTE[1]
     assert "python -m flows serve" in html_of(page)
+    assert "Upload: note.md and 1 more" in html_of(page)
     prefect.move(run["id"], "RUNNING")
     page.run()
     assert (bar(page), folder.exists()) == ("Working …", True)
