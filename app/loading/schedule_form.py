@@ -29,7 +29,7 @@ from flows.schedule_changes import LONGEST_NAME, Draft, add_schedule, change_sch
 from flows.schedules import Schedule
 from flows.times import Times
 
-_READ, _JOB, _WHEN = "schedule.read", "schedule.job", "schedule.when"
+_READ, _JOB, _WHEN, _SAVED = "schedule.read", "schedule.job", "schedule.when", "schedule.saved"
 Options = TypeVar("Options", bound=BaseModel)
 
 
@@ -110,12 +110,19 @@ def _save(read: Schedule | None, job: Job | Missing, name: str, times: Times | N
 
 
 def _open(kept: str, saved: Callable[[], None]) -> None:
-    """Open the page of a schedule that was kept."""
+    """Open the page of a schedule that was kept, which then says so (`say_saved`)."""
     saved()
+    st.session_state[_SAVED] = True
     begin_anew()
     leave("from")
     st.query_params["schedule"] = kept
     st.rerun()
+
+
+def say_saved() -> None:
+    """Say once that a schedule was kept: where the form was, the page has other things now."""
+    if st.session_state.pop(_SAVED, False):
+        st.toast("The schedule is saved.", icon=":material/check:")
 
 
 def _leave(read: Schedule | None) -> None:

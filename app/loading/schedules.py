@@ -12,7 +12,7 @@ from app.formatting import ago, moment, one_line
 from app.loading.form import begin_anew
 from app.loading.labels import KINDS, source_in_words, state_in_words, times_in_words
 from app.loading.runs import runs, runs_to_change
-from app.loading.schedule_form import offer_change, offer_new
+from app.loading.schedule_form import offer_change, offer_new, say_saved
 from app.ui.dialogs import confirm
 from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.links import leave, offer_way_back
@@ -30,6 +30,7 @@ _WITH_SEEN = tuple[Schedule, Seen]
 
 def show_schedules() -> None:
     """Show the schedules, the one in the address, or the form of a new one."""
+    say_saved()
     asked = st.query_params.get(ADDRESS, "")
     if not asked:
         _show_list()

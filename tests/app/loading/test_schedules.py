@@ -133,6 +133,7 @@ def test_a_change_keeps_what_the_form_does_not_show(house: LoadingHouse, kept: R
     page = _open(house, read.key)
     assert "<img" not in html_of(page) + markdown_of(page)
     page = press(_fill(page, "When", "month"), "Save schedule")
+    assert [one.value for one in page.toast] == ["The schedule is saved."]
     changed = _one(kept)
     assert (changed.key, changed.name, changed.times) == (read.key, HOSTILE, [Times("0 2 1 * *", "Europe/Berlin")])
     assert {name: changed.parameters["options"][name] for name in options} == options
