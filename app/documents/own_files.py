@@ -88,10 +88,14 @@ def _load(file: ChosenFile, *, everybody: bool, collection_id: UUID | None) -> O
 
 
 def _add_to_collection(document_id: UUID, collection_id: UUID) -> str:
-    """Add a document to a collection; return what went wrong, if anything did."""
+    """Add a document to a collection, where it keeps the fields it has; return what went wrong, if anything did."""
+    collections = api.client().document_collections
     try:
-        api.client().document_collections.add_document_to_collection(
-            document_id=document_id, document_collection_id=collection_id, custom_metadata={}
+        there = next(iter(collections.list_documents_in_collection(collection_id, ids=[document_id])), None)
+        collections.add_document_to_collection(
+            document_id=document_id,
+            document_collection_id=collection_id,
+            custom_metadata=there.custom_metadata if there else {},
         )
     except carrel.CarrelError as error:
         return line_of(error)

@@ -11,6 +11,8 @@ from app.loading.labels import is_of_dropped_files
 from app.loading.run import show_head, show_run
 from app.loading.runs import StartError, is_done, is_gone, runs, runs_to_change, start_again, start_planned
 from app.loading.schedules import new_schedule
+from app.loading.upload_fields import UPLOAD
+from app.lookup import is_id
 from app.settings import settings
 from app.ui.dialogs import confirm
 from app.ui.errors import Problem, problem_of, show_errors
@@ -97,6 +99,18 @@ def _show_ended(run: RunStatus) -> None:
             _offer("Plan again" if run.only_plans else "Run again", run, again)
             _offer_schedule(run)
     show_run(run)
+    _show_results(run)
+
+
+def _show_results(run: RunStatus) -> None:
+    """Show links to what an upload has loaded."""
+    if run.flow != UPLOAD or run.only_plans or run.state != "COMPLETED":
+        return
+    with st.container(horizontal=True):
+        show_link("Open the documents", "documents", of="all")
+        collection = str(run.options.get("collection") or "")
+        if is_id(collection):
+            show_link("Open the collection", "collections", collection=collection)
 
 
 def _offer(label: str, run: RunStatus, start: Callable[[RunStatus], UUID], *, kind: str = "secondary") -> None:

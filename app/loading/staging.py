@@ -19,8 +19,8 @@ NAME_BYTES = 255
 ABANDONED_SECONDS = 7 * 24 * 3600
 """After so long a folder goes even if its run was never done."""
 
-LONGEST_TITLE = 60
-"""Characters of a file's name in the name of its folder; each takes up to four bytes."""
+TITLE_BYTES = 120
+"""The longest part of a file's name in the name of its folder, which has an id and may have a count too."""
 
 _NOT_IN_TITLES = re.compile(r"[^\w .,()-]")
 _CONTROLS = re.compile(r"[\x00-\x1f\x7f\u2028\u2029\ud800-\udfff]")
@@ -85,7 +85,8 @@ def stage(files: Sequence[DroppedFile], uploads: Path) -> Path:
 
 def _title_of(files: Sequence[DroppedFile]) -> str:
     """Return which files these are, in a few words that can stand in a path and are no pattern."""
-    first = _NOT_IN_TITLES.sub("_", plain_name(files[0].name))[:LONGEST_TITLE].strip(" .")
+    name = _NOT_IN_TITLES.sub("_", plain_name(files[0].name))
+    first = name.encode()[:TITLE_BYTES].decode(errors="ignore").strip(" .")
     return f"{first} and {len(files) - 1} more" if len(files) > 1 else first
 
 

@@ -60,7 +60,7 @@ def _authorize_access_token(caller: Caller, requirement: Requirement) -> None:
     if wanted is not None and wanted not in scopes and not some_agent:
         raise _missing(wanted)
     if requirement.admin and not caller.is_admin:
-        raise Forbidden("Only an admin may do this, and you are none (any more).", code="admin_only")
+        raise Forbidden("Only an admin may do this, and you are not an admin (any more).", code="admin_only")
 
 
 def _authorize_token(scopes: frozenset[str], scope: Scope | None) -> None:

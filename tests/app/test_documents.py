@@ -2,7 +2,7 @@
 
 import html
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from streamlit.testing.v1 import AppTest
@@ -292,16 +292,30 @@ def test_a_member_adds_files_of_their_own(house: House) -> None:
 
 
 def test_added_files_go_into_a_collection_too(house: House) -> None:
-    """One of those that the person may change can be chosen, and has the document in it then."""
+    """One of those that the person may change; a refusal is said, and a next version keeps the document's fields."""
     collections = house.client.document_collections
-    there = collections.create_document_collection(f"Tides {uuid4()}")
+    schema = {"fields": [{"name": "port", "type": "STRING"}]}
+    made = [collections.create_document_collection(f"Tides {uuid4()}", custom_metadata_schema=schema) for _ in "ab"]
+    gone, there = (one.document_collection_id for one in made)
+    load(house.client, "Any other", identifier=f"any-{uuid4()}")
     name = f"tide-{uuid4().hex[:8]}.txt"
-    page = house.open("documents").file_uploader[0].set_value([(name, b"High at noon.", "text/plain")]).run()
-    page.selectbox(key="load.collection").set_value(there.document_collection_id).run()
-    assert "Loaded, but" not in html_of(press(page, "Add"))
-    (document,) = collections.list_documents_in_collection(there.document_collection_id)
+
+    def drop_into(collection: UUID, text: bytes) -> AppTest:
+        page = house.open("documents").file_uploader[0].set_value([(name, text, "text/plain")]).run()
+        return page.selectbox(key="load.collection").set_value(collection).run()
+
+    page = drop_into(gone, b"High at noon.")
+    collections.delete_document_collection(gone)
+    assert "Loaded, but not added to the collection." in html_of(press(page, "Add"))
+    page = press(page.selectbox(key="load.collection").set_value(there).run(), "Add")
+    assert "Loaded, but" not in html_of(page)
     (loaded,) = house.client.catalog.list_documents(document_name=name)
-    assert document.document_id == loaded.document_id
+    collections.add_document_to_collection(
+        document_id=loaded.document_id, document_collection_id=there, custom_metadata={"port": "Merlin"}
+    )
+    press(drop_into(there, b"High at one."), "Add")
+    (document,) = collections.list_documents_in_collection(there)
+    assert (document.document_id, document.custom_metadata) == (loaded.document_id, {"port": "Merlin"})
 
 
 def test_the_same_name_again_is_the_next_version_and_everybody_may_be_let_in(house: House) -> None:

@@ -58,6 +58,7 @@ def test_dropped_files_are_handed_to_the_flow_and_removed_after_it(house: Loadin
     prefect.move(run["id"], "COMPLETED")
     page.run()
     assert bar(page).startswith("Done in 3 s")
+    assert 'href="documents?of=all"' in html_of(page)
     assert not folder.exists()
     assert not press(page, "All runs").file_uploader
 
@@ -154,6 +155,7 @@ def test_files_that_would_overwrite_each_other_are_refused(house: LoadingHouse, 
         ("a\0b\n.md", "ab.md"),
         ("..", "unnamed"),
         ("é" * 300 + ".md", "é" * 126 + ".md"),
+        ("\U00020000" * 60 + ".md", "\U00020000" * 60 + ".md"),
         ("<img src=x onerror=alert(1)> **b** evil.example\0", "<img src=x onerror=alert(1)> **b** evil.example"),
     ],
 )
@@ -180,9 +182,11 @@ def test_access_collection_and_deletion_go_with_the_run(house: LoadingHouse, dep
     next(one for one in page.selectbox if one.label.startswith("Also add")).set_value(str(made.document_collection_id))
     next(one for one in page.toggle if one.label.startswith("Delete what")).set_value(True).run()
     page.number_input[0].set_value(35)
-    plan(page)
+    page = start(page)
     (run,) = house.prefect.runs_of(deployment)
     options = run["parameters"]["options"]
+    house.prefect.move(run["id"], "COMPLETED")
+    assert f'href="collections?collection={made.document_collection_id}"' in html_of(page.run())
     assert run["parameters"]["source"] == "/srv/handbook"
     assert (options["allowed_groups"], options["allowed_users"], options["internal_public"]) == (
         [str(group.id)],
