@@ -326,3 +326,34 @@ def test_a_job_takes_five_clicks_at_most(hand: Hand, job: Callable[[Hand], None]
     """It is done as it says, and not with more."""
     job(hand)
     assert hand.clicks <= MOST, f"{hand.clicks} clicks"
+
+
+def test_a_member_finds_loads_asks_and_signs_out_on_a_phone(stack: Stack, browser: Browser) -> None:
+    """Who is no admin does everything of theirs with one thumb; the menu's own page leads back to its list."""
+    context = browser.new_context(**SIZES["phone"])
+    page = context.new_page()
+    sign_in(page, stack.workbench, email="jonas.abara@northlight.example", password=PASSWORD)
+    hand = Hand(page, stack.workbench, "phone")
+    menu = page.get_by_test_id("stExpandSidebarButton")
+    page.get_by_placeholder("What are you looking for?").fill("how long is parental leave")
+    page.keyboard.press("Enter")
+    hand.click(page.locator(".carrel-result h2 a"))
+    expect(page.get_by_role("button", name="All documents")).to_be_visible()
+    hand.click(menu)
+    hand.click(page.get_by_test_id("stSidebarNav").get_by_role("link", name="Documents", exact=True))
+    hand.button("Add documents", exact=False)
+    notes = {"name": "notes-of-jonas.txt", "mimeType": "text/plain", "buffer": b"The pier is closed on Monday."}
+    page.locator("input[type=file]").first.set_input_files([notes])
+    hand.click(page.get_by_role("button", name="Add", exact=True))
+    hand.sees("Loaded")
+    page.keyboard.press("Escape")
+    expect(page.locator(".carrel-row").filter(has_text="notes-of-jonas.txt")).to_be_visible()
+    hand.click(menu)
+    hand.click(page.get_by_test_id("stSidebarNav").get_by_role("link", name="Chat", exact=True))
+    page.get_by_test_id("stChatInput").get_by_role("textbox").fill("How long is parental leave?")
+    page.keyboard.press("Enter")
+    expect(page.locator(".carrel-sources").first).to_be_visible()
+    hand.click(menu)
+    page.get_by_role("link", name="Sign out").click()
+    expect(page.get_by_role("link", name="Sign in")).to_be_visible()
+    context.close()

@@ -56,6 +56,12 @@ function closeMenu(event) {
   }, 300);
 }
 
+// To Streamlit, the menu's link to the page that is open leads nowhere: it shall lead from one thing to their list.
+function goBackToList(event) {
+  if (!event.target.closest?.("[data-testid=stSidebarNavLink][aria-current=page]")) return;
+  document.querySelector("[data-testid=stMain] [class*='st-key-back-'] button")?.click();
+}
+
 function act(event) {
   if (event.ctrlKey || event.metaKey || event.altKey || event.defaultPrevented) return;
   if (event.key === "/") focusField(event);
@@ -113,10 +119,12 @@ export default function () {
   watch.observe(document.body, { childList: true, subtree: true });
   followPage();
   document.addEventListener("click", closeMenu);
+  document.addEventListener("click", goBackToList);
   document.addEventListener("keydown", act, true); // before Streamlit, whose fields keep Enter to themselves
   return () => {
     watch.disconnect();
     document.removeEventListener("click", closeMenu);
+    document.removeEventListener("click", goBackToList);
     document.removeEventListener("keydown", act, true);
   };
 }
