@@ -1,9 +1,9 @@
-"""Searches by many clients at once, with one worker and with two, and searches beside uploads.
+"""Searches by many clients at once, and searches beside uploads.
 
 A service of its own holds a synthetic catalog; clients search it over HTTP as a reader of one twentieth of it, each
-sending its next search as soon as the last one is answered. The numbers of workers take turns on the same data folder.
-Goals: two workers answer at least 1.8 times as many searches a second; no error, and p95 <= 4 x p50 at 64 clients;
-beside 16 uploads the median search takes at most 1.5 times as long. Run: `python -m bench.concurrency [--chunks N]`.
+sending its next search as soon as the last one is answered. What is compared takes turns on the same data folder.
+Goals: no error, and p95 <= 4 x p50 at 64 clients; beside 16 uploads the median search takes at most 1.5 times as long.
+Run: `python -m bench.concurrency [--chunks N]`.
 """
 
 import argparse
@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,7 +33,8 @@ from service.text.embedding.models import MINILM
 
 CHUNKS = 100_000
 CLIENTS = (1, 4, 16, 64)
-WORKERS = (1, 2)
+COMPARED: Mapping[str, Mapping[str, str]] = {"default": {}}
+"""Settings of the service that are compared, by what the table calls them."""
 ROUNDS = 2
 SECONDS = 10.0
 UPLOADS = 16
@@ -144,39 +145,38 @@ def _fill(owner_url: str, chunks: int) -> synthetic.Organization:
 
 
 def measure(chunks: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Let the numbers of workers take turns; return the rows of searching alone, and of searching beside uploads."""
-    seen = {(workers, clients): Answers() for workers in WORKERS for clients in CLIENTS}
-    beside = {workers: (Answers(), Answers()) for workers in WORKERS}
+    """Let the compared settings take turns; return the rows of searching alone, and of searching beside uploads."""
+    seen = {(name, clients): Answers() for name in COMPARED for clients in CLIENTS}
+    beside = {name: (Answers(), Answers()) for name in COMPARED}
     with filled_folder(chunks) as (folder, settings, questions):
-        for turn in range(ROUNDS * len(WORKERS)):
-            workers = WORKERS[turn % len(WORKERS)]
-            with run_stack(folder, prefect=False, environment=settings | {"CARREL_WORKERS": str(workers)}) as stack:
+        for name, compared in [*COMPARED.items()] * ROUNDS:
+            with run_stack(folder, prefect=False, environment=settings | compared) as stack:
                 for clients in CLIENTS:
-                    seen[workers, clients].add(asyncio.run(search_for(stack, questions, clients=clients)))
-                for kept, new in zip(
-                    beside[workers], asyncio.run(search_beside_uploads(stack, questions)), strict=True
-                ):
+                    seen[name, clients].add(asyncio.run(search_for(stack, questions, clients=clients)))
+                found = asyncio.run(search_beside_uploads(stack, questions))
+                for kept, new in zip(beside[name], found, strict=True):
                     kept.add(new)
-    alone = [_row(workers, clients, answers, seen[WORKERS[0], clients]) for (workers, clients), answers in seen.items()]
-    return alone, [_beside(workers, *answers) for workers, answers in beside.items()]
+    first = next(iter(COMPARED))
+    alone = [_row(name, clients, answers, seen[first, clients]) for (name, clients), answers in seen.items()]
+    return alone, [_beside(name, *answers) for name, answers in beside.items()]
 
 
-def _row(workers: int, clients: int, answers: Answers, first: Answers) -> dict[str, Any]:
+def _row(name: str, clients: int, answers: Answers, first: Answers) -> dict[str, Any]:
     p50, p95 = answers.percentile(50), answers.percentile(95)
     return {
-        "workers": workers,
+        "settings": name,
         "clients": clients,
         "searches/s": round(answers.per_second, 1),
-        "of one worker's": round(answers.per_second / first.per_second, 2),
+        "of the first's": round(answers.per_second / first.per_second, 2),
         "p50 ms": round(p50, 1),
         "p95/p50": round(p95 / p50, 2),
         "failed": answers.failures.total(),
     }
 
 
-def _beside(workers: int, alone: Answers, beside: Answers) -> dict[str, Any]:
+def _beside(name: str, alone: Answers, beside: Answers) -> dict[str, Any]:
     return {
-        "workers": workers,
+        "settings": name,
         "p50 ms alone": round(alone.percentile(50), 1),
         f"beside {UPLOADS} uploads": round(beside.percentile(50), 1),
         "ratio": round(beside.percentile(50) / alone.percentile(50), 2),
