@@ -5,6 +5,7 @@ from uuid import UUID
 
 import streamlit as st
 
+import carrel
 from app import api
 from app.documents.own_files import MOST_FILES, ChosenFile, Outcome, load, select_unloaded
 from app.loading import staging
@@ -58,7 +59,10 @@ def _choose() -> list[ChosenFile]:
 
 def _choose_collection() -> UUID | None:
     """Show a choice of the collections that the person may change, if there are any; return the chosen one."""
-    names = {one.document_collection_id: one.collection_name for one in api.collections() if api.may_edit(one)}
+    try:
+        names = {one.document_collection_id: one.collection_name for one in api.collections() if api.may_edit(one)}
+    except carrel.CarrelError:  # the list below says what is wrong
+        return None
     if not names:
         return None
     return st.selectbox(

@@ -205,6 +205,10 @@ AS_KEY_OWNER_ONLY = {
     "catalog/planUpload",
     "permissions/listAuthorizedPrincipalsForResource",
     "permissions/explainAuthorization",
+    "search/listRecentSearches",
+    "search/saveSearch",
+    "search/listSavedSearches",
+    "search/deleteSavedSearch",
 }
 
 
