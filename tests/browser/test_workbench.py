@@ -144,6 +144,7 @@ def test_a_token_is_minted_used_and_revoked(stack: Stack, page: Page) -> None:
     page.locator(DRAWN).wait_for()
     dialog.get_by_text("Read and search", exact=True).first.click()
     expect(dialog.get_by_text("As things are now, it reaches:")).to_be_visible()
+    page.wait_for_timeout(1000)  # what was chosen may be drawn once more, which would swallow a click
     page.locator(DRAWN).wait_for()
     dialog.get_by_role("button", name="Create", exact=True).click()
     expect(page.get_by_text("The new token")).to_be_visible()
