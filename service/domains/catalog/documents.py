@@ -97,16 +97,24 @@ async def find_download(
     return file
 
 
-async def delete_document(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> None:
-    """Delete a document everywhere at once, for its owner and admins; its id and versions are never used again.
-
-    404 when the caller may not know of it, 403 `owner_required` when it is somebody else's.
-    """
+async def lock_known_document(
+    connection: AsyncConnection, caller: Caller, *, document_id: UUID
+) -> tuple[StoredDocument, Role | None]:
+    """Lock a document, and return it with the caller's role, which an admin may lack; 404 when it is hidden."""
     await lock_document(connection, document_id)
     document = await read_document(connection, caller.organization_id, document_id=document_id, lock=True)
     role = None if document is None else role_in(document.access, caller)
     if document is None or (role is None and not caller.is_admin):
         raise unknown_document()
+    return document, role
+
+
+async def delete_document(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> None:
+    """Delete a document everywhere at once, for its owner and admins; its id and versions are never used again.
+
+    404 when the caller may not know of it, 403 `owner_required` when it is somebody else's.
+    """
+    document, role = await lock_known_document(connection, caller, document_id=document_id)
     if role is not Role.OWNER and not caller.is_admin:
         raise Forbidden("Only the document's owner or an admin may delete it.", code="owner_required")
     await record(

@@ -6,8 +6,7 @@ from carrel.wire.catalog import IndexingStatus, ReindexDocumentRequest, ReindexD
 from carrel.wire.common import Role
 from service.audit.service import record
 from service.auth.callers import Caller, acting_for
-from service.domains.documents.queries import StoredDocument, lock_document, read_document
-from service.domains.documents.rights import role_in, unknown_document
+from service.domains.catalog.documents import lock_known_document
 from service.index.ingestion.queries import request_indexing_in_space
 from service.index.service import Space, ensure_catalog_space
 from service.platform.errors import Forbidden
@@ -22,9 +21,13 @@ async def reindex(runtime: Runtime, caller: Caller, *, request: ReindexDocumentR
     document_id, organization_id = request.document_id, caller.organization_id
     async with runtime.database.transaction(organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
-        await lock_document(connection, document_id)
-        document = await read_document(connection, organization_id, document_id=document_id, lock=True)
-        version = _require_editor(document, caller).version
+        document, role = await lock_known_document(connection, caller, document_id=document_id)
+        if role not in {Role.OWNER, Role.EDITOR} and not caller.is_admin:
+            raise Forbidden(
+                "You may read this document, not index it again. Ask its owner for the EDITOR role, or an admin to do "
+                "it.",
+                code="document_editor_required",
+            )
         runtime.indexer.refuse_backlog(organization_id)
         catalog = await ensure_catalog_space(connection, organization_id, model=runtime.embedders.default.model)
         await request_indexing_in_space(
@@ -32,34 +35,21 @@ async def reindex(runtime: Runtime, caller: Caller, *, request: ReindexDocumentR
             organization_id,
             document_id=document_id,
             space_id=catalog.space_id,
-            version=version,
+            version=document.version,
             custom_metadata={},
             is_begun=False,
             anew=True,
         )
-        details = {"version": version}
         await record(
             connection,
             caller,
             action="document.reindex",
             target_type="document",
             target_id=document_id,
-            details=details,
+            details={"version": document.version},
         )
     status = await _await_index(runtime, organization_id, document_id=document_id, catalog=catalog)
-    return ReindexDocumentResponse(document_id=document_id, document_version=version, indexing=status)
-
-
-def _require_editor(document: StoredDocument | None, caller: Caller) -> StoredDocument:
-    role = None if document is None else role_in(document.access, caller)
-    if document is None or (role is None and not caller.is_admin):
-        raise unknown_document()
-    if role not in {Role.OWNER, Role.EDITOR} and not caller.is_admin:
-        raise Forbidden(
-            "You may read this document, not index it again. Ask its owner for the EDITOR role, or an admin to do it.",
-            code="document_editor_required",
-        )
-    return document
+    return ReindexDocumentResponse(document_id=document_id, document_version=document.version, indexing=status)
 
 
 async def _await_index(runtime: Runtime, organization_id: UUID, *, document_id: UUID, catalog: Space) -> IndexingStatus:

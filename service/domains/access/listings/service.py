@@ -89,13 +89,18 @@ async def list_grantees(
             AccessHolder(
                 access_class=base64url.encode(row.digest),
                 principal_id=row.principal_id,
-                principal_type=HolderType.ORGANIZATION if row.kind == "everyone" else HolderType(row.kind),
+                principal_type=holder_type_of(row.kind),
                 role=Role(row.role),
             )
             for row in page.items
         ],
         next_page_token=page.next_page_token,
     )
+
+
+def holder_type_of(kind: str) -> HolderType:
+    """Return the type of a principal of this kind, as lists of access name it."""
+    return HolderType.ORGANIZATION if kind == "everyone" else HolderType(kind)
 
 
 async def list_group_people(

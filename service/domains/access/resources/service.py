@@ -16,13 +16,13 @@ from carrel.wire.access import (
     AdminAccessListResourcesRequest,
     AdminAccessListResourcesResponse,
     ClassedResource,
-    HolderType,
     ResourceFilters,
     ResourceOrder,
 )
 from carrel.wire.common import PrincipalReference
 from service.auth.callers import Caller
 from service.auth.queries import Grantee
+from service.domains.access.listings.service import holder_type_of
 from service.domains.access.resources import queries
 from service.domains.access.resources.queries import ResourceFilter
 from service.permissions.readers import find_grantee, find_referenced_principal
@@ -81,10 +81,9 @@ async def _find_through(
     for row in await queries.list_through(
         connection, grantee.organization_id, grantee=grantee, digests=digests, most=MOST_THROUGH
     ):
-        is_everybody = row.kind == "everyone"
         one = AccessThrough(
             principal_id=row.principal_id,
-            principal_type=HolderType.ORGANIZATION if is_everybody else HolderType(row.kind),
+            principal_type=holder_type_of(row.kind),
             name=row.name,
             role=row.role,
         )
