@@ -76,6 +76,11 @@ def may_edit(collection: DocumentCollection) -> bool:
     return collection.role in {Role.OWNER, Role.EDITOR}
 
 
+def editable_collections() -> list[DocumentCollection]:
+    """Return the collections whose documents the person may change, by name."""
+    return [found for found in collections() if may_edit(found)]
+
+
 def edits_collections() -> bool:
     """Return whether the person may change any collection."""
-    return any(may_edit(found) for found in collections())
+    return bool(editable_collections())

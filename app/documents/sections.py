@@ -82,7 +82,7 @@ def _is_indexing(document: GetDocumentResponse) -> bool:
 def _draw_places(document: GetDocumentResponse) -> None:
     if not document.indexed_in:
         show_text("It is in no index that you may see.")
-    editable = {one.document_collection_id for one in show_errors(api.collections) if api.may_edit(one)}
+    editable = {one.document_collection_id for one in show_errors(api.editable_collections)}
     for number, place in enumerate(document.indexed_in[:MOST_PLACES]):
         with st.container(border=True):
             _draw_place(place)

@@ -60,7 +60,7 @@ def _choose() -> list[ChosenFile]:
 def _choose_collection() -> UUID | None:
     """Show a choice of the collections that the person may change, if there are any; return the chosen one."""
     try:
-        names = {one.document_collection_id: one.collection_name for one in api.collections() if api.may_edit(one)}
+        names = {one.document_collection_id: one.collection_name for one in api.editable_collections()}
     except carrel.CarrelError:  # the list below says what is wrong
         return None
     if not names:
