@@ -12,6 +12,7 @@ from cli.completing import names_of_accounts
 from cli.listing import Columns, say_done, show_list, show_one, to_json
 from cli.outcome import client_of
 from cli.screen import Screen
+from flows.operations.formatting import count_text
 
 if TYPE_CHECKING:
     from carrel import Carrel
@@ -90,11 +91,11 @@ def delete(account: Account, *, yes: Yes = False, as_json: AsJson = False) -> No
         found = account_of(account, client)
         tokens = client.admin.service_account_tokens.list(found.service_account_id, page_size=1000)
         working = sum(one.status is CredentialStatus.ACTIVE for one in tokens)
-        question = f"Delete {found.display_name} <{found.email}>? {_count(working)} will stop."
+        question = f"Delete {found.display_name} <{found.email}>? {count_text(working, 'working token')} will stop."
         if not is_confirmed(question, screen=screen, yes=yes):
             return
         ended = client.admin.service_accounts.delete(found.service_account_id)
-    words = f"Deleted {found.display_name}. {_count(ended.revoked_token_count)} stopped."
+    words = f"Deleted {found.display_name}. {count_text(ended.revoked_token_count, 'working token')} stopped."
     say_done(screen, "deleted", words, **to_json(ended))
 
 
@@ -112,7 +113,3 @@ def account_of(name: str, client: "Carrel") -> ServiceAccount:
 def _token(one: ServiceAccountToken) -> str:
     ends = f", until {one.expires_at:%Y-%m-%d}" if one.status is CredentialStatus.ACTIVE else ""
     return f"{one.name} (…{one.hint}): {one.status}{ends}"
-
-
-def _count(working: int) -> str:
-    return "1 working token" if working == 1 else f"{working:,} working tokens"
