@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -234,17 +234,22 @@ def test_feedback_from_before_the_search_log_is_in_it(databases: TestDatabases, 
     assert dict(rows) == {ids["one"]: "THUMBS_DOWN", ids["other"]: "THUMBS_UP", ids["silent"]: None}
 
 
+def insert_search(connection: psycopg.Connection, ids: dict[str, UUID]) -> None:
+    """Insert an organization and a search in it, with the columns that every version has."""
+    connection.execute("INSERT INTO organizations (organization_id, name, domain) VALUES (%(id)s, 'x', 'x')", ids)
+    connection.execute(
+        "INSERT INTO searches (search_id, organization_id, principal_id, mode, result_count)"
+        " VALUES (%(id)s, %(id)s, %(id)s, 'HYBRID', 1)",
+        ids,
+    )
+
+
 def test_of_searches_from_before_it_is_not_known_what_they_found(databases: TestDatabases, outside: URL) -> None:
     """They stay, with the documents of their results unknown rather than none."""
     ids = {"id": uuid4()}
     migrate(outside, "0011")
     with databases.connect(str(outside.database)) as connection:
-        connection.execute("INSERT INTO organizations (organization_id, name, domain) VALUES (%(id)s, 'x', 'x')", ids)
-        connection.execute(
-            "INSERT INTO searches (search_id, organization_id, principal_id, mode, result_count)"
-            " VALUES (%(id)s, %(id)s, %(id)s, 'HYBRID', 1)",
-            ids,
-        )
+        insert_search(connection, ids)
         migrate(outside, "head")
         rows = connection.execute("SELECT search_id, document_ids FROM searches").fetchall()
     assert rows == [(ids["id"], None)]
@@ -457,12 +462,7 @@ def test_of_searches_from_before_it_is_not_known_whether_anything_has_their_word
     ids = {"id": uuid4()}
     migrate(outside, "0019")
     with databases.connect(str(outside.database)) as connection:
-        connection.execute("INSERT INTO organizations (organization_id, name, domain) VALUES (%(id)s, 'x', 'x')", ids)
-        connection.execute(
-            "INSERT INTO searches (search_id, organization_id, principal_id, mode, result_count)"
-            " VALUES (%(id)s, %(id)s, %(id)s, 'HYBRID', 1)",
-            ids,
-        )
+        insert_search(connection, ids)
         migrate(outside, "head")
         rows = connection.execute("SELECT search_id, has_words FROM searches").fetchall()
         saved = connection.execute("SELECT count(*) FROM saved_searches").fetchone()
