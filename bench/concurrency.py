@@ -1,7 +1,7 @@
 """Searches by many clients at once, and searches beside uploads.
 
 A service of its own holds a synthetic catalog; clients search it over HTTP as a reader of one twentieth of it, each
-sending its next search as soon as the last one is answered. What is compared takes turns on the same data folder.
+sending its next search as soon as the last one is answered.
 Goals: no error, and p95 <= 4 x p50 at 64 clients; beside 16 uploads the median search takes at most 1.5 times as long.
 Run: `python -m bench.concurrency [--chunks N]`.
 """
@@ -13,7 +13,7 @@ import shutil
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,9 +33,6 @@ from service.text.embedding.models import MINILM
 
 CHUNKS = 100_000
 CLIENTS = (1, 4, 16, 64)
-COMPARED: Mapping[str, Mapping[str, str]] = {"default": {}}
-"""Settings of the service that are compared, by what the table calls them."""
-ROUNDS = 2
 SECONDS = 10.0
 UPLOADS = 16
 READER = "typical@bench.example"
@@ -48,12 +45,6 @@ class Answers:
     milliseconds: list[float] = field(default_factory=list)
     failures: Counter[int] = field(default_factory=Counter)
     seconds: float = 0.0
-
-    def add(self, other: "Answers") -> None:
-        """Add what was seen in another round."""
-        self.milliseconds += other.milliseconds
-        self.failures += other.failures
-        self.seconds += other.seconds
 
     @property
     def per_second(self) -> float:
@@ -145,38 +136,29 @@ def _fill(owner_url: str, chunks: int) -> synthetic.Organization:
 
 
 def measure(chunks: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Let the compared settings take turns; return the rows of searching alone, and of searching beside uploads."""
-    seen = {(name, clients): Answers() for name in COMPARED for clients in CLIENTS}
-    beside = {name: (Answers(), Answers()) for name in COMPARED}
-    with filled_folder(chunks) as (folder, settings, questions):
-        for name, compared in [*COMPARED.items()] * ROUNDS:
-            with run_stack(folder, prefect=False, environment=settings | compared) as stack:
-                for clients in CLIENTS:
-                    seen[name, clients].add(asyncio.run(search_for(stack, questions, clients=clients)))
-                found = asyncio.run(search_beside_uploads(stack, questions))
-                for kept, new in zip(beside[name], found, strict=True):
-                    kept.add(new)
-    first = next(iter(COMPARED))
-    alone = [_row(name, clients, answers, seen[first, clients]) for (name, clients), answers in seen.items()]
-    return alone, [_beside(name, *answers) for name, answers in beside.items()]
+    """Return the rows of searching alone, and the row of searching beside uploads."""
+    with (
+        filled_folder(chunks) as (folder, settings, questions),
+        run_stack(folder, prefect=False, environment=settings) as stack,
+    ):
+        seen = {clients: asyncio.run(search_for(stack, questions, clients=clients)) for clients in CLIENTS}
+        alone, beside = asyncio.run(search_beside_uploads(stack, questions))
+    return [_row(clients, answers) for clients, answers in seen.items()], [_beside(alone, beside)]
 
 
-def _row(name: str, clients: int, answers: Answers, first: Answers) -> dict[str, Any]:
+def _row(clients: int, answers: Answers) -> dict[str, Any]:
     p50, p95 = answers.percentile(50), answers.percentile(95)
     return {
-        "settings": name,
         "clients": clients,
         "searches/s": round(answers.per_second, 1),
-        "of the first's": round(answers.per_second / first.per_second, 2),
         "p50 ms": round(p50, 1),
         "p95/p50": round(p95 / p50, 2),
         "failed": answers.failures.total(),
     }
 
 
-def _beside(name: str, alone: Answers, beside: Answers) -> dict[str, Any]:
+def _beside(alone: Answers, beside: Answers) -> dict[str, Any]:
     return {
-        "settings": name,
         "p50 ms alone": round(alone.percentile(50), 1),
         f"beside {UPLOADS} uploads": round(beside.percentile(50), 1),
         "ratio": round(beside.percentile(50) / alone.percentile(50), 2),
