@@ -77,7 +77,7 @@ class _ProgressPublisher:
 
 def _plan(source: str, options: ReindexOptions) -> str:
     if options.model is not None:
-        return f"Rebuilds the index of {source} with {options.model}, beside the one that is searched until then."
+        return f"Rebuilds the index of {source} with {options.model}; searches use the present one until that is done."
     return f"Indexes again {'every document' if options.everything else 'what is stale'} of {source}."
 
 

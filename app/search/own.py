@@ -119,7 +119,7 @@ def _delete(query: SearchQuery) -> None:
 
 @contextmanager
 def _problem_kept() -> Generator[None]:
-    """Keep an error for the page, which shows it beside the button; what was read of saved searches is forgotten."""
+    """Clear what was read of saved searches after a change, and keep its error, which the page shows at the button."""
     try:
         yield
     except FAILURES as error:

@@ -20,7 +20,7 @@ from carrel.wire.operations import ADDS_DATA, KEYED, NOT_FOUND, READ, WRITE, Api
 
 
 class IndexingStatus(StrEnum):
-    """Whether a document is searchable yet: RUNNING goes on in the background, FAILED is tried again now and then."""
+    """Whether a document is searchable yet: RUNNING goes on in the background, the service tries FAILED again."""
 
     DONE = "DONE"
     RUNNING = "RUNNING"
