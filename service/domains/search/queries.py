@@ -28,8 +28,8 @@ from service.schema.search import searches
 
 # Pages, then documents, whose chunks the first pass by meaning hands on to the exact scores. More pages than documents,
 # so that one long document on the very subject leaves room for others.
-BEST_PAGES = 2000
-BEST_DOCUMENTS = 500
+BEST_PAGES = 5000
+BEST_DOCUMENTS = 2000
 
 
 @dataclass(frozen=True, slots=True)
