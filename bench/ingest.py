@@ -115,7 +115,7 @@ def main() -> None:
         if arguments.folder is None:
             write_documents(root, number=arguments.documents, length=arguments.words)
         found = [item for item in read_source(str(root), defaults=Defaults()) if isinstance(item, SourceDocument)]
-        texts = asyncio.run(texts_of([(item.path, item.file_name) for item in found], work / "model"))
+        texts = asyncio.run(texts_of([(Path(item.path), item.file_name) for item in found], work / "model"))
         before = asyncio.run(bare_embedding(texts, work / "model"))
         small = work / "small"
         write_documents(small, number=arguments.checked, length=8)

@@ -50,7 +50,7 @@ def compare_loading(number: int) -> list[dict[str, Any]]:
     try:
         write_documents(work / "documents", number=number, length=WORDS)
         found = read_source(str(work / "documents"), defaults=Defaults())
-        paths = [(item.path, item.file_name) for item in found if isinstance(item, SourceDocument)]
+        paths = [(Path(item.path), item.file_name) for item in found if isinstance(item, SourceDocument)]
         texts = [text for each in asyncio.run(texts_of(paths, work / "model")) for text in each]
         (work / "texts.json").write_text(json.dumps(texts))
         with run_stack(work / "data", prefect=True):

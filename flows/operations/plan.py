@@ -1,17 +1,20 @@
 """The second step of a run: ask the service what sending each document would do, before anything is sent."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from carrel import AsyncCarrel
 from carrel.wire.uploads import PlanAction, PlannedUpload, UploadPlan
+from flows.operations.apply import run_workers
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import FIRST
 from flows.operations.ledger.states import Action, State
 from flows.operations.outages import OutagePolicy
 
 _BATCH = 1000  # the most planUpload takes
+_ASKED_AT_ONCE = 2
 
 _VERDICTS: Mapping[PlanAction, Action | State] = {
     PlanAction.CREATE: Action.CREATE,
@@ -79,22 +82,37 @@ async def make_plan(
     upload_as: str | None = None,
     retry_refused: bool = False,
 ) -> Plan:
-    """Ask planUpload about every document of the ledger, a thousand at a time, and keep the answers there."""
-    after = FIRST
-    while page := await asyncio.to_thread(ledger.fingerprints, after=after, limit=_BATCH):
-        after = page[-1][0]
-        documents = [PlannedUpload(document_external_id=name, fingerprint=value) for _, name, value in page]
+    """Ask planUpload about every document of the ledger, a thousand at a time, and keep the answers there.
 
-        async def ask(documents: list[PlannedUpload] = documents) -> list[UploadPlan]:
-            response = await client.catalog.plan_upload(documents=documents, upload_as_user_email=upload_as)
-            return response.documents
+    One thousand is asked about while the answers of another are kept.
+    """
+    after, turn = FIRST, asyncio.Lock()
 
-        answers = await outages.call(ask)
-        verdicts = {answer.document_external_id: _VERDICTS[answer.action] for answer in answers}
-        ids = {answer.document_external_id: str(answer.document_id) for answer in answers if answer.document_id}
-        await asyncio.to_thread(ledger.apply_plan, verdicts, document_ids=ids)
+    async def read_page() -> list[tuple[bytes, str, str]]:
+        nonlocal after
+        async with turn:
+            if page := await asyncio.to_thread(ledger.fingerprints, after=after, limit=_BATCH):
+                after = page[-1][0]
+            return page
+
+    async def work() -> None:
+        while page := await read_page():
+            answers = await outages.call(partial(_ask, client, page, upload_as=upload_as))
+            verdicts = {answer.document_external_id: _VERDICTS[answer.action] for answer in answers}
+            ids = {answer.document_external_id: str(answer.document_id) for answer in answers if answer.document_id}
+            await asyncio.to_thread(ledger.apply_plan, verdicts, document_ids=ids)
+
+    await run_workers(work, number=_ASKED_AT_ONCE)
     await asyncio.to_thread(ledger.set_aside, refused=not retry_refused)
     return await asyncio.to_thread(read_plan, ledger)
+
+
+async def _ask(
+    client: AsyncCarrel, page: Iterable[tuple[bytes, str, str]], *, upload_as: str | None
+) -> list[UploadPlan]:
+    documents = [PlannedUpload(document_external_id=name, fingerprint=value) for _, name, value in page]
+    response = await client.catalog.plan_upload(documents=documents, upload_as_user_email=upload_as)
+    return response.documents
 
 
 def read_plan(ledger: Ledger) -> Plan:

@@ -5,19 +5,18 @@ from collections import Counter
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from pathlib import Path
 from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from carrel.wire.fields import Identifier
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.ledger.rows import Entry, Retry
+from flows.operations.ledger.rows import Digest, Entry, Retry
 from flows.operations.names import Names
 from flows.operations.sources.documents import Defaults, Problem, Skipped, SourceDocument, SourceItem, folders_of
 from flows.operations.sources.exclusions import advice
 from flows.operations.sources.fingerprint import fingerprint_of
-from flows.operations.sources.hashing import FileHash, hash_files
+from flows.operations.sources.hashing import hash_files
 from flows.operations.sources.objects import marker_digest
 from flows.operations.sources.reading import read_source
 
@@ -138,7 +137,7 @@ def hash_documents(ledger: Ledger, documents: list[SourceDocument]) -> list[Entr
     return [_prepare(document, hashes) for document in documents]
 
 
-def _prepare(document: SourceDocument, hashes: Mapping[Path, FileHash | OSError]) -> Entry | Problem:
+def _prepare(document: SourceDocument, hashes: Mapping[str, Digest | OSError]) -> Entry | Problem:
     if document.stored is not None:
         size, sha256 = document.stored.size, marker_digest(document.stored.marker)
     else:

@@ -72,7 +72,7 @@ async def test_document_deleted_meanwhile_costs_itself_alone(
         ledger.begin()
         for key in ("kept", "gone"):
             uploaded = client.catalog.upload_file(b"Some words.", file_name="a.txt", document_external_id=key)
-            document = SourceDocument(path=tmp_path, external_id=key, name=key, file_name=key)
+            document = SourceDocument(path=str(tmp_path), external_id=key, name=key, file_name=key)
             ledger.record([Entry(document, size=1, sha256=bytes(32), fingerprint="f")])
             ledger.apply_plan({key: Action.CREATE})
             document_id = str(uploaded.document_id)

@@ -38,7 +38,7 @@ def shared(tmp_path: Path, database_url: SecretStr) -> Open:
 
 
 def _entry(key: str, fingerprint: str = "f1") -> Entry:
-    document = SourceDocument(path=Path("/library") / key, external_id=key, name=key, file_name=key, place=key)
+    document = SourceDocument(path=f"/library/{key}", external_id=key, name=key, file_name=key, place=key)
     return Entry(document, size=10, sha256=bytes(32), fingerprint=fingerprint)
 
 

@@ -52,7 +52,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _entry(key: str) -> Entry:
-    document = SourceDocument(path=Path("/library") / key, external_id=key, name=key, file_name=key, place=key)
+    document = SourceDocument(path=f"/library/{key}", external_id=key, name=key, file_name=key, place=key)
     return Entry(document, size=1, sha256=bytes(32), fingerprint="f")
 
 
@@ -270,7 +270,7 @@ def test_fingerprint_is_of_the_bytes_that_are_sent(tmp_path: Path) -> None:
     """A file that changed since it was scanned goes with the fingerprint of what it is now."""
     path = tmp_path / "a"
     path.write_text("now")
-    document = SourceDocument(path=path, external_id="a", name="a", file_name="a")
+    document = SourceDocument(path=str(path), external_id="a", name="a", file_name="a")
     stale = Entry(document, size=3, sha256=bytes(32), fingerprint=fingerprint_of(document, sha256=bytes(32)))
     contents = open_contents(stale)
     assert contents.file.read() == b"now"
@@ -282,7 +282,7 @@ def test_large_file_is_streamed_and_a_change_meanwhile_noticed(tmp_path: Path, m
     monkeypatch.setattr("flows.operations.sources.contents._IN_MEMORY", 10)
     path = tmp_path / "a"
     path.write_bytes(b"x" * 100)
-    document = SourceDocument(path=path, external_id="a", name="a", file_name="a")
+    document = SourceDocument(path=str(path), external_id="a", name="a", file_name="a")
     contents = open_contents(Entry(document, size=100, sha256=bytes(32), fingerprint="f"))
     assert contents.file.read() == b"x" * 100
     contents.check()
@@ -296,6 +296,6 @@ def test_path_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
     """A file replaced by a link after the scan is refused: it could lead out of the source."""
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "a").symlink_to(tmp_path / "secret")
-    document = SourceDocument(path=tmp_path / "a", external_id="a", name="a", file_name="a")
+    document = SourceDocument(path=str(tmp_path / "a"), external_id="a", name="a", file_name="a")
     with pytest.raises(OSError, match="symbolic link"):
         open_contents(Entry(document, size=1, sha256=bytes(32), fingerprint="f"))

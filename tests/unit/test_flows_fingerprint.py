@@ -2,7 +2,6 @@
 
 import itertools
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -11,7 +10,7 @@ from flows.operations.sources.fingerprint import fingerprint_of, key_of, key_ran
 
 DIGEST = bytes(32)
 DOCUMENT = SourceDocument(
-    path=Path("/library/a.md"),
+    path="/library/a.md",
     external_id="a",
     name="A",
     file_name="a.md",
@@ -26,7 +25,7 @@ def test_fingerprint_fits_and_is_stable() -> None:
     fingerprint = fingerprint_of(DOCUMENT, sha256=DIGEST)
     assert fingerprint.startswith("1-")
     assert len(fingerprint) <= 128
-    moved = replace(DOCUMENT, path=Path("/elsewhere/a.md"), metadata={"j": "w", "k": "v"}, place="line 9")
+    moved = replace(DOCUMENT, path="/elsewhere/a.md", metadata={"j": "w", "k": "v"}, place="line 9")
     assert fingerprint_of(moved, sha256=DIGEST) == fingerprint
 
 

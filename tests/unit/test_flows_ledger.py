@@ -5,17 +5,18 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from flows.errors import LedgerError, SourceBusyError
 from flows.operations.ledger.ledger import Ledger
-from flows.operations.ledger.rows import Entry
+from flows.operations.ledger.rows import Digest, Entry
 from flows.operations.ledger.states import Action, State
 from flows.operations.quarantine import failure_rows, write_quarantine
 from flows.operations.sources.documents import Access, Problem, SourceDocument
-from flows.operations.sources.hashing import FileHash, hash_files
+from flows.operations.sources.hashing import hash_files
 from flows.operations.summary import summarize
 
 
@@ -28,7 +29,7 @@ def ledger(tmp_path: Path) -> Iterator[Ledger]:
 
 
 def _entry(key: str, fingerprint: str = "f1", **members: object) -> Entry:
-    document = SourceDocument(path=Path("/library") / key, external_id=key, name=key, file_name=key, place=key)
+    document = SourceDocument(path=f"/library/{key}", external_id=key, name=key, file_name=key, place=key)
     return Entry(document, size=10, sha256=bytes(32), fingerprint=fingerprint, **members)  # type: ignore[arg-type]
 
 
@@ -39,7 +40,7 @@ def _pending(ledger: Ledger) -> list[str]:
 def test_document_comes_back_as_it_went_in(ledger: Ledger) -> None:
     """Nothing of a document is lost on its way through the ledger."""
     document = SourceDocument(
-        path=Path("/library/ä.md"),
+        path="/library/ä.md",
         external_id="id",
         name="Näme 🚢",
         file_name="ä.md",
@@ -194,20 +195,25 @@ def _age(path: Path, seconds: float = 10.0) -> os.stat_result:
     return path.stat()
 
 
-def _kept_for(path: Path, *, hashed_at_ns: int) -> FileHash:
-    status = path.stat()
-    times = (status.st_mtime_ns, status.st_ctime_ns)
-    return FileHash(status.st_size, *times, status.st_ino, b"kept".ljust(32), hashed_at_ns)
-
-
-def test_hash_is_trusted_only_for_a_file_that_was_old_when_read(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("later_ns", "is_trusted"), [(3_000_000_000, True), (1_000_000_000, False), (-1, False)], ids=str
+)
+def test_hash_is_trusted_only_for_a_file_that_was_old_when_read(
+    ledger: Ledger, tmp_path: Path, later_ns: int, is_trusted: bool
+) -> None:
     """A hash taken within two seconds of the file's last change is not trusted: it may have changed since."""
     path = tmp_path / "a"
     path.write_text("x")
-    status = path.stat()
-    assert _kept_for(path, hashed_at_ns=status.st_ctime_ns + 3_000_000_000).holds_for(status)
-    assert not _kept_for(path, hashed_at_ns=status.st_ctime_ns + 1_000_000_000).holds_for(status)
-    assert not _kept_for(path, hashed_at_ns=status.st_ctime_ns - 1).holds_for(status)
+    read = _digest_of(ledger, path)
+    kept = replace(read, sha256=b"kept".ljust(32), taken_at_ns=path.stat().st_ctime_ns + later_ns)
+    ledger.keep_digests({str(path): kept})
+    assert _digest_of(ledger, path).sha256 == (kept.sha256 if is_trusted else read.sha256)
+
+
+def _digest_of(ledger: Ledger, path: Path) -> Digest:
+    found = hash_files(ledger, [str(path)])[str(path)]
+    assert isinstance(found, Digest)
+    return found
 
 
 def test_edit_is_seen_though_the_modification_time_was_set_back(ledger: Ledger, tmp_path: Path) -> None:
@@ -215,13 +221,11 @@ def test_edit_is_seen_though_the_modification_time_was_set_back(ledger: Ledger, 
     path = tmp_path / "a"
     path.write_text("old!")
     before = _age(path)
-    first = hash_files(ledger, [path])[path]
+    first = _digest_of(ledger, path)
     time.sleep(0.02)
     path.write_text("new!")
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    second = hash_files(ledger, [path])[path]
-    assert isinstance(first, FileHash)
-    assert isinstance(second, FileHash)
+    second = _digest_of(ledger, path)
     assert path.stat().st_mtime_ns == before.st_mtime_ns
     assert first.sha256 != second.sha256
 
@@ -231,18 +235,18 @@ def test_known_file_is_not_read(ledger: Ledger, tmp_path: Path, monkeypatch: pyt
     path = tmp_path / "a"
     path.write_text("x")
     monkeypatch.setattr("flows.operations.sources.hashing._RACY_NS", -(10**12))
-    first = hash_files(ledger, [path])
+    first = hash_files(ledger, [str(path)])
     monkeypatch.setattr("flows.operations.sources.hashing.FileIO", None)
-    assert hash_files(ledger, [path]) == first
+    assert hash_files(ledger, [str(path)]) == first
 
 
 def test_unreadable_file_is_given_back_as_its_error(ledger: Ledger, tmp_path: Path) -> None:
     """A file that vanished does not stop the scan of the others."""
     path = tmp_path / "a"
     path.write_text("x")
-    found = hash_files(ledger, [tmp_path / "gone", path])
-    assert isinstance(found[tmp_path / "gone"], FileNotFoundError)
-    assert isinstance(found[path], FileHash)
+    found = hash_files(ledger, [str(tmp_path / "gone"), str(path)])
+    assert isinstance(found[str(tmp_path / "gone")], FileNotFoundError)
+    assert isinstance(found[str(path)], Digest)
 
 
 def test_full_disk_is_said_and_leaves_the_ledger_usable(ledger: Ledger) -> None:

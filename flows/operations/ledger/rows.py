@@ -4,7 +4,6 @@ import hashlib
 import json
 import time
 from dataclasses import astuple, dataclass
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Row
@@ -124,7 +123,6 @@ def entry_of(row: Row[Any]) -> Entry:
     """Return a row of the documents as an entry."""
     members: dict[str, Any] = json.loads(row.payload)
     access = members["access"]
-    members["path"] = Path(members["path"])
     members["access"] = access and Access(tuple(access[0]), tuple(access[1]), access[2])
     members["stored"] = members.get("stored") and StoredObject(*members["stored"])
     document = SourceDocument(external_id=row.external_id, **members)
@@ -135,7 +133,7 @@ def pack(document: SourceDocument) -> str:
     """Return what a row of the documents keeps of a document beside its external id."""
     access = document.access
     members = {
-        "path": str(document.path),
+        "path": document.path,
         "name": document.name,
         "file_name": document.file_name,
         "access": access and [access.users, access.groups, access.internal_public],
@@ -151,7 +149,7 @@ def pack(document: SourceDocument) -> str:
 def deletion_of(missing: Missing) -> Entry:
     """Return a document that is no longer in its source, for its deletion: nothing but its ids are known."""
     name = missing.external_id
-    document = SourceDocument(path=Path(), external_id=name, name=name, file_name=name, place=name)
+    document = SourceDocument(path="", external_id=name, name=name, file_name=name, place=name)
     return Entry(document, 0, b"", missing.fingerprint or missing.intended or "", missing.document_id)
 
 

@@ -9,7 +9,6 @@ import io
 import os
 from dataclasses import dataclass
 from io import FileIO
-from pathlib import Path
 from typing import IO
 
 from flows.operations.ledger.rows import Entry
@@ -73,6 +72,6 @@ def _fingerprint(entry: Entry, digest: bytes) -> str:
     return entry.fingerprint if digest == entry.sha256 else fingerprint_of(entry.document, sha256=digest)
 
 
-def _open_no_link(path: str | Path, flags: int) -> int:
+def _open_no_link(path: str, flags: int) -> int:
     """Open a file but no link: a path that became a link since the scan could lead anywhere."""
     return os.open(path, flags | getattr(os, "O_NOFOLLOW", 0))

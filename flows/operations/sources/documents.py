@@ -1,13 +1,15 @@
 """The items of a source: documents to send, and problems with items that can't be sent."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import accumulate
-from pathlib import Path
 from types import MappingProxyType
 
 from flows.operations.sources.exclusions import FileSelection
 
+# Where a byte stood that is no UTF-8.
+_SURROGATE = re.compile("[\ud800-\udfff]")
 NO_METADATA: Mapping[str, str] = MappingProxyType({})
 
 
@@ -35,12 +37,12 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class SourceDocument:
-    """A file and its properties; `path` is absolute with links resolved, or is the key of `stored`.
+    """A file and its properties; `path` (a text, quick to make) is absolute with links resolved, or the stored key.
 
     `access` None says nothing about access: a new document is its uploader's alone, and an update leaves it as it is.
     """
 
-    path: Path
+    path: str
     external_id: str
     name: str
     file_name: str
@@ -91,4 +93,4 @@ def folders_of(place: str) -> set[str]:
 
 def undecodable(text: str) -> bool:
     """Return whether a text from a file or its name had bytes that aren't UTF-8, now lone surrogates."""
-    return any("\ud800" <= character <= "\udfff" for character in text)
+    return not text.isascii() and _SURROGATE.search(text) is not None

@@ -70,11 +70,14 @@ class FileSelection:
 
     def reason_to_exclude(self, place: str, *, real_name: str = "") -> str:
         """Return why a run leaves out the file at a place, or an empty text; `real_name` is a link's target."""
-        if _fits(place, self.exclude):
+        if self.exclude and _fits(place, self.exclude):
             return EXCLUDED
-        if _fits(place, self.include):
+        if self.include and _fits(place, self.include):
             return ""
-        return default_reason(place, named=self.named) or (real_name and default_reason(real_name, named=self.named))
+        reason = default_reason(place, named=self.named)
+        if reason or not real_name or place.rpartition("/")[2] == real_name:  # nearly every file is no link
+            return reason
+        return default_reason(real_name, named=self.named)
 
 
 def default_reason(place: str, *, named: str = "") -> str:

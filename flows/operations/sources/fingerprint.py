@@ -7,6 +7,7 @@ from flows.operations.sources.documents import SourceDocument
 
 _KEY_BYTES = 16
 _KEYS = 2 ** (8 * _KEY_BYTES)
+_encode = json.JSONEncoder(ensure_ascii=True, separators=(",", ":")).encode
 _VERSION = "1"  # goes up when what is covered changes: every document is then sent once more
 
 
@@ -26,8 +27,7 @@ def fingerprint_of(document: SourceDocument, *, sha256: bytes) -> str:
         document.collection,
         document.external_url,
     ]
-    canonical = json.dumps(covered, ensure_ascii=True, separators=(",", ":"))
-    return f"{_VERSION}-{hashlib.sha256(canonical.encode()).hexdigest()}"
+    return f"{_VERSION}-{hashlib.sha256(_encode(covered).encode()).hexdigest()}"
 
 
 def key_of(text: str) -> bytes:

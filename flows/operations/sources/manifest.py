@@ -120,7 +120,7 @@ def _item(row: ManifestRow, *, place: str, root: str, defaults: Defaults) -> Sou
         code, message = problem
         return Problem(place=place, code=code, message=f"{row.path}: {message}", external_id=external_id)
     return SourceDocument(
-        path=written.resolve(),
+        path=str(written.resolve()),
         external_id=external_id,
         file_name=posixpath.basename(relative),
         name=row.name or posixpath.basename(relative),

@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Iterator
 from datetime import timedelta
 from functools import lru_cache
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from typing import IO, TYPE_CHECKING
 from urllib.parse import urlsplit
 
@@ -101,7 +101,7 @@ def _item(meta: "ObjectMeta", *, store: str, defaults: Defaults) -> SourceItem:
         return Skipped(place=key, reason=HIDDEN)
     name = key.rpartition("/")[2]
     return SourceDocument(
-        path=Path(key),
+        path=key,
         external_id=key,
         name=name,
         file_name=name,

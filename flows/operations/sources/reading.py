@@ -62,7 +62,7 @@ def _read(source: str, defaults: Defaults) -> Iterator[SourceItem]:
 def _select(items: Iterator[SourceItem], files: FileSelection) -> Iterator[SourceItem]:
     for item in items:
         if isinstance(item, SourceDocument):
-            reason = files.reason_to_exclude(item.external_id, real_name=item.path.name)
+            reason = files.reason_to_exclude(item.external_id, real_name=item.path.rpartition(os.sep)[2])
             yield Skipped(item.place, reason) if reason else item
         elif isinstance(item, Skipped) and item.reason == HIDDEN and default_reason(item.place) == SECRETS:
             yield Skipped(item.place, SECRETS)
@@ -231,7 +231,7 @@ def _readable(name: str) -> str:
 
 def _document(path: str, place: str, defaults: Defaults) -> SourceDocument:
     return SourceDocument(
-        path=Path(path),
+        path=path,
         external_id=place,
         name=place.rpartition("/")[2],
         file_name=place.rpartition("/")[2],

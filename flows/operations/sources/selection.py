@@ -7,7 +7,6 @@ id. Each `field=value` is custom metadata that a document must have; of a field 
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
-from pathlib import Path
 from typing import Self
 from urllib.parse import parse_qs, unquote
 
@@ -73,7 +72,7 @@ async def _page(client: AsyncCarrel, token: str | None) -> ListDocumentsResponse
 def _document_of(document: Document, defaults: Defaults) -> SourceDocument:
     name = document.document_external_id
     return SourceDocument(
-        path=Path(name),
+        path=name,
         external_id=name,
         name=document.document_name,
         file_name=document.file_name,
