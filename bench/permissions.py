@@ -32,6 +32,7 @@ from bench.report import report
 from bench.search import NoExtractor, VectorBook, address
 from service.main import create_app
 from service.operate.startup import open_runtime
+from service.platform import logs
 from service.platform.database import PLANNER, SERVICE_ROLE
 from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres
 from service.platform.settings import Settings
@@ -291,6 +292,7 @@ async def main(resources: int) -> None:
         log_level="ERROR",
         rate_limit_requests=0,
     )
+    logs.configure(settings.log_level)
     parts = {"extractor": cast("Any", NoExtractor()), "embedders": Embedders(cast("Any", VectorBook()))}
     try:
         async with open_runtime(settings, **parts) as runtime:

@@ -28,6 +28,7 @@ from bench.report import report
 from service.domains.search import queries
 from service.main import create_app
 from service.operate.startup import open_runtime
+from service.platform import logs
 from service.platform.database import SERVICE_ROLE
 from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres
 from service.platform.settings import Settings
@@ -251,6 +252,7 @@ async def open_service(chunks: int) -> AsyncGenerator[Setting]:
         bootstrap_api_key=SecretStr(api_key),
         log_level="ERROR",
     )
+    logs.configure(settings.log_level)  # `python -m service` does this; else every request is a line beside the rows
     book = VectorBook()
     parts = {"extractor": cast("Any", NoExtractor()), "embedders": Embedders(cast("Any", book))}
     try:
