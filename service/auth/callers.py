@@ -16,10 +16,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.fields import normal_email
 from carrel.wire.scopes import ApiScope
 from service.auth import queries
-from service.auth.queries import ActingPrincipal, Credential, CredentialKind
+from service.auth.queries import ActingPrincipal, Credential, CredentialAnswers, CredentialKind
 from service.auth.scopes import intersect_scopes
 from service.identity.queries import get_organization
 from service.platform import secrets
+from service.platform.batches import Answer, Batch
 from service.platform.database import leave_out_when_full
 from service.platform.errors import BadRequest, FieldError, Forbidden, Unauthenticated
 from service.platform.keys import Keys
@@ -91,38 +92,78 @@ async def authenticate(
 ) -> Caller:
     """Authenticate an `Authorization` header; return its caller, whose organization the transaction then is in.
 
-    The transaction is a writing, READ COMMITTED one without an organization. Raises Unauthenticated: a credential that
-    is missing, unknown, expired or revoked, that works on the other version alone, or whose owner is no longer active;
-    Forbidden: the token of a service account in an organization that has not enabled them.
+    The transaction is a writing, READ COMMITTED one without an organization. Raises what `Identification` raises.
+    """
+    identification = identify(authorization, keys=keys, version=version, clock_offset=clock_offset)
+    await identification.batch.run(connection)
+    caller = identification.caller()
+    if identification.is_to_be_noted:
+        await note_use(connection, caller)
+    return caller
+
+
+def identify(
+    authorization: str | None, *, keys: Keys, version: Version = "v0", clock_offset: timedelta = NO_TIME
+) -> "Identification":
+    """Read an `Authorization` header; return what is to be asked of the database to know its caller.
+
+    Raises Unauthenticated when the header holds nothing that could be a credential of this version.
     """
     value = _bearer(authorization)
     kind = _kind(value, version=version)
     secret_hash = secrets.hash_secret(value)
-    credential = await queries.enter_by_credential(
-        connection, kind.credential, secret_hash=secret_hash, clock_offset=clock_offset
-    )
-    if credential is None or not hmac.compare_digest(credential.secret_hash, secret_hash):
-        raise _unknown(kind, value)
-    if credential.status == "revoked":
-        raise _unauthenticated("credential_revoked", f"This {kind.name} was revoked. Use another one.")
-    if credential.status == "expired":
-        raise _unauthenticated("credential_expired", f"This {kind.name} has expired. {kind.renewal}")
-    owner = await queries.get_acting_principal(
-        connection, credential.organization_id, principal_id=credential.principal_id
-    )
-    if owner is None or not owner.active:
-        raise _unauthenticated(
-            "owner_inactive", f"The {kind.owner} of this {kind.name} is not active any more. Ask an admin."
-        )
-    if owner.kind == "serviceAccount" and not credential.service_accounts_enabled:
-        raise service_accounts_disabled()
-    if credential.unused_for_a_minute:
-        async with leave_out_when_full(connection):
-            await queries.touch_credential(
-                connection, credential.organization_id, kind=kind.credential, credential_id=credential.credential_id
+    batch = Batch()
+    answers = queries.ask_credential(batch, kind.credential, secret_hash=secret_hash, clock_offset=clock_offset)
+    return Identification(kind, value, secret_hash, keys, batch, answers)
+
+
+@dataclass(frozen=True, slots=True)
+class Identification:
+    """The questions about a credential (`batch`, without an organization), and what their answers say."""
+
+    kind: _Kind
+    value: str = field(repr=False)
+    secret_hash: bytes = field(repr=False)
+    keys: Keys
+    batch: Batch
+    answers: CredentialAnswers
+
+    def caller(self) -> Caller:
+        """Return the caller, once the batch has been run.
+
+        Raises Unauthenticated: a credential that is unknown, expired or revoked, or whose owner is no longer active;
+        Forbidden: the token of a service account in an organization that has not enabled them.
+        """
+        credential, kind = self.answers.credential.row, self.kind
+        if credential is None or not hmac.compare_digest(credential.secret_hash, self.secret_hash):
+            raise _unknown(kind, self.value)
+        if credential.status == "revoked":
+            raise _unauthenticated("credential_revoked", f"This {kind.name} was revoked. Use another one.")
+        if credential.status == "expired":
+            raise _unauthenticated("credential_expired", f"This {kind.name} has expired. {kind.renewal}")
+        owner = self.answers.owner.row
+        if owner is None or not owner.active:
+            raise _unauthenticated(
+                "owner_inactive", f"The {kind.owner} of this {kind.name} is not active any more. Ask an admin."
             )
-    page_key = keys.page_key(credential.organization_id)
-    return _caller(credential, owner, kind=kind.credential, page_key=page_key)
+        if owner.kind == "serviceAccount" and not credential.service_accounts_enabled:
+            raise service_accounts_disabled()
+        page_key = self.keys.page_key(credential.organization_id)
+        return _caller(credential, owner, kind=kind.credential, page_key=page_key)
+
+    @property
+    def is_to_be_noted(self) -> bool:
+        """Whether the credential's last use, as it is known, was a minute ago or more."""
+        credential = self.answers.credential.row
+        return credential is not None and credential.unused_for_a_minute
+
+
+async def note_use(connection: AsyncConnection, caller: Caller) -> None:
+    """Record that a caller's credential is in use now, unless the disk is full."""
+    async with leave_out_when_full(connection):
+        await queries.touch_credential(
+            connection, caller.organization_id, kind=caller.credential, credential_id=caller.credential_id
+        )
 
 
 async def acting_for(
@@ -136,8 +177,7 @@ async def acting_for(
     """
     acting = await find_acting(connection, caller, user_email, field=field)
     if acting is None:
-        message = "There is no active user with this address in this organization."
-        raise BadRequest(message, code="unknown_user", details=[FieldError(field, message)])
+        raise _unknown_user(field)
     return acting
 
 
@@ -150,6 +190,38 @@ async def find_acting(
     """
     if user_email is None:
         return caller
+    _require_acting(caller, field)
+    user = await queries.find_acting_user(connection, caller.organization_id, email=normal_email(user_email))
+    return None if user is None else _act_for(caller, user)
+
+
+@dataclass(frozen=True, slots=True)
+class ActingFor:
+    """A question in a batch: whom a caller acts for."""
+
+    _caller: Caller
+    _user: Answer[ActingPrincipal] | None
+    _field: str
+
+    def caller(self) -> Caller:
+        """Return what `acting_for` returns, or raise it, once the batch has been run."""
+        if self._user is None:
+            return self._caller
+        if self._user.row is None:
+            raise _unknown_user(self._field)
+        return _act_for(self._caller, self._user.row)
+
+
+def ask_acting_for(batch: Batch, caller: Caller, user_email: str | None, *, field: str = "userEmail") -> ActingFor:
+    """Ask in a batch what `acting_for` asks. Raises Forbidden and BadRequest for callers who may name nobody."""
+    if user_email is None:
+        return ActingFor(caller, None, field)
+    _require_acting(caller, field)
+    user = queries.ask_acting_user(batch, caller.organization_id, email=normal_email(user_email))
+    return ActingFor(caller, user, field)
+
+
+def _require_acting(caller: Caller, field: str) -> None:
     if caller.credential == "accessToken":
         raise acts_as_its_user(field)
     if caller.kind == "serviceAccount":
@@ -160,9 +232,14 @@ async def find_acting(
             "This API key may not act for users. Leave out the user's address, or use a key that may.",
             code="key_may_not_act_for_users",
         )
-    user = await queries.find_acting_user(connection, caller.organization_id, email=normal_email(user_email))
-    if user is None:
-        return None
+
+
+def _unknown_user(field: str) -> BadRequest:
+    message = "There is no active user with this address in this organization."
+    return BadRequest(message, code="unknown_user", details=[FieldError(field, message)])
+
+
+def _act_for(caller: Caller, user: ActingPrincipal) -> Caller:
     return replace(_replace_principal(caller, user), acting_through=caller.principal_id)
 
 

@@ -25,6 +25,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.auth.lifetimes import LAST_USED_PRECISION
 from service.identity.queries import credential_status
+from service.platform.batches import Answer, Batch
 from service.platform.sql import ORGANIZATION, find_row, param, params, set_organization
 from service.schema.identity import api_keys, group_members, organizations, principals, service_account_tokens
 from service.schema.oauth import oauth_access_tokens, oauth_clients, oauth_token_families
@@ -141,12 +142,24 @@ _KEYS: Mapping[CredentialKind, tuple[Table, ColumnElement[UUID]]] = {
 }
 
 
-async def enter_by_credential(
-    connection: AsyncConnection, kind: CredentialKind, *, secret_hash: bytes, clock_offset: timedelta
-) -> Credential | None:
-    """Find a credential by its hash, with its organization's settings; enter that organization in the transaction."""
+@dataclass(frozen=True, slots=True)
+class CredentialAnswers:
+    """The answers about a credential: itself, and its owner."""
+
+    credential: Answer[Credential]
+    owner: Answer[ActingPrincipal]
+
+
+def ask_credential(
+    batch: Batch, kind: CredentialKind, *, secret_hash: bytes, clock_offset: timedelta
+) -> CredentialAnswers:
+    """Ask for a credential by its hash, with its organization's settings, and for its owner, an inactive one too.
+
+    The first of the two enters the credential's organization in the transaction, where the second one is asked.
+    """
     parameters = {"param_secret_hash": secret_hash, "param_offset": clock_offset}
-    return await find_row(connection, _CREDENTIAL_OF_HASH[kind], Credential, parameters)
+    credential = batch.ask(_CREDENTIAL_OF_HASH[kind], Credential, parameters)
+    return CredentialAnswers(credential, batch.ask(_OWNER_OF_HASH[kind], ActingPrincipal, parameters))
 
 
 async def touch_credential(
@@ -172,28 +185,49 @@ async def _touch(connection: AsyncConnection, table: Table, key: ColumnElement[U
     await connection.execute(update(table).where(key == free).values(last_used_at=func.now()))
 
 
-def _memberships_of(start: CTE) -> CTE:
+def _memberships_of(start: CTE, organization_id: ColumnElement[UUID]) -> CTE:
     """Select the principals of `start` and every group around them, directly or through others; UNION ends cycles."""
     found = select(start.c.principal_id).cte("memberships", recursive=True)
     above = (
         select(group_members.c.group_id)
         .join(found, group_members.c.member_id == found.c.principal_id)
-        .where(group_members.c.organization_id == ORGANIZATION)
+        .where(group_members.c.organization_id == organization_id)
     )
     return found.union(above)
 
 
-def _with_memberships(one: Select[UUID], row: type[Grantee], *, kinds: Collection[str]) -> Select[*tuple[Any, ...]]:
+def _with_memberships(
+    one: Select[UUID],
+    row: type[Grantee],
+    *,
+    kinds: Collection[str],
+    organization_id: ColumnElement[UUID] = ORGANIZATION,
+) -> Select[*tuple[Any, ...]]:
     start = one.cte("start")
-    groups = _memberships_of(start)
+    groups = _memberships_of(start, organization_id)
     all_groups = func.array(select(groups.c.principal_id).scalar_subquery(), type_=ARRAY(Uuid))
     return (
         select(all_groups.label("memberships"), *(principals.c[one.name] for one in fields(row)[1:]))
         .join(start, start.c.principal_id == principals.c.principal_id)
-        .where(principals.c.organization_id == ORGANIZATION, principals.c.kind.in_(kinds))
+        .where(principals.c.organization_id == organization_id, principals.c.kind.in_(kinds))
     )
 
 
+def _owner_of_hash(table: Table, owner_id: ColumnElement[UUID]) -> Select[*tuple[Any, ...]]:
+    of_hash = table.c.secret_hash == param(table.c.secret_hash)
+    return _with_memberships(
+        select(owner_id.label("principal_id")).where(of_hash),
+        ActingPrincipal,
+        kinds=("user", "serviceAccount"),
+        organization_id=select(table.c.organization_id).where(of_hash).scalar_subquery(),
+    )
+
+
+_OWNER_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
+    "apiKey": _owner_of_hash(api_keys, api_keys.c.owner_id),
+    "serviceAccountToken": _owner_of_hash(service_account_tokens, service_account_tokens.c.service_account_id),
+    "accessToken": _owner_of_hash(oauth_access_tokens, oauth_access_tokens.c.principal_id),
+}
 _BY_EMAIL = select(principals.c.principal_id).where(
     principals.c.organization_id == ORGANIZATION,
     principals.c.email == param(principals.c.email),
@@ -223,6 +257,11 @@ async def get_grantee(connection: AsyncConnection, organization_id: UUID, *, pri
     """Get a user, service account or group, an inactive one too."""
     parameters = params(organization_id, principal_id=principal_id)
     return await find_row(connection, _GRANTEE_BY_ID, Grantee, parameters)
+
+
+def ask_acting_user(batch: Batch, organization_id: UUID, *, email: str) -> Answer[ActingPrincipal]:
+    """Ask for the active user of this address (lower case)."""
+    return batch.ask(_ACTING_BY_EMAIL, ActingPrincipal, params(organization_id, email=email))
 
 
 async def find_acting_user(connection: AsyncConnection, organization_id: UUID, *, email: str) -> ActingPrincipal | None:

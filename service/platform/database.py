@@ -15,6 +15,7 @@ from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool, QueuePool
 
+from service.platform.batches import Batch
 from service.platform.errors import is_database_full
 
 SERVICE_ROLE = "carrel_service"
@@ -79,8 +80,8 @@ async def leave_out_when_full(connection: AsyncConnection) -> AsyncGenerator[Non
 class Database:
     """The pool of connections, and the one way to a transaction.
 
-    The driver begins nothing of itself (AUTOCOMMIT): a transaction's kind goes with its BEGIN, in one message, which
-    also shows whether the server has closed the connection since it was last used.
+    The driver begins nothing of itself (AUTOCOMMIT): a transaction's kind goes with its BEGIN, and its organization in the
+    same message, which also shows whether the server has closed the connection since it was last used.
     """
 
     def __init__(
@@ -124,19 +125,26 @@ class Database:
         *,
         isolation: Literal["READ COMMITTED", "REPEATABLE READ"] = "READ COMMITTED",
         read_only: bool = False,
+        first: Batch | None = None,
     ) -> AsyncGenerator[AsyncConnection]:
         """Open a transaction that sees one organization; it commits at the end of the block, or rolls back on an error.
 
         With `organization_id` None only organizations and API keys can be read: that is how a credential is looked up
-        before its organization is known (`enter_organization` follows).
+        before its organization is known (`enter_organization` follows). The statements of `first` go with its BEGIN.
         """
         mode = "READ ONLY" if read_only else "READ WRITE"
+        opening = Batch()
+        opening.tell(f"BEGIN ISOLATION LEVEL {isolation} {mode}")
         async with self._engine.connect() as connection:
-            await _open(connection, f"BEGIN ISOLATION LEVEL {isolation} {mode}")
-            if organization_id is not None:
-                await enter_organization(connection, organization_id)
+            await _open(connection, _enter(opening, organization_id, first))
+            await connection.begin()  # what a batch opens, SQLAlchemy would not commit
             yield connection
             await connection.commit()
+
+    async def read(self, organization_id: UUID | None, batch: Batch) -> None:
+        """Run a batch that only reads, in one message, which is a transaction by itself."""
+        async with self._engine.connect() as connection:
+            await _open(connection, _enter(Batch(), organization_id, batch))
 
     @property
     def is_saturated(self) -> bool:
@@ -162,12 +170,18 @@ async def owner_transaction(url: URL) -> AsyncGenerator[AsyncConnection]:
         yield connection
 
 
-async def _open(connection: AsyncConnection, opening: str) -> None:
+def _enter(opening: Batch, organization_id: UUID | None, batch: Batch | None) -> Batch:
+    """Return what opens a transaction, then enters an organization, and then does the batch."""
+    if organization_id is not None:
+        opening.tell("SELECT set_config($1, $2, true)", ORGANIZATION_SETTING, str(organization_id))
+    return Batch([*opening.parts, *(batch.parts if batch else ())])
+
+
+async def _open(connection: AsyncConnection, opening: Batch) -> None:
     """Begin; on a new connection when this one turns out to be closed, since nothing has been done on it yet."""
     try:
-        await connection.exec_driver_sql(opening)
+        await opening.run(connection)
     except DBAPIError as error:
         if not error.connection_invalidated:
             raise
-        await connection.rollback()
-        await connection.exec_driver_sql(opening)
+        await opening.run(connection)

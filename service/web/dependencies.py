@@ -1,6 +1,6 @@
 """Dependencies that endpoints declare by annotation.
 
-Authentication has a short transaction of its own, so that an endpoint which streams or embeds holds none;
+Authentication is one message to the database by itself, so that an endpoint which streams or embeds holds none;
 `ConnectionDep` is the request's transaction, open to the caller's organization alone and committed before the answer.
 """
 
@@ -11,7 +11,7 @@ from typing import Annotated, cast
 from fastapi import Depends, Request
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.auth.callers import Caller, Version, authenticate
+from service.auth.callers import Caller, Version, authenticate, identify, note_use
 from service.platform.errors import Forbidden, Unauthenticated
 from service.runtime import Runtime
 
@@ -45,11 +45,21 @@ async def current_caller(request: Request, runtime: RuntimeDep) -> Caller:
 
 async def _authenticate(request: Request, runtime: Runtime) -> Caller:
     try:
-        async with reauthenticate(request, runtime) as (_, caller):
-            return caller
+        identification = identify(
+            request.headers.get("authorization"),
+            keys=runtime.keys,
+            version=version_of(request),
+            clock_offset=runtime.clock.offset,
+        )
+        await runtime.database.read(None, identification.batch)
+        caller = identification.caller()
     except (Unauthenticated, Forbidden):
         await runtime.rate_limits.count_failure(request.client.host if request.client else None)
         raise
+    if identification.is_to_be_noted:
+        async with runtime.database.transaction(caller.organization_id) as connection:
+            await note_use(connection, caller)
+    return caller
 
 
 @asynccontextmanager

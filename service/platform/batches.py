@@ -1,0 +1,158 @@
+"""Batches: statements that go to the server in one message, in their order, and are answered together.
+
+For the requests that come most often. Each statement is compiled once and prepared by the server, so it has to be one
+that is built once; and a row becomes a value of the given kind, whose fields have the names of the columns.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Generic, Protocol, TypeVar, cast
+
+from psycopg import AsyncConnection as DriverConnection
+from psycopg import AsyncRawCursor
+from psycopg import Error as DriverError
+from sqlalchemy import Select
+from sqlalchemy.dialects.postgresql.psycopg import PGDialectAsync_psycopg
+from sqlalchemy.engine.interfaces import Dialect
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.sql.compiler import SQLCompiler
+
+Found = TypeVar("Found")
+Convert = Callable[[Any], Any]
+
+# Numbered parameters are sent once however often a statement names them, and the driver need not look for them.
+_DIALECT: Dialect = PGDialectAsync_psycopg(paramstyle="numeric_dollar")
+STATEMENTS = 1024
+
+
+class Answer(Generic[Found]):
+    """The rows of one statement of a batch, once that has been run."""
+
+    def __init__(self, kind: Callable[..., Found]) -> None:
+        self._kind = kind
+        self._rows: list[Found] | None = None
+
+    def take(self, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
+        """Keep the rows that the server has sent."""
+        self._rows = [self._kind(**dict(zip(names, row, strict=True))) for row in rows]
+
+    @property
+    def rows(self) -> list[Found]:
+        """Every row."""
+        if self._rows is None:
+            raise RuntimeError("This batch has not been run.")
+        return self._rows
+
+    @property
+    def row(self) -> Found | None:
+        """The only row; None without any."""
+        rows = self.rows
+        if len(rows) > 1:
+            raise RuntimeError("The statement returned more than one row.")
+        return rows[0] if rows else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Compiled:
+    """A statement as the driver takes it: its text, its parameters in order, and how values are converted."""
+
+    text: str
+    names: Sequence[str]
+    constants: Mapping[str, Any]
+    binding: Mapping[str, Convert]
+    columns: Sequence[str]
+    reading: Mapping[int, Convert]
+
+    def bind(self, parameters: Mapping[str, Any]) -> list[Any]:
+        """Return the values to send. KeyError for a parameter that is missing."""
+        given = {**self.constants, **parameters}
+        return [self.binding[name](given[name]) if name in self.binding else given[name] for name in self.names]
+
+    def read(self, rows: Sequence[tuple[Any, ...]]) -> Sequence[Sequence[Any]]:
+        """Return rows with the values of their columns' types."""
+        if not self.reading:
+            return rows
+        return [
+            [self.reading[at](value) if at in self.reading else value for at, value in enumerate(row)] for row in rows
+        ]
+
+
+class _Taker(Protocol):
+    def take(self, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A statement of a batch with its values, and who takes its rows (None: it has none to take)."""
+
+    text: str
+    values: Sequence[Any]
+    compiled: _Compiled | None = None
+    taker: _Taker | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Statements to run together. What an earlier one does, a later one sees; after an error none of them counts."""
+
+    parts: list[_Part] = field(default_factory=list[_Part])
+
+    def ask(
+        self, statement: Select[*tuple[Any, ...]], kind: Callable[..., Found], parameters: Mapping[str, Any]
+    ) -> Answer[Found]:
+        """Add a statement that was built once, and return where its rows will be."""
+        compiled, answer = _compile(statement), Answer(kind)
+        self.parts.append(_Part(compiled.text, compiled.bind(parameters), compiled, answer))
+        return answer
+
+    def tell(self, text: str, *values: object) -> None:
+        """Add a statement in the server's own words, whose rows nobody reads."""
+        self.parts.append(_Part(text, values))
+
+    async def run(self, connection: AsyncConnection) -> None:
+        """Send the statements, and wait until all are answered. Raises the DBAPIError of the first that fails."""
+        pooled = await connection.get_raw_connection()
+        driver = cast("DriverConnection[Any]", pooled.driver_connection)
+        try:
+            cursors = [AsyncRawCursor(driver) for _ in self.parts]
+            async with driver.pipeline():
+                for part, cursor in zip(self.parts, cursors, strict=True):
+                    await cursor.execute(part.text, part.values, prepare=True)  # pyright: ignore[reportArgumentType] - compiled, or a constant
+            for part, cursor in zip(self.parts, cursors, strict=True):
+                if part.compiled is not None and part.taker is not None:
+                    part.taker.take(part.compiled.columns, part.compiled.read(await cursor.fetchall()))
+        except DriverError as error:
+            raise await _as_sqlalchemy(connection, driver, error) from error
+
+
+async def _as_sqlalchemy(
+    connection: AsyncConnection, driver: "DriverConnection[Any]", error: DriverError
+) -> DBAPIError:
+    """Return an error as every other statement raises it; a connection that is lost leaves the pool."""
+    is_lost = driver.closed or driver.broken
+    if is_lost:
+        await connection.invalidate(error)
+    # The statement's parameters may hold secrets and contents.
+    wrapped = DBAPIError.instance(
+        None, None, error, DriverError, hide_parameters=True, connection_invalidated=is_lost, dialect=_DIALECT
+    )
+    return cast("DBAPIError", wrapped)
+
+
+@lru_cache(STATEMENTS)
+def _compile(statement: Select[*tuple[Any, ...]]) -> _Compiled:
+    compiled = statement.compile(dialect=_DIALECT, compile_kwargs={"render_postcompile": True})
+    assert isinstance(compiled, SQLCompiler)  # noqa: S101 - what a SELECT is compiled by
+    binding = {name: one.type.dialect_impl(_DIALECT).bind_processor(_DIALECT) for name, one in compiled.binds.items()}
+    columns = statement.selected_columns
+    reading = [one.type.dialect_impl(_DIALECT).result_processor(_DIALECT, None) for one in columns]
+    return _Compiled(
+        text=str(compiled),
+        names=tuple(compiled.positiontup or ()),
+        constants={name: value for name, value in compiled.params.items() if value is not None},
+        binding={name: convert for name, convert in binding.items() if convert is not None},
+        columns=tuple(columns.keys()),
+        reading={at: convert for at, convert in enumerate(reading) if convert is not None},
+    )
