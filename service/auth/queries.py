@@ -26,7 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.auth.lifetimes import LAST_USED_PRECISION
 from service.identity.queries import credential_status
 from service.platform.batches import Answer, Batch
-from service.platform.sql import ORGANIZATION, find_row, param, params, set_organization
+from service.platform.sql import ORGANIZATION, find_row, in_array, param, params, set_organization
 from service.schema.identity import api_keys, group_members, organizations, principals, service_account_tokens
 from service.schema.oauth import oauth_access_tokens, oauth_clients, oauth_token_families
 
@@ -209,7 +209,7 @@ def _with_memberships(
     return (
         select(all_groups.label("memberships"), *(principals.c[one.name] for one in fields(row)[1:]))
         .join(start, start.c.principal_id == principals.c.principal_id)
-        .where(principals.c.organization_id == organization_id, principals.c.kind.in_(kinds))
+        .where(principals.c.organization_id == organization_id, in_array(principals.c.kind, kinds))
     )
 
 

@@ -7,7 +7,7 @@ that is built once; and a row becomes a value of the given kind, whose fields ha
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, Generic, Protocol, TypeVar, cast
+from typing import Any, Generic, NoReturn, Protocol, TypeVar, cast
 
 from psycopg import AsyncConnection as DriverConnection
 from psycopg import AsyncRawCursor
@@ -124,34 +124,33 @@ class Batch:
                 if part.compiled is not None and part.taker is not None:
                     part.taker.take(part.compiled.columns, part.compiled.read(await cursor.fetchall()))
         except DriverError as error:
-            raise await _as_sqlalchemy(connection, driver, error) from error
+            await _raise_as_sqlalchemy(connection, driver, error)
 
 
-async def _as_sqlalchemy(
+async def _raise_as_sqlalchemy(
     connection: AsyncConnection, driver: "DriverConnection[Any]", error: DriverError
-) -> DBAPIError:
-    """Return an error as every other statement raises it; a connection that is lost leaves the pool."""
-    is_lost = driver.closed or driver.broken
-    if is_lost:
-        await connection.invalidate(error)
+) -> NoReturn:
+    """Raise an error as every other statement raises it. When the connection is lost, the pool is told."""
+    if driver.closed or driver.broken:
+        # Fails as well, and SQLAlchemy then gives up every connection that is older than the loss.
+        await connection.exec_driver_sql("SELECT 1")
     # The statement's parameters may hold secrets and contents.
-    wrapped = DBAPIError.instance(
-        None, None, error, DriverError, hide_parameters=True, connection_invalidated=is_lost, dialect=_DIALECT
-    )
-    return cast("DBAPIError", wrapped)
+    raise cast("DBAPIError", DBAPIError.instance(None, None, error, DriverError, hide_parameters=True)) from error
 
 
 @lru_cache(STATEMENTS)
 def _compile(statement: Select[*tuple[Any, ...]]) -> _Compiled:
-    compiled = statement.compile(dialect=_DIALECT, compile_kwargs={"render_postcompile": True})
+    compiled = statement.compile(dialect=_DIALECT)
     assert isinstance(compiled, SQLCompiler)  # noqa: S101 - what a SELECT is compiled by
+    if compiled.post_compile_params:
+        raise TypeError("A statement of a batch has one text: pass an array (in_array) instead of IN with a list.")
     binding = {name: one.type.dialect_impl(_DIALECT).bind_processor(_DIALECT) for name, one in compiled.binds.items()}
     columns = statement.selected_columns
     reading = [one.type.dialect_impl(_DIALECT).result_processor(_DIALECT, None) for one in columns]
     return _Compiled(
         text=str(compiled),
         names=tuple(compiled.positiontup or ()),
-        constants={name: value for name, value in compiled.params.items() if value is not None},
+        constants={name: one.effective_value for name, one in compiled.binds.items() if not one.required},
         binding={name: convert for name, convert in binding.items() if convert is not None},
         columns=tuple(columns.keys()),
         reading={at: convert for at, convert in enumerate(reading) if convert is not None},

@@ -80,8 +80,8 @@ async def leave_out_when_full(connection: AsyncConnection) -> AsyncGenerator[Non
 class Database:
     """The pool of connections, and the one way to a transaction.
 
-    The driver begins nothing of itself (AUTOCOMMIT): a transaction's kind goes with its BEGIN, and its organization in the
-    same message, which also shows whether the server has closed the connection since it was last used.
+    The driver begins nothing of itself (AUTOCOMMIT): a transaction's kind goes with its BEGIN, and its organization in
+    the same message, which also shows whether the server has closed the connection since it was last used.
     """
 
     def __init__(
@@ -184,4 +184,5 @@ async def _open(connection: AsyncConnection, opening: Batch) -> None:
     except DBAPIError as error:
         if not error.connection_invalidated:
             raise
+        await connection.rollback()
         await opening.run(connection)

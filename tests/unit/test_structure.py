@@ -23,6 +23,7 @@ BOUND_LATER = {"ORGANIZATION"}
 # Functions that build SQL without naming an organization, and why they may.
 WITHOUT_ORGANIZATION = {
     "auth._credential_of_hash": "a credential is looked up before its organization is known",
+    "auth._owner_of_hash": "likewise; it asks for the credential's organization",
     "identity.lock_bootstrap": "it locks, and reads nothing",
     "operate.backup.files": "a backup is of every organization",
     "operate.backup.file_totals": "likewise",
@@ -88,6 +89,7 @@ BUILT_WITHOUT_ORGANIZATION = {
     "service.domains.signin.queries._SESSION_OF_HASH": "a session is looked up before its organization is known",
     "service.domains.signin.queries._INVITATION_OF_HASH": "an invitation is looked up before its organization is known",
     "service.auth.queries._CREDENTIAL_OF_HASH": "its organization is not known yet",
+    "service.auth.queries._OWNER_OF_HASH": "likewise; it asks for the credential's organization",
     "service.domains.documents.queries._LOCK_KEY": "it locks an id that its organization is part of",
 }
 

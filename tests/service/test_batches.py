@@ -1,0 +1,232 @@
+"""Batches of statements: what they do, what they undo, and what their connection is like afterwards."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+import psycopg
+import pytest
+from sqlalchemy import Integer, Text, bindparam, func, literal_column, select
+from sqlalchemy.exc import DBAPIError
+
+from carrel.wire.common import ResourceType
+from service.platform.batches import Answer, Batch
+from service.platform.database import Database
+from service.platform.sql import as_member
+from service.schema.identity import organizations, principals
+from service.schema.permissions import resources
+from tests.harness.databases import TestDatabases
+from tests.harness.services import RunningService
+
+
+@dataclass(frozen=True)
+class Quotient:
+    """What the server has divided."""
+
+    quotient: int
+
+
+@dataclass(frozen=True)
+class Count:
+    """How many rows there are."""
+
+    count: int
+
+
+DIVISION = select((literal_column("12") / bindparam("by", type_=Integer())).label("quotient"))
+PRINCIPALS = select(func.count().label("count")).select_from(principals)
+ORGANIZATIONS = select(func.count().label("count")).select_from(organizations)
+SLEEP = select(func.length(func.pg_sleep(bindparam("seconds", type_=Integer())).cast(Text)).label("quotient"))
+
+
+@pytest.fixture
+async def database(databases: TestDatabases, service: RunningService) -> AsyncIterator[Database]:
+    """A database with one connection for all, as it is left by one for the next."""
+    url = service.settings.database_url
+    assert url is not None
+    name = url.get_secret_value().rpartition("/")[2].partition("?")[0]
+    database = Database(databases.service_url(name), pool_size=1)
+    yield database
+    await database.close()
+
+
+@pytest.fixture
+def owner(service: RunningService) -> Iterator[psycopg.Connection[Any]]:
+    """The database's owner, whom no row-level security holds back."""
+    with service.owner_connection() as connection:
+        yield connection
+
+
+def the_organization(owner: psycopg.Connection[Any]) -> UUID:
+    """Return the id of the one organization there is."""
+    [[organization_id]] = owner.execute("SELECT organization_id FROM organizations").fetchall()
+    return organization_id
+
+
+def divide(batch: Batch, by: int) -> Answer[Quotient]:
+    """Ask for a twelfth or so; by 0 it fails."""
+    return batch.ask(DIVISION, Quotient, {"by": by})
+
+
+async def test_statements_are_answered_in_their_order(database: Database, owner: psycopg.Connection[Any]) -> None:
+    """Each has its own rows; a later one sees what an earlier one did, and values have the types of their columns."""
+    batch = Batch()
+    half, third = divide(batch, 2), divide(batch, 3)
+    batch.tell("SELECT set_config('carrel.organization_id', $1, true)", str(the_organization(owner)))
+    kinds = batch.ask(
+        select(as_member(resources.c.resource_type, ResourceType)).limit(1), lambda resource_type: resource_type, {}
+    )
+    people = batch.ask(PRINCIPALS, Count, {})
+    with pytest.raises(RuntimeError, match="not been run"):
+        _ = half.row
+    await database.read(None, batch)
+    assert (half.row, third.rows) == (Quotient(6), [Quotient(4)])
+    assert people.row is not None
+    assert people.row.count > 0
+    assert all(isinstance(kind, ResourceType) for kind in kinds.rows)
+
+
+async def test_a_row_too_many_is_an_error(database: Database) -> None:
+    """Who asks for the row of a statement that has two hears of it."""
+    batch = Batch()
+    numbers = batch.ask(select(func.generate_series(1, 2).label("quotient")), Quotient, {})
+    await database.read(None, batch)
+    with pytest.raises(RuntimeError, match="more than one row"):
+        _ = numbers.row
+
+
+async def test_a_failed_statement_leaves_the_connection_as_it_was(database: Database) -> None:
+    """The error is the driver's, and the statements after it, which the server has not seen, can be sent again."""
+    for _ in range(2):
+        batch = Batch()
+        divide(batch, 0)
+        count = batch.ask(ORGANIZATIONS, Count, {})
+        with pytest.raises(DBAPIError) as failure:
+            await database.read(None, batch)
+        assert isinstance(failure.value.orig, psycopg.errors.DivisionByZero)
+        assert not failure.value.connection_invalidated
+        again = Batch()
+        count, half = again.ask(ORGANIZATIONS, Count, {}), divide(again, 2)
+        await database.read(None, again)
+        assert (count.row, half.row) == (Count(1), Quotient(6))
+
+
+async def test_a_transaction_whose_first_statements_fail_is_undone(
+    database: Database, owner: psycopg.Connection[Any]
+) -> None:
+    """Nothing of it is kept, and the next one on its connection begins as every other."""
+    organization_id = the_organization(owner)
+    batch = Batch()
+    batch.tell("UPDATE organizations SET name = 'changed'")
+    divide(batch, 0)
+    with pytest.raises(DBAPIError):
+        async with database.transaction(organization_id, first=batch):
+            pytest.fail("The transaction was opened.")
+    assert owner.execute("SELECT count(*) FROM organizations WHERE name = 'changed'").fetchone() == (0,)
+    batch = Batch()
+    batch.tell("UPDATE organizations SET name = 'changed'")
+    half = divide(batch, 2)
+    async with database.transaction(organization_id, first=batch):
+        pass
+    assert half.row == Quotient(6)
+    assert owner.execute("SELECT count(*) FROM organizations WHERE name = 'changed'").fetchone() == (1,)
+
+
+async def test_what_one_reads_in_an_organization_the_next_one_is_not_in(
+    database: Database, owner: psycopg.Connection[Any]
+) -> None:
+    """The organization ends with the batch, whether it was answered or failed."""
+    organization_id = the_organization(owner)
+    for by in (2, 0):
+        inside = Batch()
+        people = inside.ask(PRINCIPALS, Count, {})
+        divide(inside, by)
+        try:
+            await database.read(organization_id, inside)
+            assert people.row is not None
+            assert people.row.count > 0
+        except DBAPIError:
+            assert by == 0
+        outside = Batch()
+        people = outside.ask(PRINCIPALS, Count, {})
+        await database.read(None, outside)
+        assert people.row == Count(0)
+
+
+@pytest.mark.parametrize("kind", ["read", "transaction"])
+async def test_a_connection_that_the_server_has_closed_is_replaced(
+    databases: TestDatabases, owner: psycopg.Connection[Any], kind: str
+) -> None:
+    """Several of them, too, as after a restart of the server: nobody hears of it."""
+    many = Database(databases.service_url(owner.info.dbname), pool_size=4)
+
+    async def run(by: int) -> Quotient | None:
+        batch = Batch()
+        batch.tell("SELECT pg_sleep(0.2)")
+        quotient = divide(batch, by)
+        if kind == "read":
+            await many.read(None, batch)
+        else:
+            async with many.transaction(None, first=batch):
+                pass
+        return quotient.row
+
+    try:
+        for _ in range(2):
+            assert await asyncio.gather(*map(run, (1, 2, 3, 4))) == [Quotient(12 // by) for by in (1, 2, 3, 4)]
+            ended = owner.execute(
+                "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+            assert len(ended.fetchall()) >= 4
+    finally:
+        await many.close()
+
+
+@pytest.mark.parametrize("open_one", [None, "transaction"])
+async def test_a_batch_that_is_given_up_leaves_nothing_behind(
+    database: Database, owner: psycopg.Connection[Any], open_one: str | None
+) -> None:
+    """Its caller went away: the statement is stopped, and the next caller is in no organization and doesn't wait."""
+    organization_id = the_organization(owner)
+
+    async def run() -> None:
+        batch = Batch()
+        batch.ask(SLEEP, Quotient, {"seconds": 20})
+        if open_one is None:
+            await database.read(organization_id, batch)
+        else:
+            async with database.transaction(organization_id, first=batch):
+                pass
+
+    waiting = asyncio.create_task(run())
+    await until(lambda: bool(sleeping(owner)))
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    await until(lambda: not sleeping(owner))
+    batch = Batch()
+    people, half = batch.ask(PRINCIPALS, Count, {}), divide(batch, 2)
+    await database.read(None, batch)
+    assert (people.row, half.row) == (Count(0), Quotient(6))
+
+
+def sleeping(owner: psycopg.Connection[Any]) -> list[Any]:
+    """Return the sessions that are in the statement that takes long."""
+    active = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
+    return owner.execute(active).fetchall()
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    """Wait until something holds, for ten seconds at most."""
+    async with asyncio.timeout(10):
+        while not holds():  # noqa: ASYNC110 - what is waited for happens in the server
+            await asyncio.sleep(0.02)
+
+
+def test_a_list_of_values_is_refused() -> None:
+    """A statement whose text depends on how many values it has can't be prepared once."""
+    with pytest.raises(TypeError, match="in_array"):
+        Batch().ask(select(literal_column("1").label("quotient")).where(principals.c.kind.in_(["user"])), Quotient, {})
