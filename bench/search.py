@@ -234,10 +234,10 @@ def address(server: EmbeddedPostgres, user: str) -> str:
 
 
 async def main(chunks: int) -> None:
-    """Measure, and report."""
+    """Measure, and report; rows of a size that isn't one of these two are not committed."""
     async with open_service(chunks) as setting:
         rows = await measure(setting)
-    report("search" if chunks == CHUNKS else "search-scale", rows)
+    report({CHUNKS: "search", SCALED: "search-scale"}.get(chunks, f"search-{chunks}.local"), rows)
 
 
 @asynccontextmanager
