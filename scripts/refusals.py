@@ -28,6 +28,7 @@ FORWARDED = frozenset(
         ("service.text.extraction.workers", "extract"),
         ("service.domains.conversations.reading.results", "_failure"),
         ("service.domains.answering.replying", "_run"),
+        ("service.text.embedding.exchange", "take"),
     }
 )
 # Where the errors' own module makes some.

@@ -1,11 +1,13 @@
 """`python -m service`: serve on the settings of the environment; with arguments, run a command beside serving."""
 
-import asyncio
 import gc
+import os
 import signal
 import sys
 from collections.abc import Generator
 from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
@@ -32,20 +34,19 @@ def main() -> int:
 
 
 def _serve(settings: Settings) -> int:
-    with without_collecting():
-        import uvloop  # noqa: PLC0415
+    with TemporaryDirectory(prefix="carrel-metrics-") as folder:
+        # Read where the metrics are imported: each process counts in files there, which whichever is asked adds up.
+        os.environ["PROMETHEUS_MULTIPROC_DIR"] = folder
+        with without_collecting():
+            from service.supervisor import START_ERRORS, Supervisor  # noqa: PLC0415
 
-        from service.platform.deployment_errors import DeploymentError  # noqa: PLC0415
-        from service.platform.postgres.host import DatabaseServerError  # noqa: PLC0415
-        from service.server import serve  # noqa: PLC0415
-
-    logs.configure(settings.log_level)
-    try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            runner.run(serve(settings))
-    except (DatabaseServerError, DeploymentError, ValueError) as error:
-        return _fail(str(error))
-    return 0
+        logs.configure(settings.log_level)
+        try:
+            return Supervisor(settings, metrics=Path(folder)).run()
+        except START_ERRORS as error:
+            return _fail(str(error))
+        except KeyboardInterrupt:
+            return 1
 
 
 @contextmanager

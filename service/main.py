@@ -38,7 +38,7 @@ from service.domains.service_accounts import endpoints as service_accounts
 from service.domains.sessions import endpoints as sessions
 from service.domains.sources import endpoints as sources
 from service.index.ingestion.feeding import keep_indexing
-from service.index.ingestion.sweeper import fold_all, release_claims, sweep
+from service.index.ingestion.sweeper import fold_all, sweep
 from service.index.rebuilds.running import rebuild_all
 from service.operate.audit_log import endpoints as audit
 from service.operate.audit_log import erasure
@@ -46,7 +46,6 @@ from service.operate.startup import open_runtime
 from service.operate.status import endpoints as status
 from service.platform import errors
 from service.platform.disk import LOOK_SECONDS
-from service.platform.logs import logger
 from service.platform.settings import Settings
 from service.platform.version import VERSION
 from service.runtime import Runtime
@@ -59,7 +58,6 @@ from service.web.idempotency import purging
 from service.web.metrics import Metrics
 from service.web.multipart import UNTOUCHED_SECONDS, remove_leftovers
 from service.web.openapi import DescribedApi
-from service.web.pages import confidential
 
 # One definition, two mounts: v0 for keys and service accounts, v1 for people's access tokens.
 DOMAINS = (
@@ -98,13 +96,13 @@ def create_app(runtime: Runtime) -> FastAPI:
     app.state.metrics = Metrics(runtime)
     app.add_middleware(Edge, metrics=app.state.metrics)
     errors.install(app)
-    app.router.routes.extend(_routes())
+    app.router.routes.extend(routes())
     return app
 
 
 @cache
-def _routes() -> Sequence[BaseRoute]:
-    """Every endpoint, which FastAPI takes long to look through; once, however many applications a process has."""
+def routes() -> Sequence[BaseRoute]:
+    """Return every endpoint, which FastAPI takes long to look through: once, however many applications there are."""
     router = APIRouter()
     router.include_router(operations.router)
     router.include_router(reference_page.router)
@@ -119,22 +117,11 @@ def _routes() -> Sequence[BaseRoute]:
 @asynccontextmanager
 async def open_app(settings: Settings, **shared: Any) -> AsyncGenerator[FastAPI]:
     """Open the runtime, start what runs beside the requests, and give the application; close it all afterwards."""
-    confidential.warn(settings)
     async with open_runtime(settings, **shared) as runtime:
-        if settings.database_url is None:
-            # The embedded database has one service alone: here, all claims are those of a process that is gone. A
-            # sweeper that is started again later would take this one's away.
-            await _release_claims(runtime)
         _keep_tasks(runtime)
-        yield create_app(runtime)
-
-
-async def _release_claims(runtime: Runtime) -> None:
-    """Release all claims; those of an organization where that fails, as on a full disk, run out by themselves."""
-    try:
-        await release_claims(runtime.indexer.database)
-    except ExceptionGroup:
-        logger.exception("claims_not_released")
+        app = create_app(runtime)
+        app.state.metrics.keep_told(runtime.background)
+        yield app
 
 
 def _keep_tasks(runtime: Runtime) -> None:

@@ -2,18 +2,21 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
+from contextlib import AsyncExitStack, ExitStack, asynccontextmanager
+from dataclasses import dataclass
 
+from pydantic import SecretStr
 from sqlalchemy.engine import URL
+from sqlalchemy.exc import SQLAlchemyError
 
 from service import migrations
 from service.index.ingestion.indexer import Indexer
+from service.index.ingestion.sweeper import release_claims
 from service.operate.bootstrap import bootstrap
 from service.operate.deployment.restore_mark import refuse_marked
 from service.operate.deployment.service import ensure_secret_key
 from service.platform.database import POOL_WAIT_SECONDS, Database, driver_url
-from service.platform.descriptors import INDEXING_CONNECTIONS
+from service.platform.descriptors import INDEXING_CONNECTIONS, database_connections
 from service.platform.disk import open_guard
 from service.platform.files import open_files
 from service.platform.keys import Keys
@@ -22,62 +25,138 @@ from service.platform.postgres.host import warn_of_lost_clusters
 from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres, FolderLock
 from service.platform.rate_limits import RateLimits, open_rate_limits
 from service.platform.settings import Settings
+from service.platform.sharing import Share
 from service.runtime import Runtime
-from service.text.embedding import Embedders, open_embedders
+from service.runtime.jobs import queries as job_queries
+from service.text.embedding import Arithmetic, Embedders, open_embedders
 from service.text.extraction import Extractor
 from service.text.language_models import LanguageModels
 from service.web.multipart import remove_leftovers
 
-SUPERVISE_SECONDS = 1.0
 # Two such waits, and the pauses between, are shorter than a claim on work lasts that is renewed on these connections.
 INDEXING_WAIT_SECONDS = 10
+WARM_SECONDS = 3.0
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """A database that is ready to be served from: its address for the service's own role, and the secret key."""
+
+    url: URL
+    key: SecretStr
+
+
+def start_embedded(stack: ExitStack, settings: Settings) -> EmbeddedPostgres | None:
+    """Start PostgreSQL in the data folder, or find it running there; None when the settings name another database.
+
+    It stops, and the folder is free for others, when the stack is closed. Blocks.
+
+    Raises:
+        DatabaseServerError: another service uses the data folder, or the embedded PostgreSQL can't start.
+        DeploymentError: a backup is half restored.
+    """
+    settings.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
+    refuse_marked(settings.data_dir)
+    if settings.database_url is not None:
+        return None
+    stack.callback(FolderLock(settings.data_dir).release)
+    # The folder is this service's alone, so whatever lies there was cut off by a crash; it may be why a disk is full.
+    remove_leftovers(settings.uploads_dir)
+    server = EmbeddedPostgres(settings.data_dir, connections=database_connections(settings))
+    warn_of_lost_clusters(settings.data_dir)
+    # Before the start, which may fail when the server runs already.
+    stack.callback(server.stop)
+    server.start()
+    return server
+
+
+async def prepare(settings: Settings, server: EmbeddedPostgres | None) -> Prepared:
+    """Migrate the database, and put into it what every start expects.
+
+    Raises:
+        DeploymentError: the database was set up with another secret key.
+    """
+    url = await asyncio.to_thread(_migrate, settings, server)
+    database = Database(url, pool_size=1)
+    try:
+        key = await ensure_secret_key(database, given=settings.secret_key, data_dir=settings.data_dir)
+        async with database.transaction(None) as connection:
+            await bootstrap(connection, settings)
+        if server is not None:
+            # The embedded database has one service alone: here, all that is taken up was by a process that is gone.
+            # One that is started again later would take away what others are at.
+            await _release_all(database)
+    finally:
+        await database.close()
+    return Prepared(url, key)
+
+
+async def _release_all(database: Database) -> None:
+    """Release all documents and jobs that are taken up; where that fails, as on a full disk, it runs out by itself."""
+    try:
+        await release_claims(database)
+        async with database.transaction(None) as connection:
+            await job_queries.release_all(connection)
+    except (ExceptionGroup, SQLAlchemyError):
+        logger.exception("claims_not_released")
 
 
 @asynccontextmanager
 async def open_runtime(
     settings: Settings,
     *,
+    prepared: Prepared | None = None,
+    share: Share | None = None,
+    arithmetic: Arithmetic | None = None,
     extractor: Extractor | None = None,
     embedders: Embedders | None = None,
     rate_limits: RateLimits | None = None,
 ) -> AsyncGenerator[Runtime]:
     """Start the parts that a service needs to answer requests, and stop them in reverse order at the end.
 
-    An extractor, embedders and rate limits that are given are shared with others: they are used, and left open.
+    Without a database that was prepared it is started and prepared here. An extractor, embedders and rate limits that
+    are given are shared with others: they are used, and left open.
 
     Raises:
         DatabaseServerError: another service uses the data folder, or the embedded PostgreSQL can't start.
         DeploymentError: the database was set up with another secret key, or a backup is half restored.
     """
     async with AsyncExitStack() as stack:
-        await asyncio.to_thread(settings.data_dir.mkdir, mode=0o711, parents=True, exist_ok=True)
-        refuse_marked(settings.data_dir)
-        server = await _start_embedded(stack, settings)
-        url = await _migrate(settings, server)
+        share = share or Share()
+        prepared = prepared or await _start_and_prepare(stack, settings)
+        url = prepared.url
         database = _connect(stack, url, settings, connections=settings.database_pool_size)
-        key = await ensure_secret_key(database, given=settings.secret_key, data_dir=settings.data_dir)
-        async with database.transaction(None) as connection:
-            await bootstrap(connection, settings)
-        embedders = embedders or await _open_embedders(stack, settings)
+        embedders = embedders or await _open_embedders(stack, settings, arithmetic)
         files = await asyncio.to_thread(open_files, settings)
         runtime = Runtime(
             settings=settings,
-            keys=Keys(key),
+            keys=Keys(prepared.key),
             database=database,
             files=files,
-            disk=await asyncio.to_thread(open_guard, settings, files_folder=files.folder),
+            disk=await asyncio.to_thread(open_guard, settings, files_folder=files.folder, share=share),
             extractor=extractor or await open_extractor(stack, settings),
             embedders=embedders,
-            rate_limits=rate_limits or await stack.enter_async_context(open_rate_limits(settings)),
+            rate_limits=rate_limits or await stack.enter_async_context(open_rate_limits(settings, share=share)),
             models=_open_models(stack, settings),
-            indexer=_open_indexer(stack, url, settings, embedders),
+            indexer=_open_indexer(stack, url, settings, embedders, share),
+            share=share,
         )
         stack.push_async_callback(runtime.background.close)
-        if server is not None:
-            runtime.background.repeat("database-server", partial(_restart_when_dead, server), every=SUPERVISE_SECONDS)
         if extractor is None:
-            runtime.background.spawn(runtime.extractor.warm())
+            runtime.background.spawn(_warm(runtime))
         yield runtime
+
+
+async def _start_and_prepare(stack: AsyncExitStack, settings: Settings) -> Prepared:
+    started = ExitStack()
+    stack.push_async_callback(asyncio.to_thread, started.close)
+    return await prepare(settings, await asyncio.to_thread(start_embedded, started, settings))
+
+
+async def _warm(runtime: Runtime) -> None:
+    """Start the processes that read files, one worker's after the other's: the start itself goes first."""
+    await asyncio.sleep(runtime.share.worker * WARM_SECONDS)
+    await runtime.extractor.warm()
 
 
 async def open_extractor(stack: AsyncExitStack, settings: Settings) -> Extractor:
@@ -97,20 +176,20 @@ def _open_models(stack: AsyncExitStack, settings: Settings) -> LanguageModels:
     return models
 
 
-async def _open_embedders(stack: AsyncExitStack, settings: Settings) -> Embedders:
-    embedders = await open_embedders(settings)
+async def _open_embedders(stack: AsyncExitStack, settings: Settings, arithmetic: Arithmetic | None) -> Embedders:
+    embedders = await open_embedders(settings, arithmetic=arithmetic)
     stack.push_async_callback(embedders.close)
     return embedders
 
 
-async def _migrate(settings: Settings, server: EmbeddedPostgres | None) -> URL:
+def _migrate(settings: Settings, server: EmbeddedPostgres | None) -> URL:
     """Migrate the database as its owner, and return the address at which the service connects with its own role."""
     if server is not None:
         owner, service = server.url(user=SUPERUSER), server.url()
     else:
         assert settings.database_url is not None  # noqa: S101 - else there is an embedded server
         owner = service = driver_url(settings.database_url.get_secret_value())
-    await asyncio.to_thread(migrations.upgrade, owner)
+    migrations.upgrade(owner)
     return service
 
 
@@ -123,31 +202,9 @@ def _connect(
     return database
 
 
-def _open_indexer(stack: AsyncExitStack, url: URL, settings: Settings, embedders: Embedders) -> Indexer:
+def _open_indexer(stack: AsyncExitStack, url: URL, settings: Settings, embedders: Embedders, share: Share) -> Indexer:
     """Open the indexer with a connection pool of its own, so that requests wait only for requests."""
     database = _connect(stack, url, settings, connections=INDEXING_CONNECTIONS, wait_seconds=INDEXING_WAIT_SECONDS)
-    indexer = Indexer(database, embedders, backlog_seconds=settings.indexing_backlog_seconds)
+    indexer = Indexer(database, embedders, backlog_seconds=settings.indexing_backlog_seconds, share=share)
     stack.push_async_callback(indexer.close)
     return indexer
-
-
-async def _start_embedded(stack: AsyncExitStack, settings: Settings) -> EmbeddedPostgres | None:
-    """Start PostgreSQL in the data folder, or find it running there; None when the settings name another database."""
-    if settings.database_url is not None:
-        return None
-    stack.callback(FolderLock(settings.data_dir).release)
-    # The folder is this process's alone, so whatever lies there was cut off by a crash; it may be why a disk is full.
-    await asyncio.to_thread(remove_leftovers, settings.uploads_dir)
-    server = await asyncio.to_thread(EmbeddedPostgres, settings.data_dir)
-    await asyncio.to_thread(warn_of_lost_clusters, settings.data_dir)
-    # Before the start, which may fail when the server runs already.
-    stack.push_async_callback(asyncio.to_thread, server.stop)
-    await asyncio.to_thread(server.start)
-    return server
-
-
-async def _restart_when_dead(server: EmbeddedPostgres) -> None:
-    """Start the embedded server again when it has died; requests get a 503 meanwhile."""
-    if server.process() is None:
-        logger.error("embedded_postgres_died")
-        await asyncio.to_thread(server.restart)

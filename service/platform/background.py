@@ -114,7 +114,7 @@ async def run_every(work: Callable[[], Awaitable[object]], *, every: float, name
     is cancelled has been cancelled.
     """
     doing = asyncio.current_task()
-    failures = _Failures(name)
+    failures = Failures(name)
     while True:
         try:
             await work()
@@ -162,7 +162,7 @@ async def _go_through(ids: Iterable[UUID] | AsyncIterable[UUID]) -> AsyncIterato
             yield each
 
 
-class _Failures:
+class Failures:
     """Logs failures in a row: the first of a kind at once, those that follow once a minute, with their number."""
 
     def __init__(self, name: str) -> None:
@@ -170,6 +170,7 @@ class _Failures:
         self.reset()
 
     def log(self, error: Exception) -> None:
+        """Count a failure, and log it unless one like it was logged lately."""
         self._count += 1
         now = time.monotonic()
         if type(error) is self._kind and now - self._logged_at < LOG_EVERY_SECONDS:
@@ -178,6 +179,7 @@ class _Failures:
         logger.error("background_work_failed", task=self._name, failures_in_a_row=self._count, exc_info=error)
 
     def reset(self) -> None:
+        """End a row of failures."""
         self._count = 0
         self._kind: type[Exception] | None = None
         self._logged_at = 0.0

@@ -5,6 +5,7 @@ What the service needs for itself is set aside first: a crowd of callers must ne
 
 import os
 import resource
+from math import ceil
 
 from service.platform.logs import logger
 from service.platform.settings import Settings
@@ -16,6 +17,8 @@ OWN = 96
 # a turn is embedding, without a transaction; each of the two queues' workers has its own.
 INDEXING_CONNECTIONS = 4
 WORKER_CONNECTIONS = 2
+# With one, a request that needs two at a time would wait for itself, and everybody for the slowest.
+FEWEST_DATABASE_CONNECTIONS = 2
 QUEUES = 2
 # The most that the client of an embeddings endpoint keeps.
 ENDPOINT_CONNECTIONS = 100
@@ -50,6 +53,28 @@ def raise_limit() -> int:
     return hard if hard != resource.RLIM_INFINITY else OWN + MOST_CONNECTIONS * 100
 
 
+def part_of(settings: Settings, *, worker: int) -> Settings:
+    """Return the settings of one of a service's workers: its part of what all of them may use together."""
+
+    def part(whole: int, *, least: int) -> int:
+        return max(whole // settings.workers + (worker < whole % settings.workers), min(least, whole))
+
+    return settings.model_copy(
+        update={
+            "database_pool_size": part(settings.database_pool_size, least=FEWEST_DATABASE_CONNECTIONS),
+            "extraction_workers": part(settings.extraction_workers, least=1),
+            "agent_workers": part(settings.agent_workers, least=1),
+            "docstore_workers": part(settings.docstore_workers, least=0),
+        }
+    )
+
+
+def database_connections(settings: Settings) -> int:
+    """Return the most connections to the database that all workers have, and as many again for everybody else."""
+    requests = max(settings.database_pool_size, settings.workers * FEWEST_DATABASE_CONNECTIONS)
+    return 2 * (requests + settings.workers * (INDEXING_CONNECTIONS + WORKER_CONNECTIONS * QUEUES))
+
+
 def reserved_descriptors(settings: Settings) -> int:
     """Return the most descriptors that the service needs without any caller."""
     return (
@@ -66,7 +91,7 @@ def reserved_descriptors(settings: Settings) -> int:
 
 
 def most_connections(settings: Settings, limit: int) -> int:
-    """Return how many connections fit into a limit of open files, at most as many as the settings say.
+    """Return how many connections a worker may have: what fits into its limit of open files, and its part of the most.
 
     Raises:
         ValueError: too few connections fit to work at all; it says what to raise, and to what.
@@ -77,9 +102,10 @@ def most_connections(settings: Settings, limit: int) -> int:
         needed = reserved + OF_A_CONNECTION * USEFUL_CONNECTIONS
         msg = f"The process may have {limit} files open, and the service needs {needed} or more. {HOW_TO_RAISE}"
         raise ValueError(msg)
-    wanted = settings.max_connections or min(fitting, MOST_CONNECTIONS)
+    asked = ceil((settings.max_connections or 0) / settings.workers)
+    wanted = asked or min(fitting, ceil(MOST_CONNECTIONS / settings.workers))
     most = min(fitting, wanted)
-    if most < min(wanted, USEFUL_CONNECTIONS) or most < (settings.max_connections or 0):
+    if most < min(wanted, USEFUL_CONNECTIONS) or most < asked:
         logger.warning("few_connections", most=most, open_files=limit, reserved=reserved, hint=HOW_TO_RAISE)
     logger.info("open_files", limit=limit, reserved=reserved, most_connections=most)
     return most

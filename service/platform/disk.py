@@ -25,6 +25,7 @@ from carrel.wire.oversight import StorageArea, StorageLevel, StorageState
 from service.platform.errors import InsufficientStorage, Unavailable
 from service.platform.logs import logger
 from service.platform.settings import Settings
+from service.platform.sharing import Figure, Share
 
 LOOK_SECONDS = 1.0
 MEBIBYTE = 1024 * 1024
@@ -137,12 +138,13 @@ def make_room(cluster: Path) -> None:
 
 @dataclass(slots=True)
 class FileSystem:
-    """A file system that holds one or several areas; `promised` are the bytes promised to requests."""
+    """A file system that holds one or several areas; `promised` are the bytes promised to this worker's requests."""
 
     areas: tuple[StorageArea, ...]
     folder: Path
     keep_free: int | None
     reserve: Reserve | None = None
+    share: Share = field(default_factory=Share, repr=False)
     total: int = 0
     free: int = 0
     promised: int = 0
@@ -190,8 +192,8 @@ class FileSystem:
         return self.low + size * BYTES_PER_BODY_BYTE if size else 0
 
     def is_promised(self, needed: int) -> bool:
-        """Return whether room that is needed for a body is promised to other requests."""
-        return needed > 0 and self.free < needed + self.promised * BYTES_PER_BODY_BYTE
+        """Return whether room that is needed for a body is promised to other requests, of whichever worker."""
+        return needed > 0 and self.free < needed + self.share.total(Figure.BYTES_PROMISED) * BYTES_PER_BODY_BYTE
 
     def describe(self) -> StorageState:
         """Return the state of the file system for operators."""
@@ -268,6 +270,8 @@ class Promise:
         self._size += size
         for one in self._file_systems:
             one.promised += size
+            # All file systems have promised the same.
+            one.share.tell(Figure.BYTES_PROMISED, one.promised)
 
 
 class DiskGuard:
@@ -321,7 +325,7 @@ class DiskGuard:
         return next((_no_room(one, max(one.needed_for(0), one.full)) for one in full), None)
 
 
-def open_guard(settings: Settings, *, files_folder: Path | None) -> DiskGuard:
+def open_guard(settings: Settings, *, files_folder: Path | None, share: Share) -> DiskGuard:
     """Watch the folders of a service: its own cluster's, unless another server has the database; uploads; local files.
 
     Looks once, so that the first request is judged, too. Blocks.
@@ -331,18 +335,18 @@ def open_guard(settings: Settings, *, files_folder: Path | None) -> DiskGuard:
         areas[StorageArea.FILES] = files_folder
     if settings.database_url is None:
         areas = {StorageArea.DATABASE: (settings.data_dir / "postgres").resolve(), **areas}
-    guard = DiskGuard(_by_file_system(areas, settings))
+    guard = DiskGuard(_by_file_system(areas, settings, share))
     guard.look()
     return guard
 
 
-def _by_file_system(areas: Mapping[StorageArea, Path], settings: Settings) -> list[FileSystem]:
+def _by_file_system(areas: Mapping[StorageArea, Path], settings: Settings, share: Share) -> list[FileSystem]:
     folders = {area: existing(folder) for area, folder in areas.items()}
     ordered = sorted(folders, key=lambda area: folders[area].stat().st_dev)
     found: list[FileSystem] = []
     for _, group in groupby(ordered, key=lambda area: folders[area].stat().st_dev):
         here = tuple(group)
-        one = FileSystem(here, folders[here[0]], keep_free=settings.storage_low_bytes)
+        one = FileSystem(here, folders[here[0]], keep_free=settings.storage_low_bytes, share=share)
         if StorageArea.DATABASE in here:
             one.reserve = _reserve(folders[StorageArea.DATABASE], settings)
         found.append(one)

@@ -16,6 +16,7 @@ from service.platform.counters import Counter
 from service.platform.errors import TooMany
 from service.platform.senders import LONGEST_ADDRESS
 from service.platform.settings import IN_MEMORY, Settings
+from service.platform.sharing import Share
 
 if TYPE_CHECKING:
     from service.platform.shared_store import SharedStore
@@ -52,14 +53,17 @@ class RateLimits:
 
 
 @asynccontextmanager
-async def open_rate_limits(settings: Settings, *, window_seconds: int = WINDOW_SECONDS) -> AsyncGenerator[RateLimits]:
+async def open_rate_limits(
+    settings: Settings, *, share: Share | None = None, window_seconds: int = WINDOW_SECONDS
+) -> AsyncGenerator[RateLimits]:
     """Yield the limits of the settings, counted over windows of this length; a store that is away is no error."""
     async with AsyncExitStack() as stack:
         shared = await _open_store(stack, settings.rate_limit_store.get_secret_value())
+        share = share or Share()
 
         def counter(kind: str, amount: int) -> Counter | None:
             limit = RateLimitItemPerSecond(amount, window_seconds, namespace="carrel")
-            return Counter(limit, kind=kind, shared=shared) if amount else None
+            return Counter(limit, kind=kind, shared=shared, share=share) if amount else None
 
         yield RateLimits(
             requests=counter("requests", settings.rate_limit_requests),

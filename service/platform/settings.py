@@ -21,6 +21,11 @@ def default_data_dir() -> Path:
     return Path("/var/lib/carrel") if os.geteuid() == 0 else platformdirs.user_data_path("carrel")
 
 
+def usable_cores() -> int:
+    """Return the number of cores that this process may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
 # The lengths of vectors that there are index tables for.
 VECTOR_DIMENSIONS = (384, 768, 1024, 1536)
 
@@ -40,12 +45,19 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = Field(
         default=None, description="An outside PostgreSQL with pgvector instead of the embedded one; its user migrates."
     )
+    workers: int = Field(
+        default_factory=usable_cores,
+        ge=1,
+        le=64,
+        description="Processes that answer requests on the one port; by default as many as there are cores to use. "
+        "What is said here of connections, readers, replies and syncs is divided among them.",
+    )
     database_pool_size: int = Field(
         default=10,
         ge=1,
         le=1000,
-        description="Most database connections of one process's requests; up to eight more are its indexing's and "
-        "its jobs'.",
+        description="Most database connections of requests, at least two of each worker; up to eight more a worker are "
+        "its indexing's and its jobs'.",
     )
     bootstrap_admin_email: str | None = Field(
         default=None, description="On an empty database: the first admin's address."
@@ -139,8 +151,8 @@ class Settings(BaseSettings):
     indexing_backlog_seconds: float = Field(
         default=300.0,
         gt=0,
-        description="How much of one organization may wait to be indexed, in seconds of work at the pace it gets of "
-        "this process; more is refused for a while.",
+        description="How much of one organization may wait to be indexed, in seconds of work at the pace it gets; "
+        "more is refused for a while.",
     )
 
     model_url: str | None = Field(
@@ -158,9 +170,13 @@ class Settings(BaseSettings):
     model_history_tokens: int = Field(
         default=4000, ge=0, description="How much of a conversation the model is shown again, in tokens."
     )
-    agent_workers: int = Field(default=8, ge=1, le=1000, description="Replies that one process makes at a time.")
+    agent_workers: int = Field(
+        default=8, ge=1, le=1000, description="Replies that are made at a time, at least one by each worker."
+    )
 
-    extraction_workers: int = Field(default=2, ge=1, le=64, description="Processes that read files.")
+    extraction_workers: int = Field(
+        default=2, ge=1, le=64, description="Processes that read files, at least one of each worker."
+    )
     extraction_seconds: float = Field(default=60.0, gt=0, description="Longest one file may take to read.")
     extraction_memory_bytes: int = Field(
         default=1024 * MEBIBYTE, ge=64 * MEBIBYTE, description="Most memory of one reader."
@@ -187,7 +203,7 @@ class Settings(BaseSettings):
         default=2,
         ge=0,
         le=100,
-        description="Syncs with document databases that one process runs at a time; 0: it leaves them to others.",
+        description="Syncs with document databases that run at a time; 0: they are left to other replicas.",
     )
 
     text_retention_days: int | None = Field(

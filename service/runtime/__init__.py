@@ -11,6 +11,7 @@ from service.platform.files import FileStore
 from service.platform.keys import Keys
 from service.platform.rate_limits import RateLimits
 from service.platform.settings import Settings
+from service.platform.sharing import Share
 from service.runtime.jobs.queue import Jobs
 from service.text.embedding import Embedders
 from service.text.extraction import Extractor
@@ -30,6 +31,7 @@ class Runtime:
     rate_limits: RateLimits
     models: LanguageModels
     indexer: Indexer
+    share: Share = field(default_factory=Share)
     disk: DiskGuard = field(default_factory=DiskGuard)
     jobs: Jobs = field(default_factory=Jobs)
     background: Background = field(default_factory=Background)

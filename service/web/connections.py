@@ -4,7 +4,7 @@ A connection waits while no request on it is being answered: one that has sent n
 kept for a further request. Those may be closed at any time, and the one that has waited longest goes first, so requests
 that are never finished keep nobody out. A body that comes more slowly than any body may goes next, and goes first where
 bodies hold more than half of all connections. No answer is broken off for a new connection; one that is not read is, by
-the protocol (`service.server`), however many connections there are.
+the protocol (`service.web.protocol`), however many connections there are.
 """
 
 import asyncio
@@ -15,8 +15,10 @@ from ipaddress import ip_address, ip_network
 from itertools import islice
 from typing import Protocol
 
+from carrel.wire.oversight import ConnectionsState
 from service.platform.logs import logger
 from service.platform.rate_limits import network_of
+from service.platform.sharing import Figure, Share
 
 # What one address may have of all connections: an office behind one address has many, and nobody has all.
 SHARE_OF_AN_ADDRESS = 4
@@ -59,16 +61,20 @@ class _Group:
 
 
 class Connections:
-    """The open connections of one process, bounded by `most`; one address has its share, unless it `is_shared`."""
+    """The open connections of one worker, bounded by `most`; one address has its share, unless it `is_shared`."""
 
-    def __init__(self, most: int, *, is_shared: Callable[[str], bool] = lambda _: False) -> None:
+    def __init__(
+        self, most: int, *, is_shared: Callable[[str], bool] = lambda _: False, share: Share | None = None
+    ) -> None:
         self.most = most
+        self.share = share or Share()
         self.most_of_address = max(1, most // SHARE_OF_AN_ADDRESS)
         self.refused = 0
         self.evicted = 0
         self.pressed_at: datetime | None = None
         self.failed: str | None = None
         self.is_closing = False
+        self.is_draining = False
         self._is_shared = is_shared
         self._all = _Group()
         self._networks: dict[str, _Group] = {}
@@ -81,6 +87,37 @@ class Connections:
         """The number of connections that are open."""
         return self._all.open
 
+    @property
+    def has_others(self) -> bool:
+        """Whether other workers accept connections on the same port."""
+        return self.share.workers > 1
+
+    @property
+    def has_more_than_others(self) -> bool:
+        """Whether another worker has fewer connections than this one."""
+        return self.has_others and self.share.has_more_than_others(Figure.CONNECTIONS_OPEN)
+
+    def tell(self) -> None:
+        """Tell the other workers how many there are."""
+        pressed_at = self.pressed_at.timestamp() if self.pressed_at else 0.0
+        self.share.tell(Figure.CONNECTIONS_MOST, self.most)
+        self.share.tell(Figure.CONNECTIONS_OPEN, self.open)
+        self.share.tell(Figure.CONNECTIONS_REFUSED, self.refused)
+        self.share.tell(Figure.CONNECTIONS_EVICTED, self.evicted)
+        self.share.tell(Figure.CONNECTIONS_PRESSED_AT, pressed_at)
+
+    def describe(self) -> ConnectionsState:
+        """Return the state of all workers' connections for operators."""
+        self.tell()
+        pressed_at = max(self.share.figures.read(Figure.CONNECTIONS_PRESSED_AT))
+        return ConnectionsState(
+            open=int(self.share.total(Figure.CONNECTIONS_OPEN)),
+            most=int(self.share.total(Figure.CONNECTIONS_MOST)),
+            refused=int(self.share.total(Figure.CONNECTIONS_REFUSED)),
+            evicted=int(self.share.total(Figure.CONNECTIONS_EVICTED)),
+            pressed_at=datetime.fromtimestamp(pressed_at, UTC) if pressed_at else None,
+        )
+
     def admit(self, host: str) -> bool:
         """Count a new connection, closing another one for it where there are too many; False when it can't stay."""
         origin = network_of(host)
@@ -92,6 +129,7 @@ class Connections:
         self._networks[origin] = network
         network.open += 1
         self._all.open += 1
+        self.tell()
         return True
 
     def release(self, origin: str) -> None:
@@ -99,6 +137,7 @@ class Connections:
         network = self._networks[origin]
         network.open -= 1
         self._all.open -= 1
+        self.tell()
         if not network.open:
             del self._networks[origin]
 

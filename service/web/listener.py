@@ -13,6 +13,8 @@ from service.web.connections import Connections
 ACCEPTED_AT_ONCE = 32
 # What passes when others have closed something; a listener whose socket is readable all the while must not spin.
 PAUSE_SECONDS = 0.2
+# What another worker gets to accept a connection before this one, which has more: a wake-up takes far less.
+YIELD_SECONDS = 0.002
 # The connection that was to be accepted is gone; accept(2) passes its network errors on.
 _GONE = frozenset({
     errno.ECONNABORTED, errno.EPROTO, errno.ENETDOWN, errno.ENOPROTOOPT, errno.EHOSTDOWN, errno.EHOSTUNREACH,
@@ -31,6 +33,7 @@ class Listener:
         self._make_protocol = make_protocol
         self._loop = asyncio.get_running_loop()
         self._pause: asyncio.TimerHandle | None = None
+        self._has_yielded = False
         self._starting: set[asyncio.Task[None]] = set()
 
     @property
@@ -60,7 +63,17 @@ class Listener:
         self._loop.add_reader(self._socket, self._accept_some)
 
     def _accept_some(self) -> None:
-        for _ in range(ACCEPTED_AT_ONCE):
+        """Accept what has come; one who has more connections than others lets them go first, and takes what is left."""
+        if self._has_yielded or not self._connections.has_more_than_others:
+            self._accept(1 if self._connections.has_others else ACCEPTED_AT_ONCE)
+            return
+        self._has_yielded = True
+        self._loop.remove_reader(self._socket)
+        self._pause = self._loop.call_later(YIELD_SECONDS, self._resume)
+
+    def _accept(self, most: int) -> None:
+        self._has_yielded = False
+        for _ in range(most):
             try:
                 accepted, address = self._socket.accept()
             except (BlockingIOError, InterruptedError):

@@ -1,16 +1,27 @@
-"""What Prometheus reads at /metrics: counts and times of requests, never anything of an organization."""
+"""What Prometheus reads at /metrics: counts and times of requests, never anything of an organization.
 
-from collections.abc import Callable, Iterator
+The workers of a service each count in files of their own (`PROMETHEUS_MULTIPROC_DIR`), which the one that is asked adds
+up; so nothing that a worker has counted is lost with it. Without that folder, a process counts for itself.
+"""
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Metric, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
-from prometheus_client.registry import Collector
+import os
+from collections.abc import Callable
+from typing import Literal
 
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
+
+from service.platform.background import Background
 from service.runtime import Runtime
 from service.web.connections import Connections
 
 SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 UNKNOWN_ROUTE = "unknown"
+# What others than the one that is asked know of themselves is as old as that.
+TELL_SECONDS = 1.0
+
+# Of the workers there are: the sum of what each has, the greatest where all know the same, the sum of all there were.
+Mode = Literal["livesum", "livemax", "sum"]
 
 
 class Metrics:
@@ -18,32 +29,33 @@ class Metrics:
 
     def __init__(self, runtime: Runtime) -> None:
         self._registry = CollectorRegistry()
+        self._runtime = runtime
+        self._connections: Connections | None = None
         labels = ("route", "method", "status")
         self._requests = Counter("carrel_requests", "Requests answered.", labels, registry=self._registry)
         self._seconds = Histogram(
             "carrel_request_seconds", "Time to the last byte.", ("route",), registry=self._registry, buckets=SECONDS
         )
-        self.in_flight = Gauge("carrel_requests_in_flight", "Requests being answered.", registry=self._registry)
-        embedded = Gauge("carrel_texts_embedded", "Texts embedded since the start.", registry=self._registry)
-        embedded.set_function(lambda: runtime.embedders.texts_embedded)
-        self._watch_indexing(runtime)
-        self._registry.register(_JobMetrics(runtime))
-        self._registry.register(_BackgroundMetrics(runtime))
-        self._registry.register(_StorageMetrics(runtime))
+        self.in_flight = self._gauge("requests_in_flight", "Requests being answered.")
+        self._reads: list[tuple[Gauge, Callable[[], float]]] = []
+        self._counted: dict[tuple[Counter, *tuple[str, ...]], float] = {}
+        self._describe_runtime()
 
     def watch(self, connections: Connections) -> None:
         """Show how many connections there are, too."""
-        self._registry.register(_ConnectionMetrics(connections))
+        self._connections = connections
+        self._read("connections_open", "Connections of callers.", lambda: connections.open)
+        self._read("connections_most", "As many may be open.", lambda: connections.most)
+        self._refused = self._counter("connections_refused", "Connections not taken.")
+        self._evicted = self._counter("connections_evicted", "Connections closed for others.")
 
-    def _watch_indexing(self, runtime: Runtime) -> None:
-        figures: dict[str, tuple[str, Callable[[], float]]] = {
-            "running": ("Documents that this process has taken up to index.", lambda: runtime.indexer.running),
-            "waiting": ("Documents that wait for their turn to be indexed.", lambda: runtime.indexer.waiting),
-            "chunks_per_second": ("Chunks indexed a second, lately.", lambda: runtime.indexer.chunks_per_second),
-        }
-        for name, (documentation, read) in figures.items():
-            gauge = Gauge(f"carrel_indexing_{name}", documentation, registry=self._registry)
-            gauge.set_function(read)
+    def keep_told(self, background: Background) -> None:
+        """Tell the other workers what this one has, as long as the service runs."""
+
+        async def tell() -> None:
+            self.tell()
+
+        background.repeat("metrics", tell, every=TELL_SECONDS)
 
     def count(self, *, route: str, method: str, status: int, seconds: float) -> None:
         """Count an answered request under its route's template (a path of the caller's is never a label)."""
@@ -52,71 +64,58 @@ class Metrics:
 
     def render(self) -> bytes:
         """Return the exposition format's text."""
-        return generate_latest(self._registry)
+        self.tell()
+        registry = self._registry
+        if folder := os.environ.get("PROMETHEUS_MULTIPROC_DIR"):
+            registry = CollectorRegistry()
+            MultiProcessCollector(registry, folder)
+        return generate_latest(registry)
 
+    def _describe_runtime(self) -> None:
+        runtime = self._runtime  # absent where the application is only described
+        self._read("texts_embedded", "Texts embedded since the start.", lambda: runtime.embedders.texts_embedded, "sum")
+        self._read("indexing_running", "Documents that are taken up to index.", lambda: runtime.indexer.running)
+        waiting = "Documents that wait for their turn to be indexed."
+        self._read("indexing_waiting", waiting, lambda: runtime.indexer.waiting, "livemax")
+        pace = "Chunks indexed a second, lately."
+        self._read("indexing_chunks_per_second", pace, lambda: runtime.indexer.chunks_per_second, "livemax")
+        self._read("jobs_waiting", "Jobs that no process has begun.", lambda: runtime.jobs.counts.waiting, "livemax")
+        self._read("jobs_running", "Jobs that are being done.", lambda: runtime.jobs.counts.running)
+        self._jobs_done = self._counter("jobs_done", "Jobs that are done.", "task")
+        self._jobs_failed = self._counter("jobs_failed", "Jobs that are failed.", "task")
+        self._restarts = self._counter("background_restarts", "Starts of background tasks that had ended.", "task")
+        self._free = self._gauge("storage_free_bytes", "Bytes that are free.", "area", mode="livemax")
+        self._total = self._gauge("storage_total_bytes", "Bytes of the whole disk.", "area", mode="livemax")
 
-class _JobMetrics(Collector):
-    """What becomes of jobs; labelled by task, of which there are a few."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the counts as they are."""
-        counts = self._runtime.jobs.counts
-        yield GaugeMetricFamily("carrel_jobs_waiting", "Jobs that no process has begun.", counts.waiting)
-        yield GaugeMetricFamily("carrel_jobs_running", "Jobs that this process is at.", counts.running)
-        for name, outcomes in (("done", counts.done), ("failed", counts.failed)):
-            family = CounterMetricFamily(f"carrel_jobs_{name}", f"Jobs that are {name}.", labels=("task",))
-            for task, count in sorted(outcomes.items()):
-                family.add_metric((task,), count)
-            yield family
-
-
-class _ConnectionMetrics(Collector):
-    """How many connections of callers are open, and how many had to go."""
-
-    def __init__(self, connections: Connections) -> None:
-        self._connections = connections
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the counts as they are."""
-        connections = self._connections
-        yield GaugeMetricFamily("carrel_connections_open", "Connections of callers.", connections.open)
-        yield GaugeMetricFamily("carrel_connections_most", "As many may be open.", connections.most)
-        yield CounterMetricFamily("carrel_connections_refused", "Connections not taken.", connections.refused)
-        yield CounterMetricFamily("carrel_connections_evicted", "Connections closed for others.", connections.evicted)
-
-
-class _BackgroundMetrics(Collector):
-    """How often tasks that are never to end have ended; labelled by task, of which there are a few."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield the counts as they are."""
-        family = CounterMetricFamily(
-            "carrel_background_restarts", "Starts of background tasks that had ended.", labels=("task",)
-        )
-        for task in self._runtime.background.kept.values():
-            family.add_metric((task.name,), task.restarts)
-        yield family
-
-
-class _StorageMetrics(Collector):
-    """The room on this process's disks; labelled by what is kept there, so that areas of one disk say the same."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-
-    def collect(self) -> Iterator[Metric]:
-        """Yield what was last seen."""
-        free = GaugeMetricFamily("carrel_storage_free_bytes", "Bytes that are free.", labels=("area",))
-        total = GaugeMetricFamily("carrel_storage_total_bytes", "Bytes of the whole disk.", labels=("area",))
+    def tell(self) -> None:
+        """Bring everything up to date that isn't counted where it happens."""
+        for gauge, read in self._reads:
+            gauge.set(read())
         for one in self._runtime.disk.file_systems:
             for area in one.areas:
-                free.add_metric((area.lower(),), one.free)
-                total.add_metric((area.lower(),), one.total)
-        yield free
-        yield total
+                self._free.labels(area.lower()).set(one.free)
+                self._total.labels(area.lower()).set(one.total)
+        counts = self._runtime.jobs.counts
+        for counter, outcomes in ((self._jobs_done, counts.done), (self._jobs_failed, counts.failed)):
+            for task, count in outcomes.items():
+                self._count_up(counter, count, task)
+        for task in self._runtime.background.kept.values():
+            self._count_up(self._restarts, task.restarts, task.name)
+        if self._connections is not None:
+            self._count_up(self._refused, self._connections.refused)
+            self._count_up(self._evicted, self._connections.evicted)
+
+    def _count_up(self, counter: Counter, count: float, *labels: str) -> None:
+        key = (counter, *labels)
+        child = counter.labels(*labels) if labels else counter
+        child.inc(count - self._counted.get(key, 0))
+        self._counted[key] = count
+
+    def _read(self, name: str, documentation: str, read: Callable[[], float], mode: Mode = "livesum") -> None:
+        self._reads.append((self._gauge(name, documentation, mode=mode), read))
+
+    def _gauge(self, name: str, documentation: str, *labels: str, mode: Mode = "livesum") -> Gauge:
+        return Gauge(f"carrel_{name}", documentation, labels, registry=self._registry, multiprocess_mode=mode)
+
+    def _counter(self, name: str, documentation: str, *labels: str) -> Counter:
+        return Counter(f"carrel_{name}", documentation, labels, registry=self._registry)

@@ -28,6 +28,7 @@ from service.platform.background import Background, for_each_organization, run_e
 from service.platform.disk import FileSystem
 from service.runtime import Runtime
 from service.web.idempotency import purging
+from service.web.metrics import Metrics
 from tests.harness.documents import uploaded
 from tests.harness.loops import LoopThread
 from tests.harness.services import RunningService
@@ -41,6 +42,7 @@ DISKS = {"storage", "broken-off-uploads"}
 OWN_TASKS = {
     "platform/background.py": "the one place where tasks are kept",
     "text/embedding/remote.py": "the slices of a request's texts",
+    "text/embedding/exchange.py": "an answer, or a connection that begins, in a process that is started again whole",
     "index/ingestion/indexer.py": "the indexing of a document, found again by the sweeper",
     "web/listener.py": "a connection that begins",
     "domains/catalog/waiting.py": "the wait of a request for an index, ended with it",
@@ -284,7 +286,7 @@ def calls(folder: Path) -> Iterator[tuple[str, str]]:
 
 
 def record_work(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> set[str]:
-    """Return a set to which the name of every kept task is added that has ended a transaction, or looked at disks.
+    """Return a set that gets the names of kept tasks that end a transaction, look at disks, or tell figures.
 
     A task is known by its next start, also within tasks that it makes itself.
     """
@@ -319,7 +321,12 @@ def record_work(runtime: Runtime, monkeypatch: pytest.MonkeyPatch) -> set[str]:
         names.add(running.get())
         return glob(self, pattern)
 
+    def told(self: Metrics, tell: Callable[[Metrics], None] = Metrics.tell) -> None:
+        tell(self)
+        names.add(running.get())
+
     monkeypatch.setattr(FileSystem, "measure", looked)
+    monkeypatch.setattr(Metrics, "tell", told)
     monkeypatch.setattr(Path, "glob", listed)
     return names
 

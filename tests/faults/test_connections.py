@@ -1,7 +1,6 @@
 """More connections than there are descriptors for: half-sent requests and slow uploads that outnumber the callers."""
 
 import asyncio
-import json
 import resource
 import socket
 import statistics
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 import httpx
-import psutil
 import pytest
 
 from service.web.connections import Connections
@@ -48,18 +46,12 @@ class LimitedService(ServiceProcess):
     """A service process that may open only so many files."""
 
     def __init__(self, limits: tuple[int, int], **environment: str) -> None:
-        super().__init__(**environment)
+        super().__init__(CARREL_WORKERS="1", **environment)
         self.program = ("-c", LIMITED, *map(str, limits))
 
     def descriptors(self) -> int:
-        """Return how many descriptors the process has open."""
-        assert self.process is not None
-        return psutil.Process(self.process.pid).num_fds()
-
-    def events(self, name: str) -> list[dict[str, object]]:
-        """Return the lines of the log that tell of an event."""
-        lines = [line for line in self.log.read_text().splitlines() if line.startswith("{")]
-        return [event for event in map(json.loads, lines) if event.get("event") == name]
+        """Return how many descriptors the worker has open."""
+        return self.parts("worker")[0].num_fds()
 
 
 @pytest.fixture(autouse=True)

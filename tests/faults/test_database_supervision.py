@@ -4,7 +4,6 @@ import asyncio
 import os
 import resource
 import shutil
-import signal
 import time
 from collections.abc import Callable, Generator, Iterator
 from contextlib import AsyncExitStack, contextmanager
@@ -28,27 +27,6 @@ Start = Callable[..., ServiceProcess]
 SECONDS = 60
 NO_DESCRIPTORS = 3
 ORGANIZATION = "/api/v0/admin/organization/get"
-# The service, whose tasks of this name are cancelled upon a signal.
-SERVICE_WITH_CANCELLATION = """
-import asyncio, signal, sys
-from service import main
-from service.__main__ import main as serve
-
-name, create_app = sys.argv.pop(1), main.create_app
-
-def cancel(loop):
-    for task in asyncio.all_tasks(loop):
-        if task.get_name() == name:
-            task.cancel()
-
-def create(runtime):
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGUSR1, cancel, loop)
-    return create_app(runtime)
-
-main.create_app = create
-sys.exit(serve())
-"""
 
 
 def eventually(claim: Callable[[], bool]) -> None:
@@ -100,21 +78,6 @@ def test_a_service_that_can_open_nothing_leaves_its_database_alone(service_proce
     # The supervisor is at work as before.
     service.kill_database()
     eventually(lambda: service.http.post(ORGANIZATION, json={}).status_code == 200)
-
-
-def test_a_supervisor_that_was_ended_is_started_again() -> None:
-    """Whatever ends the supervising task: a database that is killed afterwards is started again."""
-    service = ServiceProcess()
-    service.program = ("-c", SERVICE_WITH_CANCELLATION, "database-server")
-    try:
-        service.start()
-        service.signal(signal.SIGUSR1)
-        eventually(lambda: "background_task_ended" in service.log.read_text())
-        service.kill_database()
-        eventually(lambda: service.http.post(ORGANIZATION, json={}).status_code == 200)
-        assert 'carrel_background_restarts_total{task="database-server"} 1.0' in service.http.get("/metrics").text
-    finally:
-        service.close()
 
 
 def test_who_can_open_nothing_knows_of_no_server(server: EmbeddedPostgres, tmp_path: Path) -> None:

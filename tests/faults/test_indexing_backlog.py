@@ -36,8 +36,9 @@ class SlowEmbedder:
     def __init__(self) -> None:
         self.seconds_a_text = SECONDS_A_TEXT
 
-    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], *, in_background: bool = False) -> NDArray[np.float32]:
         """Wait, and return a row of unit length for each text."""
+        del in_background
         for _ in texts:
             await asyncio.sleep(self.seconds_a_text)
         return np.full((len(texts), 384), 384**-0.5, np.float32)
@@ -48,7 +49,8 @@ def slow(make_service: Callable[..., RunningService], monkeypatch: pytest.Monkey
     """Every service's embedder, made slow; without delay once the test is over."""
     del make_service
     embedder = SlowEmbedder()
-    monkeypatch.setattr("service.text.embedding.local.LocalEmbedder.embed", lambda _, texts: embedder.embed(texts))
+    slowly = lambda _, texts, **how: embedder.embed(texts, **how)  # noqa: E731
+    monkeypatch.setattr("service.text.embedding.local.LocalEmbedder.embed", slowly)
     yield embedder
     embedder.seconds_a_text = 0
 

@@ -1,6 +1,5 @@
 """Jobs outlive what happens to their process and their database: kill -9, a stop, a freeze, PostgreSQL gone."""
 
-import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from uuid import UUID, uuid4
@@ -57,7 +56,7 @@ class Deployment:
 
     def prepare(self, **environment: str) -> ServiceProcess:
         """Set up one more service, with a data folder of its own."""
-        process = ServiceProcess(**environment)
+        process = ServiceProcess(CARREL_WORKERS="1", **environment)
         process.program = ("-c", SERVICE_WITH_TASK, str(self.folder))
         self.processes.append(process)
         return process
@@ -95,7 +94,8 @@ class Deployment:
         """End everything."""
         for process in self.processes:
             if process.process is not None and process.process.poll() is None:
-                process.signal(signal.SIGCONT)
+                for worker in process.parts("worker"):
+                    worker.resume()
             process.close()
 
 
@@ -140,9 +140,8 @@ def replica(site: Deployment, url: URL, **environment: str) -> ServiceProcess:
 
 
 def pid(process: ServiceProcess) -> int:
-    """Return the process's id."""
-    assert process.process is not None
-    return process.process.pid
+    """Return the id of the process that works."""
+    return process.parts("worker")[0].pid
 
 
 def kill_service(process: ServiceProcess) -> None:
@@ -227,12 +226,12 @@ def test_a_replica_that_froze_and_comes_back_does_no_harm(site: Deployment, outs
     frozen = replica(site, outside, CARREL_AGENT_WORKERS="1")
     things = site.enqueue(outside)
     until(lambda: site.things("begun") == things)
-    frozen.signal(signal.SIGSTOP)
+    frozen.parts("worker")[0].suspend()
     other = replica(site, outside, CARREL_AGENT_WORKERS="1")
     until(lambda: site.lines("begun")[1:] == [(things[0], pid(other))])
     site.open()
     until(lambda: site.lines("ended") == [(things[0], pid(other))])
-    frozen.signal(signal.SIGCONT)
+    frozen.parts("worker")[0].resume()
     until(lambda: site.lines("ended")[1:] == [(things[0], pid(frozen))])
     assert other.stop() == 0
     more = site.enqueue(outside, count=3)

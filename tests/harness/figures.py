@@ -18,9 +18,9 @@ MIB = 1024 * 1024
 # The first part of a run, in which caches fill and pools open, says nothing of growth.
 WARM_UP = 0.25
 LEAST_SAMPLES = 8
-# Starts `python -m service` with a thread that writes, each second, how many asyncio tasks there are.
+# Starts `python -m service`, each of whose workers writes, each second, how many asyncio tasks it has.
 COUNTING_TASKS = """
-import asyncio, sys, threading, time
+import asyncio, os, sys, threading, time
 from pathlib import Path
 import uvloop
 
@@ -28,7 +28,7 @@ path, make = Path(sys.argv.pop(1)), uvloop.new_event_loop
 
 def count(loop):
     while not loop.is_closed():
-        written = path.with_suffix(".new")
+        written = path.with_suffix(f".{os.getpid()}")
         written.write_text(str(len(asyncio.all_tasks(loop))))
         written.replace(path)
         time.sleep(1)

@@ -1,5 +1,6 @@
 """`python -m service` as a process of its own, on an embedded PostgreSQL and a folder that is removed afterwards."""
 
+import json
 import os
 import shutil
 import signal
@@ -103,6 +104,18 @@ class ServiceProcess:
         assert self.process is not None
         self.process.send_signal(number)
 
+    def parts(self, name: str) -> list[psutil.Process]:
+        """Return the service's processes of this name (`worker-0`, `embedding`), or of a name that begins so."""
+        assert self.process is not None
+        living = {child.pid: child for child in psutil.Process(self.process.pid).children()}
+        started = [event for event in self.events("process_started") if str(event["process"]).startswith(name)]
+        return [living[int(str(event["pid"]))] for event in started if event["pid"] in living]
+
+    def events(self, name: str) -> list[dict[str, object]]:
+        """Return the lines of the log that tell of an event."""
+        lines = [line for line in self.log.read_text().splitlines() if line.startswith("{")]
+        return [event for event in map(json.loads, lines) if event.get("event") == name]
+
     def stop(self) -> int:
         """Stop as an operator does; returns the exit status."""
         assert self.process is not None
@@ -152,6 +165,7 @@ class ServiceProcess:
             "CARREL_BOOTSTRAP_ADMIN_PASSWORD": ADMIN_PASSWORD,
             "CARREL_BOOTSTRAP_API_KEY": API_KEY,
             "CARREL_EXTRACTION_WORKERS": "1",
+            "CARREL_WORKERS": "2",
         }
         return kept | own | self._environment
 

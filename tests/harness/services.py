@@ -1,6 +1,7 @@
 """The real service for a test: a real runtime on a cloned database, behind a real uvicorn on a free port."""
 
 import asyncio
+import itertools
 import socket
 import ssl
 import tempfile
@@ -21,6 +22,7 @@ from service.operate.startup import open_extractor
 from service.platform.database import Database, driver_url
 from service.platform.postgres.server import DATABASE
 from service.platform.settings import Settings
+from service.platform.sharing import MOST_COUNTS, Counts, Figures, Share
 from service.runtime import Runtime
 from service.server import server_config
 from service.text.embedding import Embedders, open_embedders
@@ -40,7 +42,10 @@ AUTHORITIES = ssl.create_default_context()
 
 @dataclass(frozen=True)
 class RunningService:
-    """What a test asks questions of; `http` carries the bootstrap admin's API key, which may act for users."""
+    """What a test asks questions of; `http` carries the bootstrap admin's API key, which may act for users.
+
+    Of several workers, which it asks by turns, `base_url` and `runtime` are the first one's.
+    """
 
     base_url: str
     settings: Settings
@@ -74,6 +79,19 @@ class RunningService:
     def run(self, work: Any) -> Any:
         """Run a coroutine that uses `runtime`, on the loop the service itself runs on."""
         return self.loop.run(work)
+
+
+class Alternating(httpx.HTTPTransport):
+    """Sends each request to the next one of a service's workers, each of which has a port of its own here."""
+
+    def __init__(self, ports: list[int]) -> None:
+        super().__init__(verify=AUTHORITIES)
+        self._ports = itertools.cycle(ports)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request."""
+        request.url = request.url.copy_with(port=next(self._ports))
+        return super().handle_request(request)
 
 
 class QuickServer(uvicorn.Server):
@@ -161,19 +179,25 @@ class ServiceHarness:
     async def _assemble(
         self, stack: AsyncExitStack, settings: Settings, database: str, shared: dict[str, Any]
     ) -> RunningService:
-        listener = _listener()
-        stack.callback(listener.close)
-        settings = settings.model_copy(update={"port": listener.getsockname()[1]})
-        app = await stack.enter_async_context(open_app(settings, **shared))
-        runtime: Runtime = app.state.runtime
-        server = QuickServer(server_config(settings, app))
-        serving = asyncio.create_task(server.serve([listener]))
-        stack.push_async_callback(_end, server, serving)
-        await server.ready.wait()
-        base_url = f"http://127.0.0.1:{listener.getsockname()[1]}"
+        listeners = [_listener() for _ in range(settings.workers)]
+        for listener in listeners:
+            stack.callback(listener.close)
+        ports = [int(listener.getsockname()[1]) for listener in listeners]
+        settings = settings.model_copy(update={"port": ports[0]})
+        figures, counts = Figures(settings.workers), Counts(settings.workers, capacity=MOST_COUNTS)
+        runtimes: list[Runtime] = []
+        for worker, listener in enumerate(listeners):
+            share = Share(worker, settings.workers, figures, counts)
+            app = await stack.enter_async_context(open_app(settings, share=share, **shared))
+            runtimes.append(app.state.runtime)
+            server = QuickServer(server_config(settings, app))
+            serving = asyncio.create_task(server.serve([listener]))
+            stack.push_async_callback(_end, server, serving)
+            await server.ready.wait()
+        base_url = f"http://127.0.0.1:{ports[0]}"
         headers = {"Authorization": f"Bearer {API_KEY}"}
-        http = httpx.Client(base_url=base_url, headers=headers, timeout=60, verify=AUTHORITIES)
-        return RunningService(base_url, runtime.settings, runtime, database, http, loop=self._loop)
+        http = httpx.Client(base_url=base_url, headers=headers, timeout=60, transport=Alternating(ports))
+        return RunningService(base_url, runtimes[0].settings, runtimes[0], database, http, loop=self._loop)
 
     async def _stop(self, service: RunningService, stack: AsyncExitStack) -> None:
         await stack.aclose()
@@ -215,6 +239,7 @@ def settings_for_test(folder: Path, url: SecretStr | None, **overrides: Any) -> 
     values: dict[str, Any] = {
         "data_dir": folder,
         "database_url": url,
+        "workers": 1,
         "database_pool_size": 5,
         "secret_key": SecretStr(SECRET_KEY),
         "bootstrap_admin_email": ADMIN_EMAIL,

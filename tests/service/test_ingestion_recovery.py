@@ -108,7 +108,7 @@ def test_what_an_embedder_refused_is_indexed_by_a_later_sweep(
     async def refuse(_texts: object) -> None:
         raise Unavailable("The embeddings endpoint is away.")
 
-    monkeypatch.setattr(type(embedder), "embed", lambda _self, texts: refuse(texts))
+    monkeypatch.setattr(type(embedder), "embed", lambda _self, texts, **_: refuse(texts))
     answer = ok(upload(service, "a"))
     assert answer["indexing"] == "RUNNING"
     assert place(service, answer["documentId"])["error"] == "The embeddings endpoint is away."
@@ -161,8 +161,8 @@ def test_a_client_that_vanishes_leaves_nothing(service: RunningService) -> None:
 def test_a_full_disk_is_a_507_that_stores_nothing(service_process: Callable[..., ServiceProcess]) -> None:
     """A process that may write no more than 100 kB to a file refuses a larger one, and takes a small one after it."""
     process = service_process()
-    assert process.process is not None
-    resource.prlimit(process.process.pid, resource.RLIMIT_FSIZE, (100_000, 100_000))
+    for worker in process.parts("worker"):
+        resource.prlimit(worker.pid, resource.RLIMIT_FSIZE, (100_000, 100_000))
 
     def send(content: bytes) -> Any:
         form = {"documentExternalId": "a"}

@@ -14,8 +14,8 @@ import pytest
 from starlette.types import Message
 
 from service.platform.errors import ServiceError
-from service.server import BoundedProtocol
 from service.web.edge import Body
+from service.web.protocol import BoundedProtocol
 from tests.harness.services import RunningService
 from tests.service.directory import a_group, code, done
 

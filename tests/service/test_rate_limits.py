@@ -17,9 +17,10 @@ from pydantic import SecretStr, ValidationError
 
 from carrel import AsyncCarrel, Carrel
 from service.platform import shared_store as shared_store_module
-from service.platform.counters import BoundedMemory, Counter
+from service.platform.counters import Counter
 from service.platform.rate_limits import RateLimits, network_of
 from service.platform.settings import Settings
+from service.platform.sharing import Counts
 from tests.harness.processes import free_port
 from tests.harness.services import RunningService
 from tests.harness.stores import shared_store
@@ -153,27 +154,51 @@ def test_what_an_address_is_counted_as(address: str, network: str) -> None:
     assert network_of(address) == network
 
 
-async def test_memory_is_bounded_under_a_million_addresses() -> None:
-    """The oldest counts are forgotten, the newest are right, and each hit takes little time."""
-    memory = BoundedMemory(capacity=1000)
-    for number in range(1_000_000):
-        await memory.incr(f"address-{number}", 60)
-    assert len(memory) == 1000
-    assert await memory.incr("address-999999", 60) == 2
-    assert await memory.get("address-999000") == 1
-    assert await memory.get("address-998999") == 0
+def test_memory_is_bounded_under_any_number_of_addresses() -> None:
+    """The counts of those that come last are right, whoever was pushed out for them."""
+    counts = Counts(1, capacity=1000)
+    for number in range(20_000):
+        counts.add(0, f"address-{number}", 1, now=number, seconds=1e6)
+    kept = [counts.read(f"address-{number}", now=20_000)[0] for number in range(20_000)]
+    assert sum(kept) == 1000
+    assert all(kept[-100:])
+    assert counts.add(0, "address-19999", 1, now=20_000, seconds=1e6) == 2
 
 
-async def test_windows_end_and_leave_no_trace() -> None:
-    """A count begins anew when its window is over; ended windows make room without being asked for again."""
-    memory = BoundedMemory()
-    for number in range(100):
-        await memory.incr(f"address-{number}", 0.05)
-    assert await memory.incr("address-0", 0.05) == 2
-    await asyncio.sleep(0.06)
-    assert await memory.get("address-0") == 0
-    assert await memory.incr("address-0", 0.05) == 1
-    assert len(memory) == 1
+def test_windows_end_and_make_room() -> None:
+    """A count begins anew when its window is over, and takes the place of one that has ended."""
+    counts = Counts(1, capacity=8)
+    for number in range(8):
+        counts.add(0, f"address-{number}", 1, now=0, seconds=10 + number)
+    assert counts.add(0, "address-0", 1, now=9, seconds=10) == 2
+    assert counts.read("address-0", now=11) == (0, 11)
+    assert counts.add(0, "address-9", 1, now=11, seconds=10) == 1
+    assert counts.read("address-7", now=11) == (1, 17)
+    assert counts.add(0, "address-0", 1, now=17, seconds=10) == 1
+
+
+def test_processes_count_together() -> None:
+    """What several processes add at the same time is all there, each having added to cells of its own."""
+    counts = Counts(3, capacity=1000)
+    assert counts.add(0, "address", 1, now=0, seconds=10) == 1
+    children = [fork(lambda worker=worker: add_many(counts, worker)) for worker in range(3)]
+    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0]
+    assert counts.read("address", now=1) == (3001, 10)
+
+
+def add_many(counts: Counts, worker: int) -> None:
+    """Add a thousand times to one count."""
+    for _ in range(1000):
+        counts.add(worker, "address", 1, now=1, seconds=10)
+
+
+def fork(work: Callable[[], None]) -> int:
+    """Run something in a child of this process, and return its process id."""
+    child = os.fork()
+    if not child:
+        work()
+        os._exit(0)
+    return child
 
 
 @pytest.mark.parametrize("kind", [Carrel, AsyncCarrel])

@@ -142,14 +142,14 @@ async def test_cancelled_work_is_dropped(make_batcher: MakeBatcher, stand_in: St
 
 
 async def test_saturation(make_batcher: MakeBatcher):
-    """When too much waits, uploads are refused with Retry-After; queries have a reserve, which ends too."""
-    batcher = make_batcher(waiting_texts=100, reserve=10)
+    """When too much waits, more is refused with Retry-After."""
+    batcher = make_batcher(waiting_texts=100)
     with batcher.admit(95):
         with pytest.raises(Unavailable) as refused, batcher.admit(9):
             pass
         assert refused.value.code == "embedding_saturated"
         assert 1 <= int(refused.value.headers["Retry-After"]) <= 60
-        with batcher.admit(8), batcher.admit(7), pytest.raises(Unavailable), batcher.admit(1):
+        with batcher.admit(5), pytest.raises(Unavailable), batcher.admit(1):
             pass
     with batcher.admit(1000):  # alone, nothing is too large
         pass

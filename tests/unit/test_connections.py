@@ -4,8 +4,15 @@ from dataclasses import dataclass, field
 
 import pytest
 
-from service.platform.descriptors import FEWEST_CONNECTIONS, MOST_CONNECTIONS, most_connections, reserved_descriptors
+from service.platform.descriptors import (
+    FEWEST_CONNECTIONS,
+    MOST_CONNECTIONS,
+    most_connections,
+    part_of,
+    reserved_descriptors,
+)
 from service.platform.settings import Settings
+from service.platform.sharing import Figures, Share
 from service.web.connections import LOOKED_THROUGH, Connections, shared_addresses
 
 HERE, THERE = "192.0.2.1", "198.51.100.7"
@@ -179,18 +186,64 @@ def test_a_proxy_and_this_machine_stand_for_many(host: str, is_shared: bool) -> 
 @pytest.mark.parametrize("limit", LIMITS)
 def test_connections_leave_what_the_service_needs(limit: int) -> None:
     """Each counts as two descriptors, and the reserve is left whatever the settings ask for."""
-    for settings in (Settings(), Settings(max_connections=1_000_000), Settings(database_pool_size=100)):
+    for asked in ({}, {"max_connections": 1_000_000}, {"database_pool_size": 100}):
+        settings = Settings(workers=1, **asked)
         most = most_connections(settings, limit)
         assert FEWEST_CONNECTIONS <= most <= (limit - reserved_descriptors(settings)) // 2
-    assert most_connections(Settings(max_connections=20), limit) == 20
+    assert most_connections(Settings(workers=1, max_connections=20), limit) == 20
+    assert most_connections(Settings(workers=3, max_connections=20), limit) == 7
 
 
 def test_a_limit_of_a_million_files_means_fewer_connections() -> None:
     """Memory bounds them, too."""
-    assert most_connections(Settings(), 1_000_000) == MOST_CONNECTIONS
+    assert most_connections(Settings(workers=1), 1_000_000) == MOST_CONNECTIONS
+    assert most_connections(Settings(workers=4), 1_000_000) == MOST_CONNECTIONS // 4
 
 
 def test_a_limit_that_is_too_small_says_what_to_set() -> None:
     """The number that is needed, and where it is set."""
     with pytest.raises(ValueError, match=r"may have 128 files open, and the service needs \d+ or more.*LimitNOFILE"):
         most_connections(Settings(), 128)
+
+
+def test_workers_divide_what_there_is() -> None:
+    """The sum is what the settings say, unless a worker had nothing left to work with."""
+    settings = Settings(workers=3, database_pool_size=10, extraction_workers=4, agent_workers=8, docstore_workers=2)
+    parts = [part_of(settings, worker=worker) for worker in range(3)]
+    assert [part.database_pool_size for part in parts] == [4, 3, 3]
+    assert [part.extraction_workers for part in parts] == [2, 1, 1]
+    assert [part.agent_workers for part in parts] == [3, 3, 2]
+    assert [part.docstore_workers for part in parts] == [1, 1, 0]
+    few = part_of(Settings(workers=8, database_pool_size=8, extraction_workers=1), worker=7)
+    assert (few.database_pool_size, few.extraction_workers) == (2, 1)
+    alone = Settings(workers=1, database_pool_size=1)
+    assert part_of(alone, worker=0) == alone
+
+
+def test_another_worker_with_fewer_connections_goes_first() -> None:
+    """Of the workers that serve: one that has ended, or has not begun, takes nothing."""
+    figures = Figures(3)
+    first, second = (Connections(10, share=Share(worker, 3, figures)) for worker in range(2))
+    first.tell()
+    assert first.admit(HERE)
+    assert not first.has_more_than_others
+    second.tell()
+    assert first.has_more_than_others
+    assert not second.has_more_than_others
+    assert (first.describe().open, first.describe().most) == (1, 20)
+    assert second.admit(HERE)
+    assert not first.has_more_than_others
+
+
+async def test_what_a_worker_has_counted_stays_when_it_ends() -> None:
+    """Its connections are gone; what it refused is in the sum still, also when another worker has its row."""
+    figures = Figures(2)
+    for turn in (1, 2):
+        worker = Connections(0, share=Share(1, 2, figures))
+        worker.tell()
+        assert not worker.admit(HERE)
+        assert worker.describe().refused == turn
+        worker.close()
+        figures.clear(1)
+    left = Connections(10, share=Share(0, 2, figures)).describe()
+    assert (left.refused, left.most) == (2, 10)

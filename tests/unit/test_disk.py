@@ -10,13 +10,15 @@ from carrel.wire.oversight import StorageArea, StorageLevel
 from service.platform.disk import MEBIBYTE, RESERVE_NAME, SLICES, DiskGuard, FileSystem, Reserve
 from service.platform.errors import InsufficientStorage, Unavailable
 from service.platform.postgres.server import KEPT_WAL, LARGE_SEGMENT, LARGEST_WAL, SMALL_SEGMENT, server_parameters
+from service.platform.sharing import Figures, Share
 
 AREAS = (StorageArea.UPLOADS, StorageArea.FILES)
 
 
-def a_disk(free: int, *, keep_free: int | None = None) -> FileSystem:
+def a_disk(free: int, *, keep_free: int | None = None, share: Share | None = None) -> FileSystem:
     """A disk of 800 MiB, of which 100 are kept free, with so many MiB free."""
-    return FileSystem(AREAS, Path("/"), keep_free, total=800 * MEBIBYTE, free=free * MEBIBYTE)
+    options = {"share": share or Share(), "total": 800 * MEBIBYTE, "free": free * MEBIBYTE}
+    return FileSystem(AREAS, Path("/"), keep_free, **options)
 
 
 def levels(*frees: int) -> list[StorageLevel]:
@@ -49,6 +51,21 @@ def test_bodies_under_way_are_counted() -> None:
         with guard.room_for(body):
             pass
     with guard.room_for(body):
+        pass
+
+
+def test_bodies_of_other_workers_are_counted() -> None:
+    """What one worker has promised isn't there for another, until that worker gives it back or ends."""
+    figures = Figures(2)
+    guards = [DiskGuard([a_disk(100 + 60, share=Share(worker, 2, figures))]) for worker in range(2)]
+    body = 10 * MEBIBYTE
+    with guards[0].room_for(body), pytest.raises(Unavailable, match=r"^Other uploads"), guards[1].room_for(body):
+        pass
+    with guards[1].room_for(body):
+        pass
+    guards[0].room_for(body).__enter__()
+    figures.clear(0)
+    with guards[1].room_for(body):
         pass
 
 

@@ -22,7 +22,7 @@ TOKENIZER = WordPieces(locate().tokenizer)
 Answer = Callable[[httpx.Request], httpx.Response]
 
 
-def embedder(answer: Answer, *, ask_for_dimensions: bool = True) -> RemoteEmbedder:
+def embedder(answer: Answer, *, ask_for_dimensions: bool = True, workers: int = 1) -> RemoteEmbedder:
     """Make an embedder of an endpoint that answers so."""
     return RemoteEmbedder(
         url="http://models.test/v1",
@@ -31,6 +31,7 @@ def embedder(answer: Answer, *, ask_for_dimensions: bool = True) -> RemoteEmbedd
         dimensions=384,
         ask_for_dimensions=ask_for_dimensions,
         tokenizer=TOKENIZER,
+        workers=workers,
         transport=httpx.MockTransport(answer),
     )
 
@@ -55,6 +56,24 @@ async def test_order_and_length():
     assert np.abs(np.linalg.norm(rows, axis=1) - 1).max() < 1e-6
     assert np.allclose(rows[:, 0] / rows[:, 1] * 3, range(1, count + 1), rtol=1e-5)
     assert remote.texts_embedded == count
+
+
+@pytest.mark.parametrize(("workers", "most"), [(1, 4), (2, 2), (3, 1), (9, 1)])
+async def test_workers_share_the_requests_at_a_time(workers: int, most: int) -> None:
+    """All of them together send no more than one alone would, unless they are so many that each sends one."""
+    under_way, seen = 0, list[int]()
+
+    async def answer(request: httpx.Request) -> httpx.Response:
+        nonlocal under_way
+        under_way += 1
+        seen.append(under_way)
+        await asyncio.sleep(0.01)
+        under_way -= 1
+        return good(request)
+
+    remote = embedder(answer, workers=workers)  # pyright: ignore[reportArgumentType]
+    await remote.embed([f"text {number}" for number in range(9 * TEXTS_A_REQUEST)])
+    assert max(seen) == most
 
 
 async def test_what_is_asked():

@@ -83,7 +83,7 @@ def test_every_query_is_bound_to_an_organization_or_a_caller() -> None:
 
 # Statements that are built once without an organization, and why.
 BUILT_WITHOUT_ORGANIZATION = {
-    "service.runtime.jobs.queries._RELEASE_QUEUE": "the queue is everybody's, and holds ids alone",
+    "service.runtime.jobs.queries._RELEASE_ALL": "the queue is everybody's, and holds ids alone",
     "service.runtime.jobs.queries._RELEASE_STALLED": "likewise",
     "service.domains.oauth.queries._CLIENT_OF_ID": "a client is looked up before its organization is known",
     "service.domains.signin.queries._SESSION_OF_HASH": "a session is looked up before its organization is known",

@@ -12,8 +12,9 @@ import uvloop
 from starlette.types import Receive, Scope, Send
 
 from service.platform.settings import Settings
-from service.server import BoundedProtocol, Server, server_config
+from service.server import Server, server_config
 from service.web.connections import Connections
+from service.web.protocol import BoundedProtocol
 
 ANSWER = b"x" * 300_000
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -18,6 +18,7 @@ from service.index.ingestion.queries import IndexingWork
 from service.index.ingestion.turns import Lane, lane_of
 from service.platform.database import Database
 from service.platform.logs import logger
+from service.platform.sharing import Share
 from service.text.embedding import Embedders
 
 # In memory at most, of all organizations together and of each: enough to have the next at hand when one is done.
@@ -78,9 +79,11 @@ class Job:
 class Indexer:
     """The documents that are being indexed, within the limits of memory, and the requests that wait for them."""
 
-    def __init__(self, database: Database, embedders: Embedders, *, backlog_seconds: float) -> None:
+    def __init__(
+        self, database: Database, embedders: Embedders, *, backlog_seconds: float, share: Share | None = None
+    ) -> None:
         self.database = database
-        pace = Pace()
+        pace = Pace(share=share or Share())
         self.deps = IndexingDeps(database, embedders, pace=pace)
         self.pressure = BackPressure(backlog_seconds, pace=pace)
         self.changed = asyncio.Event()
@@ -109,7 +112,7 @@ class Indexer:
 
     @property
     def chunks_per_second(self) -> float:
-        """The number of chunks that this process indexed per second lately; 0 when there is nothing to index."""
+        """The number of chunks indexed per second lately; 0 when this process has nothing to index."""
         return self.deps.pace.chunks_per_second if self._jobs else 0.0
 
     def pace_of(self, organization_id: UUID) -> float:

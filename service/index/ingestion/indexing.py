@@ -198,11 +198,12 @@ class Work:
             if len(missing) > SLICE:
                 await self.deps.turns.pass_on(self.turn)
             part = missing[start : start + SLICE]
-            vectors.update(zip(part, await embedder.embed([texts[digest] for digest in part]), strict=True))
+            rows = await embedder.embed([texts[digest] for digest in part], in_background=True)
+            vectors.update(zip(part, rows, strict=True))
             self.embedded += len(part)
             self.deps.pace.count(len(part))
-        rows = [vectors[chunk.hash] for chunk in chunks]
-        return np.stack(rows) if rows else np.zeros((0, work.dimensions), np.float32), len(missing)
+        found = [vectors[chunk.hash] for chunk in chunks]
+        return np.stack(found) if found else np.zeros((0, work.dimensions), np.float32), len(missing)
 
     async def _read_known_vectors(
         self, work: IndexingWork, hashes: Sequence[bytes]

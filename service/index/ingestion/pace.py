@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from uuid import UUID
 
 from service.platform.errors import Unavailable
+from service.platform.sharing import Figure, Share
 
 # Before anything was measured: about what the local model does with full chunks on two cores.
 FIRST_PACE = 20.0
@@ -34,10 +35,11 @@ class Backlog:
 
 @dataclass(slots=True)
 class Pace:
-    """The pace of this process's indexing in chunks per second, and the average length of a chunk."""
+    """The pace of the service's indexing in chunks per second, and the average length of a chunk."""
 
     chunks_per_second: float = FIRST_PACE
     chunk_bytes: float = FIRST_CHUNK_BYTES
+    share: Share = field(default_factory=Share)
     _chunks: int = 0
 
     def count(self, chunks: int) -> None:
@@ -52,11 +54,14 @@ class Pace:
     def sample(self, seconds: float, *, is_saturated: bool) -> None:
         """Update the pace with the chunks counted in the last `seconds`, if more documents waited than were indexed.
 
-        Otherwise the count says how much was requested, and not how much can be done.
+        Otherwise the count says how much was requested, and not how much can be done. The other workers' chunks are
+        those that they counted last.
         """
         chunks, self._chunks = self._chunks, 0
+        self.share.tell(Figure.CHUNKS_PER_SECOND, chunks / seconds)
         if is_saturated:
-            self.chunks_per_second += SMOOTHING * min(seconds, 5) * (chunks / seconds - self.chunks_per_second)
+            found = self.share.total(Figure.CHUNKS_PER_SECOND)
+            self.chunks_per_second += SMOOTHING * min(seconds, 5) * (found - self.chunks_per_second)
 
     def chunks_in(self, backlog: Backlog) -> int:
         """Estimate the number of chunks in a backlog."""

@@ -2,7 +2,7 @@
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.oversight import AdminStatusGetResponse, ConnectionsState, IndexingState, JobsState, SyncsState
+from carrel.wire.oversight import AdminStatusGetResponse, IndexingState, JobsState, SyncsState
 from service.auth.callers import Caller
 from service.index.ingestion.backlog.queries import measure_backlog
 from service.operate.status import queries
@@ -47,15 +47,5 @@ async def get_status(
         language_model=settings.model_names[0] if settings.model_url else BUILT_IN,
         text_retention_days=settings.text_retention_days,
         storage=[file_system.describe() for file_system in runtime.disk.file_systems],
-        connections=_describe(connections) if connections else None,
-    )
-
-
-def _describe(connections: Connections) -> ConnectionsState:
-    return ConnectionsState(
-        open=connections.open,
-        most=connections.most,
-        refused=connections.refused,
-        evicted=connections.evicted,
-        pressed_at=connections.pressed_at,
+        connections=connections.describe() if connections else None,
     )

@@ -50,7 +50,9 @@ PARTIALS = PARTIAL + "[0-9a-f]" * 8  # what an operator puts aside has another n
 LONGEST_SOCKET_FOLDER = 90  # bytes; the socket's whole path may have 107
 START_SECONDS = 120  # recovery after a crash included
 STOP_SECONDS = 60
+ENDING_SECONDS = 10  # of the workers of a service that was killed
 ATTEMPTS = 3  # the first start after a kill -9 may still find the old server's processes ending
+FEWEST_CONNECTIONS = 200
 LARGEST_LOG = 16 * 1024 * 1024
 MEBIBYTE = 1024**2
 GIBIBYTE = 1024**3
@@ -61,7 +63,9 @@ SMALL_SEGMENT, LARGE_SEGMENT = MEBIBYTE, 16 * MEBIBYTE
 SMALL_DISK = GIBIBYTE
 
 
-def server_parameters(memory_bytes: int, *, disk_bytes: int, segment_bytes: int) -> dict[str, str]:
+def server_parameters(
+    memory_bytes: int, *, disk_bytes: int, segment_bytes: int, connections: int = FEWEST_CONNECTIONS
+) -> dict[str, str]:
     """Return the settings the index was measured with: a quarter of the memory (at most 2 GiB) for shared buffers.
 
     The write-ahead log takes a sixteenth of the disk at most. Its segments are kept and used again (`min_wal_size`), so
@@ -80,7 +84,7 @@ def server_parameters(memory_bytes: int, *, disk_bytes: int, segment_bytes: int)
         "jit": "off",
         "max_parallel_workers_per_gather": "0",
         "max_parallel_maintenance_workers": "0",
-        "max_connections": "200",
+        "max_connections": str(connections),
         "max_wal_size": f"{log_bytes // MEBIBYTE}MB",
         "min_wal_size": f"{min(log_bytes, KEPT_WAL) // MEBIBYTE}MB",
         "autovacuum_naptime": "15s",
@@ -90,25 +94,34 @@ def server_parameters(memory_bytes: int, *, disk_bytes: int, segment_bytes: int)
 
 
 class FolderLock:
-    """One service a data folder: held until released, or until the process ends however it ends."""
+    """One service a data folder: held until it is released and the processes forked meanwhile have ended, however."""
 
     def __init__(self, data_dir: Path) -> None:
-        self._path = data_dir / "service.lock"
-        self._file = self._path.open("a+")
-        try:
-            # A record lock belongs to this process alone; worker processes that outlive it can't keep it.
-            fcntl.lockf(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except (BlockingIOError, PermissionError) as exc:
-            self._file.seek(0)
-            holder = self._file.read().strip() or "unknown"
-            self._file.close()
-            raise DatabaseServerError(
-                f"Another Carrel service (process {holder}) is using {data_dir}. Stop it, or set CARREL_DATA_DIR."
-            ) from exc
+        self._file = (data_dir / "service.lock").open("a+")
+        deadline = time.monotonic() + ENDING_SECONDS
+        while not self._is_taken():
+            holder = self._holder()
+            if psutil.pid_exists(holder) or time.monotonic() >= deadline:
+                self._file.close()
+                message = f"Another Carrel service (process {holder or 'unknown'}) is using {data_dir}."
+                raise DatabaseServerError(f"{message} Stop it, or set CARREL_DATA_DIR.")
+            time.sleep(0.02)  # it was killed, and its workers end by themselves
         # Only the message above names the process, so a full disk is no reason not to start.
         with suppress(OSError):
             os.ftruncate(self._file.fileno(), 0)
             os.write(self._file.fileno(), str(os.getpid()).encode())
+
+    def _is_taken(self) -> bool:
+        try:
+            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _holder(self) -> int:
+        self._file.seek(0)
+        written = self._file.read().strip()
+        return int(written) if written.isdecimal() else 0
 
     def release(self) -> None:
         """Let another service have the folder."""
@@ -118,12 +131,15 @@ class FolderLock:
 class EmbeddedPostgres:
     """One cluster: made on first use, started or found running, stopped on request. Its methods block."""
 
-    def __init__(self, data_dir: Path, *, parameters: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, data_dir: Path, *, parameters: Mapping[str, str] | None = None, connections: int = FEWEST_CONNECTIONS
+    ) -> None:
         self._account = server_account()
         self._binaries = reachable_binaries(self._account)
         self._folder = cluster_folder(data_dir)
         self._changing = threading.Lock()
         self._parameters = parameters
+        self._connections = max(connections, FEWEST_CONNECTIONS)
 
     def start(self) -> None:
         """Make sure that the server answers, starting it (and making the cluster) when it doesn't.
@@ -256,6 +272,7 @@ class EmbeddedPostgres:
             psutil.virtual_memory().total,
             disk_bytes=shutil.disk_usage(self._folder).total,
             segment_bytes=max(segments, default=LARGE_SEGMENT),
+            connections=self._connections,
         )
 
     def _launch(self) -> bool:

@@ -28,7 +28,7 @@ _RELEASE_STALLED = text(
         WHERE id = worker_id AND last_heartbeat > now() - make_interval(secs => :seconds))
     """
 )
-_RELEASE_QUEUE = text(f"{_RELEASE} WHERE status = 'doing' AND queue_name = :queue")
+_RELEASE_ALL = text(f"{_RELEASE} WHERE status = 'doing'")
 
 
 async def release_stalled(connection: AsyncConnection, *, seconds: float) -> int:
@@ -36,9 +36,9 @@ async def release_stalled(connection: AsyncConnection, *, seconds: float) -> int
     return (await connection.execute(_RELEASE_STALLED, {"seconds": seconds})).rowcount
 
 
-async def release_queue(connection: AsyncConnection, *, queue: str) -> int:
-    """Put back all jobs in progress of a queue; only where no other process can be working."""
-    return (await connection.execute(_RELEASE_QUEUE, {"queue": queue})).rowcount
+async def release_all(connection: AsyncConnection) -> int:
+    """Put back all jobs in progress; only where no other process can be working."""
+    return (await connection.execute(_RELEASE_ALL)).rowcount
 
 
 async def count_waiting(connection: AsyncConnection) -> int:

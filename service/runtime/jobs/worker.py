@@ -33,21 +33,7 @@ PATIENCE_SECONDS = 5.0
 
 
 async def keep_working(runtime: Runtime, *, queue: str, tasks: Sequence[Task], concurrency: int) -> None:
-    """Run the queue's jobs, so many at a time, until cancelled; then put back those that don't end soon.
-
-    The embedded database has one service alone, so at the start of that one whatever is taken up was by a process
-    that is gone. Beside other replicas, workers that show no life are given up (`keep_releasing`).
-    """
-    alone = runtime.settings.database_url is None
-
-    async def release_and_work(app: App, manager: FencedJobManager) -> None:
-        nonlocal alone
-        if alone:
-            async with runtime.database.transaction(None) as connection:
-                await queries.release_queue(connection, queue=queue)
-            alone = False
-        await _work(app, manager, queue=queue, concurrency=concurrency)
-
+    """Run the queue's jobs, so many at a time, until cancelled; then put back those that don't end soon."""
     async with _pool(runtime, queue) as pool:
         connector = PsycopgConnector()
         await connector.open_async(pool)
@@ -56,7 +42,7 @@ async def keep_working(runtime: Runtime, *, queue: str, tasks: Sequence[Task], c
         for task in tasks:
             register = app.task(name=task.name, queue=queue, pass_context=True, retry=PutBack())
             register(partial(run_job, runtime, task))
-        work = partial(release_and_work, app, manager)
+        work = partial(_work, app, manager, queue=queue, concurrency=concurrency)
         await run_every(work, every=RESTART_SECONDS, name=f"worker-{queue}")
 
 

@@ -9,12 +9,13 @@ from types import MappingProxyType
 
 from service.platform.errors import BadRequest
 from service.platform.settings import VECTOR_DIMENSIONS, Settings
+from service.text.embedding.engine import Arithmetic
 from service.text.embedding.local import LocalEmbedder
 from service.text.embedding.models import MINILM, Embedder, EmbeddingModel
 from service.text.embedding.remote import RemoteEmbedder
 from service.text.embedding.tokenizer import WordPieces
 
-__all__ = ["MINILM", "Embedder", "Embedders", "EmbeddingModel", "WordPieces", "open_embedders"]
+__all__ = ["MINILM", "Arithmetic", "Embedder", "Embedders", "EmbeddingModel", "WordPieces", "open_embedders"]
 
 MODEL_FOLDER = "model"
 """In the data folder; holds nothing that couldn't be built again."""
@@ -51,15 +52,17 @@ class Embedders:
             await embedder.close()
 
 
-async def open_embedders(settings: Settings) -> Embedders:
+async def open_embedders(settings: Settings, *, arithmetic: Arithmetic | None = None) -> Embedders:
     """Open the local model, and before it the models of the endpoint that the settings name, if they name one.
+
+    The local model's vectors come from the `arithmetic` that is given, else from an engine of this process.
 
     Raises ValueError when the endpoint's settings don't fit together, ModelFilesError when the local model's files
     aren't installed.
     """
     folder: Path = settings.data_dir / MODEL_FOLDER
     models = remote_models(settings)
-    local = await LocalEmbedder.open(folder, precision=settings.embeddings_precision)
+    local = await LocalEmbedder.open(folder, precision=settings.embeddings_precision, arithmetic=arithmetic)
     remote = [_remote(settings, name, dimensions, local.tokenizer) for name, dimensions in models.items()]
     return Embedders(*remote, local)
 
@@ -73,6 +76,7 @@ def _remote(settings: Settings, model: str, dimensions: int, tokenizer: WordPiec
         dimensions=dimensions,
         ask_for_dimensions=is_default and settings.embeddings_dimensions is not None,
         tokenizer=tokenizer,
+        workers=settings.workers,
     )
 
 

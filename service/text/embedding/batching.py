@@ -8,6 +8,8 @@ belongs to the request that has waited longest, so that many small ones don't st
 import asyncio
 import heapq
 import math
+import os
+import sys
 import threading
 import time
 from bisect import bisect_right
@@ -39,16 +41,13 @@ class BatchLimits:
     `tokens` bounds the length of the longest text times the number of texts (one text is always taken): beyond a few
     hundred a batch gains nothing and only makes others wait longer. A text joins a batch if that pads it by at most
     `padding` tokens, which is about what a batch of its own would cost on top.
-    `waiting_texts` bounds what all requests together may have waiting; a request alone is never too large. `reserve`
-    is kept on top of it for requests of at most `small` texts, so that searches are answered while uploads are refused.
+    `waiting_texts` bounds what all requests together may have waiting; a request alone is never too large.
     """
 
     texts: int = 8
     tokens: int = 256
     padding: int = 16
     waiting_texts: int = 16_384
-    reserve: int = 1024
-    small: int = 8
 
 
 @dataclass(eq=False, slots=True)
@@ -183,7 +182,10 @@ def _begin_answer(request: _Request) -> bool:
 
 
 class Batcher:
-    """Worker threads that take batches from a queue and run them; each runs on one core."""
+    """Worker threads that take batches from a queue and run them; each runs on one core.
+
+    With a `niceness`, the threads leave the cores to whatever else wants them.
+    """
 
     def __init__(
         self,
@@ -192,8 +194,10 @@ class Batcher:
         width: int,
         workers: int,
         limits: BatchLimits | None = None,
+        niceness: int = 0,
     ) -> None:
         self._run = run
+        self._niceness = niceness
         self._limits = limits or BatchLimits()
         self._queue = BatchQueue(width=width, limits=self._limits)
         self._waiting = 0
@@ -216,9 +220,8 @@ class Batcher:
                 self._waiting -= texts
 
     def _admit(self, texts: int) -> None:
-        reserve = self._limits.reserve if texts <= self._limits.small else 0
         with self._counting:
-            if not self._waiting or self._waiting + texts <= self._limits.waiting_texts + reserve:
+            if not self._waiting or self._waiting + texts <= self._limits.waiting_texts:
                 self._waiting += texts
                 return
             seconds = math.ceil(min(self._waiting * self._seconds_a_text, _LONGEST_RETRY_SECONDS))
@@ -243,6 +246,8 @@ class Batcher:
             worker.join()
 
     def _work(self) -> None:
+        if self._niceness and sys.platform == "linux":  # elsewhere it would be the whole process's
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), self._niceness)
         while (batch := self._queue.take()) is not None:
             started = time.monotonic()
             try:

@@ -49,10 +49,11 @@ class Embedder(Protocol):
         """The number of texts embedded since the start."""
         ...
 
-    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], *, in_background: bool = False) -> NDArray[np.float32]:
         """Return one row of unit length for each text, in their order; what is beyond `max_tokens` is not read.
 
-        Raises Unavailable (with Retry-After) when saturated or out of reach.
+        Texts `in_background`, as those of documents, hold up no others. Raises Unavailable (with Retry-After) when
+        saturated or out of reach.
         """
         ...
 

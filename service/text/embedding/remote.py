@@ -15,6 +15,7 @@ from service.text.embedding.models import EmbeddingModel
 from service.text.embedding.tokenizer import MAX_PIECES, WordPieces
 
 TEXTS_A_REQUEST = 64
+# Of all workers, each of which has its part of them, and one at least.
 _REQUESTS_AT_ONCE = 4
 _FEW_TEXTS = 8
 """Up to so many, as searches and short documents send, wait for none of the long documents' texts."""
@@ -59,6 +60,7 @@ class RemoteEmbedder:
         dimensions: int,
         ask_for_dimensions: bool,
         tokenizer: WordPieces,
+        workers: int = 1,
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         # Nothing is known of the cloud's centre, and a guess that changed later would spoil the codes stored before.
@@ -70,14 +72,15 @@ class RemoteEmbedder:
         self._parameters = {"dimensions": dimensions} if ask_for_dimensions else {}
         headers = {"Authorization": f"Bearer {api_key.get_secret_value()}"} if api_key else {}
         self._client = httpx.AsyncClient(headers=headers, timeout=_TIMEOUT, transport=transport)
-        self._turns = asyncio.Semaphore(_REQUESTS_AT_ONCE)
-        self._turns_of_queries = asyncio.Semaphore(_REQUESTS_AT_ONCE)
+        turns = max(1, _REQUESTS_AT_ONCE // workers)
+        self._turns, self._turns_of_queries = asyncio.Semaphore(turns), asyncio.Semaphore(turns)
 
-    async def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    async def embed(self, texts: Sequence[str], *, in_background: bool = False) -> NDArray[np.float32]:
         """Return one row of unit length for each text, in their order; what is beyond 254 word pieces is not sent.
 
         Raises Unavailable when the endpoint doesn't answer, refuses, or answers with something else.
         """
+        del in_background  # how many they are says it here
         if not texts:
             return np.empty((0, self.model.dimensions), np.float32)
         cut = await asyncio.to_thread(lambda: [self.tokenizer.cut(text, MAX_PIECES) for text in texts])

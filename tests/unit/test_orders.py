@@ -1,19 +1,22 @@
-"""Signals to a service that starts, serves or stops, around an application that takes as long as a test wants."""
+"""Orders to a worker that starts, serves or stops, around an application that takes as long as a test wants."""
 
 import asyncio
-import os
-import signal
 from collections import defaultdict
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from socket import socketpair
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
+import uvicorn
 import uvloop
 from starlette.types import Receive, Scope, Send
 
 from service import server
+from service.platform.processes import DRAIN, STOP
 from service.platform.settings import Settings
+from service.platform.sharing import Share
 from service.web.connections import Connections
 
 SECONDS = 20
@@ -26,17 +29,18 @@ class Application:
     def __init__(self) -> None:
         self.state = SimpleNamespace(metrics=self)
         self.happened: list[str] = []
+        self.listener = server.bind(Settings(port=0))
         self.may_end = {name: asyncio.Event() for name in ("opening", "request", "closing")}
-        self.port = 0
+        self.orders, self.ordered = socketpair()
         self._noted = defaultdict[str, asyncio.Event](asyncio.Event)
 
     def watch(self, connections: Connections) -> None:
         """Take what the metrics are to show."""
 
     @asynccontextmanager
-    async def open(self, settings: Settings) -> AsyncGenerator["Application"]:
+    async def open(self, _: Settings, **parts: object) -> AsyncGenerator["Application"]:
         """Open it, and close what was opened."""
-        self.port = settings.port
+        del parts
         try:
             await self._wait("opening")
             yield self
@@ -68,33 +72,35 @@ class Application:
 
 
 def serve(monkeypatch: pytest.MonkeyPatch, during: Callable[[Application], Awaitable[None]]) -> list[str]:
-    """Serve until signals end that, and do something meanwhile; returns what happened to the application."""
+    """Serve until orders end that, and do something meanwhile; returns what happened to the application."""
 
     async def within() -> list[str]:
-        application = Application()
+        application, settings = Application(), Settings(port=0)
         monkeypatch.setattr(server, "open_app", application.open)
         async with asyncio.timeout(SECONDS):
-            serving = asyncio.create_task(server.serve(Settings(port=0)))
+            serving = server.serve(settings, application.listener, application.ordered, most=10, share=Share())
+            task = asyncio.create_task(serving)
             await during(application)
-            await serving
+            await task
+        application.orders.close()
+        application.ordered.close()
         return application.happened
 
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         return runner.run(within())
 
 
-def test_a_second_signal_ends_a_start_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_second_order_ends_a_start_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was opened until then is closed."""
 
     async def during(application: Application) -> None:
         await application.until("opening")
-        os.kill(os.getpid(), signal.SIGTERM)
-        os.kill(os.getpid(), signal.SIGINT)
+        application.orders.send(2 * STOP)
 
     assert serve(monkeypatch, during) == ["opening", "closed"]
 
 
-def test_a_signal_during_the_start_keeps_it_from_serving(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_order_during_the_start_keeps_it_from_serving(monkeypatch: pytest.MonkeyPatch) -> None:
     """The start comes to its end, so that all is closed in order, and nobody is let in."""
     served: list[bool] = []
 
@@ -105,7 +111,7 @@ def test_a_signal_during_the_start_keeps_it_from_serving(monkeypatch: pytest.Mon
 
     async def during(application: Application) -> None:
         await application.until("opening")
-        os.kill(os.getpid(), signal.SIGTERM)
+        application.orders.send(STOP)
         await asyncio.sleep(0.05)
         for event in application.may_end.values():
             event.set()
@@ -114,33 +120,62 @@ def test_a_signal_during_the_start_keeps_it_from_serving(monkeypatch: pytest.Mon
     assert not served
 
 
-def test_a_second_signal_ends_a_close_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Serving has ended by then, and nobody else would look at signals."""
+def test_a_second_order_ends_a_close_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Serving has ended by then, and nobody else would look at orders."""
 
     async def during(application: Application) -> None:
         application.may_end["opening"].set()
         await application.until("opening")
-        os.kill(os.getpid(), signal.SIGTERM)
+        application.orders.send(STOP)
         await application.until("closing")
-        os.kill(os.getpid(), signal.SIGTERM)
+        application.orders.send(STOP)
 
     assert serve(monkeypatch, during) == ["opening", "closing", "closed"]
 
 
-@pytest.mark.parametrize("signals", [1, 2])
-def test_requests_that_are_cut_off_end_before_the_application(monkeypatch: pytest.MonkeyPatch, signals: int) -> None:
-    """After their time of grace, and at once with a second signal: what they use is closed after them."""
-    monkeypatch.setattr(server, "GRACE_SECONDS", 0 if signals == 1 else SECONDS)
+def test_an_order_to_stop_breaks_off_nothing_of_a_worker_that_drains(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that ends anyway, as another replaces it, has its time of grace as all have when the service is stopped."""
+    make = server.server_config
+
+    def hurried(*parts: Any) -> uvicorn.Config:
+        config = make(*parts)
+        config.timeout_keep_alive = -1
+        return config
+
+    monkeypatch.setattr(server, "server_config", hurried)
 
     async def during(application: Application) -> None:
         application.may_end["opening"].set()
         application.may_end["closing"].set()
         await application.until("opening")
-        _, writer = await asyncio.open_connection("127.0.0.1", application.port)
+        _, writer = await asyncio.open_connection(*application.listener.getsockname())
         writer.write(REQUEST)
         await application.until("request")
-        for number in (signal.SIGTERM, signal.SIGINT)[:signals]:
-            os.kill(os.getpid(), number)
+        application.orders.send(DRAIN)
+        await asyncio.sleep(0.1)
+        application.orders.send(STOP)
+        await asyncio.sleep(0.3)
+        assert application.happened == ["opening", "request"]
+        application.may_end["request"].set()
+        await application.until("closed")
+        writer.close()
+
+    assert serve(monkeypatch, during) == ["opening", "request", "request ended", "closing", "closed"]
+
+
+@pytest.mark.parametrize("orders", [1, 2])
+def test_requests_that_are_cut_off_end_before_the_application(monkeypatch: pytest.MonkeyPatch, orders: int) -> None:
+    """After their time of grace, and at once with a second order: what they use is closed after them."""
+    monkeypatch.setattr(server, "GRACE_SECONDS", 0 if orders == 1 else SECONDS)
+
+    async def during(application: Application) -> None:
+        application.may_end["opening"].set()
+        application.may_end["closing"].set()
+        await application.until("opening")
+        _, writer = await asyncio.open_connection(*application.listener.getsockname())
+        writer.write(REQUEST)
+        await application.until("request")
+        application.orders.send(orders * STOP)
         await application.until("closed")
         writer.close()
 

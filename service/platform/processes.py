@@ -1,0 +1,168 @@
+"""Processes that one process forks: how it tells them what to do, when it starts them again, what signals it got."""
+
+import asyncio
+import ctypes
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass, field
+from multiprocessing.context import ForkProcess
+from socket import socket, socketpair
+from types import FrameType
+from typing import Self, cast
+
+from service.platform.background import FIRST_PAUSE_SECONDS, LONGEST_PAUSE_SECONDS
+
+# What a process is told to do, and what it tells of itself.
+STOP, DRAIN, READY = b"s", b"d", b"r"
+PR_SET_PDEATHSIG = 1  # prctl(2)
+
+
+@dataclass(eq=False)
+class Child:
+    """A process, and how it is told what to do."""
+
+    name: str
+    process: ForkProcess
+    orders: socket
+    # The worker's row of figures: a worker and the one that replaces it have the same name, and a row each.
+    row: int | None = None
+    began: float = field(default_factory=time.monotonic)
+    is_ready: bool = False
+    # Since when it is to end for the one that replaces it.
+    leaving_since: float | None = None
+    stops: int = 0
+
+    def stop(self, times: int) -> None:
+        """Tell the process to stop, until it was told so many times."""
+        while self.stops < times:
+            self.order(STOP)
+            self.stops += 1
+
+    def order(self, what: bytes) -> None:
+        """Tell the process what to do; one that has ended needs no telling."""
+        with suppress(OSError):
+            self.orders.send(what)
+
+    def hear(self) -> None:
+        """Take what the process says of itself."""
+        with suppress(OSError):
+            self.is_ready = self.is_ready or READY in self.orders.recv(16)
+
+
+class Orders(asyncio.Protocol):
+    """What a process is told by the one that forked it; when that dies, this one ends at once.
+
+    Another may be started at any moment, and nobody would end this one. A transport notices the death in any case: a
+    reader of the event loop would be dropped by uvloop where something that was said had not been heard yet.
+    """
+
+    def __init__(self, obey: Callable[[bytes], None], at_death: Callable[[], None]) -> None:
+        self._obey = obey
+        self._at_death = at_death
+        self._transport: asyncio.WriteTransport | None = None
+
+    @classmethod
+    async def listen(
+        cls, orders: socket, obey: Callable[[bytes], None], *, at_death: Callable[[], None] = lambda: None
+    ) -> Self:
+        """Begin to listen on the running event loop."""
+        loop = asyncio.get_running_loop()
+        orders.setblocking(False)
+        _, listening = await loop.create_unix_connection(lambda: cls(obey, at_death), sock=orders)
+        return listening
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = cast("asyncio.WriteTransport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Take orders."""
+        self._obey(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the process, unless the connection was closed here."""
+        del exc
+        if self._transport is not None:
+            self._at_death()
+            os._exit(1)
+
+    def say(self, what: bytes) -> None:
+        """Tell something of this process."""
+        if self._transport is not None:
+            self._transport.write(what)
+
+    def close(self) -> None:
+        """Listen no more."""
+        if self._transport is not None:
+            transport, self._transport = self._transport, None
+            transport.close()
+
+
+@dataclass
+class Restarts:
+    """How often in a row a process has ended soon after its start, and when it may be started again."""
+
+    in_a_row: int = 0
+    due: float | None = None
+
+    def plan(self, *, lived: float) -> float:
+        """Plan the next start, at once or after a pause that grows while it keeps ending; return the pause."""
+        self.in_a_row = 0 if lived > LONGEST_PAUSE_SECONDS else self.in_a_row + 1
+        pause = FIRST_PAUSE_SECONDS * 2 ** (self.in_a_row - 2) if self.in_a_row > 1 else 0.0
+        pause = min(pause, LONGEST_PAUSE_SECONDS)
+        self.due = time.monotonic() + pause
+        return pause
+
+    def is_due(self) -> bool:
+        """Return whether the process is to be started now."""
+        return self.due is not None and time.monotonic() >= self.due
+
+
+class Signals:
+    """The signals that came: how many to stop, and whether one to replace the workers; each wakes up who waits."""
+
+    def __init__(self) -> None:
+        self.stops = 0
+        self.restart = False
+        self.is_starting = True
+        self.wakes, self._wake = socketpair()
+        for end in (self.wakes, self._wake):
+            end.setblocking(False)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, self._note)
+        signal.set_wakeup_fd(self._wake.fileno(), warn_on_full_buffer=False)
+
+    def forget(self) -> None:
+        """Leave signals to the supervisor: what a forked process calls first."""
+        signal.set_wakeup_fd(-1)
+        for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+            signal.signal(number, _ignore)
+        self.wakes.close()
+        self._wake.close()
+
+    def hear(self) -> None:
+        """Take what has woken up."""
+        with suppress(BlockingIOError):
+            self.wakes.recv(64)
+
+    def _note(self, number: int, _frame: FrameType | None) -> None:
+        if number == signal.SIGHUP:
+            self.restart = True
+            return
+        self.stops += 1
+        if self.is_starting and self.stops > 1:
+            raise KeyboardInterrupt
+
+
+def go_on_when_parent_dies() -> None:
+    """Have this process, should it be stopped (SIGSTOP), go on when its parent dies, so that it notices, and ends."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
+
+
+def _ignore(_number: int, _frame: FrameType | None) -> None:
+    """Do nothing about a signal; unlike SIG_IGN, this doesn't pass on to programs that are started."""

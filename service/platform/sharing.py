@@ -1,0 +1,141 @@
+"""What the worker processes of one service have in common: memory that was mapped before they were forked.
+
+Nothing is locked, so a process that is killed or stopped in the middle holds up nobody: each writes cells of its own,
+and whoever reads adds them up.
+"""
+
+import hashlib
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from enum import IntEnum, auto
+from mmap import mmap
+from struct import Struct
+
+
+class Figure(IntEnum):
+    """A figure that each worker tells the others."""
+
+    CONNECTIONS_OPEN = 0
+    CONNECTIONS_MOST = auto()
+    CONNECTIONS_REFUSED = auto()
+    CONNECTIONS_EVICTED = auto()
+    CONNECTIONS_PRESSED_AT = auto()
+    CHUNKS_PER_SECOND = auto()
+    BYTES_PROMISED = auto()
+
+
+# What is counted from a worker's start: what has been counted stays when the worker ends.
+_KEPT = (Figure.CONNECTIONS_REFUSED, Figure.CONNECTIONS_EVICTED)
+
+
+class Figures:
+    """The workers' figures, each worker's in a row of its own, and a last row of what workers that have ended left."""
+
+    def __init__(self, workers: int) -> None:
+        self._rows = workers + 1
+        self._cells = memoryview(mmap(-1, self._rows * len(Figure) * 8)).cast("d")
+
+    def write(self, worker: int, figure: Figure, value: float) -> None:
+        """Replace a worker's figure."""
+        self._cells[worker * len(Figure) + figure] = value
+
+    def read(self, figure: Figure) -> list[float]:
+        """Return a figure of every row."""
+        return [self._cells[row * len(Figure) + figure] for row in range(self._rows)]
+
+    def clear(self, worker: int) -> None:
+        """Empty the row of a worker that has ended, for another one."""
+        for figure in _KEPT:
+            left = self.read(figure)
+            self.write(self._rows - 1, figure, left[-1] + left[worker])
+        for figure in Figure:
+            self.write(worker, figure, 0.0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """Where a count lies, and what is there."""
+
+    offset: int
+    key: int
+    ends: float
+    counts: tuple[int, ...]
+
+
+class Counts:
+    """Counts over windows of time, of so many keys at most; beyond that, those whose windows end first are forgotten.
+
+    A key has a few places where it may lie, found by a keyed hash, so that nobody can choose keys that push out
+    another's. Two workers that begin a window at the same moment may lose one count.
+    """
+
+    PLACES = 8
+
+    def __init__(self, workers: int, *, capacity: int) -> None:
+        self._entry = Struct(f"=Qd{workers}I")
+        self._groups = max(1, capacity // self.PLACES)
+        self._memory = mmap(-1, self._groups * self.PLACES * self._entry.size)
+        self._secret = os.urandom(16)
+
+    def add(self, worker: int, name: str, amount: int, *, now: float, seconds: float) -> int:
+        """Add to the count of a window, and return what all have added; a window that begins lasts so many seconds."""
+        key, entry = self._find(name, now)
+        if entry.key != key or entry.ends <= now:
+            entry = _Entry(entry.offset, key, now + seconds, (0,) * len(entry.counts))
+            self._entry.pack_into(self._memory, entry.offset, key, entry.ends, *entry.counts)
+        own = Struct("=I")
+        own.pack_into(self._memory, entry.offset + 16 + own.size * worker, entry.counts[worker] + amount)
+        return sum(entry.counts) + amount
+
+    def read(self, name: str, *, now: float) -> tuple[int, float]:
+        """Return the count of the present window, and when that ends; 0 and now without one."""
+        key, entry = self._find(name, now)
+        return (sum(entry.counts), entry.ends) if entry.key == key and entry.ends > now else (0, now)
+
+    def forget(self, name: str, *, now: float) -> None:
+        """End a window."""
+        key, entry = self._find(name, now)
+        if entry.key == key:
+            self._entry.pack_into(self._memory, entry.offset, 0, 0.0, *(0 for _ in entry.counts))
+
+    def _find(self, name: str, now: float) -> tuple[int, _Entry]:
+        """Return a name's key, and its entry; without one, the entry that it may replace."""
+        digest = hashlib.blake2b(name.encode(), digest_size=16, key=self._secret).digest()
+        key = int.from_bytes(digest[:8], "little") or 1
+        entries = list(self._group(int.from_bytes(digest[8:], "little") % self._groups))
+        own = next((each for each in entries if each.key == key), None)
+        return key, own or min(entries, key=lambda each: max(each.ends, now))
+
+    def _group(self, group: int) -> Iterator[_Entry]:
+        start, size = group * self.PLACES * self._entry.size, self._entry.size
+        for offset in range(start, start + self.PLACES * size, size):
+            key, ends, *counts = self._entry.unpack_from(self._memory, offset)
+            yield _Entry(offset, key, ends, tuple(counts))
+
+
+# A million addresses cost no more memory than these, and refuse nobody.
+MOST_COUNTS = 100_000
+
+
+@dataclass(frozen=True)
+class Share:
+    """One worker's place among those of its service; alone by default."""
+
+    worker: int = 0
+    workers: int = 1
+    figures: Figures = field(default_factory=lambda: Figures(1))
+    counts: Counts = field(default_factory=lambda: Counts(1, capacity=MOST_COUNTS))
+
+    def tell(self, figure: Figure, value: float) -> None:
+        """Tell the other workers a figure."""
+        self.figures.write(self.worker, figure, value)
+
+    def total(self, figure: Figure) -> float:
+        """Return the sum of all workers' figures."""
+        return sum(self.figures.read(figure))
+
+    def has_more_than_others(self, figure: Figure) -> bool:
+        """Return whether another worker, one that serves, has less of something than this one."""
+        values, most = self.figures.read(figure), self.figures.read(Figure.CONNECTIONS_MOST)
+        return values[self.worker] > min((one for one, serves in zip(values, most, strict=True) if serves), default=0)

@@ -1,0 +1,321 @@
+"""The processes of a service: this one, which starts, watches and ends the others; its workers; and one that embeds.
+
+It binds the port, on which the workers listen, and has the database's server, if that is embedded. It has no threads
+and no event loop, so that it can fork: a worker begins with everything imported, and shares that memory with the
+others. It tells its processes what to do by a socket each, and not by signals, which whoever stops a service may send
+to all of its processes at once. A further process starts an embedded server again that has died, which may take long.
+"""
+
+import asyncio
+import gc
+import multiprocessing
+import shutil
+import sys
+import time
+from collections.abc import Callable
+from contextlib import ExitStack
+from functools import partial
+from multiprocessing.connection import wait
+from pathlib import Path
+from socket import socket, socketpair
+
+import uvloop
+from prometheus_client.multiprocess import mark_process_dead  # pyright: ignore[reportUnknownVariableType]
+
+from service.main import routes
+from service.operate.startup import Prepared, prepare, start_embedded
+from service.platform.background import Failures
+from service.platform.deployment_errors import DeploymentError
+from service.platform.descriptors import most_connections, part_of, raise_limit
+from service.platform.logs import logger
+from service.platform.postgres.host import DatabaseServerError
+from service.platform.postgres.server import EmbeddedPostgres
+from service.platform.processes import DRAIN, READY, Child, Orders, Restarts, Signals, go_on_when_parent_dies
+from service.platform.settings import Settings
+from service.platform.sharing import MOST_COUNTS, Counts, Figures, Share
+from service.server import CANCELLED_SECONDS, GRACE_SECONDS, bind, serve
+from service.text.embedding import MODEL_FOLDER
+from service.text.embedding.engine import Engine
+from service.text.embedding.exchange import DistantArithmetic, Line, answer
+from service.text.embedding.weights import ModelFilesError
+from service.web.pages import confidential
+
+LOOK_SECONDS = 1.0
+# What workers may take to end beyond what they give to their requests and jobs.
+ENDING_SECONDS = GRACE_SECONDS + CANCELLED_SECONDS + 15
+START_ERRORS = (DatabaseServerError, DeploymentError, ModelFilesError, ValueError)
+
+
+EMBEDDING, DATABASE = "embedding", "database"
+
+
+class Supervisor:
+    """Starts the processes of a service, and starts them again when they end, until it is told to stop."""
+
+    def __init__(self, settings: Settings, *, metrics: Path) -> None:
+        self.settings = settings
+        self.signals = Signals()
+        self._metrics = metrics
+        self._line = Line()
+        self._workers = {f"worker-{number}": number for number in range(settings.workers)}
+        # One row more than workers: the one that replaces another begins before that ends.
+        self._rows = range(settings.workers + 1)
+        self._figures, self._counts = Figures(len(self._rows)), Counts(len(self._rows), capacity=MOST_COUNTS)
+        self._children: list[Child] = []
+        self._to_replace: list[str] = []
+        self._restarts: dict[str, Restarts] = {}
+        self._database: EmbeddedPostgres | None = None
+        self._failures = Failures("database-server")
+        self._status = 0
+
+    def run(self) -> int:
+        """Serve until a signal ends that; returns the exit status.
+
+        A first SIGTERM or SIGINT that comes during the start is obeyed when the start is done, a second one at once.
+        """
+        settings = self.settings
+        with ExitStack() as stack:
+            limit, self._listener = raise_limit(), bind(settings)
+            stack.callback(self._listener.close)
+            # Port 0 takes a free one, which the issuer names.
+            self.settings = settings = settings.model_copy(update={"port": self._listener.getsockname()[1]})
+            self._most = most_connections(part_of(settings, worker=0), limit)
+            confidential.warn(settings)
+            self._database = start_embedded(stack.enter_context(ExitStack()), settings)
+            stack.callback(self._kill_all)  # before the database stops
+            self._fork(EMBEDDING)
+            self._prepared = asyncio.run(prepare(settings, self._database))
+            routes()
+            gc.collect()
+            gc.freeze()  # what is there by now is shared, as long as nobody writes to it
+            for name in self._workers:
+                self._fork(name)
+            self.signals.is_starting = False
+            self._watch()
+        logger.info("stopped")
+        return self._status
+
+    def _watch(self) -> None:
+        is_told = False
+        while not self.signals.stops and not self._status:
+            self._wait(LOOK_SECONDS)
+            if not is_told and all(child.is_ready for child in self._children):
+                host, port = self._listener.getsockname()[:2]
+                logger.info("listening", url=f"http://{host}:{port}", workers=self.settings.workers)
+                is_told = True
+            self._take_ended(may_restart=is_told)
+            self._start_again()
+            self._replace_workers()
+            self._look_after_database()
+        self._listener.close()
+        self._end()
+
+    def _end(self) -> None:
+        """Have the workers end, then what they need; signals that come meanwhile make it quick."""
+        deadline = time.monotonic() + ENDING_SECONDS
+        while self._children and time.monotonic() < deadline:
+            workers = [child for child in self._children if child.row is not None]
+            for child in workers or self._children:
+                child.stop(max(self.signals.stops, 1))
+            self._wait(LOOK_SECONDS)
+            self._take_ended(may_restart=False)
+
+    def _wait(self, seconds: float) -> None:
+        """Wait until something happens, or a time has passed."""
+        due = [each.due - time.monotonic() for each in self._restarts.values() if each.due is not None]
+        seconds = max(0.0, min([seconds, *due]))
+        try:
+            wait(
+                [
+                    self.signals.wakes,
+                    *(child.process.sentinel for child in self._children),
+                    *(child.orders for child in self._children if not child.is_ready),
+                ],
+                seconds,
+            )
+        except OSError as error:  # the system is short of something
+            logger.error("supervisor_can_not_wait", reason=str(error))
+            time.sleep(LOOK_SECONDS)
+        self.signals.hear()
+        for child in self._children:
+            if not child.is_ready:
+                child.hear()
+
+    def _take_ended(self, *, may_restart: bool) -> None:
+        """Take note of processes that have ended, and plan the next start of those that weren't told to."""
+        for child in [each for each in self._children if each.process.exitcode is not None]:
+            self._children.remove(child)
+            self._forget(child)
+            if child.stops or child.leaving_since is not None or child.name == DATABASE:
+                continue
+            pause = self._plan_restart(child) if may_restart else None
+            logger.error(
+                "process_ended",
+                process=child.name,
+                pid=child.process.pid,
+                status=child.process.exitcode,
+                again_in=pause,
+            )
+            if not may_restart:
+                self._status = 1
+
+    def _plan_restart(self, child: Child) -> float | None:
+        """Plan the next start of what has ended; None while another process has its name, which then isn't replaced."""
+        if any(other.name == child.name and other.leaving_since is None for other in self._children):
+            self._to_replace.clear()
+            return None
+        restarts = self._restarts.setdefault(child.name, Restarts())
+        return restarts.plan(lived=time.monotonic() - child.began)
+
+    def _start_again(self) -> None:
+        for name, restarts in self._restarts.items():
+            if restarts.is_due():
+                restarts.due = None if self._try_fork(name) else time.monotonic() + LOOK_SECONDS
+
+    def _forget(self, child: Child) -> None:
+        child.orders.close()
+        if child.row is not None:
+            self._figures.clear(child.row)
+        mark_process_dead(child.process.pid, str(self._metrics))
+
+    def _replace_workers(self) -> None:
+        """Replace one worker after the other when a signal asks for it; each new one serves before the old ends."""
+        if self.signals.restart:
+            self.signals.restart = False
+            self._to_replace = list(self._workers)
+            logger.info("replacing_workers", workers=self.settings.workers)
+        if any(child.leaving_since is not None for child in self._children):
+            self._kill_late()
+        elif self._to_replace:
+            self._replace(self._to_replace[0])
+
+    def _replace(self, name: str) -> None:
+        named = [child for child in self._children if child.name == name]
+        if len(named) == 1 and named[0].is_ready:
+            self._try_fork(name)
+        elif len(named) > 1 and named[-1].is_ready:
+            named[0].leaving_since = time.monotonic()
+            named[0].order(DRAIN)
+            self._to_replace.remove(name)
+
+    def _kill_late(self) -> None:
+        """Kill workers that were to end and don't, so that others can be replaced."""
+        for child in self._children:
+            if child.leaving_since is not None and time.monotonic() > child.leaving_since + ENDING_SECONDS:
+                child.process.kill()
+
+    def _look_after_database(self) -> None:
+        """Have an embedded server started again that has died; requests get a 503 meanwhile."""
+        if self._database is None or any(child.name == DATABASE for child in self._children):
+            return
+        try:
+            is_dead = self._database.process() is None
+        except Exception as error:  # noqa: BLE001 - the next look may find it better
+            self._failures.log(error)
+            return
+        self._failures.reset()
+        if is_dead and not self.signals.stops:
+            logger.error("embedded_postgres_died")
+            self._try_fork(DATABASE)
+
+    def _try_fork(self, name: str) -> bool:
+        """Start a process; False when the system is short of memory, processes or descriptors."""
+        try:
+            self._fork(name)
+        except OSError as error:
+            logger.error("process_not_started", process=name, reason=str(error))
+            return False
+        return True
+
+    def _fork(self, name: str) -> None:
+        """Start a process."""
+        row = None
+        if name in self._workers:
+            used = {child.row for child in self._children}
+            row = next(row for row in self._rows if row not in used)
+            work = partial(self._work, self._workers[name], row)
+        else:
+            work = self._embed if name == EMBEDDING else self._bring_database_back
+        ours, theirs = socketpair()
+        process = multiprocessing.get_context("fork").Process(target=self._be_child, args=(work, ours, theirs))
+        try:
+            process.start()
+        except OSError:
+            ours.close()
+            raise
+        finally:
+            theirs.close()
+        ours.setblocking(False)
+        self._children.append(Child(name, process, ours, row))
+        logger.info("process_started", process=name, pid=process.pid)
+
+    def _be_child(self, work: Callable[[socket], None], ours: socket, orders: socket) -> None:
+        """Do a forked process's work; what of the supervisor's it doesn't need is closed, so that ends are noticed."""
+        self.signals.forget()
+        go_on_when_parent_dies()
+        for end in (ours, *(child.orders for child in self._children)):
+            end.close()
+        try:
+            work(orders)
+        except START_ERRORS as error:
+            sys.stderr.write(f"{error}\n")
+            sys.exit(1)
+
+    def _work(self, number: int, row: int, orders: socket) -> None:
+        prepared: Prepared = self._prepared
+        share = Share(row, self.settings.workers, self._figures, self._counts)
+        settings = part_of(self.settings, worker=number)
+        arithmetic = DistantArithmetic(self._line)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(
+                serve(
+                    settings,
+                    self._listener,
+                    orders,
+                    most=self._most,
+                    share=share,
+                    prepared=prepared,
+                    arithmetic=arithmetic,
+                )
+            )
+
+    def _embed(self, orders: socket) -> None:
+        self._listener.close()
+        settings = self.settings
+        engine = Engine.open(settings.data_dir / MODEL_FOLDER, precision=settings.embeddings_precision)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(_embed_until_ordered(self._line, engine, orders, metrics=self._metrics))
+
+    def _bring_database_back(self, orders: socket) -> None:
+        """Start the embedded server again, trying until that succeeds, an order comes, or the supervisor has ended."""
+        self._listener.close()
+        assert self._database is not None  # noqa: S101 - else there is nothing to bring back
+        while True:
+            try:
+                self._database.restart()
+            except Exception as error:  # noqa: BLE001 - the next time may find it better
+                self._failures.log(error)
+            else:
+                return
+            if wait([orders], LOOK_SECONDS):
+                return
+
+    def _kill_all(self) -> None:
+        """Kill what is left: after a start that failed, or what doesn't end."""
+        for child in self._children:
+            child.process.kill()
+            child.process.join()
+
+
+async def _embed_until_ordered(line: Line, engine: Engine, orders: socket, *, metrics: Path) -> None:
+    ordered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def obey(_: bytes) -> None:
+        if not ordered.done():
+            ordered.set_result(None)
+
+    # The metrics' folder is the supervisor's to remove.
+    listening = await Orders.listen(orders, obey, at_death=partial(shutil.rmtree, metrics, ignore_errors=True))
+    listening.say(READY)
+    await answer(line, engine, ordered)
+    listening.close()

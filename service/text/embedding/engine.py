@@ -1,0 +1,62 @@
+"""The arithmetic of the local model: tokens to vectors, in this process."""
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from service.platform.settings import usable_cores
+from service.text.embedding.batching import Batcher, BatchLimits, Rows, Tokens
+from service.text.embedding.models import minilm
+from service.text.embedding.prepared import Precision, prepare
+from service.text.embedding.session import Session
+from service.text.embedding.weights import locate
+
+DOCUMENTS_NICENESS = 10
+"""A core that a query wants is its own within a moment: one more such step would hardly be felt."""
+
+_ONE_BY_ONE = BatchLimits(texts=1)
+"""In int8, whose small products cost so little that batches gain nothing, and would make vectors depend on company."""
+
+
+class Arithmetic(Protocol):
+    """What computes vectors from tokens."""
+
+    async def embed(self, texts: Sequence[Tokens], *, in_background: bool) -> Rows:
+        """Return a row for each text, in their order; Unavailable (with Retry-After) when too much waits already."""
+        ...
+
+    async def close(self) -> None:
+        """Stop; calls under way fail with Unavailable."""
+        ...
+
+
+class Engine:
+    """One session of onnxruntime behind two micro-batchers: one for texts that somebody waits for, one for documents.
+
+    Each worker thread runs the one session on one core: measured on two cores this is as fast for long texts as one
+    batch on both, half again as fast for short ones, and leaves no thread spinning. The documents' threads give way to
+    the others, so a query waits for no document, not even for a batch under way.
+    """
+
+    def __init__(self, session: Session, *, threads: int | None = None, limits: BatchLimits | None = None) -> None:
+        workers = threads or usable_cores()
+        width = minilm().dimensions
+        self._queries = Batcher(session.run, width=width, workers=workers, limits=limits)
+        self._documents = Batcher(session.run, width=width, workers=workers, limits=limits, niceness=DOCUMENTS_NICENESS)
+
+    @classmethod
+    def open(cls, folder: Path, *, precision: Precision, threads: int | None = None) -> "Engine":
+        """Load the graph from `folder`, building it there first if need be; blocks, and raises ModelFilesError."""
+        session = Session(prepare(folder, precision, files=locate()))
+        return cls(session, threads=threads, limits=_ONE_BY_ONE if precision == "int8" else None)
+
+    async def embed(self, texts: Sequence[Tokens], *, in_background: bool) -> Rows:
+        """Return a row for each text, in their order; Unavailable (with Retry-After) when too much waits already."""
+        batcher = self._documents if in_background else self._queries
+        with batcher.admit(len(texts)):
+            return await batcher.embed(texts)
+
+    async def close(self) -> None:
+        """Stop the threads; calls under way fail with Unavailable."""
+        await asyncio.gather(*(asyncio.to_thread(each.close) for each in (self._queries, self._documents)))

@@ -1,0 +1,278 @@
+"""Embedding in a process of its own, for several others: what they send each other, and both ends.
+
+A `Line` is made before the processes are forked. Who wants texts embedded makes a pair of sockets and sends one of
+them along the line, so nobody but these processes can ask, nothing has a name that others could use, and a request
+that comes while the embedding process is started again waits in the line.
+"""
+
+import asyncio
+import json
+import struct
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import accumulate, count, pairwise
+from socket import AF_UNIX, SOCK_DGRAM, SOCK_STREAM, recv_fds, send_fds, socket, socketpair
+from typing import Any, cast
+
+import numpy as np
+
+from service.platform.errors import Unavailable
+from service.platform.logs import logger
+from service.text.embedding.batching import Rows, Tokens
+from service.text.embedding.engine import Arithmetic
+
+# How long texts wait for an embedding process that is being started again.
+PATIENCE_SECONDS = 30.0
+AGAIN_SECONDS = 0.1
+RETRY_SECONDS = 5
+
+_SIZE = struct.Struct("<I")
+_HEAD = struct.Struct("<IBI")  # the request's number; what is asked or answered; how many texts
+_QUERY, _DOCUMENT, _CANCEL = range(3)
+_HERE, _DONE, _BUSY, _FAILED = range(4)
+# The vocabulary has 30,522 tokens and a text at most 256.
+_TOKENS = np.dtype("<u2")
+_ROWS = np.dtype("<f4")
+
+
+class Line:
+    """The line along which forked processes reach the one that embeds, whichever process that is at the moment."""
+
+    def __init__(self) -> None:
+        self._asking, self._answering = socketpair(AF_UNIX, SOCK_DGRAM)
+        for end in (self._asking, self._answering):
+            end.setblocking(False)
+
+    def call(self) -> socket:
+        """Return a socket whose other end the embedding process gets; OSError when too many wait for it already."""
+        own, other = socketpair(AF_UNIX, SOCK_STREAM)
+        with other:
+            try:
+                send_fds(self._asking, [b"\0"], [other.fileno()])
+            except BaseException:
+                own.close()
+                raise
+        own.setblocking(False)
+        return own
+
+    def answer(self, take: Callable[[socket], None]) -> None:
+        """Have `take` called with each socket that comes, on the running event loop."""
+        loop = asyncio.get_running_loop()
+
+        def receive() -> None:
+            with suppress(BlockingIOError, InterruptedError):
+                _, descriptors, _, _ = recv_fds(self._answering, 1, 1)
+                for each in descriptors:
+                    taken = socket(fileno=each)
+                    taken.setblocking(False)
+                    take(taken)
+
+        loop.add_reader(self._answering, receive)
+
+    def hang_up(self) -> None:
+        """Answer no more."""
+        asyncio.get_running_loop().remove_reader(self._answering)
+
+    def close(self) -> None:
+        """Close both ends, in this process."""
+        self._asking.close()
+        self._answering.close()
+
+
+class _Frames(asyncio.Protocol):
+    """A connection on which both sides send frames: a size, and so many bytes."""
+
+    def __init__(self) -> None:
+        self._transport: asyncio.WriteTransport | None = None
+        self._received = bytearray()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Begin."""
+        self._transport = cast("asyncio.WriteTransport", transport)  # uvloop's is none by its class
+
+    def data_received(self, data: bytes) -> None:
+        """Take the frames that are whole."""
+        self._received += data
+        while len(self._received) >= _SIZE.size:
+            end = _SIZE.size + _SIZE.unpack_from(self._received)[0]
+            if len(self._received) < end:
+                return
+            frame = bytes(self._received[_SIZE.size : end])
+            del self._received[:end]
+            number, kind, texts = _HEAD.unpack_from(frame)
+            self.take(number, kind, texts, frame[_HEAD.size :])
+
+    def take(self, number: int, kind: int, texts: int, body: bytes) -> None:
+        """Take a frame."""
+        raise NotImplementedError
+
+    def send(self, number: int, kind: int, texts: int, body: bytes = b"") -> None:
+        """Send a frame, unless the connection is gone."""
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(_SIZE.pack(_HEAD.size + len(body)) + _HEAD.pack(number, kind, texts) + body)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._transport is not None:
+            self._transport.close()
+
+
+class _Answering(_Frames):
+    """The embedding process's end of a connection."""
+
+    def __init__(self, arithmetic: Arithmetic) -> None:
+        super().__init__()
+        self._arithmetic = arithmetic
+        self._tasks: dict[int, asyncio.Task[None]] = {}
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Say that there is somebody."""
+        super().connection_made(transport)
+        self.send(0, _HERE, 0)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Stop what nobody waits for any more."""
+        del exc
+        for task in self._tasks.values():
+            task.cancel()
+
+    def take(self, number: int, kind: int, texts: int, body: bytes) -> None:
+        """Begin to embed, or stop it."""
+        if kind == _CANCEL:
+            if (task := self._tasks.get(number)) is not None:
+                task.cancel()
+            return
+        task = asyncio.create_task(self._answer(number, _unpack_tokens(texts, body), in_background=kind == _DOCUMENT))
+        self._tasks[number] = task
+        task.add_done_callback(lambda _: self._tasks.pop(number, None))
+
+    async def _answer(self, number: int, texts: list[Tokens], *, in_background: bool) -> None:
+        try:
+            rows = await self._arithmetic.embed(texts, in_background=in_background)
+        except Unavailable as error:
+            told = {"message": error.message, "code": error.code, "retry_after": error.retry_after}
+            self.send(number, _BUSY, 0, json.dumps(told).encode())
+        except Exception as error:  # noqa: BLE001 - it belongs to who asked
+            logger.exception("embedding_failed")
+            self.send(number, _FAILED, 0, repr(error).encode())
+        else:
+            self.send(number, _DONE, len(rows), rows.astype(_ROWS, copy=False).tobytes())
+
+
+class _Asking(_Frames):
+    """The other processes' end of a connection."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_lost = False
+        self.answered: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._numbers = count(1)
+        self._waiting: dict[int, asyncio.Future[Rows]] = {}
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Tell everybody who waits."""
+        del exc
+        self.is_lost = True
+        for future in (self.answered, *self._waiting.values()):
+            if not future.done():
+                future.set_exception(ConnectionResetError("the embedding process has ended"))
+                future.exception()  # that nobody waits for it any more is no mistake
+
+    async def ask(self, texts: Sequence[Tokens], *, in_background: bool) -> Rows:
+        """Return the answer, or raise what came instead; cancelling cancels there, too."""
+        number = next(self._numbers)
+        future = self._waiting[number] = asyncio.get_running_loop().create_future()
+        self.send(number, _DOCUMENT if in_background else _QUERY, len(texts), _pack_tokens(texts))
+        try:
+            return await future
+        finally:
+            del self._waiting[number]
+            if future.cancelled():
+                self.send(number, _CANCEL, 0)
+
+    def take(self, number: int, kind: int, texts: int, body: bytes) -> None:
+        """Answer who waits for it."""
+        if kind == _HERE:
+            self.answered.set_result(None)
+            return
+        future = self._waiting.get(number)
+        if future is None or future.done():
+            return
+        if kind == _DONE:
+            future.set_result(np.frombuffer(body, _ROWS).reshape(texts, -1))
+        else:
+            future.set_exception(Unavailable(**json.loads(body)) if kind == _BUSY else RuntimeError(body.decode()))
+
+
+class DistantArithmetic:
+    """Vectors from the embedding process at the other end of a line."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._connection: _Asking | None = None
+        self._is_closed = False
+
+    async def embed(self, texts: Sequence[Tokens], *, in_background: bool) -> Rows:
+        """Return a row for each text, in their order; asks again when the embedding process ends before its answer.
+
+        Raises Unavailable (with Retry-After) when too much waits there, or it doesn't come back within a while.
+        """
+        loop = asyncio.get_running_loop()
+        lost_at = float("inf")
+        while not self._is_closed and loop.time() < lost_at + PATIENCE_SECONDS:
+            try:
+                return await (await self._connect()).ask(texts, in_background=in_background)
+            except (OSError, TimeoutError):  # it has ended; it doesn't come back; the line is full
+                lost_at = min(lost_at, loop.time())
+                await asyncio.sleep(AGAIN_SECONDS)
+        raise Unavailable(
+            f"The service's embedding process is being started again. Try again in {RETRY_SECONDS} s.",
+            code="embedding_away",
+            retry_after=RETRY_SECONDS,
+        )
+
+    async def close(self) -> None:
+        """Close the connection."""
+        self._is_closed = True
+        if self._connection is not None:
+            self._connection.close()
+
+    async def _connect(self) -> _Asking:
+        connection = self._connection
+        if connection is None or connection.is_lost:
+            called = self._line.call()
+            connection = self._connection = _Asking()
+            await asyncio.get_running_loop().create_unix_connection(lambda: connection, sock=called)
+        try:
+            async with asyncio.timeout(PATIENCE_SECONDS):
+                await asyncio.shield(connection.answered)
+        except TimeoutError:
+            connection.close()
+            raise
+        return connection
+
+
+async def answer(line: Line, arithmetic: Arithmetic, until: "asyncio.Future[Any]") -> None:
+    """Embed what comes along the line until something has happened."""
+    loop, starting = asyncio.get_running_loop(), set[asyncio.Task[Any]]()
+
+    def take(taken: socket) -> None:
+        task = asyncio.create_task(loop.connect_accepted_socket(lambda: _Answering(arithmetic), taken))
+        starting.add(task)
+        task.add_done_callback(starting.discard)
+
+    line.answer(take)
+    await until
+    line.hang_up()
+    await arithmetic.close()
+
+
+def _pack_tokens(texts: Sequence[Tokens]) -> bytes:
+    lengths = np.array([len(text) for text in texts], _TOKENS)
+    return b"".join([lengths.tobytes(), *(text.astype(_TOKENS).tobytes() for text in texts)])
+
+
+def _unpack_tokens(texts: int, body: bytes) -> list[Tokens]:
+    numbers = np.frombuffer(body, _TOKENS).astype(np.int64)
+    ends = list(accumulate(numbers[:texts].tolist(), initial=texts))
+    return [numbers[start:end] for start, end in pairwise(ends)]

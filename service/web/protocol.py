@@ -1,0 +1,274 @@
+"""HTTP/1.1 between uvicorn and callers that may mean no good: bounded in time, in bytes and in requests."""
+
+import asyncio
+from contextvars import copy_context
+from typing import Any, cast
+
+from fastapi.responses import JSONResponse
+from uvicorn._types import ASGI3Application
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from service.platform.errors import BadRequest, error_response
+from service.platform.logs import begin_request
+from service.web.connections import Connections
+from service.web.dependencies import STOPPING
+from service.web.edge import PATIENCE_SECONDS, SLOWEST_BYTES_A_SECOND, mark_answer
+
+# What a body may take to begin: nobody is slow at once.
+BEGIN_SECONDS = 2.0
+# Most bytes in a row that are no part of a body: headers, trailers, what surrounds a chunk.
+MOST_FRAMING_BYTES = 1024 * 1024
+# Requests that a client may send ahead of their answers; those of one read are all parsed before any is answered.
+MOST_PIPELINED = 16
+# A sender usually reads the answer only when it has sent all, so what follows an early refusal is discarded a while.
+MOST_DISCARDED_BYTES = 64 * 1024 * 1024
+
+
+class BoundedProtocol(HttpToolsProtocol):
+    """HTTP/1.1 that hangs up on callers that send without end, keep the service waiting, or don't read their answers.
+
+    What comes between a request's headers and its answer, a body, is the application's to bound (`service.web.edge`).
+    """
+
+    # A request's headers come within so many seconds.
+    header_seconds = PATIENCE_SECONDS
+    # So much of an answer that is being sent is read within so many seconds.
+    reading_seconds = PATIENCE_SECONDS
+    framing_bytes = 0
+    discarded_bytes = 0
+    discarded_before = 0
+    in_headers = False
+    deadline: asyncio.TimerHandle | None = None
+    reading_deadline: asyncio.TimerHandle | None = None
+    unsent_before = 0
+    body_began = 0.0
+    body_bytes = 0
+
+    def __init__(self, *, connections: Connections | None = None, origin: str = "", **options: Any) -> None:
+        super().__init__(**options)
+        self.open_connections = connections
+        self.origin = origin
+        # The request that is being answered; `cycle` is the last that came, which may wait for others' answers.
+        self.answered_cycle: RequestResponseCycle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Wait for a first request, but not for ever."""
+        super().connection_made(transport)
+        self._expect_soon()
+        self._report_state()
+        if self.open_connections is not None and self.open_connections.is_closing:
+            transport.close()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no more, and let the request that is being answered know that nobody reads on."""
+        self._stop_waiting()
+        self._stop_watching()
+        if self.open_connections is not None:
+            self.open_connections.note_closed(self)
+            self.open_connections = None
+        if self.answered_cycle is not None:
+            self.answered_cycle.disconnected = True
+            self.answered_cycle.message_event.set()
+        super().connection_lost(exc)
+
+    def pause_writing(self) -> None:
+        """Make answers wait for their reader, but not for ever."""
+        super().pause_writing()
+        self._watch_reader()
+
+    def resume_writing(self) -> None:
+        """Go on with an answer."""
+        super().resume_writing()
+        self._watch_reader()
+
+    def on_message_begin(self) -> None:
+        """Begin to count; hang up on a client that sends too many requests ahead of their answers."""
+        if len(self.pipeline) >= MOST_PIPELINED:
+            self.pipeline.clear()
+            self.abort()
+            raise ConnectionAbortedError  # ends the parsing of what was sent
+        self.in_headers = True
+        self.framing_bytes = 0
+        self.discarded_bytes = 0
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Take a header; a trailer, which comes after the body, is passed over: nobody has asked for any."""
+        if self.in_headers:
+            super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Stop waiting: from here on the application does."""
+        self.in_headers = False
+        self.framing_bytes = 0
+        self._stop_waiting()
+        super().on_headers_complete()
+        if self.open_connections is not None and self.open_connections.is_draining:
+            # The next request is to come by a connection to another worker.
+            self.cycle.default_headers = [*self.cycle.default_headers, (b"connection", b"close")]
+        if not self.pipeline:
+            self.answered_cycle = self.cycle
+        self.body_began = self.loop.time()
+        self.body_bytes = 0
+        self._report_state()
+
+    def on_body(self, body: bytes) -> None:
+        """Take a piece of the body."""
+        super().on_body(body)
+        self.framing_bytes = 0
+        self.body_bytes += len(body)
+        if self.cycle.response_complete:
+            self.discarded_bytes += len(body)
+            if self.discarded_bytes > MOST_DISCARDED_BYTES:
+                self.transport.close()
+
+    def on_message_complete(self) -> None:
+        """Take the end of a request."""
+        super().on_message_complete()
+        self._report_state()
+
+    def on_response_complete(self) -> None:
+        """Go on to the next request."""
+        self.answered_cycle = self.pipeline[-1][0] if self.pipeline else None
+        super().on_response_complete()
+        if self.pipeline:
+            # The one that begins now was read whole; what comes after all of them can wait.
+            self.flow.pause_reading()
+        self._report_state()
+        self._watch_reader()
+
+    def data_received(self, data: bytes) -> None:
+        """Take what arrived, unless there is no end to it."""
+        super().data_received(data)
+        self.framing_bytes += len(data)
+        if self.framing_bytes > MOST_FRAMING_BYTES:
+            self.transport.close()
+        elif self._is_waiting:
+            self._expect_soon()
+        self._watch_reader()
+
+    def send_400_response(self, msg: str) -> None:
+        """Refuse what is no HTTP, in the shape of every error, and hang up."""
+        if self.transport.is_closing():
+            return
+        # In a context of its own: the request id is this answer's, and nobody else's.
+        answer = copy_context().run(_refuse_malformed, msg)
+        fields = [name + b": " + value + b"\r\n" for name, value in answer.raw_headers]
+        self.transport.write(b"".join([b"HTTP/1.1 400 Bad Request\r\n", *fields, b"\r\n", bytes(answer.body)]))
+        self.transport.close()
+
+    def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        """Have a request answered, and watch the reader when that ends, be it in the middle of the answer."""
+
+        async def answer(scope: Any, receive: Any, send: Any) -> None:
+            try:
+                await app(scope, receive, send)
+            finally:
+                # By then uvicorn has closed the transport of an answer that is not whole.
+                self.loop.call_soon(self._watch_reader)
+
+        super()._start_asgi_task(cycle, answer)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """Close a connection on which no further request has come."""
+        super().timeout_keep_alive_handler()
+        self._watch_reader()
+
+    def shutdown(self) -> None:
+        """Let the request that is being answered know that the service waits for it (`dependencies.is_stopping`)."""
+        super().shutdown()
+        if self._is_answering:
+            cast("dict[str, object]", self.cycle.scope)[STOPPING] = True
+        self._watch_reader()
+
+    @property
+    def has_unsent(self) -> bool:
+        """Whether a part of the last answer waits for its reader."""
+        return self.transport.get_write_buffer_size() > 0
+
+    @property
+    def is_slow(self) -> bool:
+        """Whether the body comes more slowly than `Body` allows on the whole, and the service isn't why.
+
+        The service may be until it says "100 Continue"; one that keeps an upload waiting to be authenticated has paused
+        reading, or has all of it.
+        """
+        if self.flow.read_paused or self.cycle.waiting_for_100_continue:
+            return False
+        elapsed = self.loop.time() - self.body_began - BEGIN_SECONDS
+        return self.body_bytes < SLOWEST_BYTES_A_SECOND * elapsed
+
+    def abort(self) -> None:
+        """Close the connection without sending what is left."""
+        self.transport.abort()
+
+    def _report_state(self) -> None:
+        """Report the connection as waiting (then it may be closed for another one), receiving, or answering."""
+        connections = self.open_connections
+        if connections is None:
+            return
+        if not self._is_answering:
+            connections.note_waiting(self)
+        elif self.cycle.more_body:
+            connections.note_receiving(self)
+        else:
+            connections.note_answering(self)
+
+    @property
+    def _is_answering(self) -> bool:
+        cycle = cast("RequestResponseCycle | None", self.cycle)  # None before the first request
+        return cycle is not None and not cycle.response_complete
+
+    @property
+    def _is_waiting(self) -> bool:
+        """Whether what comes in is a request that begins, or the rest of one that was refused."""
+        return self.in_headers or not self._is_answering
+
+    def _expect_soon(self) -> None:
+        if self.deadline is None:
+            self.discarded_before = self.discarded_bytes
+            self.deadline = self.loop.call_later(self.header_seconds, self._give_up)
+
+    def _stop_waiting(self) -> None:
+        if self.deadline is not None:
+            self.deadline.cancel()
+            self.deadline = None
+
+    def _give_up(self) -> None:
+        self.deadline = None
+        discarded = self.discarded_bytes - self.discarded_before
+        if self._is_answering or discarded > SLOWEST_BYTES_A_SECOND * self.header_seconds:
+            self._expect_soon()
+        elif self.has_unsent:
+            self.transport.abort()
+        elif not self.transport.is_closing():
+            self.transport.close()
+
+    def _watch_reader(self) -> None:
+        """Wait for the reader of what is unsent while nothing is added to that: answers wait, or there are no more."""
+        if not self.has_unsent or not (self.flow.write_paused or self.transport.is_closing()):
+            self._stop_watching()
+        elif self.reading_deadline is None:
+            self.unsent_before = self.transport.get_write_buffer_size()
+            self.reading_deadline = self.loop.call_later(self.reading_seconds, self._judge_reader)
+
+    def _stop_watching(self) -> None:
+        if self.reading_deadline is not None:
+            self.reading_deadline.cancel()
+            self.reading_deadline = None
+
+    def _judge_reader(self) -> None:
+        self.reading_deadline = None
+        read = self.unsent_before - self.transport.get_write_buffer_size()
+        if self.has_unsent and read < SLOWEST_BYTES_A_SECOND * self.reading_seconds:
+            self.transport.abort()
+        else:
+            self._watch_reader()
+
+
+def _refuse_malformed(reason: str) -> JSONResponse:
+    request_id = begin_request(None)
+    answer = error_response(BadRequest(f"{reason} Check what sends it.", code="malformed_http"))
+    mark_answer(answer.headers, request_id)
+    answer.headers["Connection"] = "close"
+    return answer

@@ -1,0 +1,253 @@
+"""A service of two workers under load: each of its processes killed in turn, its workers replaced, all of it ended."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from service.supervisor import LOOK_SECONDS
+from tests.faults.test_database_supervision import without_descriptors
+from tests.harness.first_start import CLUSTER
+from tests.harness.processes import ServiceProcess
+from tests.harness.services import API_KEY
+from tests.service.test_ingestion_recovery import wait_until
+
+ORGANIZATION = "/api/v0/admin/organization/get"
+UPLOAD, SEARCH = "/api/v0/catalog/uploadFile", "/api/v0/search/searchDocumentCatalog"
+HEADERS = {"Authorization": f"Bearer {API_KEY}"}
+LIMIT = 30
+# The service, whose workers end at their start while a file is there.
+SERVICE_WITH_DEADLY_START = """
+import os, sys
+from pathlib import Path
+from service import supervisor
+
+path, serve = Path(sys.argv.pop(1)), supervisor.serve
+
+async def serve_or_end(*parts, **options):
+    if path.exists():
+        os._exit(3)
+    await serve(*parts, **options)
+
+supervisor.serve = serve_or_end
+from service.__main__ import main
+sys.exit(main())
+"""
+THREADS = 4
+
+
+class Load:
+    """Uploads and searches, at the same time, each by a connection that is kept."""
+
+    def __init__(self, service: ServiceProcess) -> None:
+        self.acknowledged: list[str] = []
+        self.statuses: set[int] = set()
+        self.broken: list[str] = []
+        self._service = service
+        self._ending = threading.Event()
+        self._threads = [threading.Thread(target=self._run, args=[number]) for number in range(THREADS)]
+
+    def start(self) -> None:
+        """Begin."""
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End, when each has its answer."""
+        self._ending.set()
+        for thread in self._threads:
+            thread.join(60)
+            assert not thread.is_alive()
+
+    def _run(self, number: int) -> None:
+        with httpx.Client(base_url=self._service.base_url, headers=HEADERS, timeout=60) as client:
+            for turn in range(10_000):
+                if self._ending.is_set():
+                    return
+                try:
+                    self._ask(client, f"{number}-{turn}")
+                except httpx.TransportError as error:
+                    self.broken.append(repr(error))
+                    time.sleep(0.05)
+
+    def _ask(self, client: httpx.Client, name: str) -> None:
+        text = f"The ferry {name} leaves the pier at noon."
+        sent = client.post(UPLOAD, data={"documentExternalId": name}, files={"file": (f"{name}.txt", text.encode())})
+        self.statuses.add(sent.status_code)
+        if sent.status_code == 200:
+            self.acknowledged.append(name)
+        self.statuses.add(client.post(SEARCH, json={"searchQuery": "ferry at the pier"}).status_code)
+
+
+@contextmanager
+def load_on(service: ServiceProcess) -> Iterator[Load]:
+    """Put a service under load for as long as the block takes."""
+    load = Load(service)
+    load.start()
+    try:
+        wait_until(lambda: len(load.acknowledged) >= THREADS)
+        yield load
+    finally:
+        load.stop()
+
+
+def documents_of(service: ServiceProcess) -> set[str]:
+    """Read the external ids of all documents that are there."""
+    found, token = set[str](), None
+    while True:
+        page = service.call("catalog/listDocuments", {"pageSize": 100} | ({"pageToken": token} if token else {})).json()
+        found |= {each["documentExternalId"] for each in page["documents"]}
+        token = page.get("nextPageToken")
+        if not token:
+            return found
+
+
+def metric(service: ServiceProcess, name: str) -> float:
+    """Read one figure of /metrics."""
+    lines = service.http.get("/metrics").text.splitlines()
+    return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))
+
+
+@pytest.mark.parametrize("killed", ["worker-1", "embedding"])
+def test_a_process_that_is_killed_costs_little(service_process: Callable[..., ServiceProcess], killed: str) -> None:
+    """A worker costs its own requests; the embedding process none. Either is started again, and nothing is lost.
+
+    Then the supervisor is killed: nothing is left of it, and the next start has all that was acknowledged.
+    """
+    service = service_process(CARREL_RATE_LIMIT_REQUESTS="0")
+    assert len(service.parts("worker")) == 2
+    with load_on(service) as load:
+        [before] = service.parts(killed)
+        before.kill()
+        wait_until(lambda: bool(service.parts(killed)) and service.parts(killed) != [before])
+        acknowledged = len(load.acknowledged)
+        wait_until(lambda: len(load.acknowledged) >= acknowledged + 2 * THREADS)
+    assert load.statuses == {200}
+    assert len(load.broken) <= (2 * THREADS if killed == "worker-1" else 0), load.broken
+    [told] = service.events("process_ended")
+    assert (told["process"], told["status"], told["again_in"]) == (killed, -signal.SIGKILL, 0)
+    assert documents_of(service) >= set(load.acknowledged)
+    family = psutil.Process(service.process.pid).children(recursive=True)  # type: ignore[union-attr]
+    service.kill()
+    _, alive = psutil.wait_procs(family, timeout=20)
+    assert not alive
+    service.start()
+    assert documents_of(service) >= set(load.acknowledged)
+
+
+def test_workers_are_replaced_while_they_serve(service_process: Callable[..., ServiceProcess]) -> None:
+    """SIGHUP replaces all of them, refuses and breaks off nothing; what they counted together stays counted."""
+    service = service_process(CARREL_RATE_LIMIT_REQUESTS="0")
+    before = {worker.pid for worker in service.parts("worker")}
+    with load_on(service) as load:
+        service.signal(signal.SIGHUP)
+        wait_until(lambda: not before & {worker.pid for worker in service.parts("worker")}, 60)
+        acknowledged = len(load.acknowledged)
+        wait_until(lambda: len(load.acknowledged) >= acknowledged + 2 * THREADS)
+    assert (load.statuses, load.broken) == ({200}, [])
+    uploads = f'carrel_requests_total{{method="POST",route="{UPLOAD}",status="200"}}'
+    wait_until(lambda: metric(service, uploads) == len(load.acknowledged))
+    assert service.stop() == 0
+    assert not service.events("process_ended")
+
+
+def test_workers_count_and_tell_together(service_process: Callable[..., ServiceProcess]) -> None:
+    """A credential has its limit once, whichever worker is asked; each says of all how many connections there are."""
+    service = service_process(CARREL_RATE_LIMIT_REQUESTS=str(LIMIT), CARREL_MAX_CONNECTIONS="101")
+    clients = [httpx.Client(base_url=service.base_url, headers=HEADERS, timeout=60) for _ in range(6)]
+    try:
+        for client in clients:
+            assert client.get("/healthz").status_code == 200
+        state = service.call("admin/status/get").json()["connections"]
+        assert (state["open"], state["most"]) == (len(clients) + 1, 102)
+        wait_until(lambda: metric(service, "carrel_connections_open") == len(clients) + 1)
+        answers = [clients[turn % len(clients)].post(ORGANIZATION, json={}).status_code for turn in range(2 * LIMIT)]
+        assert answers.count(200) == LIMIT - 1
+        assert set(answers) == {200, 429}
+    finally:
+        for client in clients:
+            client.close()
+
+
+def test_a_process_that_keeps_dying_rests(service_process: Callable[..., ServiceProcess]) -> None:
+    """It is started again at once, then after pauses that grow, and the log says so; the other worker serves on."""
+    service = service_process()
+    for times in (1, 2, 3):
+        wait_until(lambda: len(service.parts("worker-0")) == 1)
+        os.kill(service.parts("worker-0")[0].pid, signal.SIGKILL)
+        wait_until(lambda times=times: len(service.events("process_ended")) == times)
+        assert service.http.post(ORGANIZATION, json={}).status_code == 200
+    assert [event["again_in"] for event in service.events("process_ended")] == [0.0, 1.0, 2.0]
+
+
+def test_a_worker_that_can_not_be_replaced_stays(tmp_path: Path) -> None:
+    """Where the new one ends at its start, the old one serves on, alone; a further SIGHUP tries again."""
+    service, flag = ServiceProcess(), tmp_path / "deadly"
+    service.program = ("-c", SERVICE_WITH_DEADLY_START, str(flag))
+    try:
+        service.start()
+        wait_until(lambda: bool(service.events("listening")))
+        before = service.parts("worker")
+        flag.touch()
+        service.signal(signal.SIGHUP)
+        wait_until(lambda: bool(service.events("process_ended")))
+        flag.unlink()
+        time.sleep(2 * LOOK_SECONDS)
+        assert service.parts("worker") == before
+        [told] = service.events("process_ended")
+        assert (told["status"], told["again_in"]) == (3, None)
+        service.signal(signal.SIGHUP)
+        wait_until(lambda: len(service.parts("worker")) == 2 and not set(before) & set(service.parts("worker")))
+        assert service.stop() == 0
+    finally:
+        service.close()
+
+
+def test_a_stopped_process_keeps_no_folder(service_process: Callable[..., ServiceProcess]) -> None:
+    """A process that was stopped (SIGSTOP) ends with a supervisor that is killed, and the next start has the folder."""
+    service = service_process()
+    stopped = [service.parts("worker-1")[0], service.parts("embedding")[0]]
+    for process in stopped:
+        process.suspend()
+    service.kill()
+    service.start()
+    assert not any(process.is_running() for process in stopped)
+    assert service.http.post(ORGANIZATION, json={}).status_code == 200
+
+
+def test_a_database_that_does_not_start_holds_up_nothing_else(service_process: Callable[..., ServiceProcess]) -> None:
+    """While it is tried again and again, workers that end are started again, and the service stops when it is told."""
+    service = service_process()
+    control = service.data_dir / CLUSTER / "global" / "pg_control"
+    control.rename(control.with_suffix(".away"))
+    service.kill_database()
+    wait_until(lambda: bool(service.events("background_work_failed")))
+    [before] = service.parts("worker-1")
+    before.kill()
+    wait_until(lambda: bool(service.parts("worker-1")) and service.parts("worker-1") != [before])
+    wait_until(lambda: service.http.get("/healthz").status_code == 200)
+    control.with_suffix(".away").rename(control)
+    service.wait_ready()
+    control.rename(control.with_suffix(".away"))
+    service.kill_database()
+    wait_until(lambda: service.http.get("/readyz").status_code == 503)
+    assert service.stop() == 0
+    control.with_suffix(".away").rename(control)
+
+
+def test_a_process_that_can_not_be_started_is_tried_again(service_process: Callable[..., ServiceProcess]) -> None:
+    """While the supervisor can open nothing, what is left serves on; then all is as before."""
+    service = service_process()
+    [before] = service.parts("worker-1")
+    with without_descriptors(service.process.pid):  # type: ignore[union-attr]
+        before.kill()
+        wait_until(lambda: bool(service.events("process_not_started")))
+        assert service.http.post(ORGANIZATION, json={}).status_code == 200
+    wait_until(lambda: bool(service.parts("worker-1")) and service.parts("worker-1") != [before])
