@@ -59,6 +59,10 @@ class BlockBuilder:
         """Add a table row that already names its columns."""
         self._add("table_row", one_line(text), page=page)
 
+    def add(self, block: Block) -> None:
+        """Add a block that another builder made."""
+        self._add(block.kind, block.text, level=block.level, page=block.page)
+
     def first_heading(self) -> str | None:
         """Return the text of the first heading, if there is one."""
         return next((block.text for block in self.blocks if block.kind == "heading"), None)

@@ -24,12 +24,26 @@ def decode(data: bytes) -> str:
     for mark, encoding in _MARKS:
         if data.startswith(mark):
             return _strictly(data, encoding)
+    wide = wide_encoding(data[:_SAMPLE])
+    if wide:
+        return _strictly(data, wide)
     if is_binary(data[:_SAMPLE]):
         raise _not_text()
     try:
         return data.decode()
     except UnicodeDecodeError:
         return _decode_damaged(data) or _strictly(data, _detect(data))
+
+
+def wide_encoding(sample: bytes) -> str | None:
+    """Return the kind of UTF-16 that a sample without a byte order mark is in, when most of its letters are Latin."""
+    halves = {"utf-16-be": sample[::2], "utf-16-le": sample[1::2]}
+    nuls = {encoding: half.count(0) for encoding, half in halves.items()}
+    for encoding, other in (("utf-16-be", "utf-16-le"), ("utf-16-le", "utf-16-be")):
+        text = halves[other].replace(b"\x00", b"")
+        if nuls[encoding] * 2 > len(sample) // 2 > 3 and nuls[other] * 50 <= len(sample) and not is_binary(text):
+            return encoding
+    return None
 
 
 def is_binary(sample: bytes) -> bool:

@@ -1,5 +1,6 @@
 """E-mail messages: sender, recipients, date, subject and body; of attachments only their names."""
 
+import re
 from email import policy
 from email.message import EmailMessage
 from email.parser import BytesParser
@@ -11,6 +12,8 @@ from service.text.extraction.html_pages import add_html
 from service.text.extraction.plain import add_paragraphs
 
 _HEADERS = ("From", "To", "Cc", "Date")
+_HALVES = ("plain", "html")
+_WORDS = re.compile(r"\w+")
 
 
 def parse_mail(data: bytes, builder: BlockBuilder) -> str | None:
@@ -31,15 +34,18 @@ def parse_mail(data: bytes, builder: BlockBuilder) -> str | None:
 
 
 def _add_body(message: EmailMessage, builder: BlockBuilder) -> None:
-    for kind in ("plain", "html"):
-        body = message.get_body(preferencelist=(kind,))
-        text = _content(body) if isinstance(body, EmailMessage) else ""
-        if text.strip():
-            if kind == "html":
-                add_html(text, builder)
-            else:
-                add_paragraphs(text, builder)
-            return
+    """Add the plain half of the body, then what only the HTML half says; without a plain half, all of the HTML half."""
+    halves = (_content(body) if isinstance(body := message.get_body((kind,)), EmailMessage) else "" for kind in _HALVES)
+    plain, html = halves
+    add_paragraphs(plain, builder)
+    if not html.strip():
+        return
+    page = BlockBuilder(builder.limits)
+    add_html(html, page)
+    said = set(_WORDS.findall(plain.casefold()))
+    for block in page.blocks:
+        if not said.issuperset(_WORDS.findall(block.text.casefold())):
+            builder.add(block)
 
 
 def _content(part: EmailMessage) -> str:

@@ -4,7 +4,7 @@
 """Word documents and presentations, read from XML that is parsed with entities off and no network."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,46 +14,74 @@ from lxml import etree
 from pptx import Presentation
 from pptx.exc import PackageNotFoundError
 
-from service.text.extraction.building import BlockBuilder
+from service.text.extraction import drawings
+from service.text.extraction.building import BlockBuilder, one_line
+from service.text.extraction.drawings import FALLBACK, A
 from service.text.extraction.failures import damaged_file, too_complex
 from service.text.extraction.tabular import TableWriter
 
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
-_FALLBACK = "{http://schemas.openxmlformats.org/markup-compatibility/2006}Fallback"
+_COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
+_SLIDE = "{http://schemas.openxmlformats.org/presentationml/2006/main}"
 _PARAGRAPH, _TABLE, _ROW, _CELL = (_WORD + name for name in ("p", "tbl", "tr", "tc"))
-_TEXT = _WORD + "t"
-_SPACES = {_WORD + "tab": "\t", _WORD + "br": " ", _WORD + "cr": " ", _WORD + "noBreakHyphen": "-", _PARAGRAPH: " "}
+_TEXTS = frozenset({_WORD + "t", A + "t", drawings.MATH_TEXT})
+_SPACES = {
+    **dict.fromkeys((_WORD + name for name in ("p", "tab", "br", "cr", "tc")), " "),
+    _WORD + "noBreakHyphen": "-",
+}
+# The second copy of a text box is for old programs; what was moved away stands where it was moved to.
+_DROPPED = frozenset({FALLBACK, _WORD + "moveFrom"})
+_REFERENCES = {_WORD + f"{kind}Reference": kind for kind in ("footnote", "endnote", "comment")}
 _HEADING_STYLE = re.compile(r"heading ([1-9])", re.IGNORECASE)
-_WRAPPERS = frozenset(_WORD + name for name in ("sdt", "sdtContent", "customXml", "ins", "smartTag", "moveTo"))
+_WRAPPERS = frozenset(
+    [_WORD + name for name in ("sdt", "sdtContent", "customXml", "ins", "smartTag", "moveTo")]
+    + [_COMPATIBILITY + name for name in ("AlternateContent", "Choice")]
+)
+_SLIDE_WRAPPERS = frozenset({_SLIDE + "grpSp", _COMPATIBILITY + "AlternateContent", _COMPATIBILITY + "Choice"})
+# The same on many slides: read once, and page numbers never.
+_REPEATED = frozenset({"ftr", "hdr", "dt"})
 _NO_TITLES = ("untitled", "powerpoint presentation", "presentation", "word document", "document")
 
 
 def parse_docx(path: Path, builder: BlockBuilder) -> str | None:
-    """Add a Word document's headings, paragraphs, tables and footnotes; changes are read as accepted."""
+    """Add a Word document's headings, paragraphs and tables, each followed by its notes, comments and charts.
+
+    Changes are read as accepted. Headers and footers come last, each once.
+    """
     try:
         document = docx.Document(str(path))
     except (KeyError, ValueError, etree.XMLSyntaxError) as error:
         raise damaged_file("a Word document", error) from error
     styles = _heading_levels(document)
-    for element in _flow(document.element.body):
+    notes = _notes(document)
+    for element in _flow(document.element.body, {_PARAGRAPH, _TABLE}, _WRAPPERS):
         if element.tag == _TABLE:
             _add_word_table(element, builder)
         else:
             _add_word_paragraph(element, styles, builder)
-    _add_footnotes(document, builder)
+        for reference in element.iter(*_REFERENCES):
+            builder.paragraph(notes.pop((_REFERENCES[reference.tag], reference.get(_WORD + "id")), ""))
+        _add_graphics(element, document.part, builder)
+    for text in notes.values():
+        builder.paragraph(text)
+    _add_headers(document, builder)
     return usable_title(document.core_properties.title)
 
 
 def parse_pptx(path: Path, builder: BlockBuilder) -> str | None:
-    """Add a presentation's slides, each under its title, with tables and speaker notes; pages are slide numbers."""
+    """Add a presentation's slides, each under its title, with tables, charts, speaker notes and comments.
+
+    Pages are slide numbers.
+    """
     try:
         slides = Presentation(str(path))
     except (KeyError, ValueError, PackageNotFoundError, etree.XMLSyntaxError) as error:
         raise damaged_file("a presentation", error) from error
     if len(slides.slides) > builder.limits.pages:
         raise too_complex(f"The presentation has more than {builder.limits.pages:,} slides.")
+    repeated: set[str] = set()
     for number, slide in enumerate(slides.slides, start=1):
-        _add_slide(slide, number, builder)
+        _add_slide(slide, number, repeated, builder)
     return usable_title(slides.core_properties.title)
 
 
@@ -81,14 +109,14 @@ def _heading_levels(document: Document) -> dict[str, int]:
     return levels
 
 
-def _flow(container: Any) -> Iterator[Any]:
-    """Yield paragraphs and tables in order, also those in content controls and accepted insertions."""
+def _flow(container: Any, wanted: Collection[str], wrappers: Collection[str]) -> Iterator[Any]:
+    """Yield the wanted elements in order, also those in wrappers: content controls, accepted insertions, groups."""
     stack = [iter(container)]
     while stack:
         for element in stack[-1]:
-            if element.tag in {_PARAGRAPH, _TABLE}:
+            if element.tag in wanted:
                 yield element
-            elif element.tag in _WRAPPERS:
+            elif element.tag in wrappers:
                 stack.append(iter(element))
                 break
         else:
@@ -110,64 +138,84 @@ def _add_word_paragraph(paragraph: Any, styles: dict[str, int], builder: BlockBu
 
 
 def _word_text(element: Any) -> str:
-    """Return the text below an element, a text box only once (its second copy is a fallback for old programs)."""
-    parts: list[str] = []
-    walk = etree.iterwalk(element, events=("start",))
-    for _, node in walk:
-        if node.tag == _TEXT:
-            parts.append(node.text or "")
-        elif node.tag == _FALLBACK:
-            walk.skip_subtree()
-        elif node.tag in _SPACES:
-            parts.append(_SPACES[node.tag])
-    return "".join(parts)
+    """Return the text below an element, equations included, and a text box only once."""
+    return drawings.texts(element, _TEXTS, _SPACES, _DROPPED)
 
 
 def _add_word_table(table: Any, builder: BlockBuilder) -> None:
     writer = TableWriter(builder)
-    for row in table.iterchildren(_ROW):
+    for row in _flow(table, {_ROW}, _WRAPPERS):
         marked = row.find(f"{_WORD}trPr/{_WORD}tblHeader") is not None
-        writer.row([_word_text(cell) for cell in row.iterchildren(_CELL)], header=marked)
+        writer.row([_word_text(cell) for cell in _flow(row, {_CELL}, _WRAPPERS)], header=marked)
     writer.close()
 
 
-def _add_footnotes(document: Document, builder: BlockBuilder) -> None:
-    for relation in document.part.rels.values():
-        if relation.is_external or not relation.reltype.endswith(("/footnotes", "/endnotes")):
-            continue
-        parser = etree.XMLParser(resolve_entities=False, no_network=True)
-        for note in etree.fromstring(relation.target_part.blob, parser):
-            if note.get(_WORD + "type") in {None, "normal"}:
-                builder.paragraph(_word_text(note))
+def _related(part: Any, *kinds: str) -> Iterator[tuple[str, Any]]:
+    """Yield kind and root of each part that a part refers to by one of these kinds of relationship."""
+    for relation in part.rels.values():
+        kind = relation.reltype.rpartition("/")[2]
+        if kind in kinds and not relation.is_external:
+            yield kind, drawings.read_part(relation.target_part.blob)
 
 
-def _add_slide(slide: Any, number: int, builder: BlockBuilder) -> None:
+def _notes(document: Document) -> dict[tuple[str, str], str]:
+    """Return the texts of footnotes, endnotes and comments by their kind and number."""
+    return {
+        (kind.removesuffix("s"), note.get(_WORD + "id") or ""): _word_text(note)
+        for kind, root in _related(document.part, "footnotes", "endnotes", "comments")
+        for note in root
+        if note.get(_WORD + "type") in {None, "normal"}
+    }
+
+
+def _add_headers(document: Document, builder: BlockBuilder) -> None:
+    found = (
+        one_line(_word_text(paragraph))
+        for _, root in _related(document.part, "header", "footer")
+        for paragraph in _flow(root, {_PARAGRAPH, _TABLE}, _WRAPPERS)
+    )
+    for text in dict.fromkeys(found):
+        builder.paragraph(text)
+
+
+def _add_graphics(element: Any, part: Any, builder: BlockBuilder, *, page: int | None = None) -> None:
+    """Add the charts and diagrams that are drawn below an element of a part."""
+    for identity in drawings.graphics(element):
+        relation = part.rels.get(identity)
+        if relation is not None and not relation.is_external:
+            drawings.add_graphic(relation.target_part.blob, builder, page=page)
+
+
+def _add_slide(slide: Any, number: int, repeated: set[str], builder: BlockBuilder) -> None:
     title = slide.shapes.title
-    if title is not None and title.has_text_frame:
-        builder.heading(title.text_frame.text, 1, page=number)
-    for shape in _shapes(slide.shapes):
-        if title is not None and shape.shape_id == title.shape_id:
-            continue
-        if shape.has_text_frame:
-            for paragraph in shape.text_frame.paragraphs:
-                builder.paragraph(paragraph.text, page=number)
-        elif shape.has_table:
-            writer = TableWriter(builder, page=number)
-            for row in shape.table.rows:
-                writer.row([cell.text for cell in row.cells])
-            writer.close()
+    if title is not None:
+        builder.heading(" ".join(drawings.paragraph_texts(title.element)), 1, page=number)
+    shapes = {_SLIDE + "sp", _SLIDE + "graphicFrame", _SLIDE + "cxnSp"}
+    for shape in _flow(slide.shapes.element, shapes, _SLIDE_WRAPPERS):
+        if title is None or shape is not title.element:
+            _add_shape(shape, slide.part, number, repeated, builder)
     if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
-        builder.paragraph(slide.notes_slide.notes_text_frame.text, page=number)
+        for text in drawings.paragraph_texts(slide.notes_slide.notes_text_frame._txBody):  # noqa: SLF001
+            builder.paragraph(text, page=number)
+    for _, root in _related(slide.part, "comments"):
+        for text in drawings.comment_texts(root):
+            builder.paragraph(text, page=number)
 
 
-def _shapes(shapes: Any) -> Iterator[Any]:
-    """Yield the shapes of a slide in order, those in groups included."""
-    stack = [iter(shapes)]
-    while stack:
-        for shape in stack[-1]:
-            if hasattr(shape, "shapes"):
-                stack.append(iter(shape.shapes))
-                break
-            yield shape
-        else:
-            stack.pop()
+def _add_shape(shape: Any, part: Any, number: int, repeated: set[str], builder: BlockBuilder) -> None:
+    """Add a shape's table, chart or diagram, or its paragraphs; those of a footer only on the first slide."""
+    table = next(shape.iter(A + "tbl"), None)
+    if table is not None:
+        writer = TableWriter(builder, page=number)
+        for row in table.iterchildren(A + "tr"):
+            writer.row([" ".join(drawings.paragraph_texts(cell)) for cell in row.iterchildren(A + "tc")])
+        writer.close()
+        return
+    place = next((each.get("type") for each in shape.iter(_SLIDE + "ph")), None)
+    for text in drawings.paragraph_texts(shape):
+        if (place in _REPEATED and text in repeated) or place == "sldNum":
+            continue
+        if place in _REPEATED:
+            repeated.add(text)
+        builder.paragraph(text, page=number)
+    _add_graphics(shape, part, builder, page=number)

@@ -1,7 +1,10 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportUnknownParameterType=false, reportPrivateImportUsage=false
 # pypdfium2 is untyped: this module is all of it that we use.
-"""PDF through PDFium: the lines of each page with their size and position, of which `pdf_layout` makes blocks."""
+"""PDF through PDFium: the lines of each page with their size and position, of which `pdf_layout` makes blocks.
+
+What was filled into forms and noted on pages follows the text.
+"""
 
 import ctypes
 from pathlib import Path
@@ -17,6 +20,7 @@ from service.text.extraction.pdf_layout import Line, add_pages
 # A whole PDF ends with this mark; PDFium reads what is left of a cut one, and pages would be missing silently.
 _END_MARK = b"%%EOF"
 _TAIL = 16_384
+_FIELDS = frozenset({raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX})
 
 
 def parse_pdf(path: Path, builder: BlockBuilder) -> str | None:
@@ -28,13 +32,14 @@ def parse_pdf(path: Path, builder: BlockBuilder) -> str | None:
             raise too_complex(f"The PDF has {len(document):,} pages; at most {builder.limits.pages:,} are read.")
         title = document.get_metadata_value("Title")
         add_pages(_pages(document, builder.limits.characters), builder)
+        _add_annotations(document, builder)
     except pdfium.PdfiumError as error:
         raise corrupt_file("PDF") from error
     finally:
         document.close()
     if not builder.blocks:
         raise without_text(
-            "The PDF holds pictures but no text, as scans do. Run text recognition (OCR) over it and send the result."
+            "The PDF has no text in it: it is blank or a scan. Run text recognition (OCR) over it and send the result."
         )
     return _usable(title)
 
@@ -100,6 +105,48 @@ def _extent(text_page: Any, index: int) -> tuple[float, float]:
     if not raw.FPDFText_GetLooseCharBox(text_page, index, ctypes.byref(box)):
         return 0.0, 0.0
     return box.bottom, box.top
+
+
+def _add_annotations(document: Any, builder: BlockBuilder) -> None:
+    """Add each page's filled form fields with their names, and the texts of its notes."""
+    if document.get_formtype() != raw.FORMTYPE_NONE:
+        document.init_forms()
+    form = document.formenv.raw if document.formenv else None
+    for number in range(len(document)):
+        page = document[number]
+        said: set[str] = set()
+        for index in range(raw.FPDFPage_GetAnnotCount(page.raw)):
+            annotation = raw.FPDFPage_GetAnnot(page.raw, index)
+            if annotation:
+                text = _annotation_text(annotation, form)
+                raw.FPDFPage_CloseAnnot(annotation)
+                if text not in said:
+                    said.add(text)
+                    builder.lines(text, page=number + 1)
+        page.close()
+
+
+def _annotation_text(annotation: Any, form: Any) -> str:
+    """Return the value of a text or choice field after its name, the text of a note, or nothing."""
+    kind = raw.FPDFAnnot_GetSubtype(annotation)
+    if kind != raw.FPDF_ANNOT_WIDGET:
+        return "" if kind == raw.FPDF_ANNOT_POPUP else _wide(raw.FPDFAnnot_GetStringValue, annotation, b"Contents")
+    if form is None or raw.FPDFAnnot_GetFormFieldType(form, annotation) not in _FIELDS:
+        return ""
+    value = _wide(raw.FPDFAnnot_GetFormFieldValue, form, annotation).strip()
+    names = (raw.FPDFAnnot_GetFormFieldAlternateName, raw.FPDFAnnot_GetFormFieldName)
+    name = next((text for get in names if (text := _wide(get, form, annotation).strip())), "")
+    return f"{name}: {value}" if name and value else value
+
+
+def _wide(get: Any, *arguments: Any) -> str:
+    """Return the UTF-16 text of a PDFium function that is asked for its length first."""
+    size: int = get(*arguments, None, 0)
+    if size <= 2:
+        return ""
+    buffer = ctypes.create_string_buffer(size)
+    get(*arguments, ctypes.cast(buffer, ctypes.POINTER(raw.FPDF_WCHAR)), size)
+    return buffer.raw[: size - 2].decode("utf-16-le", errors="replace")
 
 
 def _usable(title: str | None) -> str | None:

@@ -1,9 +1,14 @@
-"""Excel workbooks, read row by row: values as last calculated, never formulas, never linked workbooks."""
+"""Excel workbooks, read row by row: values as last calculated, never formulas, never linked workbooks.
+
+What is kept beside the cells follows each sheet: comments, text boxes, charts, and what is printed above and below.
+"""
 
 import datetime as dt
 import os
+import re
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from html import unescape
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
@@ -13,8 +18,10 @@ from xml.etree.ElementTree import ParseError
 os.environ.setdefault("OPENPYXL_DEFUSEDXML", "False")
 
 from openpyxl import load_workbook
+from openpyxl.packaging.relationship import get_dependents
 from openpyxl.utils.exceptions import InvalidFileException
 
+from service.text.extraction import drawings
 from service.text.extraction.building import BlockBuilder
 from service.text.extraction.failures import damaged_file
 from service.text.extraction.office import usable_title
@@ -22,6 +29,10 @@ from service.text.extraction.tabular import TableWriter
 
 _BROKEN = (KeyError, ValueError, TypeError, AttributeError, IndexError, ParseError, InvalidFileException)
 _MIDNIGHT = dt.time()
+# Headers and footers stand at the end of a sheet's part, with codes for fonts, dates and page numbers.
+_TAIL = 65_536
+_PRINTED = re.compile(rb"<(?:\w+:)?((?:odd|even|first)(?:Header|Footer))(?: [^>]*)?>([^<]+)<")
+_PRINT_CODE = re.compile(r'&(?:"[^"]*"|K[\dA-F]{6}|\d+|[A-Z])')
 
 
 def parse_xlsx(path: Path, builder: BlockBuilder) -> str | None:
@@ -32,6 +43,7 @@ def parse_xlsx(path: Path, builder: BlockBuilder) -> str | None:
             workbook = load_workbook(file, read_only=True, data_only=True, keep_links=False)
             for sheet in workbook.worksheets:
                 _add_sheet(sheet, builder)
+                _add_beside(workbook, sheet, builder)
         except (*_BROKEN, zipfile.BadZipFile) as error:
             raise damaged_file("an Excel workbook", error) from error
         return usable_title(workbook.properties.title)
@@ -49,6 +61,51 @@ def _add_sheet(sheet: Any, builder: BlockBuilder) -> None:
             named = True
         table.row(cells)
     table.close()
+
+
+def _add_beside(workbook: Any, sheet: Any, builder: BlockBuilder) -> None:
+    """Add a sheet's comments, text boxes, charts, diagrams, headers and footers."""
+    # openpyxl doesn't read them when it reads row by row; it keeps the archive and the part's name.
+    archive, part = workbook._archive, sheet._worksheet_path  # noqa: SLF001
+    for _, kind, target in _related(archive, part):
+        if kind in {"comments", "threadedComment"}:
+            for text in drawings.comment_texts(drawings.read_part(archive.read(target))):
+                builder.paragraph(text)
+        elif kind == "drawing":
+            _add_drawing(archive, target, builder)
+    printed = (_PRINT_CODE.sub(" ", unescape(text.decode(errors="replace"))) for text in _printed(archive, part))
+    for text in dict.fromkeys(printed):
+        builder.paragraph(text)
+
+
+def _add_drawing(archive: zipfile.ZipFile, part: str, builder: BlockBuilder) -> None:
+    root = drawings.read_part(archive.read(part))
+    for text in drawings.paragraph_texts(root):
+        builder.paragraph(text)
+    parts = {identity: target for identity, _, target in _related(archive, part)}
+    for identity in drawings.graphics(root):
+        if identity in parts:
+            drawings.add_graphic(archive.read(parts[identity]), builder)
+
+
+def _related(archive: zipfile.ZipFile, part: str) -> Iterator[tuple[str, str, str]]:
+    """Yield identity, kind and name of each part of the archive that a part refers to."""
+    names = frozenset(archive.namelist())
+    folder, _, name = part.rpartition("/")
+    relations = f"{folder.lstrip('/')}/_rels/{name}.rels"
+    if relations not in names:
+        return
+    for relation in get_dependents(archive, relations):
+        if relation.Id and relation.TargetMode != "External" and relation.Target in names:
+            yield relation.Id, relation.Type.rpartition("/")[2], relation.Target
+
+
+def _printed(archive: zipfile.ZipFile, part: str) -> list[bytes]:
+    tail = b""
+    with archive.open(part) as file:
+        while data := file.read(_TAIL):
+            tail = (tail + data)[-_TAIL:]
+    return [text for _, text in _PRINTED.findall(tail)]
 
 
 def _trim(row: Sequence[Any]) -> list[str]:

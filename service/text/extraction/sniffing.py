@@ -5,7 +5,7 @@ from pathlib import Path, PurePosixPath
 
 from carrel.wire.formats import BY_NAME, BY_SUFFIX, FORMATS, FileFormat
 from service.text.extraction.archives import entry_names
-from service.text.extraction.decoding import is_binary
+from service.text.extraction.decoding import is_binary, wide_encoding
 from service.text.extraction.failures import Unreadable, encrypted_file
 
 _HEAD = 65_536
@@ -128,14 +128,15 @@ def _text_kind(head: bytes, suffix: str, named: FileFormat | None) -> FileFormat
         return named
     if suffix in _FOREIGN_SUFFIXES:
         raise _unsupported(_FOREIGN_SUFFIXES[suffix])
-    if is_binary(head) and not head.startswith((b"\xff\xfe", b"\xfe\xff")):
+    if is_binary(head) and not head.startswith((b"\xff\xfe", b"\xfe\xff")) and not wide_encoding(head):
         raise _unsupported("a binary file of an unknown kind")
     return _kind_of_text(head)
 
 
 def _kind_of_text(head: bytes) -> FileFormat:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if start[:64].lower().startswith((b"<!doctype html", b"<html")):
+    # Without its mark and NULs, UTF-16 reads like ASCII.
+    if start.lstrip(b"\xff\xfe").replace(b"\x00", b"")[:64].lower().startswith((b"<!doctype html", b"<html")):
         return HTML
     if start[:1] in {b"{", b"["} and len(head) < _HEAD and _parses(start):
         return JSON

@@ -1,0 +1,131 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownParameterType=false, reportMissingTypeStubs=false, reportAttributeAccessIssue=false
+# lxml has no types of its own.
+"""What Word, PowerPoint and Excel files share: paragraphs in shapes, charts, diagrams (SmartArt), and comments."""
+
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from lxml import etree
+
+from service.text.extraction.building import BlockBuilder
+from service.text.extraction.failures import damaged_file
+from service.text.extraction.tabular import TableWriter
+
+_SCHEMAS = "{http://schemas.openxmlformats.org/"
+A = _SCHEMAS + "drawingml/2006/main}"
+_CHART = _SCHEMAS + "drawingml/2006/chart}"
+_DIAGRAM = _SCHEMAS + "drawingml/2006/diagram}"
+R = _SCHEMAS + "officeDocument/2006/relationships}"
+MATH_TEXT = _SCHEMAS + "officeDocument/2006/math}t"
+FALLBACK = _SCHEMAS + "markup-compatibility/2006}Fallback"
+_TEXTS = frozenset({A + "t", MATH_TEXT})
+_BREAKS = {A + "br": " ", A + "p": " "}
+_COMMENTS = frozenset({"comment", "cm", "threadedComment", "reply"})
+# Excel writes this into the copy of a comment that it keeps for old programs.
+_COPY = "[Threaded comment]"
+
+
+def read_part(blob: bytes) -> Any:
+    """Return the root of a part of an Office file, parsed with entities off and no network."""
+    try:
+        return etree.fromstring(blob, etree.XMLParser(resolve_entities=False, no_network=True))
+    except etree.XMLSyntaxError as error:
+        raise damaged_file("an Office document", error) from error
+
+
+def texts(element: Any, wanted: Collection[str], breaks: Mapping[str, str], dropped: Collection[str]) -> str:
+    """Return the text of the wanted elements below an element, breaks as their characters, without what is dropped."""
+    parts: list[str] = []
+    walk = etree.iterwalk(element, events=("start",))
+    for _, node in walk:
+        if node.tag in wanted:
+            parts.append(node.text or "")
+        elif node.tag in dropped:
+            walk.skip_subtree()
+        elif node.tag in breaks:
+            parts.append(breaks[node.tag])
+    return "".join(parts)
+
+
+def paragraph_texts(element: Any) -> Iterator[str]:
+    """Yield the text of each paragraph of the shapes below an element, equations included."""
+    walk = etree.iterwalk(element, events=("start",))
+    for _, node in walk:
+        if node.tag == FALLBACK:
+            walk.skip_subtree()
+        elif node.tag == A + "p":
+            yield texts(node, _TEXTS, _BREAKS, {FALLBACK}).strip()
+            walk.skip_subtree()
+
+
+def graphics(element: Any) -> Iterator[str]:
+    """Yield the relationship of each chart and diagram that is drawn below an element."""
+    for node in element.iter(_CHART + "chart", _DIAGRAM + "relIds"):
+        relation = node.get(R + "id") or node.get(R + "dm")
+        if relation:
+            yield relation
+
+
+def add_graphic(blob: bytes, builder: BlockBuilder, *, page: int | None = None) -> None:
+    """Add a chart's titles and a table of its data, or the texts of a diagram."""
+    root = read_part(blob)
+    if root.tag != _CHART + "chartSpace":
+        for text in paragraph_texts(root):
+            builder.paragraph(text, page=page)
+        return
+    for title in root.iter(_CHART + "title"):
+        builder.paragraph(" ".join(paragraph_texts(title)) or _values(title), page=page)
+    for plot in root.iter(_CHART + "plotArea"):
+        _add_chart_data(plot, builder, page)
+
+
+def comment_texts(root: Any) -> Iterator[str]:
+    """Yield the text of each comment in a part of a presentation or workbook, answers included."""
+    for comment in root.iter():
+        if isinstance(comment.tag, str) and etree.QName(comment).localname in _COMMENTS:
+            text = "".join(_comment_pieces(comment)).strip()
+            if text and not text.startswith(_COPY):
+                yield text
+
+
+def _comment_pieces(comment: Any) -> Iterator[str]:
+    walk = etree.iterwalk(comment, events=("start",))
+    for _, node in walk:
+        name = etree.QName(node).localname if isinstance(node.tag, str) else ""
+        if node is not comment and name in {*_COMMENTS, "rPh"}:
+            walk.skip_subtree()
+        elif name in {"t", "text"} and node.text:
+            yield node.text
+        elif name == "p":
+            yield " "
+
+
+def _add_chart_data(plot: Any, builder: BlockBuilder, page: int | None) -> None:
+    """Add a row for each category, whose columns are the series."""
+    series = list(plot.iter(_CHART + "ser"))
+    names = [_values(each.find(_CHART + "tx")) for each in series]
+    columns = [_points(each, "val", "yVal") for each in series]
+    categories: dict[int, str] = {}
+    for each in series:
+        categories |= _points(each, "cat", "xVal")
+    writer = TableWriter(builder, page=page)
+    writer.row(["", *names], header=True)
+    for index in sorted(categories.keys() | {index for column in columns for index in column}):
+        writer.row([categories.get(index, ""), *(column.get(index, "") for column in columns)])
+    writer.close()
+
+
+def _points(series: Any, *names: str) -> dict[int, str]:
+    """Return the cached values of a series by their index; a category of several levels is one text."""
+    found: dict[int, str] = {}
+    for name in names:
+        for point in series.iterfind(f"{_CHART}{name}//{_CHART}pt"):
+            index, text = point.get("idx") or "0", _values(point)
+            if index.isdecimal() and text:
+                found[int(index)] = f"{found[int(index)]} {text}" if int(index) in found else text
+    return found
+
+
+def _values(element: Any) -> str:
+    return "" if element is None else " ".join(value.text or "" for value in element.iter(_CHART + "v"))
