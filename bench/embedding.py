@@ -1,8 +1,9 @@
 """How near the embedder comes to bare onnxruntime on the same texts and cores: `python -m bench.embedding`.
 
 Both embed the same made-up texts, of lengths as chunks and queries have them, in turns, and the ratio of each turn is
-what counts: machines are shared and noisy. Bare onnxruntime gets its texts tokenized, sorted by length and batched
-beforehand, and runs them on as many threads; the embedder gets strings, one call a document of twelve chunks.
+what counts: machines are shared and noisy. Both precisions take part in each turn, so that they can be compared, too;
+`cosine` is the mean of their vectors to those of fp32. Bare onnxruntime gets its texts tokenized, sorted by length and
+batched beforehand, and runs them on as many threads; the embedder gets strings, one call a document of twelve chunks.
 """
 
 import argparse
@@ -19,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.report import report
+from service.platform.settings import default_precision
 from service.text.embedding.batching import BatchLimits
 from service.text.embedding.local import LocalEmbedder
 from service.text.embedding.prepared import Precision, prepare
@@ -64,27 +66,45 @@ async def ours(embedder: LocalEmbedder, texts: list[str]) -> float:
     return time.perf_counter() - started
 
 
-async def compare(folder: Path, precision: Precision, *, threads: int, count: int, turns: int) -> dict[str, object]:
-    """Measure both in turns; returns texts a second (the best turn) and the median of the turns' ratios."""
-    files = locate()
-    session, tokenizer = Session(prepare(folder, precision, files=files)), WordPieces(files.tokenizer)
-    texts = make_texts(count)
-    made = batches(tokenizer.token_ids(texts), BatchLimits(texts=1) if precision == "int8" else BatchLimits())
-    embedder = await LocalEmbedder.open(folder, precision=precision, threads=threads)
-    pairs = [(bare(session, made, threads), await ours(embedder, texts)) for _ in range(turns + 1)][1:]
-    await embedder.close()
-    return {
-        "precision": precision,
-        "threads": threads,
-        "bare_texts_per_second": round(count / min(pair[0] for pair in pairs), 1),
-        "ours_texts_per_second": round(count / min(pair[1] for pair in pairs), 1),
-        "ratio": round(statistics.median(pair[0] / pair[1] for pair in pairs), 3),
+async def compare(folder: Path, *, threads: int, count: int, turns: int) -> list[dict[str, object]]:
+    """Measure both precisions in turns; a row each, with texts a second (the best turn) and the ratios' medians."""
+    files, texts = locate(), make_texts(count)
+    ids = WordPieces(files.tokenizer).token_ids(texts)
+    sessions = {precision: Session(prepare(folder, precision, files=files)) for precision in PRECISIONS}
+    made = {
+        precision: batches(ids, BatchLimits(texts=1) if precision == "int8" else BatchLimits())
+        for precision in PRECISIONS
     }
+    embedders = {
+        precision: await LocalEmbedder.open(folder, precision=precision, threads=threads) for precision in PRECISIONS
+    }
+    vectors = {precision: await embedder.embed(texts) for precision, embedder in embedders.items()}
+    seconds: dict[Precision, list[tuple[float, float]]] = {precision: [] for precision in PRECISIONS}
+    for _ in range(turns):
+        for precision in PRECISIONS:
+            alone = bare(sessions[precision], made[precision], threads)
+            seconds[precision].append((alone, await ours(embedders[precision], texts)))
+    for embedder in embedders.values():
+        await embedder.close()
+    return [
+        {
+            "precision": precision,
+            "threads": threads,
+            "bare_texts_per_second": round(count / min(pair[0] for pair in pairs), 1),
+            "ours_texts_per_second": round(count / min(pair[1] for pair in pairs), 1),
+            "ratio": round(statistics.median(pair[0] / pair[1] for pair in pairs), 3),
+            "of_fp32": round(
+                statistics.median(exact[1] / pair[1] for exact, pair in zip(seconds["fp32"], pairs, strict=True)), 2
+            ),
+            "cosine": round(float((vectors[precision] * vectors["fp32"]).sum(axis=1).mean()), 4),
+        }
+        for precision, pairs in seconds.items()
+    ]
 
 
 async def query_waits(folder: Path, *, threads: int) -> dict[str, object]:
     """Measure a query alone and while a long document is embedded, in milliseconds (medians)."""
-    embedder = await LocalEmbedder.open(folder, threads=threads)
+    embedder = await LocalEmbedder.open(folder, precision=default_precision(), threads=threads)
 
     async def milliseconds() -> float:
         started = time.perf_counter()
@@ -116,9 +136,9 @@ async def main() -> None:
     cores = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as folder:
         rows = [
-            await compare(Path(folder), precision, threads=threads, count=options.texts, turns=options.turns)
-            for precision in PRECISIONS
+            row
             for threads in sorted({1, cores})
+            for row in await compare(Path(folder), threads=threads, count=options.texts, turns=options.turns)
         ]
         report("embedding", rows)
         report("embedding-wait", [await query_waits(Path(folder), threads=cores)])

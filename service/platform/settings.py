@@ -1,6 +1,7 @@
 """Everything configurable, read once from `CARREL_…` at the edge and passed in; docs/settings.md lists it."""
 
 import os
+import platform
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -24,6 +25,11 @@ def default_data_dir() -> Path:
 def usable_cores() -> int:
     """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def default_precision() -> Literal["fp32", "int8"]:
+    """Return the arithmetic of the local model that suits this machine's processor."""
+    return "int8" if platform.machine().lower() in {"x86_64", "amd64"} else "fp32"
 
 
 # The lengths of vectors that there are index tables for.
@@ -144,7 +150,11 @@ class Settings(BaseSettings):
         description="Further models of that endpoint and the lengths of their vectors, such as large=1536,old=768: "
         "what indexes are rebuilt to, or from.",
     )
-    embeddings_precision: Literal["fp32", "int8"] = Field(default="fp32", description="Arithmetic of the local model.")
+    embeddings_precision: Literal["fp32", "int8"] = Field(
+        default_factory=default_precision,
+        description="Arithmetic of the local model: int8 by default on x86-64, fp32 on other processors, where the "
+        "speed of int8 has not been measured. Vectors of both can be searched together.",
+    )
     inline_indexing_seconds: float = Field(
         default=20.0, ge=0, description="How long an upload waits for its indexing before it goes on in the background."
     )

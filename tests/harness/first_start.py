@@ -10,6 +10,7 @@ from pathlib import Path
 
 from service import migrations
 from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres
+from service.platform.settings import default_precision
 from service.text.embedding import MODEL_FOLDER
 from service.text.embedding.prepared import prepare
 from service.text.embedding.weights import locate
@@ -38,7 +39,7 @@ def bring_database(data_dir: Path) -> None:
 
 @cache
 def _models() -> Path:
-    return prepare(_folder() / MODEL_FOLDER, "fp32", files=locate()).parent
+    return prepare(_folder() / MODEL_FOLDER, default_precision(), files=locate()).parent
 
 
 @cache

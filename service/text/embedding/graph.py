@@ -171,7 +171,4 @@ def _model(graph: _Builder, shape: Shape) -> onnx.ModelProto:
     outputs = [helper.make_tensor_value_info("embedding", TensorProto.FLOAT, ["batch", shape.width])]
     body = helper.make_graph(graph.nodes, "all-MiniLM-L6-v2", inputs, outputs, list(graph.constants.values()))
     opsets = [helper.make_opsetid("", OPSET)]
-    model = helper.make_model(body, opset_imports=opsets, ir_version=IR_VERSION, producer_name="carrel")
-    # Tells the quantizer that its own clean-up (folding constants, inferring shapes) has nothing to do here.
-    helper.set_model_props(model, {"onnx.quant.pre_process": "onnxruntime.quant"})
-    return model
+    return helper.make_model(body, opset_imports=opsets, ir_version=IR_VERSION, producer_name="carrel")

@@ -7,17 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Literal
 
-from service.text.embedding.session import quantize
 from service.text.embedding.weights import WEIGHTS_SHA256, ModelFiles, verify
 
 Precision = Literal["fp32", "int8"]
 
-GRAPH_VERSION = 1
-"""Raised whenever graph.py or `quantize` builds something else, so that older files are left alone and not used."""
-
-
-_KEPT_EXACT = ("encoder.layer.0.output.dense.product", "encoder.layer.2.output.dense.product")
-"""What 8 bits would cost the most: exact, they take the mean cosine from .992 to .995 for a tenth more time."""
+GRAPH_VERSION = 2
+"""Raised whenever graph.py or quantization.py builds something else: older files are left alone and not used."""
 
 
 def prepare(folder: Path, precision: Precision, *, files: ModelFiles) -> Path:
@@ -49,20 +44,21 @@ def _alone(folder: Path) -> Generator[None]:
 def _build(folder: Path, precision: Precision, files: ModelFiles) -> None:
     for left_over in folder.glob("*.partial"):
         left_over.unlink()
-    exact = _path(folder, "fp32")
-    if not exact.exists():
+    path = _path(folder, precision)
+    if not path.exists():
         verify(files.weights)
-        _write(exact, lambda partial: _save(files, partial))
-    fast = _path(folder, "int8")
-    if precision == "int8" and not fast.exists():
-        _write(fast, lambda partial: quantize(exact, partial, exact=_KEPT_EXACT))
+        _write(path, lambda partial: _save(files, precision, partial))
 
 
-def _save(files: ModelFiles, path: Path) -> None:
+def _save(files: ModelFiles, precision: Precision, path: Path) -> None:
     # Imported late: onnx takes a third of a second and is wanted once in the life of a data folder.
     from service.text.embedding.graph import build  # noqa: PLC0415
+    from service.text.embedding.quantization import quantize  # noqa: PLC0415
 
-    path.write_bytes(build(files.weights, files.config).SerializeToString())
+    model = build(files.weights, files.config)
+    if precision == "int8":
+        quantize(model)
+    path.write_bytes(model.SerializeToString())
 
 
 def _write(path: Path, write: Callable[[Path], None]) -> None:

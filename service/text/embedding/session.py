@@ -1,4 +1,4 @@
-"""A typed interface to onnxruntime, which has no type hints: running and quantizing a graph."""
+"""A typed interface to onnxruntime, which has no type hints: running a graph."""
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false
 
@@ -37,26 +37,3 @@ class Session:
             mask[row, : len(text)] = 1
         outputs = self._session.run(None, {"input_ids": ids, "attention_mask": mask})
         return cast("NDArray[np.float32]", outputs[0])
-
-
-def quantize(source: Path, target: Path, *, exact: Sequence[str]) -> None:
-    """Write the graph with 8-bit weights (one scale a column) in its matrix products, except those in `exact`.
-
-    Activations are scaled while it runs, over the whole batch; so a text's vector depends on the other texts of its
-    batch.
-
-    Seven bits of the eight are used: CPUs without VNNI add pairs of products in 16 bits, which eight would overflow.
-    """
-    # Imported late: it takes half a second and is wanted once in the life of a data folder.
-    from onnxruntime.quantization import QuantType, quantize_dynamic  # noqa: PLC0415
-
-    quantize_dynamic(
-        str(source),
-        str(target),
-        op_types_to_quantize=["MatMul"],
-        nodes_to_exclude=list(exact),
-        per_channel=True,
-        reduce_range=True,
-        weight_type=QuantType.QInt8,
-        extra_options={"MatMulConstBOnly": True},
-    )
