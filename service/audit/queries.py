@@ -3,18 +3,21 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import (
+    ARRAY,
     ColumnElement,
     Select,
     Uuid,
+    bindparam,
     cast,
+    column,
     delete,
     func,
     insert,
-    literal,
     null,
     or_,
     select,
@@ -26,7 +29,8 @@ from sqlalchemy.sql.elements import KeyedColumnElement
 
 from carrel.wire.common import ResourceType
 from carrel.wire.oversight import MOST_LOOKED_THROUGH
-from service.platform.sql import columns_of, find_row, find_rows, optional_in, rows_of
+from service.platform.batches import Batch
+from service.platform.sql import ORGANIZATION, columns_of, find_row, find_rows, optional_in, params
 from service.schema.agents import agents
 from service.schema.audit import audit_entries, free_texts
 from service.schema.catalog import documents
@@ -96,38 +100,62 @@ _NAMED: Mapping[str, tuple[KeyedColumnElement[UUID], ColumnElement[str]]] = {
 LONGEST_NAME = 1000
 
 
-async def insert_entries(
-    connection: AsyncConnection, organization_id: UUID, *, entries: Sequence[Mapping[str, object]]
-) -> None:
+_GIVEN = (
+    audit_entries.c.audit_log_id,
+    audit_entries.c.actor_id,
+    audit_entries.c.acting_for_id,
+    audit_entries.c.credential_id,
+    audit_entries.c.action,
+    audit_entries.c.target_type,
+    audit_entries.c.target_id,
+    audit_entries.c.details,
+    audit_entries.c.request_id,
+    audit_entries.c.address,
+    audit_entries.c.device,
+)
+
+
+def add_entries(batch: Batch, organization_id: UUID, *, entries: Sequence[Mapping[str, object]]) -> None:
     """Append entries with the names that their targets, and who acted, have now; one statement for each kind of target.
 
     A target's id is a UUID where the target has a name.
     """
-    by_type: dict[object, list[Mapping[str, object]]] = {}
+    by_kind: dict[str | None, list[Mapping[str, object]]] = {}
     for entry in entries:
-        by_type.setdefault(entry["target_type"], []).append(entry)
-    for target_type, some in by_type.items():
-        rows = rows_of([audit_entries.c[name] for name in some[0]], some)
-        names = {
-            "actor_name": _name_of("user", rows.c.actor_id, organization_id),
-            "acting_for_name": _name_of("user", rows.c.acting_for_id, organization_id),
-            "target_name": _name_of(target_type, cast(rows.c.target_id, Uuid), organization_id),
-        }
-        values = select(literal(organization_id, Uuid), *rows.c, *names.values())
-        columns = ["organization_id", *rows.c.keys(), *names]
-        await connection.execute(insert(audit_entries).from_select(columns, values))
+        by_kind.setdefault(_kind_of(entry["target_type"]), []).append(entry)
+    for kind, some in by_kind.items():
+        arrays = {column.name: [entry[column.name] for entry in some] for column in _GIVEN}
+        batch.ask(_build_insert(kind), dict[str, UUID], params(organization_id, **arrays))
 
 
-def _name_of(target_type: object, object_id: ColumnElement[UUID], organization_id: UUID) -> ColumnElement[Any]:
-    """Build the name that an object of this type has now; NULL for what has none."""
+def _kind_of(target_type: object) -> str | None:
+    """Return the kind of object that has the name of a target of this type; None for what has none."""
+    if target_type in _NAMED:
+        return str(target_type)
     # Everything else that a grant can be of is a document.
-    kind = "document" if target_type in ResourceType.__members__ and target_type not in _NAMED else str(target_type)
-    if kind not in _NAMED:
-        return null()
-    key, name = _NAMED[kind]
-    found = select(func.left(name, LONGEST_NAME)).where(
-        key.table.c.organization_id == organization_id, key == object_id
+    return "document" if target_type in ResourceType.__members__ else None
+
+
+@cache
+def _build_insert(kind: str | None) -> Select[UUID]:
+    arrays = (bindparam(f"param_{each.name}", type_=ARRAY(each.type)) for each in _GIVEN)
+    rows = func.unnest(*arrays).table_valued(*(column(each.name, each.type) for each in _GIVEN)).render_derived("given")
+    names = {
+        "actor_name": _name_of("user", rows.c.actor_id),
+        "acting_for_name": _name_of("user", rows.c.acting_for_id),
+        "target_name": null() if kind is None else _name_of(kind, cast(rows.c.target_id, Uuid)),
+    }
+    new = insert(audit_entries).from_select(
+        ["organization_id", *rows.c.keys(), *names], select(ORGANIZATION, *rows.c, *names.values())
     )
+    added = new.returning(audit_entries.c.audit_log_id).cte("added")
+    return select(added.c.audit_log_id)
+
+
+def _name_of(kind: str, object_id: ColumnElement[UUID]) -> ColumnElement[Any]:
+    """Build the name that an object of this kind has now."""
+    key, name = _NAMED[kind]
+    found = select(func.left(name, LONGEST_NAME)).where(key.table.c.organization_id == ORGANIZATION, key == object_id)
     # A source has several reports of one name.
     return found.limit(1).scalar_subquery()
 

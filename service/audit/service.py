@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.audit import queries
 from service.auth.callers import Caller
+from service.platform.batches import Batch
 from service.platform.identifiers import uuid7
 from service.platform.logs import request_id
 from service.platform.senders import NOBODY, Sender, current_sender
@@ -55,27 +56,32 @@ async def record(
     """Add an audit entry in the caller's transaction, so that it exists exactly when the change does; return its id."""
     change = Change(action=action, target_type=target_type, target_id=target_id, details=details or {})
     entry = _entry(change, caller)
-    await queries.insert_entries(connection, caller.organization_id, entries=[entry])
+    await _add(connection, caller.organization_id, entries=[entry])
     if text:
         await queries.insert_text(connection, caller.organization_id, subject_id=entry["audit_log_id"], text=text)
     return entry["audit_log_id"]
 
 
+def record_in(batch: Batch, caller: Caller, *, change: Change) -> None:
+    """Add an audit entry in a batch of the caller's transaction, as `record` does."""
+    queries.add_entries(batch, caller.organization_id, entries=[_entry(change, caller)])
+
+
 async def record_all(connection: AsyncConnection, caller: Caller, *, changes: Sequence[Change]) -> None:
     """Add an audit entry for each change, in one round trip."""
     entries = [_entry(change, caller) for change in changes]
-    await queries.insert_entries(connection, caller.organization_id, entries=entries)
+    await _add(connection, caller.organization_id, entries=entries)
 
 
 async def record_unattended(connection: AsyncConnection, organization_id: UUID, *, change: Change) -> None:
     """Add an audit entry for work of the service itself, which no caller requested."""
-    await queries.insert_entries(connection, organization_id, entries=[_entry(change, None)])
+    await _add(connection, organization_id, entries=[_entry(change, None)])
 
 
 async def record_for(connection: AsyncConnection, organization_id: UUID, *, actor_id: UUID, change: Change) -> None:
     """Add an audit entry for a person's action in a browser, without a credential of the API."""
     entry = {**_entry(change, None), "actor_id": actor_id, **current_sender().columns}
-    await queries.insert_entries(connection, organization_id, entries=[entry])
+    await _add(connection, organization_id, entries=[entry])
 
 
 async def record_attempt(
@@ -83,7 +89,7 @@ async def record_attempt(
 ) -> None:
     """Add the audit entry of this id for what somebody unknown tried in a browser."""
     entry = {**_entry(change, None), "audit_log_id": audit_log_id, **current_sender().columns}
-    await queries.insert_entries(connection, organization_id, entries=[entry])
+    await _add(connection, organization_id, entries=[entry])
 
 
 async def record_later(connection: AsyncConnection, organization_id: UUID, *, origin: Origin, change: Change) -> UUID:
@@ -94,8 +100,14 @@ async def record_later(connection: AsyncConnection, organization_id: UUID, *, or
     entry["credential_id"] = origin.credential_id
     entry["request_id"] = origin.request_id
     entry |= origin.sender.columns
-    await queries.insert_entries(connection, organization_id, entries=[entry])
+    await _add(connection, organization_id, entries=[entry])
     return entry["audit_log_id"]
+
+
+async def _add(connection: AsyncConnection, organization_id: UUID, *, entries: Sequence[Mapping[str, object]]) -> None:
+    batch = Batch()
+    queries.add_entries(batch, organization_id, entries=entries)
+    await batch.run(connection)
 
 
 def _entry(change: Change, caller: Caller | None) -> dict[str, Any]:

@@ -30,6 +30,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.common import Role
 from service.auth.callers import Caller
 from service.permissions.access import RANKED
+from service.platform.batches import Answer, Batch
 from service.platform.sql import ORGANIZATION, columns_of, find_row, find_rows, in_array, param, params
 from service.schema.indexing import INDEX_TABLES, spaces
 from service.schema.permissions import access_classes, class_readers, resources
@@ -126,6 +127,11 @@ _LOCK_RESOURCE = (
 )
 
 
+def ask_lock(batch: Batch, organization_id: UUID, object_id: UUID) -> Answer[dict[str, int]]:
+    """Do in a batch what `lock_resource` does."""
+    return batch.ask(_LOCK_RESOURCE, dict[str, int], params(organization_id, object_id=object_id))
+
+
 async def lock_resource(connection: AsyncConnection, organization_id: UUID, object_id: UUID) -> int | None:
     """Lock a resource until the transaction ends, and return its access class; None when there is no such resource.
 
@@ -196,7 +202,7 @@ async def get_resource(connection: AsyncConnection, organization_id: UUID, *, ob
 
 
 _INSERTED = ("organization_id", "object_id", "resource_type", "resource_id")
-_INSERT_RESOURCE = (
+_INSERTED_RESOURCE = (
     insert(resources)
     .from_select(
         [*_INSERTED, "access_class"],
@@ -207,18 +213,19 @@ _INSERT_RESOURCE = (
     )
     .on_conflict_do_nothing()
     .returning(resources.c.object_id)
+    .cte("inserted")
 )
+_INSERT_RESOURCE = select(_INSERTED_RESOURCE.c.object_id)
 
 
-async def insert_resource(
-    connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object], digest: bytes
-) -> bool:
+def ask_resource(
+    batch: Batch, organization_id: UUID, *, row: Mapping[str, object], digest: bytes
+) -> Answer[dict[str, UUID]]:
     """Add a resource with the access of this digest.
 
-    False when its object or its identity is taken, or when there is no class of that access yet.
+    There is no row when its object or its identity is taken, or when there is no class of that access yet.
     """
-    parameters = params(organization_id, digest=digest, **row)
-    return (await connection.execute(_INSERT_RESOURCE, parameters)).one_or_none() is not None
+    return batch.ask(_INSERT_RESOURCE, dict[str, UUID], params(organization_id, digest=digest, **row))
 
 
 async def delete_resource(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID) -> bool:

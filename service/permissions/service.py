@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -11,14 +12,17 @@ from service.identity.principals import find_group_ids, find_people
 from service.permissions import queries
 from service.permissions.access import Access
 from service.permissions.classes import queries as class_queries
+from service.platform.batches import Answer, Batch
 from service.platform.errors import Conflict, FieldError, NotFound
 
 __all__ = [
     "Access",
+    "Registration",
     "Role",
     "access_class_for",
     "access_classes_for",
     "access_of",
+    "ask_registration",
     "change_owner",
     "move",
     "register_resource",
@@ -60,17 +64,57 @@ async def register_resource(
     access: Access,
 ) -> None:
     """Register an object as a resource; Conflict `resource_taken` when its identity belongs to another object."""
+    batch = Batch()
+    registration = ask_registration(
+        batch,
+        organization_id,
+        object_id=object_id,
+        resource_type=resource_type,
+        resource_id=resource_id,
+        access=access,
+    )
+    await batch.run(connection)
+    await registration.complete(connection)
+
+
+def ask_registration(
+    batch: Batch,
+    organization_id: UUID,
+    *,
+    object_id: UUID,
+    resource_type: ResourceType | str,
+    resource_id: str,
+    access: Access,
+) -> "Registration":
+    """Do in a batch what `register_resource` does; the registration is to be completed after it."""
     row = {"object_id": object_id, "resource_type": str(resource_type), "resource_id": resource_id}
-    digest = access.digest()
-    if await queries.insert_resource(connection, organization_id, row=row, digest=digest):
-        return
-    # Its class is made when it is missing: rarely, since most documents share the access of others.
-    await access_class_for(connection, organization_id, access)
-    if not await queries.insert_resource(connection, organization_id, row=row, digest=digest):
-        raise Conflict(
-            "Another resource has this resourceType and resourceId. Update that one, or use other ones.",
-            code="resource_taken",
-        )
+    answer = queries.ask_resource(batch, organization_id, row=row, digest=access.digest())
+    return Registration(organization_id, row, access, answer)
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """A resource that is registered in a batch."""
+
+    _organization_id: UUID
+    _row: Mapping[str, object]
+    _access: Access
+    _answer: Answer[dict[str, UUID]]
+
+    async def complete(self, connection: AsyncConnection) -> None:
+        """Make the class of the resource's access if there was none; Conflict `resource_taken`."""
+        if self._answer.row is not None:
+            return
+        # Rarely: most documents share the access of others.
+        await access_class_for(connection, self._organization_id, self._access)
+        again = Batch()
+        answer = queries.ask_resource(again, self._organization_id, row=self._row, digest=self._access.digest())
+        await again.run(connection)
+        if answer.row is None:
+            raise Conflict(
+                "Another resource has this resourceType and resourceId. Update that one, or use other ones.",
+                code="resource_taken",
+            )
 
 
 async def unregister_resource(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID) -> None:

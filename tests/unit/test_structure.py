@@ -90,7 +90,6 @@ BUILT_WITHOUT_ORGANIZATION = {
     "service.domains.signin.queries._INVITATION_OF_HASH": "an invitation is looked up before its organization is known",
     "service.auth.queries._CREDENTIAL_OF_HASH": "its organization is not known yet",
     "service.auth.queries._OWNER_OF_HASH": "likewise; it asks for the credential's organization",
-    "service.domains.documents.queries._LOCK_KEY": "it locks an id that its organization is part of",
 }
 
 

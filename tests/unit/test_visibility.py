@@ -55,10 +55,11 @@ ADMINS_ALONE = "only admins call it"
 RIGHTS_FIRST = "its callers have checked the caller's rights to the object"
 OWN = "it selects by the caller's own id"
 FOUND = "it scores or shows what the legs have found, in the same transaction"
+JUDGED = "it returns the readers too, and `rights` judges the caller by them"
 PART = "it is a part of statements that add the condition"
 OF_ONE_SYNC = "it counts the documents that one sync keeps"
 EXCUSED = {
-    "audit.queries.insert_entries": "it keeps the name of what was changed on the log, which admins alone read",
+    "audit.queries.add_entries": "it keeps the name of what was changed on the log, which admins alone read",
     "domains.access.listings.queries.read_totals": ADMINS_ALONE,
     "domains.access.lookups.queries.resources_in": "it selects from the access classes that it is given",
     "domains.access.resources.queries.find_name": ADMINS_ALONE,
@@ -67,6 +68,7 @@ EXCUSED = {
     "domains.agents.queries.is_name_taken": ADMINS_ALONE,
     "domains.agents.queries.list_agents": ADMINS_ALONE,
     "domains.documents.queries.read_file": RIGHTS_FIRST,
+    "domains.documents.queries.ask_version": RIGHTS_FIRST,
     "domains.catalog.queries.save_document": RIGHTS_FIRST,
     "domains.catalog.queries.save_version": RIGHTS_FIRST,
     "domains.catalog.queries.set_source_identity": RIGHTS_FIRST,
@@ -87,7 +89,8 @@ EXCUSED = {
     "domains.docstore.running.queries.count_listed": OF_ONE_SYNC,
     "domains.docstore.running.queries.in_collection": "a sync looks for its own documents",
     "domains.documents.queries.existing_documents": PART,
-    "domains.documents.queries.read_document": "it returns the readers too, and `rights` judges the caller by them",
+    "domains.documents.queries.ask_document": JUDGED,
+    "domains.documents.queries.read_document": JUDGED,
     "domains.owners.queries.count_owned": ADMINS_ALONE,
     "domains.evaluation.queries.collection_exists": ADMINS_ALONE,
     "domains.evaluation.queries.find_set": ADMINS_ALONE,

@@ -9,10 +9,18 @@ from carrel.wire.common import ResourceType
 from carrel.wire.uploads import UploadFileForm
 from service.auth.callers import Caller
 from service.domains.collections.service import Placement, check_placement, refuse_caller_chunks
-from service.domains.documents.queries import DocumentFields, StoredDocument, lock_document, read_document
+from service.domains.documents.queries import (
+    AskedDocument,
+    DocumentFields,
+    StoredDocument,
+    ask_document,
+    ask_version,
+    lock_document,
+)
 from service.domains.documents.rights import require_sharing, require_update
 from service.permissions.access import Access
 from service.permissions.service import resolve_readers
+from service.platform.batches import Answer, Batch
 from service.platform.errors import BadRequest, FieldError
 from service.platform.identifiers import document_id_for
 from service.web.multipart import ReceivedFile
@@ -30,12 +38,18 @@ class Decision:
     access: Access
     resource: tuple[str, str]
     placement: Placement | None
+    next_version: int
     new_contents: bool
 
     @property
     def new_version(self) -> bool:
         """Whether there is something new to index: contents, or the name, which is searched too."""
         return self.new_contents or self.before is None or self.before.fields.name != self.fields.name
+
+    @property
+    def version(self) -> int:
+        """The version that the document will have."""
+        return self.next_version if self.before is None or self.new_version else self.before.version
 
     @property
     def nothing_to_do(self) -> bool:
@@ -56,20 +70,45 @@ class Decision:
         return [name for name, changed in found.items() if changed]
 
 
+@dataclass(frozen=True, slots=True)
+class AskedState:
+    """A question in a batch: how the document of an upload is, and which version it had last."""
+
+    document_id: UUID
+    _asked: AskedDocument
+    _versions: Answer[dict[str, int]]
+
+    @property
+    def before(self) -> StoredDocument | None:
+        """The document, once the batch has been run; None when it does not exist or was deleted."""
+        return self._asked.document
+
+    @property
+    def next_version(self) -> int:
+        """The number of the document's next version: no number is ever used twice."""
+        return 1 + (self._versions.row or {"version": 0})["version"]
+
+
+def ask_state(batch: Batch, caller: Caller, *, external_id: str, lock: bool) -> AskedState:
+    """Ask how the document of an external id is; with `lock` it stays so until the transaction ends."""
+    document_id = document_id_for(caller.organization_id, external_id)
+    if lock:
+        lock_document(batch, document_id)
+    asked = ask_document(batch, caller.organization_id, document_id=document_id, lock=lock)
+    return AskedState(document_id, asked, ask_version(batch, caller.organization_id, document_id=document_id))
+
+
 async def decide(
-    connection: AsyncConnection, caller: Caller, *, form: UploadFileForm, file: ReceivedFile, lock: bool
+    connection: AsyncConnection, caller: Caller, *, state: AskedState, form: UploadFileForm, file: ReceivedFile
 ) -> Decision:
-    """Judge the upload; with `lock` the document stays as it is judged here until the transaction ends.
+    """Judge the upload of a document in this state.
 
     Raises:
         Forbidden: `external_id_taken`, `owner_required`, `collection_editor_required`.
         NotFound: a collection the caller has no role in. Conflict: `caller_chunks`.
         BadRequest: unknown readers, metadata that doesn't fit the collection's schema.
     """
-    document_id = document_id_for(caller.organization_id, form.document_external_id)
-    if lock:
-        await lock_document(connection, document_id)
-    before = await read_document(connection, caller.organization_id, document_id=document_id, lock=lock)
+    document_id, before = state.document_id, state.before
     if before is not None:
         require_update(before.access, caller)
     access = await _access(connection, caller, form, before)
@@ -82,6 +121,7 @@ async def decide(
         access=access,
         resource=_resource(form, document_id, before),
         placement=await _placement(connection, caller, form, document_id),
+        next_version=state.next_version,
         new_contents=before is None or form.force_update or before.file.sha256 != file.sha256,
     )
     return _with_fingerprint(decision, form.fingerprint)

@@ -26,11 +26,19 @@ from service.auth.callers import Caller
 from service.domains.catalog import queries
 from service.domains.catalog.queries import DocumentFilter
 from service.domains.collections.queries import DocumentEntry, list_memberships
-from service.domains.documents.queries import StoredDocument, StoredFile, lock_document, read_document, read_file
+from service.domains.documents.queries import (
+    StoredDocument,
+    StoredFile,
+    ask_document,
+    lock_document,
+    read_document,
+    read_file,
+)
 from service.domains.documents.rights import role_in, unknown_document
 from service.index.progress import indexing_status
 from service.index.service import remove_everywhere
 from service.permissions.service import unregister_resource
+from service.platform.batches import Batch
 from service.platform.errors import Forbidden, NotFound
 from service.platform.identifiers import document_id_for
 from service.web.pagination import Cursor, Page
@@ -101,8 +109,11 @@ async def lock_known_document(
     connection: AsyncConnection, caller: Caller, *, document_id: UUID
 ) -> tuple[StoredDocument, Role | None]:
     """Lock a document, and return it with the caller's role, which an admin may lack; 404 when it is hidden."""
-    await lock_document(connection, document_id)
-    document = await read_document(connection, caller.organization_id, document_id=document_id, lock=True)
+    batch = Batch()
+    lock_document(batch, document_id)
+    asked = ask_document(batch, caller.organization_id, document_id=document_id, lock=True)
+    await batch.run(connection)
+    document = asked.document
     role = None if document is None else role_in(document.access, caller)
     if document is None or (role is None and not caller.is_admin):
         raise unknown_document()

@@ -30,6 +30,7 @@ from service.auth.callers import Caller
 from service.domains.documents.queries import DocumentFields, StoredFile, existing_documents
 from service.index.queries import has_status
 from service.permissions.queries import readable_classes
+from service.platform.batches import Batch
 from service.platform.sql import ORGANIZATION, as_member, columns_of, find_rows, get_row, in_array, param, params
 from service.schema.catalog import document_contents, document_versions, documents
 from service.schema.collections import caller_chunks
@@ -139,18 +140,19 @@ def _build_document_upsert() -> ReturningInsert[int]:
     return statement.returning(documents.c.version)
 
 
-_SAVE_DOCUMENT = _build_document_upsert()
+_SAVED = _build_document_upsert().cte("saved")
+_SAVE_DOCUMENT = select(_SAVED.c.version)
 
 
-async def save_document(
-    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, version: int, fields: DocumentFields
-) -> int:
-    """Write the document's row and return its version.
+def save_document(
+    batch: Batch, organization_id: UUID, *, document_id: UUID, version: int, fields: DocumentFields
+) -> None:
+    """Write the document's row in a batch.
 
     A deleted document comes back as created now, at the version after its last one: no number is ever used twice.
     """
     parameters = params(organization_id, **_document_values(document_id, version, fields))
-    return (await connection.execute(_SAVE_DOCUMENT, parameters)).scalar_one()
+    batch.ask(_SAVE_DOCUMENT, dict[str, int], parameters)
 
 
 _FILE = ("file_sha256", "file_size", "file_name", "media_type", "created_by")
@@ -160,7 +162,7 @@ _OWN_ID = param(documents.c.document_id)
 
 def _build_version_insert(*, new_text: bool) -> Select[int]:
     """Save the document, record the version it has then, and keep its text or the text of the version before."""
-    saved = _SAVE_DOCUMENT.cte("saved")
+    saved = _SAVED
     recorded = insert(document_versions).from_select(
         [*_IDENTITY, "version", *_FILE],
         select(_OWN_ID, ORGANIZATION, saved.c.version, *(param(document_versions.c[name]) for name in _FILE)),
@@ -192,8 +194,8 @@ _SAVE_VERSION_WITH_TEXT = _build_version_insert(new_text=True)
 _SAVE_VERSION = _build_version_insert(new_text=False)
 
 
-async def save_version(
-    connection: AsyncConnection,
+def save_version(
+    batch: Batch,
     organization_id: UUID,
     *,
     document_id: UUID,
@@ -202,7 +204,7 @@ async def save_version(
     file: StoredFile,
     created_by: UUID,
     text: NewText | None,
-) -> int:
+) -> None:
     """Do what `save_document` does, and record the version with its text in the same statement.
 
     `text` None keeps the text of the version before (the same bytes).
@@ -216,9 +218,10 @@ async def save_version(
         "created_by": created_by,
     }
     if text is None:
-        return (await connection.execute(_SAVE_VERSION, params(organization_id, **values))).scalar_one()
-    parameters = params(organization_id, **values, title=text.title, blocks=text.blocks)
-    return (await connection.execute(_SAVE_VERSION_WITH_TEXT, parameters)).scalar_one()
+        batch.ask(_SAVE_VERSION, dict[str, int], params(organization_id, **values))
+    else:
+        parameters = params(organization_id, **values, title=text.title, blocks=text.blocks)
+        batch.ask(_SAVE_VERSION_WITH_TEXT, dict[str, int], parameters)
 
 
 async def set_source_identity(

@@ -6,9 +6,7 @@ can't be read, a refusal, a crash or a full disk leaves the document as it was; 
 to stays in the store, where it is addressed by content and harms nobody.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -16,18 +14,20 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.catalog import IndexingStatus
 from carrel.wire.uploads import UploadFileForm, UploadStatus
-from service.audit.service import record
-from service.auth.callers import Caller, acting_for
+from service.audit.service import Change, record_in
+from service.auth.callers import Caller, ask_acting_for
 from service.domains.catalog import queries
-from service.domains.catalog.decisions import Decision, decide
+from service.domains.catalog.decisions import Decision, ask_state, decide
 from service.domains.catalog.queries import NewText
 from service.domains.collections.membership import place_document
-from service.domains.documents.queries import StoredFile
+from service.domains.documents.queries import StoredDocument, StoredFile
 from service.index.ingestion.indexer import Waiter
-from service.index.ingestion.queries import IndexingWork, request_indexing
-from service.index.service import Space, ensure_catalog_space
+from service.index.ingestion.queries import IndexingWork, ask_indexing
+from service.index.service import ensure_catalog_space
+from service.index.spaces.queries import SearchedSpace
 from service.permissions.access import Access
-from service.permissions.service import register_resource, set_access
+from service.permissions.service import Registration, ask_registration, set_access
+from service.platform.batches import Answer, Batch
 from service.platform.errors import Conflict
 from service.runtime import Runtime
 from service.web.multipart import ReceivedFile
@@ -121,9 +121,12 @@ async def save_upload(
     """
     read: _Extracted | None = None
     for lock in (False, *[True] * (MOST_ATTEMPTS - 1)):
-        async with runtime.database.transaction(caller.organization_id) as connection:
-            actor = await acting_for(connection, caller, form.upload_as_user_email, field=ACTING_PART)
-            decision = await decide(connection, actor, form=form, file=file, lock=lock)
+        first = Batch()
+        acting = ask_acting_for(first, caller, form.upload_as_user_email, field=ACTING_PART)
+        state = ask_state(first, caller, external_id=form.document_external_id, lock=lock)
+        async with runtime.database.transaction(caller.organization_id, first=first) as connection:
+            actor = acting.caller()
+            decision = await decide(connection, actor, state=state, form=form, file=file)
             if new_only and decision.before is not None and decision.new_contents:
                 raise _key_reused()
             unread = decision.new_contents and read is None
@@ -149,63 +152,68 @@ async def _read(runtime: Runtime, file: ReceivedFile) -> _Extracted:
 
 
 async def _apply_decision(upload: _Upload) -> _Result:
-    decision, changes = upload.decision, upload.decision.changes()
-    if decision.before is None:
+    decision, before, changes = upload.decision, upload.decision.before, upload.decision.changes()
+    version, plan = decision.version, _IndexingPlan()
+    if before is None:
         status = UploadStatus.CREATED
-        version, plan = await _create(upload)
-        details: dict[str, Any] = {"version": version, **_readers(decision.access)}
-    else:
-        version, plan = (
-            await _update(upload)
-            if changes
-            else (
-                decision.before.version,
-                _IndexingPlan(),
-            )
-        )
-        details = {"version": version, "changed": changes}
-        details |= _readers(decision.access) if "access" in changes else {}
+        plan = await _write(upload, details={"version": version, **_readers(decision.access)})
+    elif changes:
+        await _change_rights(upload, before)
+        readers = _readers(decision.access) if "access" in changes else {}
+        plan = await _write(upload, details={"version": version, "changed": changes, **readers})
         status = UploadStatus.UPDATED if set(changes) - {"fingerprint"} else UploadStatus.UNCHANGED
-    if changes or decision.before is None:
-        await _record(upload, f"document.{'update' if decision.before else 'create'}", details)
+    else:
+        status = UploadStatus.UNCHANGED
     if decision.placement is not None and await _place_document(upload, version, plan):
         status = UploadStatus.UPDATED if status is UploadStatus.UNCHANGED else status
-    is_pending = decision.before is not None and decision.before.pending and not plan.space_ids
+    is_pending = before is not None and before.pending and not plan.space_ids
     return _Result(SavedUpload(decision.document_id, version, status, is_pending=is_pending), plan)
 
 
-async def _create(upload: _Upload) -> tuple[int, _IndexingPlan]:
+async def _change_rights(upload: _Upload, before: StoredDocument) -> None:
+    """Give an existing document the access, and the identity in its source system, that were decided."""
     decision, organization_id = upload.decision, upload.caller.organization_id
+    if decision.access != before.access:
+        await set_access(upload.connection, organization_id, object_id=decision.document_id, access=decision.access)
+    if decision.resource != (before.resource_type, before.resource_id):
+        await _claim_source_identity(upload)
+
+
+async def _write(upload: _Upload, *, details: dict[str, Any]) -> _IndexingPlan:
+    """Write the document as it was decided, with its audit entry, in one message; return the spaces to index it in."""
+    decision, organization_id, batch = upload.decision, upload.caller.organization_id, Batch()
+    registration = _register(upload, batch) if decision.before is None else None
+    request = None
+    if decision.new_version:
+        request = _save_version(upload, batch)
+    else:
+        queries.save_document(
+            batch,
+            organization_id,
+            document_id=decision.document_id,
+            version=decision.version,
+            fields=decision.fields,
+        )
+    action = "document.update" if decision.before else "document.create"
+    change = Change(action, target_type="document", target_id=decision.document_id, details=details)
+    record_in(batch, upload.caller, change=change)
+    await batch.run(upload.connection)
+    if registration is not None:
+        await registration.complete(upload.connection)
+    return _IndexingPlan() if request is None else await request.plan(upload)
+
+
+def _register(upload: _Upload, batch: Batch) -> Registration:
+    decision = upload.decision
     resource_type, resource_id = decision.resource
-    await register_resource(
-        upload.connection,
-        organization_id,
+    return ask_registration(
+        batch,
+        upload.caller.organization_id,
         object_id=decision.document_id,
         resource_type=resource_type,
         resource_id=resource_id,
         access=decision.access,
     )
-    return await _save_version(upload, 1)
-
-
-async def _update(upload: _Upload) -> tuple[int, _IndexingPlan]:
-    decision, organization_id, before = upload.decision, upload.caller.organization_id, upload.decision.before
-    assert before is not None  # noqa: S101 - the caller has looked
-    key = {"object_id": decision.document_id}
-    if decision.access != before.access:
-        await set_access(upload.connection, organization_id, **key, access=decision.access)
-    if decision.resource != (before.resource_type, before.resource_id):
-        await _claim_source_identity(upload)
-    if decision.new_version:
-        return await _save_version(upload, before.version + 1)
-    version = await queries.save_document(
-        upload.connection,
-        organization_id,
-        document_id=decision.document_id,
-        version=before.version,
-        fields=decision.fields,
-    )
-    return version, _IndexingPlan()
 
 
 async def _claim_source_identity(upload: _Upload) -> None:
@@ -224,23 +232,19 @@ async def _claim_source_identity(upload: _Upload) -> None:
         )
 
 
-async def _save_version(upload: _Upload, version: int) -> tuple[int, _IndexingPlan]:
-    """Save the document with a new version (of the same bytes if none were read) and want that indexed.
-
-    Returns the version it became, and the spaces to index it in.
-    """
+def _save_version(upload: _Upload, batch: Batch) -> "_Request":
+    """Save the document with a new version (of the same bytes if none were read) in a batch, and want that indexed."""
     decision, read, organization_id = upload.decision, upload.read, upload.caller.organization_id
-    before = decision.before
     if decision.new_contents and read is not None:
         file, text = read.file, NewText(title=_title(upload.form, read, decision.fields.name), blocks=read.blocks)
     else:
-        assert before is not None  # noqa: S101 - a new document's file has been read
-        file, text = before.file, None
-    version = await queries.save_version(
-        upload.connection,
+        assert decision.before is not None  # noqa: S101 - a new document's file has been read
+        file, text = decision.before.file, None
+    queries.save_version(
+        batch,
         organization_id,
         document_id=decision.document_id,
-        version=version,
+        version=decision.version,
         fields=decision.fields,
         file=file,
         created_by=upload.caller.principal_id,
@@ -250,38 +254,51 @@ async def _save_version(upload: _Upload, version: int) -> tuple[int, _IndexingPl
     packed_bytes = 0 if text is None else len(text.blocks)
     # A text that was kept before is claimed with its size.
     is_begun = text is not None and upload.runtime.indexer.has_room(organization_id, packed_bytes=packed_bytes)
-    spaces = await _request_version(upload, version, is_begun=is_begun)
-    space_ids = [space.space_id for space in spaces]
-    if text is None or not is_begun:
-        return version, _IndexingPlan(space_ids, is_begun=is_begun, packed_bytes=packed_bytes)
-    known = IndexingWork.of_contents(
-        spaces[0],
-        version=version,
-        name=decision.fields.name,
-        title=text.title,
-        blocks=text.blocks,
-        indexed_before=before is not None,
-    )
-    return version, _IndexingPlan(space_ids, known, is_begun=is_begun, packed_bytes=packed_bytes)
+    return _Request(text, is_begun, packed_bytes, _ask_spaces(upload, batch, is_begun=is_begun))
 
 
-async def _request_version(upload: _Upload, version: int, *, is_begun: bool) -> Sequence[Space]:
-    """Request the version's indexing; return the spaces to index in, the catalog first (added when there is none)."""
-    organization_id = upload.caller.organization_id
-    request = partial(
-        request_indexing,
-        upload.connection,
-        organization_id,
+def _ask_spaces(upload: _Upload, batch: Batch, *, is_begun: bool) -> Answer[SearchedSpace]:
+    return ask_indexing(
+        batch,
+        upload.caller.organization_id,
         document_id=upload.decision.document_id,
-        version=version,
+        version=upload.decision.version,
         collections_too=upload.form.reindex_collections,
         is_begun=is_begun,
     )
-    spaces = await request()
-    if not spaces or not spaces[0].is_catalog:
-        await ensure_catalog_space(upload.connection, organization_id, model=upload.runtime.embedders.default.model)
-        spaces = await request()
-    return spaces
+
+
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """The request, in a batch, to index a new version, whose text is given if its file was just read."""
+
+    text: NewText | None
+    is_begun: bool
+    packed_bytes: int
+    spaces: Answer[SearchedSpace]
+
+    async def plan(self, upload: _Upload) -> _IndexingPlan:
+        """Return the spaces to index in once the batch has been run, the catalog first (added when there is none)."""
+        spaces, decision = self.spaces.rows, upload.decision
+        if not spaces or not spaces[0].is_catalog:
+            model = upload.runtime.embedders.default.model
+            await ensure_catalog_space(upload.connection, upload.caller.organization_id, model=model)
+            again = Batch()
+            answer = _ask_spaces(upload, again, is_begun=self.is_begun)
+            await again.run(upload.connection)
+            spaces = answer.rows
+        space_ids = [space.space_id for space in spaces]
+        if self.text is None or not self.is_begun:
+            return _IndexingPlan(space_ids, is_begun=self.is_begun, packed_bytes=self.packed_bytes)
+        known = IndexingWork.of_contents(
+            spaces[0],
+            version=decision.version,
+            name=decision.fields.name,
+            title=self.text.title,
+            blocks=self.text.blocks,
+            indexed_before=decision.before is not None,
+        )
+        return _IndexingPlan(space_ids, known, is_begun=self.is_begun, packed_bytes=self.packed_bytes)
 
 
 def _title(form: UploadFileForm, read: _Extracted, name: str) -> str:
@@ -311,17 +328,6 @@ async def _place_document(upload: _Upload, version: int, plan: _IndexingPlan) ->
     if placed.to_index and space_id not in plan.space_ids:
         plan.space_ids.append(space_id)
     return placed.changed
-
-
-async def _record(upload: _Upload, action: str, details: dict[str, Any]) -> None:
-    await record(
-        upload.connection,
-        upload.caller,
-        action=action,
-        target_type="document",
-        target_id=upload.decision.document_id,
-        details=details,
-    )
 
 
 def _readers(access: Access) -> dict[str, list[str]]:

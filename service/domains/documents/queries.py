@@ -6,12 +6,13 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BigInteger, BindParameter, Select, and_, bindparam, func, select
+from sqlalchemy import BindParameter, Select, and_, func, select
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.index.spaces.queries import is_searched
 from service.permissions.access import Access
-from service.permissions.queries import lock_resource
+from service.permissions.queries import ask_lock
+from service.platform.batches import Answer, Batch
 from service.platform.sql import ORGANIZATION, columns_of, find_row, param, params
 from service.schema.catalog import document_versions, documents
 from service.schema.indexing import space_documents, spaces
@@ -60,13 +61,10 @@ class StoredDocument:
     updated_at: datetime
 
 
-_LOCK_KEY = select(func.pg_advisory_xact_lock(bindparam("key", type_=BigInteger)))
-
-
-async def lock_document(connection: AsyncConnection, document_id: UUID) -> None:
+def lock_document(batch: Batch, document_id: UUID) -> None:
     """Lock a document's id against other uploads until the transaction ends, even if it has no row yet."""
     key = int.from_bytes(document_id.bytes[:8], signed=True)
-    await connection.execute(_LOCK_KEY, {"key": key})
+    batch.tell("SELECT pg_advisory_xact_lock($1::bigint)", key)
 
 
 _document_columns = (
@@ -113,18 +111,50 @@ _DOCUMENT = existing_documents(ORGANIZATION, *_document_columns).where(
 )
 
 
-async def read_document(
-    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, lock: bool = False
-) -> StoredDocument | None:
-    """Return a document without a check of rights; None when it does not exist or was deleted.
+@dataclass(frozen=True, slots=True)
+class AskedDocument:
+    """A question in a batch: a document, whose resource was locked or not."""
+
+    _document: Answer[StoredDocument]
+    _locked: Answer[dict[str, int]] | None
+
+    @property
+    def document(self) -> StoredDocument | None:
+        """The document, once the batch has been run; None when it does not exist or was deleted."""
+        is_there = self._locked is None or self._locked.row is not None
+        return self._document.row if is_there else None
+
+
+def ask_document(batch: Batch, organization_id: UUID, *, document_id: UUID, lock: bool = False) -> AskedDocument:
+    """Ask for a document without a check of rights.
 
     `lock` holds its resource row until the transaction ends, as grants and index writes do; it is taken by a statement
     of its own, because one that waits for a lock goes on with what it saw of other tables before. Both are run whether
     there is a document or not, so that the time taken tells nobody.
     """
-    there = not lock or await lock_resource(connection, organization_id, document_id) is not None
-    document = await find_row(connection, _DOCUMENT, _to_document, params(organization_id, document_id=document_id))
-    return document if there else None
+    locked = ask_lock(batch, organization_id, document_id) if lock else None
+    document = batch.ask(_DOCUMENT, _to_document, params(organization_id, document_id=document_id))
+    return AskedDocument(document, locked)
+
+
+_VERSION = select(documents.c.version).where(
+    documents.c.organization_id == ORGANIZATION, documents.c.document_id == param(documents.c.document_id)
+)
+
+
+def ask_version(batch: Batch, organization_id: UUID, *, document_id: UUID) -> Answer[dict[str, int]]:
+    """Ask for a document's newest version, of a deleted one its last; no row when there never was any."""
+    return batch.ask(_VERSION, dict[str, int], params(organization_id, document_id=document_id))
+
+
+async def read_document(
+    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, lock: bool = False
+) -> StoredDocument | None:
+    """Return a document as `ask_document` finds it."""
+    batch = Batch()
+    asked = ask_document(batch, organization_id, document_id=document_id, lock=lock)
+    await batch.run(connection)
+    return asked.document
 
 
 async def read_file(

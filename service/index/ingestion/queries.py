@@ -34,7 +34,8 @@ from service.index.ingestion.backlog.queries import LEASE, has_large_text, selec
 from service.index.ingestion.turns import LARGE_BYTES
 from service.index.queries import is_pending
 from service.index.spaces.queries import SearchedSpace, is_searched, stands_for
-from service.platform.sql import ORGANIZATION, columns_of, find_rows, param, params
+from service.platform.batches import Answer, Batch
+from service.platform.sql import ORGANIZATION, columns_of, param, params
 from service.schema.catalog import document_contents, documents
 from service.schema.collections import caller_chunks
 from service.schema.indexing import space_documents, spaces
@@ -217,15 +218,15 @@ _REQUEST_INDEXING = {
 }
 
 
-async def request_indexing(
-    connection: AsyncConnection,
+def ask_indexing(
+    batch: Batch,
     organization_id: UUID,
     *,
     document_id: UUID,
     version: int,
     collections_too: bool,
     is_begun: bool,
-) -> list[SearchedSpace]:
+) -> Answer[SearchedSpace]:
     """Request a version's indexing in the catalog and, with `collections_too`, in the document's other spaces.
 
     With `is_begun` the work is claimed for this process, which begins it at once; else it waits for its turn. A
@@ -234,7 +235,7 @@ async def request_indexing(
     wasn't replaced this moment. The version is also requested in replacements of spaces, for later.
     """
     parameters = params(organization_id, document_id=document_id, version=version, is_begun=is_begun)
-    return await find_rows(connection, _REQUEST_INDEXING[collections_too], SearchedSpace, parameters)
+    return batch.ask(_REQUEST_INDEXING[collections_too], SearchedSpace, parameters)
 
 
 async def request_indexing_in_space(
