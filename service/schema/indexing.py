@@ -150,6 +150,12 @@ def index_tables(dimensions: int) -> IndexTables:
         PrimaryKeyConstraint("document_id", "space_id", "chunk_no"),
         _of_document_in_space(f"chunks_{dimensions}"),
         Index(f"ix_chunks_{dimensions}_class", "organization_id", "space_id", "access_class"),
+        Index(
+            f"ix_chunks_{dimensions}_terms",
+            func.term_keys(text("space_id"), text("terms")),
+            postgresql_using="gin",
+            postgresql_with={"gin_pending_list_limit": 1024},
+        ),
     )
     codes = [Column(f"c{number}", BIT(dimensions)) for number in range(1, CHUNKS_PER_PAGE + 1)]
     code_pages = Table(

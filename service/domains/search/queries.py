@@ -140,7 +140,9 @@ async def lexical_leg(
     connection: AsyncConnection, scope: Scope, search_query: SearchQuery, *, at_least: int
 ) -> list[Hit]:
     """Return the hits with the highest BM25 scores, best first; none without a term of the query."""
-    parameters = _parameters(scope, search_query)
+    lookup = search_query.lookup
+    found_by = {"keys": list(lookup.keys), "bound": lookup.bound, "needed": at_least}
+    parameters = _parameters(scope, search_query) | found_by
     return await _leg(connection, sql.lexical_leg(shape_of(scope)), parameters, at_least=at_least)
 
 

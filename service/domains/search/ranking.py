@@ -11,6 +11,7 @@ from service.domains.search.fusion import Fusion, Legs, Scores, fuse, fusion_of,
 from service.domains.search.queries import ChunkWeights, ExactScores
 from service.domains.search.search_query import Hit, Scope, SearchQuery
 from service.index.statistics.queries import count_frequencies
+from service.index.term_keys import choose_keys
 from service.index.terms import weigh_query
 from service.schema.indexing import TOTAL_TERM
 
@@ -98,9 +99,9 @@ async def _weigh(connection: AsyncConnection, scope: Scope, search_query: Search
         terms=[TOTAL_TERM, *sorted(search_query.term_set)],
     )
     total = frequencies.get(TOTAL_TERM, 0)
-    return search_query.with_weights(
-        weigh_query(search_query.words, language=search_query.language, frequencies=frequencies, total=total)
-    )
+    weights = weigh_query(search_query.words, language=search_query.language, frequencies=frequencies, total=total)
+    lookup = choose_keys(weights, space_id=scope.space.space_id, frequencies=frequencies)
+    return search_query.with_weights(weights, lookup)
 
 
 async def _search_again(

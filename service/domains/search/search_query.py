@@ -12,6 +12,7 @@ from service.auth.callers import Caller
 from service.domains.search.filters import Condition
 from service.index.codes import as_vector, binary_codes
 from service.index.service import Space
+from service.index.term_keys import NO_LOOKUP, Lookup
 from service.index.terms import as_sparsevec, query_words, term_of
 
 WHOLE = -1
@@ -51,6 +52,7 @@ class SearchQuery:
     vector: str
     code: str
     terms: str = as_sparsevec({})
+    lookup: Lookup = NO_LOOKUP
 
     @property
     def term_set(self) -> frozenset[int]:
@@ -62,9 +64,9 @@ class SearchQuery:
         """Whether the query's terms have weights."""
         return self.terms != as_sparsevec({})
 
-    def with_weights(self, weights: dict[int, float]) -> "SearchQuery":
-        """Return the query with its terms' weights."""
-        return replace(self, terms=as_sparsevec(weights))
+    def with_weights(self, weights: dict[int, float], lookup: Lookup = NO_LOOKUP) -> "SearchQuery":
+        """Return the query with its terms' weights, and the keys to find chunks by; without any, all are scored."""
+        return replace(self, terms=as_sparsevec(weights), lookup=lookup)
 
 
 def prepare_query(

@@ -5,7 +5,7 @@ Building one takes longer than PostgreSQL takes for a narrow reader's answer. Ev
 """
 
 import operator
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -14,12 +14,14 @@ from uuid import UUID
 from pgvector.sqlalchemy import BIT, HALFVEC, SPARSEVEC, VECTOR
 from sqlalchemy import (
     ARRAY,
+    CTE,
     BigInteger,
     Boolean,
     ColumnElement,
     DateTime,
     Double,
     Float,
+    FromClause,
     Integer,
     Select,
     Table,
@@ -30,11 +32,15 @@ from sqlalchemy import (
     bindparam,
     case,
     cast,
+    column,
+    distinct,
     func,
     insert,
     literal_column,
+    not_,
     or_,
     select,
+    union_all,
 )
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.types import NullType, TypeEngine
@@ -43,7 +49,7 @@ from carrel.wire.common import ResourceType
 from carrel.wire.search import FilterOperator
 from service.domains.search.filters import Condition, Kind
 from service.permissions.queries import readable_by_parameters
-from service.platform.sql import as_member
+from service.platform.sql import as_member, count_of
 from service.schema.audit import free_texts
 from service.schema.catalog import documents
 from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, TERM_DIMENSIONS, space_documents
@@ -52,6 +58,8 @@ from service.schema.search import searches
 
 AnySelect = Select[*tuple[Any, ...]]
 
+# Who can read no more code pages than so many gets each of their chunks scored: that takes less than to look for them.
+FEW_PAGES = 2000
 # A leg's chunks: those that the ranking is made of, and how far it is followed when they are of too few documents.
 LEG = 100
 FURTHEST = 1000
@@ -73,6 +81,15 @@ ORGANIZATION: ColumnElement[UUID] = bindparam("organization_id", type_=Uuid())
 SPACE: ColumnElement[int] = bindparam("space_id", type_=Integer())
 
 
+KEYS: ColumnElement[Any] = bindparam("keys", type_=ARRAY(BigInteger()))
+BOUND: ColumnElement[float] = bindparam("bound", type_=Double[float]())
+NEEDED: ColumnElement[int] = bindparam("needed", type_=Integer())
+
+_ORDER: Sequence[ColumnElement[Any]] = [
+    literal_column(name, NullType()) for name in ("negative", "document_id", "chunk_no")
+]
+
+
 def _array(name: str, of: TypeEngine[Any]) -> Any:
     return bindparam(name, type_=ARRAY(of))
 
@@ -90,23 +107,36 @@ def _lexical(column: ColumnElement[Any]) -> ColumnElement[float]:
     return column.op("<#>", return_type=Float())(_constant("terms", SPARSEVEC(TERM_DIMENSIONS)))
 
 
-def _in_scope(table: Table, shape: Shape) -> ColumnElement[bool]:
-    """Build the condition of an index table's rows in scope: THE place that limits a search to what may be read."""
-    classes: Any = func.array(readable_by_parameters().scalar_subquery())
+def _in_scope(table: FromClause, shape: Shape) -> ColumnElement[bool]:
+    """Build the condition of an index table's rows in scope: THE place that limits a search to what may be read.
+
+    An index of the table finds the access classes one by one; rows without one are compared with a hash table of them.
+    """
+    document_id: ColumnElement[UUID] = table.c.document_id
+    access_class: ColumnElement[int] = table.c.access_class
+    readable = readable_by_parameters()
+    classes: Any = func.array(readable.scalar_subquery())
     conditions = [
         table.c.organization_id == ORGANIZATION,
         table.c.space_id == SPACE,
-        table.c.access_class == any_(classes),
+        access_class == any_(classes) if isinstance(table, Table) else access_class.in_(readable),
     ]
     if shape.by_resource_type:
         of_type = resources.c.resource_type == any_(_array("resource_types", Text()))
         kinds = select(resources.c.object_id).where(resources.c.organization_id == ORGANIZATION, of_type)
-        conditions.append(table.c.document_id.in_(kinds))
+        conditions.append(document_id.in_(kinds))
     if shape.conditions:
-        # Once a statement and not once a chunk: reading metadata costs more than a score.
-        fitting = _select_matching(shape).cte("fitting").prefix_with("MATERIALIZED")
-        conditions.append(table.c.document_id.in_(select(fitting.c.document_id)))
+        conditions.append(document_id.in_(select(_fitting(shape).c.document_id)))
     return and_(*conditions)
+
+
+@lru_cache(SHAPES)
+def _fitting(shape: Shape) -> CTE:
+    """Build the part of a statement that finds the documents that fit, once for all of its other parts.
+
+    Reading metadata costs more than a score, so it isn't done for each chunk.
+    """
+    return _select_matching(shape).cte("fitting").prefix_with("MATERIALIZED")
 
 
 def _select_matching(shape: Shape) -> Select[UUID]:
@@ -194,19 +224,61 @@ def dense_leg(shape: Shape) -> AnySelect:
 
 @lru_cache(SHAPES)
 def lexical_leg(shape: Shape) -> AnySelect:
-    """Build the statement of the lexical leg: the chunks with the highest BM25 scores, if they have a query term."""
+    """Build the statement of the lexical leg: the chunks with the highest BM25 scores, if they have a query term.
+
+    Where much may be read, an index finds chunks by the `keys` of terms. No other chunk has a score above `bound`, so
+    they will do if as many as `needed` have one, or if it is 0. Otherwise every chunk that may be read is scored.
+    """
     chunks = INDEX_TABLES[shape.dimensions].chunks
-    scored = select(chunks.c.document_id, chunks.c.chunk_no, _lexical(chunks.c.terms).label("negative"))
-    return _hits(scored.where(_in_scope(chunks, shape)), shape, below=0)
+    every = select(chunks.c.document_id, chunks.c.chunk_no, _lexical(chunks.c.terms).label("negative"))
+    every = every.where(_in_scope(chunks, shape))
+    worth = select(_reads_much(shape).label("holds")).cte("worth").prefix_with("MATERIALIZED")
+    is_worth: ColumnElement[bool] = select(worth.c.holds).scalar_subquery()
+    found = _find_by_terms(shape).where(is_worth).cte("found").prefix_with("MATERIALIZED")
+    hits = func.count() if shape.by_chunk else func.count(distinct(found.c.document_id))
+    better = select(hits).select_from(found).where(found.c.negative <= -BOUND).scalar_subquery()
+    will_do = and_(is_worth, or_(BOUND == 0, better >= NEEDED)).label("holds")
+    proof = select(will_do).cte("proof").prefix_with("MATERIALIZED")
+    is_proven: ColumnElement[bool] = select(proof.c.holds).scalar_subquery()
+    scored = union_all(select(*found.c).where(is_proven), every.where(not_(is_proven))).subquery("scored")
+    return _hits(select(*scored.c), shape, below=0)
+
+
+def _reads_much(shape: Shape) -> ColumnElement[bool]:
+    """Build the condition that it is worth finding chunks by terms: the caller may read much, and the index is usable.
+
+    It is where the owner of the function that reads it bypasses row-level security, as a superuser does.
+    """
+    function = f"'chunks_with_terms_{shape.dimensions}'::regproc"
+    owner = "SELECT rolsuper OR rolbypassrls FROM pg_proc JOIN pg_roles ON pg_roles.oid = proowner"
+    is_usable: ColumnElement[bool] = literal_column(f"({owner} WHERE pg_proc.oid = {function})", Boolean())
+    pages = INDEX_TABLES[shape.dimensions].code_pages
+    some = select(pages.c.page_no).where(_in_scope(pages, Shape(shape.dimensions, shape.by_chunk))).limit(FEW_PAGES)
+    return and_(func.cardinality(KEYS) > 0, is_usable, count_of(some.subquery("some")) == FEW_PAGES)
+
+
+def _find_by_terms(shape: Shape) -> AnySelect:
+    """Select the best chunks in scope that have one of the `keys`.
+
+    A function of the database reads the index of terms, which row-level security keeps from everybody else, and returns
+    rows of the transaction's organization alone.
+    """
+    chunks = INDEX_TABLES[shape.dimensions].chunks
+    names = ("document_id", "organization_id", "space_id", "access_class", "chunk_no")
+    columns = [column(name, chunks.c[name].type) for name in names]
+    function = getattr(func, f"chunks_with_terms_{shape.dimensions}")
+    rows = function(KEYS, _constant("terms", SPARSEVEC(TERM_DIMENSIONS))).table_valued(
+        *columns, column("negative", Float())
+    )
+    with_terms = rows.alias("with_terms")
+    best = select(with_terms.c.document_id, with_terms.c.chunk_no, with_terms.c.negative)
+    return best.where(_in_scope(with_terms, shape)).order_by(*_ORDER).limit(FURTHEST)
 
 
 def _hits(scored: AnySelect, shape: Shape, *, below: float | None = None) -> AnySelect:
     """Select the hits of a leg's best chunks, with the `rank` of each hit's best chunk, from 1."""
-    order: list[ColumnElement[Any]] = [
-        literal_column(name, NullType()) for name in ("negative", "document_id", "chunk_no")
-    ]
-    best = scored.order_by(*order).limit(LEG if shape.by_chunk else FURTHEST).subquery("best")
-    ranked = select(best.c.document_id, best.c.chunk_no, func.row_number().over(order_by=order).label("rank"))
+    best = scored.order_by(*_ORDER).limit(LEG if shape.by_chunk else FURTHEST).subquery("best")
+    ranked = select(best.c.document_id, best.c.chunk_no, func.row_number().over(order_by=_ORDER).label("rank"))
     if below is not None:
         ranked = ranked.where(best.c.negative < below)
     if shape.by_chunk:

@@ -1,0 +1,70 @@
+"""Keys of terms: what chunks with a term are found by in an index, and which of a query's terms are looked up there.
+
+A chunk has a key for each of its terms, made of its space, the term and the tier of the term's weight (`term_keys` in
+the database). The weights of the keys that are not looked up bound the score of every chunk that is not found: once
+enough chunks have more, no other has to be read (Turtle & Flood, "Query Evaluation: Strategies and Optimizations",
+1995).
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from heapq import heapify, heappop, heapreplace
+
+from service.index.terms import round_frequency
+
+MOST_READ = 10_000
+"""How many chunks are to be found by a query's keys, about; reading one takes a microsecond."""
+
+# A tier is of weights from one of these numbers to below the next.
+_WEIGHTS = (0.0, 0.5, 0.6, 0.7, 1.0)
+# How many of the chunks with a term have it in a tier or in a higher one. What is read depends on that, not the answer.
+_SHARES = (1.0, 0.4, 0.15, 0.05, 0.0)
+_NONE = len(_SHARES) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Keys to look up, and the score that no chunk without any of them exceeds."""
+
+    keys: tuple[int, ...] = ()
+    bound: float = 0.0
+
+
+NO_LOOKUP = Lookup()
+
+
+def choose_keys(
+    weights: Mapping[int, float], *, space_id: int, frequencies: Mapping[int, int], most: int = MOST_READ
+) -> Lookup:
+    """Choose the keys of a query's terms that are to be looked up, so that the bound is low and little is read.
+
+    Each step adds the next lower tier of the term that lowers the bound most for what it reads. Frequencies are rounded
+    as in `inverse_frequency`, for the same reason.
+    """
+    counts = {term: round_frequency(frequencies.get(term, 0)) for term in weights}
+    lowest = dict.fromkeys(weights, _NONE)
+
+    def price(term: int) -> tuple[float, int]:
+        tier = lowest[term]
+        read = counts[term] * (_SHARES[tier - 1] - _SHARES[tier])
+        return -weights[term] * (_WEIGHTS[tier] - _WEIGHTS[tier - 1]) / read, term
+
+    steps = [price(term) for term in weights]
+    heapify(steps)
+    left = float(most)
+    while steps:
+        term = steps[0][1]
+        left_then = left - counts[term] * (_SHARES[lowest[term] - 1] - _SHARES[lowest[term]])
+        if left_then >= 0:
+            left = left_then
+            lowest[term] -= 1
+        if left_then >= 0 and lowest[term]:
+            heapreplace(steps, price(term))
+        else:
+            heappop(steps)
+    keys = tuple(_key(space_id, term, tier) for term, low in lowest.items() for tier in range(low, _NONE))
+    return Lookup(keys, sum(weight * _WEIGHTS[lowest[term]] for term, weight in weights.items()))
+
+
+def _key(space_id: int, term: int, tier: int) -> int:
+    return (space_id << 31) + (term - 1 << 2) + tier
