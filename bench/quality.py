@@ -25,11 +25,10 @@ import psycopg
 from pydantic import SecretStr
 
 from bench.report import report
-from bench.search import NoExtractor, address
+from bench.search import NoExtractor, address, every_chunk_scored
 from carrel.evaluation import ndcg
 from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
-from service.domains.search import queries
 from service.domains.search.ranking import rank
 from service.domains.search.search_query import Scope, prepare_query
 from service.index.ingestion.sweeper import fold_all
@@ -182,6 +181,14 @@ async def search(index: Index, question: str, vector: Any, mode: SearchMode, *, 
     return [index.names[hit.document_id] for hit in ranking.hits[:CUTOFF]]
 
 
+def mean_ndcg(collection: Collection, found: Sequence[list[str]]) -> float:
+    """The mean nDCG@10 of what was found for each question, in their order."""
+    scores = [
+        ndcg(one, collection.relevant[key], cutoff=CUTOFF) for one, key in zip(found, collection.questions, strict=True)
+    ]
+    return round(float(np.mean(scores)), 4)
+
+
 async def evaluate(index: Index, collection: Collection) -> list[dict[str, object]]:
     """A row for each way of searching: mean nDCG@10, and the share of the exact answer that was found."""
     asked = list(collection.questions.items())
@@ -197,20 +204,16 @@ async def evaluate(index: Index, collection: Collection) -> list[dict[str, objec
     }
     for name, way in ways.items():
         found = [await search(index, text, vectors[at], **way) for at, (_, text) in enumerate(asked)]
-        scores = [
-            ndcg(each, collection.relevant[key], cutoff=CUTOFF) for each, (key, _) in zip(found, asked, strict=True)
-        ]
-        kept = queries.BEST_PAGES, queries.BEST_DOCUMENTS
-        queries.BEST_PAGES = queries.BEST_DOCUMENTS = 10**9
-        exact = [await search(index, text, vectors[at], **way) for at, (_, text) in enumerate(asked)]
-        queries.BEST_PAGES, queries.BEST_DOCUMENTS = kept
+        with every_chunk_scored():
+            exact = [await search(index, text, vectors[at], **way) for at, (_, text) in enumerate(asked)]
         shares = [len({*one} & {*other}) / max(len(other), 1) for one, other in zip(found, exact, strict=True)]
         rows.append(
             {
                 "documents": len(collection.documents),
                 "questions": len(asked),
                 "search": name,
-                "nDCG@10": round(float(np.mean(scores)), 4),
+                "nDCG@10": mean_ndcg(collection, found),
+                "nDCG@10 of exact": mean_ndcg(collection, exact),
                 "recall@10 of exact": round(float(np.mean(shares)), 4),
             }
         )

@@ -11,11 +11,12 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
+from unittest.mock import patch
 
 import httpx
 import numpy as np
@@ -25,7 +26,8 @@ from sqlalchemy import event
 
 from bench import synthetic
 from bench.report import report
-from service.domains.search import queries
+from service.domains.search import queries, ranking
+from service.index.term_keys import NO_LOOKUP
 from service.main import create_app
 from service.operate.startup import open_runtime
 from service.platform import logs
@@ -129,14 +131,14 @@ async def bare_milliseconds(connection: psycopg.AsyncConnection, statements: lis
     return (time.perf_counter() - began) * 1000
 
 
-async def rank_without_limit(work: Callable[[], Any]) -> Any:
-    """Run with exact scores for everything readable, instead of the best codes."""
-    kept = queries.BEST_PAGES, queries.BEST_DOCUMENTS
-    queries.BEST_PAGES = queries.BEST_DOCUMENTS = 10**9
-    try:
-        return await work()
-    finally:
-        queries.BEST_PAGES, queries.BEST_DOCUMENTS = kept
+@contextmanager
+def every_chunk_scored() -> Iterator[None]:
+    """Score all that is readable, instead of what has the best codes or the rarest terms."""
+    with (
+        patch.multiple(queries, BEST_PAGES=10**9, BEST_DOCUMENTS=10**9),
+        patch.object(ranking, "choose_keys", lambda *_, **__: NO_LOOKUP),
+    ):
+        yield
 
 
 EXACT_JOIN = """
@@ -193,16 +195,15 @@ async def measure_mode(setting: Setting, reader: str, mode: str, questions: list
     }
 
 
-async def recall(setting: Setting, reader: str, mode: str, *, questions: list[str], found: list[list[str]]) -> object:
-    """How much of the exact answer was found: by brute force (SEMANTIC), or with every code followed (HYBRID)."""
+async def recall(setting: Setting, reader: str, mode: str, *, questions: list[str], found: list[list[str]]) -> float:
+    """How much of the exact answer was found: that by brute force (SEMANTIC), or with every chunk scored."""
     shares: list[float] = []
     for question, results in zip(questions, found, strict=True):
         if mode == "SEMANTIC":
             exact = exact_documents(setting.made, setting.book, reader, question)
-        elif mode == "HYBRID":
-            exact = await rank_without_limit(lambda question=question: ask(setting.client, question, reader, mode))
         else:
-            return "-"
+            with every_chunk_scored():
+                exact = await ask(setting.client, question, reader, mode)
         shares.append(len({*results} & {*exact}) / max(len(exact), 1))
     return round(float(np.mean(shares)), 4)
 

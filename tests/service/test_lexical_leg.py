@@ -1,0 +1,154 @@
+"""Finding chunks by their terms gives what scoring every chunk gives, and never more than may be read."""
+
+import random
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from sqlalchemy import text
+
+from carrel.wire.search import FilterOperator, SearchMode
+from service.auth.callers import Caller
+from service.domains.search import queries, sql
+from service.domains.search.filters import Condition, Kind
+from service.domains.search.search_query import Hit, Scope, SearchQuery, prepare_query
+from service.index.statistics.queries import count_frequencies
+from service.index.term_keys import NO_LOOKUP, Lookup, choose_keys
+from service.index.terms import weigh_query
+from service.permissions.access import Access
+from service.platform.identifiers import uuid7
+from service.schema.indexing import TOTAL_TERM
+from tests.harness.corpus import MEAN, Corpus, vector_of
+from tests.harness.services import RunningService
+from tests.unit.test_term_keys import keys_of
+
+WORDS = [f"word{number}" for number in range(40)]
+NEEDED = 10
+
+
+@pytest.fixture(autouse=True)
+def few_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Let one readable page be much, so that a small catalog is searched as a large one."""
+    monkeypatch.setattr(sql, "FEW_PAGES", 1)
+    sql.lexical_leg.cache_clear()
+    yield
+    sql.lexical_leg.cache_clear()
+
+
+@pytest.fixture
+async def corpus(service: RunningService) -> AsyncIterator[Corpus]:
+    """A catalog of sixty documents, each third of which anybody may read, with words from common to rare."""
+    corpus = await Corpus.open(service)
+    draw = random.Random(3)  # noqa: S311 - nothing secret
+    weights = [1 / (1 + number) for number in range(len(WORDS))]
+    everyone = Access(owner_id=corpus.owner_id, viewers=frozenset({corpus.organization_id}))
+    for number in range(60):
+        chunks = [" ".join(draw.choices(WORDS, weights, k=draw.randint(3, 60))) for _ in range(draw.randint(1, 4))]
+        await corpus.add(f"Note {number}", chunks, access=None if number % 3 else everyone)
+    await corpus.fold()
+    yield corpus
+    await corpus.close()
+
+
+def reader(corpus: Corpus, *, is_owner: bool) -> Caller:
+    """The owner of every document, or somebody else."""
+    principal_id = corpus.owner_id if is_owner else uuid7()
+    return Caller(
+        corpus.organization_id, principal_id, (principal_id, corpus.organization_id), kind="user", email="", name="",
+        is_admin=False, credential_id=uuid7(), may_act_for_users=False, page_key=b"",
+    )  # fmt: skip
+
+
+async def weigh(corpus: Corpus, words: list[str], *, most: int) -> SearchQuery:
+    """A query for words, of which about so many chunks are found by keys."""
+    query = " ".join(words)
+    asked = prepare_query(query, mode=SearchMode.LEXICAL, language="english", embedding=vector_of(query), mean=MEAN)
+    space_id = corpus.space.space_id
+    async with corpus.transaction() as connection:
+        terms = [TOTAL_TERM, *asked.term_set]
+        frequencies = await count_frequencies(connection, corpus.organization_id, space_id=space_id, terms=terms)
+    weights = weigh_query(asked.words, language="english", frequencies=frequencies, total=frequencies[TOTAL_TERM])
+    return asked.with_weights(weights, choose_keys(weights, space_id=space_id, frequencies=frequencies, most=most))
+
+
+async def leg(corpus: Corpus, scope: Scope, asked: SearchQuery, *, needed: int = NEEDED) -> list[Hit]:
+    """The leg's hits."""
+    async with corpus.transaction() as connection:
+        return await queries.lexical_leg(connection, scope, asked, at_least=needed)
+
+
+def by_every_chunk(asked: SearchQuery) -> SearchQuery:
+    """The same query, for which every chunk is scored."""
+    return replace(asked, lookup=NO_LOOKUP)
+
+
+@pytest.mark.parametrize("by_chunk", [False, True])
+@pytest.mark.parametrize("is_owner", [False, True])
+async def test_the_first_hits_are_those_of_scoring_every_chunk(corpus: Corpus, by_chunk: bool, is_owner: bool) -> None:
+    """For any words, and however many chunks are to be found: the same hits in the same order."""
+    draw = random.Random(5)  # noqa: S311 - nothing secret
+    whole = Scope(caller=reader(corpus, is_owner=is_owner), space=corpus.space, by_chunk=by_chunk)
+    narrowed = replace(whole, conditions=(Condition("kind", FilterOperator.NOT_EQUAL, Kind.STRING, "x"),))
+    bounds = set[bool]()
+    for _ in range(25):
+        asked = await weigh(corpus, draw.sample(WORDS, draw.randint(1, 4)), most=draw.choice([5, 20, 60, 1000]))
+        bounds.add(asked.lookup.bound > 0)
+        for scope in (whole, narrowed):
+            hits = await leg(corpus, scope, asked)
+            assert hits[:NEEDED] == (await leg(corpus, scope, by_every_chunk(asked)))[:NEEDED]
+    assert bounds == {False, True}
+
+
+async def test_keys_find_chunks_until_that_is_not_enough(service: RunningService, corpus: Corpus) -> None:
+    """Nothing but the keys' chunks is read when these will do; every chunk is when their scores don't reach the bound.
+
+    So it is for a caller who may read little, and where the function's owner can't read the index.
+    """
+    scope = Scope(caller=reader(corpus, is_owner=True), space=corpus.space, by_chunk=True)
+    asked = await weigh(corpus, ["word0", "word30"], most=1000)
+    every = await leg(corpus, scope, asked)
+    [rare] = (await weigh(corpus, ["word30"], most=1000)).term_set
+    keys = tuple(key for key in asked.lookup.keys if (key >> 2) & (2**29 - 1) == rare - 1)
+    found = await leg(corpus, scope, replace(asked, lookup=Lookup(keys, bound=0.0)))
+    assert 0 < len(found) < len(every)
+    unproven = replace(asked, lookup=Lookup(keys, bound=1000.0))
+    assert await leg(corpus, scope, unproven) == every
+    with service.owner_connection() as owner:
+        owner.execute("GRANT CREATE ON SCHEMA public TO carrel_service")
+        owner.execute("ALTER FUNCTION chunks_with_terms_384 OWNER TO carrel_service")
+    assert await leg(corpus, scope, replace(asked, lookup=Lookup(keys, bound=0.0))) == every
+
+
+async def test_a_narrow_reader_has_every_chunk_scored(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Below so many readable pages, no index of terms is read."""
+    monkeypatch.setattr(sql, "FEW_PAGES", 10_000)
+    sql.lexical_leg.cache_clear()
+    scope = Scope(caller=reader(corpus, is_owner=True), space=corpus.space, by_chunk=True)
+    asked = await weigh(corpus, ["word0"], most=1000)
+    nothing = replace(asked, lookup=Lookup((1,), bound=0.0))
+    assert await leg(corpus, scope, nothing) == await leg(corpus, scope, by_every_chunk(asked)) != []
+
+
+async def test_the_function_shows_one_organization(corpus: Corpus) -> None:
+    """It returns rows of the transaction's organization: of another one's none, and none where there is no such."""
+    asked = await weigh(corpus, WORDS[:3], most=1000)
+    statement = text("SELECT count(*) FROM chunks_with_terms_384(:keys, cast(:terms AS sparsevec))")
+    given: dict[str, Any] = {"keys": list(asked.lookup.keys), "terms": asked.terms}
+    counts: list[int] = []
+    for organization_id in (corpus.organization_id, uuid7(), None):
+        async with corpus.database.transaction(organization_id) as connection:
+            counts.append((await connection.execute(statement, given)).scalar_one())
+    assert counts[0] > 0
+    assert counts[1:] == [0, 0]
+
+
+async def test_the_database_makes_the_keys_that_are_looked_up(corpus: Corpus) -> None:
+    """A key is of the space, the term and the tier of its weight; a chunk without terms has none."""
+    weights = {1: 0.2, 2: 0.4999, 3: 0.5, 4: 0.59, 5: 0.6, 6: 0.7, 2**29: 0.93}
+    vector = "{" + ",".join(f"{term}:{weight}" for term, weight in weights.items()) + f"}}/{2**29}"
+    statement = text("SELECT term_keys(7, cast(:one AS sparsevec)), term_keys(7, cast(:other AS sparsevec))")
+    async with corpus.transaction() as connection:
+        row = (await connection.execute(statement, {"one": vector, "other": f"{{}}/{2**29}"})).one()
+    assert sorted(row[0]) == sorted(keys_of(weights))
+    assert not row[1]

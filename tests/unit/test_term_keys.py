@@ -1,0 +1,54 @@
+"""Which keys of a query's terms are looked up, and what the chunks that are not found may score at most."""
+
+from bisect import bisect_right
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.index.term_keys import MOST_READ, choose_keys
+
+TERMS = st.integers(1, 2**29)
+QUERIES = st.dictionaries(TERMS, st.tuples(st.floats(0.05, 20), st.integers(0, 10**6)), min_size=1, max_size=12)
+SPACE = 7
+
+
+def keys_of(weights: dict[int, float]) -> dict[int, int]:
+    """The keys of a chunk's terms, as the database makes them (tests/service/test_lexical_leg.py compares)."""
+    return {
+        (SPACE << 31) + (term - 1) * 4 + bisect_right([0.5, 0.6, 0.7], weight): term for term, weight in weights.items()
+    }
+
+
+@given(QUERIES, st.integers(0, 2**32), st.data())
+def test_what_is_not_found_scores_no_more_than_the_bound(
+    query: dict[int, tuple[float, int]], most: int, data: st.DataObject
+) -> None:
+    """Whatever terms a chunk has, with whatever weights: it has one of the keys, or scores at most the bound."""
+    weights = {term: weight for term, (weight, _) in query.items()}
+    frequencies = {term: frequency for term, (_, frequency) in query.items()}
+    lookup = choose_keys(weights, space_id=SPACE, frequencies=frequencies, most=most)
+    chunk = data.draw(st.dictionaries(st.sampled_from(sorted(weights)), st.floats(0.01, 0.999)))
+    if not {*keys_of(chunk)} & {*lookup.keys}:
+        assert sum(weights[term] * weight for term, weight in chunk.items()) <= lookup.bound + 1e-9
+
+
+@given(st.dictionaries(TERMS, st.floats(0.05, 20), min_size=1, max_size=40))
+def test_rare_terms_are_looked_up_whole(weights: dict[int, float]) -> None:
+    """Where all are rare, nothing is left to bound, and each key says which space it is of."""
+    lookup = choose_keys(weights, space_id=SPACE, frequencies=dict.fromkeys(weights, 3))
+    assert lookup.bound == 0
+    assert len({*lookup.keys}) == 4 * len(weights)
+    assert {key >> 31 for key in lookup.keys} == {SPACE}
+
+
+def test_a_rare_term_comes_before_a_common_one() -> None:
+    """Of a term that most chunks have, only those with a high weight are looked up, or none."""
+    rare, common = 5, 6
+    frequencies = {rare: 200, common: 15 * MOST_READ}
+    lookup = choose_keys({rare: 8.0, common: 1.0}, space_id=SPACE, frequencies=frequencies)
+    assert {key for key, term in keys_of({rare: 0.1}).items() if term == rare} <= {*lookup.keys}
+    looked_up = [key & 3 for key in lookup.keys if (key >> 2) & (2**29 - 1) == common - 1]
+    assert looked_up == [3]
+    assert lookup.bound == 0.7
+    frequencies[common] = 10**7
+    assert choose_keys({common: 1.0}, space_id=SPACE, frequencies=frequencies).keys == ()
