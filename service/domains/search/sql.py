@@ -4,8 +4,7 @@ Building one takes longer than PostgreSQL takes for a narrow reader's answer. Ev
 `organization_id`; what may be read is bound by the parameters of `service.permissions.queries.reader_parameters`.
 """
 
-import operator
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -18,7 +17,6 @@ from sqlalchemy import (
     BigInteger,
     Boolean,
     ColumnElement,
-    DateTime,
     Double,
     Float,
     FromClause,
@@ -30,7 +28,6 @@ from sqlalchemy import (
     and_,
     any_,
     bindparam,
-    case,
     cast,
     column,
     distinct,
@@ -46,8 +43,8 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.types import NullType, TypeEngine
 
 from carrel.wire.common import ResourceType
-from carrel.wire.search import FilterOperator
-from service.domains.search.filters import Condition, Kind
+from service.domains.search.filters import Condition
+from service.domains.search.matching import fits
 from service.permissions.queries import readable_by_parameters
 from service.platform.sql import as_member, count_of
 from service.schema.audit import free_texts
@@ -145,48 +142,7 @@ def _select_matching(shape: Shape) -> Select[UUID]:
     statement = select(source.c.document_id).where(source.c.organization_id == ORGANIZATION)
     if shape.by_chunk:
         statement = statement.where(space_documents.c.space_id == SPACE)
-    return statement.where(*(_fits(source.c.custom_metadata, condition) for condition in shape.conditions))
-
-
-def _fits(metadata: ColumnElement[Any], condition: Condition) -> ColumnElement[bool]:
-    """Build the condition that a metadata value meets; an absent value, or one of another type, is "not equal" only."""
-    held: ColumnElement[str] = metadata.op("->>", return_type=Text())(condition.field)
-    if condition.operator is FilterOperator.CONTAINS:
-        return func.strpos(held, condition.value) > 0
-    value = _cast_value(held, condition.kind)
-    fits: ColumnElement[bool] = _COMPARISONS[condition.operator](value, condition.value)
-    return or_(value.is_(None), fits) if condition.operator is FilterOperator.NOT_EQUAL else fits
-
-
-_COMPARISONS: Mapping[FilterOperator, Callable[[Any, Any], Any]] = {
-    FilterOperator.EQUAL: operator.eq,
-    FilterOperator.NOT_EQUAL: operator.ne,
-    FilterOperator.LESS: operator.lt,
-    FilterOperator.GREATER: operator.gt,
-    FilterOperator.LESS_OR_EQUAL: operator.le,
-    FilterOperator.GREATER_OR_EQUAL: operator.ge,
-}
-
-
-def _cast_value(held: ColumnElement[str], kind: Kind) -> ColumnElement[Any]:
-    """Read a stored string as a kind; NULL when it can't be, never an error."""
-    if kind is Kind.STRING:
-        return held.collate("C")
-    if kind is Kind.DATETIME:
-        # A time without an offset is in UTC, whatever the session's zone.
-        has_offset = held.regexp_match(r"[Tt ].*([Zz]|[+-][0-9]{2}:?[0-9]{2})$")
-        aware = case((func.pg_input_is_valid(held, "timestamptz"), cast(held, DateTime(timezone=True))))
-        naive = case((func.pg_input_is_valid(held, "timestamp"), func.timezone("UTC", cast(held, DateTime()))))
-        return case((has_offset, aware), else_=naive)
-    name, to_type = _SQL_TYPES[kind]
-    return case((func.pg_input_is_valid(held, name), cast(held, to_type)))
-
-
-_SQL_TYPES: Mapping[Kind, tuple[str, Any]] = {
-    Kind.INT: ("bigint", BigInteger()),
-    Kind.DOUBLE: ("double precision", Double[float]()),
-    Kind.BOOLEAN: ("boolean", Boolean()),
-}
+    return statement.where(*(fits(source.c.custom_metadata, condition) for condition in shape.conditions))
 
 
 @lru_cache(SHAPES)
