@@ -27,6 +27,12 @@ SECONDS = 120
 Look = tuple[str, dict[str, Any]]
 
 
+@pytest.fixture
+def service(make_service: Callable[..., RunningService]) -> RunningService:
+    """A service of two workers, which are asked by turns."""
+    return make_service(workers=2)
+
+
 @dataclass(frozen=True)
 class Scene:
     """A document in a collection that every user may search; the reader is in a group inside a group."""
