@@ -23,9 +23,22 @@ class FileFormat:
 
 FORMATS = (
     FileFormat("PDF", "application/pdf", (".pdf",), "pdf"),
-    FileFormat("Word", f"{_OFFICE}.wordprocessingml.document", (".docx",), "word"),
-    FileFormat("PowerPoint", f"{_OFFICE}.presentationml.presentation", (".pptx",), "slides"),
-    FileFormat("Excel", f"{_OFFICE}.spreadsheetml.sheet", (".xlsx",), "sheet"),
+    FileFormat("Word", f"{_OFFICE}.wordprocessingml.document", (".docx", ".docm", ".dotx", ".dotm"), "word"),
+    FileFormat(
+        "PowerPoint",
+        f"{_OFFICE}.presentationml.presentation",
+        (".pptx", ".pptm", ".ppsx", ".ppsm", ".potx", ".potm"),
+        "slides",
+    ),
+    FileFormat("Excel", f"{_OFFICE}.spreadsheetml.sheet", (".xlsx", ".xlsm", ".xltx", ".xltm"), "sheet"),
+    FileFormat("Word 97", "application/msword", (".doc", ".dot"), "word"),
+    FileFormat("PowerPoint 97", "application/vnd.ms-powerpoint", (".ppt", ".pps"), "slides"),
+    FileFormat("Excel 97", "application/vnd.ms-excel", (".xls",), "sheet"),
+    FileFormat("binary Excel", "application/vnd.ms-excel.sheet.binary.macroEnabled.12", (".xlsb",), "sheet"),
+    FileFormat("OpenDocument text", "application/vnd.oasis.opendocument.text", (".odt",), "word"),
+    FileFormat("OpenDocument sheets", "application/vnd.oasis.opendocument.spreadsheet", (".ods",), "sheet"),
+    FileFormat("RTF", "application/rtf", (".rtf",), "word"),
+    FileFormat("EPUB", "application/epub+zip", (".epub",), "text"),
     FileFormat("CSV", "text/csv", (".csv",), "table"),
     FileFormat("TSV", "text/tab-separated-values", (".tsv", ".tab"), "table"),
     FileFormat("HTML", "text/html", (".html", ".htm", ".xhtml"), "web"),
@@ -33,6 +46,10 @@ FORMATS = (
     FileFormat("text", "text/plain", (".txt", ".text", ".log"), "text"),
     FileFormat("JSON", "application/json", (".json",), "data"),
     FileFormat("JSON Lines", "application/jsonl", (".jsonl", ".ndjson"), "data"),
+    FileFormat("Jupyter notebook", "application/x-ipynb+json", (".ipynb",), "text"),
+    FileFormat("reStructuredText", "text/x-rst", (".rst",), "text"),
+    FileFormat("Org", "text/x-org", (".org",), "text"),
+    FileFormat("Outlook message", "application/vnd.ms-outlook", (".msg",), "mail"),
     FileFormat("mail", "message/rfc822", (".eml",), "mail"),
 )
 BY_SUFFIX: Mapping[str, FileFormat] = {suffix: each for each in FORMATS for suffix in each.suffixes}

@@ -6,7 +6,7 @@ import zlib
 from pathlib import Path
 
 from service.text.extraction.building import Limits
-from service.text.extraction.failures import Unreadable, corrupt_file, too_complex
+from service.text.extraction.failures import Unreadable, corrupt_file, encrypted_file, too_complex
 
 # A small archive may be as repetitive as it likes; ratios matter from this size on.
 _RATIO_FROM = 32 << 20
@@ -15,6 +15,7 @@ _ENCRYPTED = 0x1
 # ECMA-376 part 2 forbids document type declarations in a package, so one is either an attack or no Office file.
 _DOCTYPE = re.compile(rb"<!\s*(?:DOCTYPE|ENTITY)", re.IGNORECASE)
 _HEAD = 65_536
+_MANIFEST, _ENCRYPTION = "META-INF/manifest.xml", b"encryption-data"
 
 
 def entry_names(path: Path) -> frozenset[str]:
@@ -26,18 +27,28 @@ def entry_names(path: Path) -> frozenset[str]:
         raise corrupt_file("an Office document") from error
 
 
-def check_archive(path: Path, limits: Limits) -> None:
+def declared_type(path: Path) -> str:
+    """Return what an OpenDocument file or a book says of its own media type, or an empty string."""
+    try:
+        with zipfile.ZipFile(path) as archive, archive.open("mimetype") as entry:
+            return entry.read(200).decode("ascii", errors="replace").strip()
+    except (zipfile.BadZipFile, zlib.error, EOFError, KeyError, OSError, RuntimeError, NotImplementedError) as error:
+        raise corrupt_file("an OpenDocument file or an e-book") from error
+
+
+def check_archive(path: Path, limits: Limits, *, whole: bool) -> None:
     """Raise Unreadable unless the archive is whole, unencrypted, free of XML tricks and within the limits.
 
     Declared sizes are checked first. Every entry that a parser may read is then unpacked once, counting what really
-    comes out, so that headers that lie are found out here, a megabyte at a time.
+    comes out, so that headers that lie are found out here, a megabyte at a time. With `whole`, these are all entries;
+    otherwise those of XML.
     """
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
             _check_declared(entries, limits)
             for entry in entries:
-                if _is_markup(entry.filename):
+                if whole or _is_markup(entry.filename):
                     _check_entry(archive, entry, limits)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, ValueError, NotImplementedError) as error:
         raise corrupt_file("an Office document") from error
@@ -61,7 +72,10 @@ def _check_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, limits: Limit
     with archive.open(entry) as unpacked:
         head = unpacked.read(_HEAD)
         # Without its NULs, UTF-16 reads like ASCII.
-        if _DOCTYPE.search(head.replace(b"\x00", b"")):
+        declared = head.replace(b"\x00", b"")
+        if entry.filename == _MANIFEST and _ENCRYPTION in declared:
+            raise encrypted_file("OpenDocument")
+        if _is_markup(entry.filename) and _DOCTYPE.search(declared):
             raise too_complex("The file declares XML entities, which no Office program writes.")
         while data := unpacked.read(_READ):
             size += len(data)

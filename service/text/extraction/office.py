@@ -18,6 +18,7 @@ from service.text.extraction import drawings
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.drawings import FALLBACK, A
 from service.text.extraction.failures import damaged_file, too_complex
+from service.text.extraction.packages import as_document
 from service.text.extraction.tabular import TableWriter
 
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -49,7 +50,8 @@ def parse_docx(path: Path, builder: BlockBuilder) -> str | None:
     Changes are read as accepted. Headers and footers come last, each once.
     """
     try:
-        document = docx.Document(str(path))
+        with as_document(path) as file:
+            document = docx.Document(file)
     except (KeyError, ValueError, etree.XMLSyntaxError) as error:
         raise damaged_file("a Word document", error) from error
     styles = _heading_levels(document)
@@ -74,7 +76,8 @@ def parse_pptx(path: Path, builder: BlockBuilder) -> str | None:
     Pages are slide numbers.
     """
     try:
-        slides = Presentation(str(path))
+        with as_document(path) as file:
+            slides = Presentation(file)
     except (KeyError, ValueError, PackageNotFoundError, etree.XMLSyntaxError) as error:
         raise damaged_file("a presentation", error) from error
     if len(slides.slides) > builder.limits.pages:

@@ -3,9 +3,11 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from carrel.wire.formats import BY_NAME
 from service.text.extraction.archives import check_archive
 from service.text.extraction.blocks import Extraction
 from service.text.extraction.building import BlockBuilder, Limits, one_line
+from service.text.extraction.converted import convert
 from service.text.extraction.delimited import parse_csv, parse_tsv
 from service.text.extraction.failures import without_text
 from service.text.extraction.html_pages import parse_html
@@ -26,6 +28,18 @@ def _read(parse: Callable[[bytes, BlockBuilder], str | None]) -> Callable[[Path,
     return lambda path, builder: parse(path.read_bytes(), builder)
 
 
+_CONVERTED_ARCHIVES = ("binary Excel", "OpenDocument text", "OpenDocument sheets", "EPUB")
+_CONVERTED = (
+    *_CONVERTED_ARCHIVES,
+    "Word 97",
+    "PowerPoint 97",
+    "Excel 97",
+    "RTF",
+    "Jupyter notebook",
+    "reStructuredText",
+    "Org",
+    "Outlook message",
+)
 # Each adds a file's blocks to the builder, and returns the title that the file names.
 READERS: Mapping[str, Callable[[Path, BlockBuilder], str | None]] = {
     "PDF": parse_pdf,
@@ -40,6 +54,7 @@ READERS: Mapping[str, Callable[[Path, BlockBuilder], str | None]] = {
     "JSON": _read(parse_json),
     "JSON Lines": _read(parse_json_lines),
     "mail": _read(parse_mail),
+    **{name: convert(name, BY_NAME[name].media_type) for name in _CONVERTED},
 }
 _ARCHIVES = (WORD, POWERPOINT, EXCEL)
 
@@ -48,8 +63,8 @@ def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
     """Return a file's text; raise Unreadable with the reason when it can't or mustn't be read."""
     file_format = sniff(path, file_name)
     builder = BlockBuilder(limits)
-    if file_format in _ARCHIVES:
-        check_archive(path, limits)
+    if file_format in _ARCHIVES or file_format.name in _CONVERTED_ARCHIVES:
+        check_archive(path, limits, whole=file_format not in _ARCHIVES)
     title = READERS[file_format.name](path, builder)
     if not builder.blocks:
         raise without_text("The file has no text in it. Check that it is the file you meant to send.")

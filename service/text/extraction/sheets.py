@@ -25,6 +25,7 @@ from service.text.extraction import drawings
 from service.text.extraction.building import BlockBuilder
 from service.text.extraction.failures import damaged_file
 from service.text.extraction.office import usable_title
+from service.text.extraction.packages import as_document
 from service.text.extraction.tabular import TableWriter
 
 _BROKEN = (KeyError, ValueError, TypeError, AttributeError, IndexError, ParseError, InvalidFileException)
@@ -38,7 +39,7 @@ _PRINT_CODE = re.compile(r'&(?:"[^"]*"|K[\dA-F]{6}|\d+|[A-Z])')
 def parse_xlsx(path: Path, builder: BlockBuilder) -> str | None:
     """Add a workbook's sheets, each under its name."""
     # Given a path, openpyxl would judge it by its suffix.
-    with path.open("rb") as file:
+    with as_document(path) as file:
         try:
             workbook = load_workbook(file, read_only=True, data_only=True, keep_links=False)
             for sheet in workbook.worksheets:

@@ -4,7 +4,7 @@ import json
 from pathlib import Path, PurePosixPath
 
 from carrel.wire.formats import BY_NAME, BY_SUFFIX, FORMATS, FileFormat
-from service.text.extraction.archives import entry_names
+from service.text.extraction.archives import declared_type, entry_names
 from service.text.extraction.decoding import is_binary, wide_encoding
 from service.text.extraction.failures import Unreadable, encrypted_file
 
@@ -13,7 +13,21 @@ _ACCEPTED = ", ".join(each.suffixes[0] for each in FORMATS)
 PDF, WORD, POWERPOINT, EXCEL = (BY_NAME[name] for name in ("PDF", "Word", "PowerPoint", "Excel"))
 HTML, TEXT, JSON = (BY_NAME[name] for name in ("HTML", "text", "JSON"))
 # Formats that their content tells; all others are text, and told by their name.
-_BINARY = (PDF, WORD, POWERPOINT, EXCEL)
+_RTF, _BINARY_EXCEL = BY_NAME["RTF"], BY_NAME["binary Excel"]
+# What an archive says of itself in its entry `mimetype`.
+_ARCHIVES = {BY_NAME[name].media_type: BY_NAME[name] for name in ("OpenDocument text", "OpenDocument sheets", "EPUB")}
+# The stream that each kind of compound file can't be without, as its directory names it.
+_STREAMS = tuple(
+    (name.encode("utf-16-le"), BY_NAME[kind])
+    for name, kind in (
+        ("__properties_version1.0", "Outlook message"),
+        ("PowerPoint Document", "PowerPoint 97"),
+        ("WordDocument", "Word 97"),
+        ("Workbook", "Excel 97"),
+        ("Book\0", "Excel 97"),
+    )
+)
+_BINARY = (PDF, WORD, POWERPOINT, EXCEL, _RTF, _BINARY_EXCEL, *_ARCHIVES.values(), *(kind for _, kind in _STREAMS))
 # What each kind of Office file can't be without.
 _MAIN_PARTS = (
     ("word/", WORD),
@@ -21,23 +35,10 @@ _MAIN_PARTS = (
     ("xl/", EXCEL),
 )
 _FOREIGN_SUFFIXES = {
-    ".doc": "an old Word document",
-    ".xls": "an old Excel workbook",
-    ".ppt": "an old PowerPoint presentation",
-    ".docm": "a Word document with macros",
-    ".dotx": "a Word template",
-    ".xlsm": "an Excel workbook with macros",
-    ".xlsb": "a binary Excel workbook",
-    ".pptm": "a presentation with macros",
-    ".odt": "an OpenDocument text",
-    ".ods": "an OpenDocument spreadsheet",
     ".odp": "an OpenDocument presentation",
-    ".rtf": "an RTF document",
     ".xml": "XML",
     ".svg": "an SVG drawing",
     ".zip": "an archive",
-    ".epub": "an e-book",
-    ".msg": "an Outlook message",
 }
 _FOREIGN_CONTENT = (
     (b"\x89PNG\r\n", "a PNG picture"),
@@ -45,7 +46,6 @@ _FOREIGN_CONTENT = (
     (b"GIF8", "a GIF picture"),
     (b"II*\x00", "a TIFF picture"),
     (b"MM\x00*", "a TIFF picture"),
-    (b"{\\rtf", "an RTF document"),
     (b"%!PS", "a PostScript file"),
     (b"\x1f\x8b", "a compressed file"),
     (b"BZh", "a compressed file"),
@@ -59,8 +59,8 @@ _FOREIGN_CONTENT = (
     (b"RIFF", "a sound, film or picture"),
     (b"ID3", "a sound"),
 )
-# A text may begin with ID3 or RIFF, but not with these.
-_PRINTABLE_MAGIC = (b"{\\rtf", b"%!PS")
+# A text may begin with ID3 or RIFF, but not with this.
+_PRINTABLE_MAGIC = (b"%!PS",)
 _COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
 _ENCRYPTED_STREAM = "EncryptedPackage".encode("utf-16-le")
 
@@ -77,7 +77,7 @@ def sniff(path: Path, file_name: str) -> FileFormat:
         raise Unreadable("file_empty", "The file is empty: it has 0 bytes. Check where it came from and send it again.")
     suffix = PurePosixPath(file_name).suffix.lower()
     named = BY_SUFFIX.get(suffix)
-    found = _binary_kind(path, head)
+    found = _binary_kind(path, head, named)
     if found is not None:
         if named not in {found, None}:
             raise _mismatch(named, found.name)
@@ -85,13 +85,15 @@ def sniff(path: Path, file_name: str) -> FileFormat:
     return _text_kind(head, suffix, named)
 
 
-def _binary_kind(path: Path, head: bytes) -> FileFormat | None:
+def _binary_kind(path: Path, head: bytes, named: FileFormat | None) -> FileFormat | None:
     if _is_pdf(head):
         return PDF
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return _office_kind(path)
+        return _archive_kind(path)
     if head.startswith(_COMPOUND):
-        raise _compound_refusal(path)
+        return _compound_kind(path, named)
+    if head.lstrip().startswith(b"{\\rtf"):
+        return _RTF
     foreign = next((name for magic, name in _FOREIGN_CONTENT if head.startswith(magic)), None)
     if foreign and (is_binary(head) or head.startswith(_PRINTABLE_MAGIC)):
         raise _unsupported(foreign)
@@ -103,22 +105,40 @@ def _is_pdf(head: bytes) -> bool:
     return head.lstrip().startswith(b"%PDF-") or (b"%PDF-" in head[:1024] and is_binary(head))
 
 
-def _office_kind(path: Path) -> FileFormat:
+def _archive_kind(path: Path) -> FileFormat:
     names = entry_names(path)
     if "[Content_Types].xml" in names:
+        if "xl/workbook.bin" in names:
+            return _BINARY_EXCEL
         for prefix, kind in _MAIN_PARTS:
             if any(name.startswith(prefix) for name in names):
                 return kind
-    raise _unsupported("an archive")
+    kind = _ARCHIVES.get(declared_type(path).removesuffix("-template")) if "mimetype" in names else None
+    if kind is None:
+        raise _unsupported("an archive")
+    return kind
 
 
-def _compound_refusal(path: Path) -> Unreadable:
-    """Return the refusal of an Office file with a password (in a compound file), or of a format of before 2007."""
+def _compound_kind(path: Path, named: FileFormat | None) -> FileFormat:
+    """Return what a compound file is by its streams; a file in which others are embedded is what its name says.
+
+    Unreadable when it is an Office file with a password, or nothing that is known.
+    """
+    found: set[FileFormat] = set()
+    rest = b""
     with path.open("rb") as file:
         while data := file.read(1 << 20):
-            if _ENCRYPTED_STREAM in data + file.read(len(_ENCRYPTED_STREAM)):
-                return encrypted_file("Office")
-    return _unsupported("an Office file of before 2007, or an Outlook message")
+            rest += data
+            if _ENCRYPTED_STREAM in rest:
+                raise encrypted_file("Office")
+            found.update(kind for name, kind in _STREAMS if name in rest)
+            rest = rest[-len(_ENCRYPTED_STREAM) :]
+    if named in found:
+        return named
+    kind = next((kind for _, kind in _STREAMS if kind in found), None)
+    if kind is None:
+        raise _unsupported("a compound file of an unknown program")
+    return kind
 
 
 def _text_kind(head: bytes, suffix: str, named: FileFormat | None) -> FileFormat:

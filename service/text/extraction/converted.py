@@ -1,0 +1,39 @@
+"""Formats that kreuzberg turns into Markdown: Office before 2007, OpenDocument, RTF, EPUB, Outlook and more."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from service.text.extraction.building import BlockBuilder, one_line
+from service.text.extraction.failures import corrupt_file, encrypted_file, too_complex
+from service.text.extraction.markdown import parse_markdown
+
+_PROTECTED = ("password", "encrypted")
+
+
+def convert(kind: str, media_type: str) -> Callable[[Path, BlockBuilder], str | None]:
+    """Return a reader of files of this media type, which errors call `kind`."""
+
+    def parse(path: Path, builder: BlockBuilder) -> str | None:
+        # Imported in the worker that needs it: kreuzberg has threads, which a process that forks must not have.
+        from kreuzberg import (  # noqa: PLC0415
+            ConcurrencyConfig,
+            ExtractionConfig,
+            KreuzbergError,
+            extract_bytes_sync,
+        )
+
+        config = ExtractionConfig(
+            use_cache=False, output_format="markdown", concurrency=ConcurrencyConfig(max_threads=1)
+        )
+        try:
+            result = extract_bytes_sync(path.read_bytes(), media_type, config=config)
+        except (KreuzbergError, RuntimeError, ValueError, OSError) as error:
+            if any(word in str(error).lower() for word in _PROTECTED):
+                raise encrypted_file(kind) from error
+            raise corrupt_file(kind) from error
+        if len(result.content) > builder.limits.characters:
+            raise too_complex(f"The file holds more than {builder.limits.characters:,} characters of text.")
+        parse_markdown(result.content.encode("utf-8", "replace"), builder)
+        return one_line(str(result.metadata.get("title") or result.metadata.get("subject") or "")) or None
+
+    return parse

@@ -1,0 +1,42 @@
+"""Variants of Office files made plain: templates, files with macros, slide shows, and Strict Open XML."""
+
+import io
+import re
+import zipfile
+from pathlib import Path
+from typing import IO
+
+_TYPES = "[Content_Types].xml"
+# What the libraries refuse, and what they take; macros are in a part of their own, which nobody reads.
+_VARIANT = re.compile(
+    rb"application/vnd\.(?:ms-word|ms-powerpoint|ms-excel|openxmlformats-officedocument)\."
+    rb"(?:(document|presentation|slideshow|template|sheet)\.macroEnabled(?:Template)?|"
+    rb"(wordprocessingml|presentationml|spreadsheetml)\.(?:template|slideshow))\.?(?:main)?\+xml"
+)
+_STRICT = b"http://purl.oclc.org/ooxml/"
+_STRICT_NAME = re.compile(rb"http://purl\.oclc\.org/ooxml/(\w+)/")
+_PLAIN_NAME = rb"http://schemas.openxmlformats.org/\1/2006/"
+_MAIN = {
+    "word/": b"wordprocessingml.document",
+    "ppt/": b"presentationml.presentation",
+    "xl/": b"spreadsheetml.sheet",
+}
+
+
+def as_document(path: Path) -> IO[bytes]:
+    """Return an Office file open for reading; a variant as a plain copy in memory, without pictures and macros."""
+    with zipfile.ZipFile(path) as archive:
+        types = archive.read(_TYPES)
+        if not _VARIANT.search(types) and _STRICT not in archive.read("_rels/.rels"):
+            return path.open("rb")
+        copy = io.BytesIO()
+        names = archive.namelist()
+        kind = next(kind for folder, kind in _MAIN.items() if any(name.startswith(folder) for name in names))
+        main = b"application/vnd.openxmlformats-officedocument." + kind + b".main+xml"
+        with zipfile.ZipFile(copy, "w", zipfile.ZIP_DEFLATED, compresslevel=1) as plain:
+            for name in dict.fromkeys(names):
+                content = archive.read(name) if name.endswith((".xml", ".rels")) else b""
+                content = _STRICT_NAME.sub(_PLAIN_NAME, content)
+                plain.writestr(name, _VARIANT.sub(main, content) if name == _TYPES else content)
+    copy.seek(0)
+    return copy
