@@ -30,7 +30,8 @@ from carrel.evaluation import ndcg
 from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.domains.search.ranking import rank
-from service.domains.search.search_query import Scope, prepare_query
+from service.domains.search.search_query import Scope, SearchQuery, prepare_query
+from service.domains.search.snapshot import open_snapshot
 from service.index.ingestion.sweeper import fold_all
 from service.index.service import DocumentToIndex, Space, ensure_catalog_space, write_index
 from service.operate.startup import open_runtime
@@ -169,15 +170,15 @@ async def write(index: Index, collection: Collection, keys: Sequence[UUID]) -> N
 
 async def search(index: Index, question: str, vector: Any, mode: SearchMode, *, feedback: bool = True) -> list[str]:
     """The ids of the best ten documents."""
-    space = index.space
-    asked = prepare_query(
-        question, mode=mode, language=space.language, embedding=vector, mean=index.embedder.model.mean
-    )
-    scope = Scope(caller=index.caller, space=space, by_chunk=False)
-    async with index.runtime.database.transaction(
-        index.caller.organization_id, isolation="REPEATABLE READ"
-    ) as connection:
-        ranking = await rank(connection, scope, asked, at_least=CUTOFF, feedback=feedback)
+
+    async def prepare(space: Space) -> SearchQuery:
+        mean = index.embedder.model.mean
+        return prepare_query(question, mode=mode, language=space.language, embedding=vector, mean=mean)
+
+    organization_id = index.caller.organization_id
+    async with open_snapshot(index.runtime, organization_id, index.space, prepare=prepare, read_only=True) as read:
+        scope = Scope(caller=index.caller, space=read.space, by_chunk=False)
+        ranking = await rank(read.connection, scope, read.search_query, at_least=CUTOFF, feedback=feedback)
     return [index.names[hit.document_id] for hit in ranking.hits[:CUTOFF]]
 
 

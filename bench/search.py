@@ -22,19 +22,20 @@ import httpx
 import numpy as np
 import psycopg
 from pydantic import SecretStr
-from sqlalchemy import event
 
 from bench import synthetic
 from bench.report import report
-from service.domains.search import queries, ranking
+from carrel.wire.search import SearchMode
+from service.domains.search import queries, snapshot, sql
+from service.domains.search.search_query import Scope, SearchQuery
 from service.index.term_keys import NO_LOOKUP
 from service.main import create_app
 from service.operate.startup import open_runtime
 from service.platform import logs
+from service.platform.batches import Batch
 from service.platform.database import SERVICE_ROLE
 from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres
 from service.platform.settings import Settings
-from service.runtime import Runtime
 from service.text.embedding import Embedders
 from service.text.embedding.models import EmbeddingModel
 
@@ -99,14 +100,21 @@ def _slice(vectors: Any, vector: Any) -> Any:
 class LegTimer:
     """Keeps the statements of the legs as the service sends them, to be timed alone."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self) -> None:
         self.statements: list[tuple[str, Any]] = []
-        engine = runtime.database._engine.sync_engine  # noqa: SLF001
-        event.listen(engine, "before_cursor_execute", self._keep)
+        find_candidates = queries.find_candidates
 
-    def _keep(self, _connection: Any, _cursor: Any, statement: str, parameters: Any, *_: Any) -> None:
-        if "code_pages_384" in statement or "AS negative" in statement:
-            self.statements.append((statement, parameters))
+        async def keep(connection: Any, scope: Scope, search_query: SearchQuery, *, at_least: int) -> Any:
+            legs = [sql.dense_leg] if search_query.mode is not SearchMode.LEXICAL else []
+            legs += [sql.lexical_leg] if search_query.looks_for_words else []
+            parameters = queries.parameters_of_legs(scope, search_query, at_least=at_least)
+            batch = Batch()
+            for leg in legs:
+                batch.ask(leg(queries.shape_of(scope)), dict, parameters)
+            self.statements.extend((part.text, part.values) for part in batch.parts)
+            return await find_candidates(connection, scope, search_query, at_least=at_least)
+
+        queries.find_candidates = keep
 
 
 async def ask(client: httpx.AsyncClient, question: str, reader: str, mode: str, **options: Any) -> list[str]:
@@ -136,7 +144,7 @@ def every_chunk_scored() -> Iterator[None]:
     """Score all that is readable, instead of what has the best codes or the rarest terms."""
     with (
         patch.multiple(queries, BEST_PAGES=10**9, BEST_DOCUMENTS=10**9),
-        patch.object(ranking, "choose_keys", lambda *_, **__: NO_LOOKUP),
+        patch.object(snapshot, "choose_keys", lambda *_, **__: NO_LOOKUP),
     ):
         yield
 
@@ -144,8 +152,8 @@ def every_chunk_scored() -> Iterator[None]:
 EXACT_JOIN = """
 SELECT document_id FROM chunks_384 WHERE document_id IN (
     SELECT document_id FROM bench_grants WHERE principal_id = ANY(ARRAY(
-        SELECT group_id FROM group_members JOIN principals ON principal_id = member_id WHERE email = %(email)s)))
-ORDER BY embedding <#> (SELECT %(vector)s::halfvec) LIMIT 100
+        SELECT group_id FROM group_members JOIN principals ON principal_id = member_id WHERE email = $1)))
+ORDER BY embedding <#> (SELECT $2::halfvec) LIMIT 100
 """
 
 
@@ -213,7 +221,7 @@ async def exact_join(setting: Setting, reader: str, questions: list[str]) -> flo
     took: list[float] = []
     for question in questions[:10]:
         vector = "[" + ",".join(map(str, setting.book.vectors[question].tolist())) + "]"
-        statement = (EXACT_JOIN, {"email": f"{reader}@bench.example", "vector": vector})
+        statement = (EXACT_JOIN, [f"{reader}@bench.example", vector])
         took.append(await bare_milliseconds(setting.owner, [statement]))
     return round(float(np.median(took)), 1)
 
@@ -265,12 +273,16 @@ async def open_service(chunks: int) -> AsyncGenerator[Setting]:
             headers = {"Authorization": f"Bearer {api_key}"}
             async with (
                 httpx.AsyncClient(transport=transport, base_url="http://bench", headers=headers, timeout=300) as client,
-                await psycopg.AsyncConnection.connect(address(server, SERVICE_ROLE), autocommit=True) as plain,
-                await psycopg.AsyncConnection.connect(address(server, SUPERUSER), autocommit=True) as owner,
+                await psycopg.AsyncConnection.connect(
+                    address(server, SERVICE_ROLE), autocommit=True, cursor_factory=psycopg.AsyncRawCursor
+                ) as plain,
+                await psycopg.AsyncConnection.connect(
+                    address(server, SUPERUSER), autocommit=True, cursor_factory=psycopg.AsyncRawCursor
+                ) as owner,
             ):
-                entered = "SELECT set_config('carrel.organization_id', %s, false)"
+                entered = "SELECT set_config('carrel.organization_id', $1, false)"
                 await plain.execute(entered, [str(made.organization_id)])
-                yield Setting(client, made, book, LegTimer(runtime), plain, owner)
+                yield Setting(client, made, book, LegTimer(), plain, owner)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

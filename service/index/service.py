@@ -23,17 +23,19 @@ from service.index.spaces.queries import Space
 from service.index.statistics.queries import delete_unused_terms, fold_deltas, try_lock_statistics
 from service.index.terms import as_sparsevec, read_sparsevec, weigh_chunks
 from service.permissions.queries import lock_resource
+from service.platform.batches import Answer, Batch
 from service.platform.identifiers import uuid7
 from service.schema.indexing import CHUNKS_PER_PAGE, TOTAL_TERM
 
 __all__ = [
     "DocumentToIndex",
     "Space",
+    "ask_catalog",
+    "ask_current_space",
     "create_space",
     "delete_space",
     "ensure_catalog_space",
     "find_catalog",
-    "find_current_space",
     "fold_statistics",
     "read_embeddings",
     "remove_everywhere",
@@ -99,9 +101,14 @@ async def find_catalog(connection: AsyncConnection, organization_id: UUID) -> Sp
     return await space_queries.find_catalog_space(connection, organization_id)
 
 
-async def find_current_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> Space | None:
-    """Return the space that is searched in place of a given one: itself or its replacement; None when deleted."""
-    return await space_queries.read_successor(connection, organization_id, space_id=space_id)
+def ask_catalog(batch: Batch, organization_id: UUID) -> Answer[Space]:
+    """Ask for the organization's catalog space; there is none before its first upload."""
+    return space_queries.ask_catalog_space(batch, organization_id)
+
+
+def ask_current_space(batch: Batch, organization_id: UUID, *, space_id: int) -> Answer[Space]:
+    """Ask for the space that is searched in place of a given one: itself or its replacement; none when deleted."""
+    return space_queries.ask_successor(batch, organization_id, space_id=space_id)
 
 
 async def create_space(

@@ -18,6 +18,7 @@ from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.compiler import SQLCompiler
+from sqlalchemy.types import TypeEngine
 
 Found = TypeVar("Found")
 Convert = Callable[[Any], Any]
@@ -63,20 +64,19 @@ class _Compiled:
     constants: Mapping[str, Any]
     binding: Mapping[str, Convert]
     columns: Sequence[str]
-    reading: Mapping[int, Convert]
+    types: tuple[TypeEngine[Any], ...]
 
     def bind(self, parameters: Mapping[str, Any]) -> list[Any]:
         """Return the values to send. KeyError for a parameter that is missing."""
         given = {**self.constants, **parameters}
         return [self.binding[name](given[name]) if name in self.binding else given[name] for name in self.names]
 
-    def read(self, rows: Sequence[tuple[Any, ...]]) -> Sequence[Sequence[Any]]:
-        """Return rows with the values of their columns' types."""
-        if not self.reading:
+    def read(self, rows: Sequence[tuple[Any, ...]], codes: tuple[int, ...]) -> Sequence[Sequence[Any]]:
+        """Return rows with the values of their columns' types; `codes` are the server's types."""
+        reading = _read_by(self.types, codes)
+        if not reading:
             return rows
-        return [
-            [self.reading[at](value) if at in self.reading else value for at, value in enumerate(row)] for row in rows
-        ]
+        return [[reading[at](value) if at in reading else value for at, value in enumerate(row)] for row in rows]
 
 
 class _Taker(Protocol):
@@ -122,7 +122,8 @@ class Batch:
                     await cursor.execute(part.text, part.values, prepare=True)  # pyright: ignore[reportArgumentType] - compiled, or a constant
             for part, cursor in zip(self.parts, cursors, strict=True):
                 if part.compiled is not None and part.taker is not None:
-                    part.taker.take(part.compiled.columns, part.compiled.read(await cursor.fetchall()))
+                    codes = tuple(column.type_code for column in cursor.description or ())
+                    part.taker.take(part.compiled.columns, part.compiled.read(await cursor.fetchall(), codes))
         except DriverError as error:
             await _raise_as_sqlalchemy(connection, driver, error)
 
@@ -146,12 +147,20 @@ def _compile(statement: Select[*tuple[Any, ...]]) -> _Compiled:
         raise TypeError("A statement of a batch has one text: pass an array (in_array) instead of IN with a list.")
     binding = {name: one.type.dialect_impl(_DIALECT).bind_processor(_DIALECT) for name, one in compiled.binds.items()}
     columns = statement.selected_columns
-    reading = [one.type.dialect_impl(_DIALECT).result_processor(_DIALECT, None) for one in columns]
     return _Compiled(
         text=str(compiled),
         names=tuple(compiled.positiontup or ()),
         constants={name: one.effective_value for name, one in compiled.binds.items() if not one.required},
         binding={name: convert for name, convert in binding.items() if convert is not None},
         columns=tuple(columns.keys()),
-        reading={at: convert for at, convert in enumerate(reading) if convert is not None},
+        types=tuple(column.type for column in columns),
     )
+
+
+@lru_cache(STATEMENTS)
+def _read_by(types: tuple[TypeEngine[Any], ...], codes: tuple[int, ...]) -> Mapping[int, Convert]:
+    """Return what converts the values of columns, by their places; a value that needs no converting has none."""
+    found = (
+        one.dialect_impl(_DIALECT).result_processor(_DIALECT, code) for one, code in zip(types, codes, strict=True)
+    )
+    return {at: convert for at, convert in enumerate(found) if convert is not None}

@@ -27,6 +27,8 @@ BACKUP_SETTING = "carrel.backup"
 POOL_WAIT_SECONDS = 30
 CONNECT_SECONDS = 5
 APPLICATION_NAME = "carrel"
+# Of a transaction whose writes may be lost when the database or the machine fails within a second of its commit.
+DONT_WAIT_FOR_DISK = "SET LOCAL synchronous_commit = off"
 # What search was measured with. The embedded server is set up so; another one need not be.
 PLANNER = "-c jit=off -c max_parallel_workers_per_gather=0 -c work_mem=64MB -c random_page_cost=1.1"
 

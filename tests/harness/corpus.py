@@ -1,6 +1,6 @@
 """An organization's index, written and read directly: what the tests of index and search stand on."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Collection, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from hashlib import sha256
@@ -12,10 +12,11 @@ from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.index.service import DocumentToIndex, Space, ensure_catalog_space, fold_statistics, write_index
-from service.index.statistics.queries import count_frequencies, try_lock_statistics
+from service.index.statistics.queries import ask_frequencies, try_lock_statistics
 from service.index.terms import as_sparsevec, query_words, term_of, weigh_query
 from service.permissions.access import Access
 from service.permissions.service import register_resource
+from service.platform.batches import Batch
 from service.platform.database import Database, driver_url
 from service.platform.identifiers import document_id_for, uuid7
 from service.schema.indexing import TOTAL_TERM
@@ -205,9 +206,14 @@ class Corpus:
 
     async def _frequency(self, term: int, space: Space | None) -> int:
         space_id = (space or self.space).space_id
-        async with self.transaction() as connection:
-            counts = await count_frequencies(connection, self.organization_id, space_id=space_id, terms=[term])
-        return counts.get(term, 0)
+        return (await self.frequencies(space_id, [term])).get(term, 0)
+
+    async def frequencies(self, space_id: int, terms: Collection[int]) -> dict[int, int]:
+        """How many chunks of a space contain each of these terms."""
+        batch = Batch()
+        counted = ask_frequencies(batch, self.organization_id, space_id=space_id, terms=terms)
+        await self.database.read(self.organization_id, batch)
+        return dict(counted.rows)
 
     async def rows(self, document_id: UUID) -> dict[int, Any]:
         """The chunk rows of a document in the catalog, by number, each with where PostgreSQL keeps it."""
@@ -241,10 +247,8 @@ class Corpus:
         """The inner product of every chunk of the catalog with a query, as the database computes it."""
         words = query_words(query, "english")
         terms = {term_of(word, "english") for word in words} | {TOTAL_TERM}
+        counts = await self.frequencies(self.space.space_id, terms)
         async with self.transaction() as connection:
-            counts = await count_frequencies(
-                connection, self.organization_id, space_id=self.space.space_id, terms=terms
-            )
             vector = weigh_query(words, language="english", frequencies=counts, total=counts[TOTAL_TERM])
             statement = text("SELECT -(terms <#> cast(:query AS sparsevec)) FROM chunks_384")
             return list((await connection.execute(statement, {"query": as_sparsevec(vector)})).scalars())

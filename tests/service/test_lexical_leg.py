@@ -13,7 +13,6 @@ from service.auth.callers import Caller
 from service.domains.search import queries, sql
 from service.domains.search.filters import Condition, Kind
 from service.domains.search.search_query import Hit, Scope, SearchQuery, prepare_query
-from service.index.statistics.queries import count_frequencies
 from service.index.term_keys import NO_LOOKUP, Lookup, choose_keys
 from service.index.terms import weigh_query
 from service.permissions.access import Access
@@ -31,9 +30,9 @@ NEEDED = 10
 def few_pages(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Let one readable page be much, so that a small catalog is searched as a large one."""
     monkeypatch.setattr(sql, "FEW_PAGES", 1)
-    sql.lexical_leg.cache_clear()
+    forget_statements()
     yield
-    sql.lexical_leg.cache_clear()
+    forget_statements()
 
 
 @pytest.fixture
@@ -51,6 +50,12 @@ async def corpus(service: RunningService) -> AsyncIterator[Corpus]:
     await corpus.close()
 
 
+def forget_statements() -> None:
+    """Have the statements built again, with another number in them."""
+    sql.lexical_leg.cache_clear()
+    sql.candidates.cache_clear()
+
+
 def reader(corpus: Corpus, *, is_owner: bool) -> Caller:
     """The owner of every document, or somebody else."""
     principal_id = corpus.owner_id if is_owner else uuid7()
@@ -65,9 +70,7 @@ async def weigh(corpus: Corpus, words: list[str], *, most: int) -> SearchQuery:
     query = " ".join(words)
     asked = prepare_query(query, mode=SearchMode.LEXICAL, language="english", embedding=vector_of(query), mean=MEAN)
     space_id = corpus.space.space_id
-    async with corpus.transaction() as connection:
-        terms = [TOTAL_TERM, *asked.term_set]
-        frequencies = await count_frequencies(connection, corpus.organization_id, space_id=space_id, terms=terms)
+    frequencies = await corpus.frequencies(space_id, [TOTAL_TERM, *asked.term_set])
     weights = weigh_query(asked.words, language="english", frequencies=frequencies, total=frequencies[TOTAL_TERM])
     return asked.with_weights(weights, choose_keys(weights, space_id=space_id, frequencies=frequencies, most=most))
 
@@ -75,7 +78,8 @@ async def weigh(corpus: Corpus, words: list[str], *, most: int) -> SearchQuery:
 async def leg(corpus: Corpus, scope: Scope, asked: SearchQuery, *, needed: int = NEEDED) -> list[Hit]:
     """The leg's hits."""
     async with corpus.transaction() as connection:
-        return await queries.lexical_leg(connection, scope, asked, at_least=needed)
+        legs, _ = await queries.find_candidates(connection, scope, asked, at_least=needed)
+        return list(legs.lexical)
 
 
 def by_every_chunk(asked: SearchQuery) -> SearchQuery:
@@ -123,7 +127,7 @@ async def test_keys_find_chunks_until_that_is_not_enough(service: RunningService
 async def test_a_narrow_reader_has_every_chunk_scored(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
     """Below so many readable pages, no index of terms is read."""
     monkeypatch.setattr(sql, "FEW_PAGES", 10_000)
-    sql.lexical_leg.cache_clear()
+    forget_statements()
     scope = Scope(caller=reader(corpus, is_owner=True), space=corpus.space, by_chunk=True)
     asked = await weigh(corpus, ["word0"], most=1000)
     nothing = replace(asked, lookup=Lookup((1,), bound=0.0))

@@ -8,6 +8,7 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from functools import partial
 from typing import Any, LiteralString
 from uuid import UUID
@@ -29,6 +30,7 @@ from service.auth.callers import Caller
 from service.domains.agents import queries as agents
 from service.domains.catalog import queries as catalog
 from service.domains.collections import queries as collections
+from service.domains.collections.shared import queries as shared
 from service.domains.conversations import queries as conversations
 from service.domains.conversations.reading import queries as reading
 from service.domains.directory import queries as directory
@@ -37,19 +39,20 @@ from service.domains.docstore.running import queries as docstore_runs
 from service.domains.documents import queries as documents
 from service.domains.oauth import queries as oauth
 from service.domains.search import queries as search
-from service.domains.search.search_query import Scope, prepare_query
+from service.domains.search.search_query import WHOLE, Hit, Scope, SearchQuery, prepare_query
 from service.domains.signin import queries as signin
 from service.domains.sources import queries as sources
 from service.identity import queries as identity
 from service.identity.memberships import queries as memberships
 from service.index.ingestion.queries import keep_caller_chunks
 from service.index.service import find_catalog
-from service.index.spaces.queries import find_catalog_space
-from service.index.statistics.queries import fold_deltas
+from service.index.spaces.queries import ask_catalog_space, ask_successor, find_catalog_space
+from service.index.statistics.queries import ask_frequencies, fold_deltas
 from service.permissions import queries as permissions
+from service.platform.batches import Answer, Batch
 from service.platform.database import SERVICE_ROLE
 from service.platform.identifiers import NIL, uuid7
-from service.schema.indexing import INDEX_TABLES
+from service.schema.indexing import INDEX_TABLES, TOTAL_TERM
 from service.web.dependencies import current_caller
 from tests.harness.services import ADMIN_EMAIL, RunningService, ServiceHarness
 from tests.oauth.flow import PASSWORD, Person, an_app
@@ -367,8 +370,25 @@ def reads(tenant: Tenant) -> dict[str, Work]:
         "list items of a source": lambda c: sources.list_items(
             c, caller, source_id=source, ignored=None, after=("", NIL), limit=9
         ),
-        "search by meaning": lambda c: search.dense_leg(c, scope, question, at_least=10),
-        "search by words": lambda c: search.lexical_leg(c, scope, question, at_least=10),
+        "search by meaning": lambda c: candidates(c, scope, replace(question, mode=SearchMode.SEMANTIC)),
+        "search by words": lambda c: candidates(c, scope, replace(question, mode=SearchMode.LEXICAL)),
+        "search by both": lambda c: candidates(c, scope, question),
+        "count chunks with a word": lambda c: asked(
+            c, lambda batch: ask_frequencies(batch, own, space_id=space.space_id, terms=[TOTAL_TERM])
+        ),
+        "look up the space of a search": lambda c: asked(
+            c, lambda batch: ask_successor(batch, own, space_id=space.space_id)
+        ),
+        "look up the catalog of a search": lambda c: asked(c, lambda batch: ask_catalog_space(batch, own)),
+        "look up the collection of a search": lambda c: asked(
+            c, lambda batch: shared.ask_collection(batch, own, collection_id=collection)
+        ),
+        "read what was found": lambda c: asked(
+            c,
+            lambda batch: search.ask_found_documents(
+                batch, scope, question, hits=[Hit(document, WHOLE)], chunk_weights=search.ChunkWeights(1, 1)
+            ),
+        ),
         "get an agent": lambda c: agents.get_agent(c, own, agent_id=agent),
         "get a deployed agent": lambda c: agents.get_deployed_agent(c, caller, agent_id=agent),
         "list agents": lambda c: agents.list_agents(c, own, name_contains=None, ids=None, **page),
@@ -399,6 +419,20 @@ def reads(tenant: Tenant) -> dict[str, Work]:
         ),
         "list searches": lambda c: search.list_searches(c, own, filters=search.SearchFilter(), before=None, limit=9),
     }
+
+
+async def candidates(connection: AsyncConnection, scope: Scope, question: SearchQuery) -> object:
+    """What the legs of a search find."""
+    _, exact = await search.find_candidates(connection, scope, question, at_least=10)
+    return exact
+
+
+async def asked(connection: AsyncConnection, ask: Callable[[Batch], Answer[Any]]) -> object:
+    """What the one statement of a batch finds."""
+    batch = Batch()
+    answer = ask(batch)
+    await batch.run(connection)
+    return answer.rows
 
 
 async def rows(connection: AsyncConnection, statement: Select[Any]) -> Sequence[Any]:

@@ -18,10 +18,17 @@ SHAPES = [
     for by_resource_type in (False, True)
 ]
 LEGS = (sql.dense_leg, sql.lexical_leg)
-REST = (sql.exact_scores, sql.scores_near, sql.found_documents, sql.found_chunks)
+REST = (sql.scores_near, sql.found_documents, sql.found_chunks)
 # What a leg reads by itself, and not of the documents that it has found already.
 INDEXED = re.compile(r"\bFROM (?:chunks_384|code_pages_384|chunks_with_terms_384)\b(?! JOIN)")
 CLASSES = re.compile(r"\.access_class (?:= ANY|IN) \(")
+
+
+def both_legs(shape: Shape) -> sql.AnySelect:
+    """The statement of a search by words and by meaning."""
+    return sql.candidates(shape, by_words=True, by_meaning=True)
+
+
 TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(chunks_384|code_pages_384|documents|resources|space_documents|class_readers)\b")
 
 
@@ -31,7 +38,7 @@ def text_of(statement: sql.AnySelect) -> str:
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
-@pytest.mark.parametrize("build", [*LEGS, *REST], ids=lambda build: build.__name__)
+@pytest.mark.parametrize("build", [*LEGS, both_legs, *REST], ids=lambda build: build.__name__)
 def test_every_table_is_bound_to_the_organization(build, shape):
     """Each time a table is read, its organization is a parameter."""
     statement = text_of(build(shape))
@@ -52,6 +59,14 @@ def test_access_stands_inside_each_leg(build, reads, shape):
         assert 0 < len(CLASSES.split(part)[0]) < part.index("LIMIT")
 
 
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_access_stands_in_both_legs_of_a_search(shape):
+    """Each leg limits itself to what may be read; what fits the filters is found once for both."""
+    statement = text_of(both_legs(shape))
+    assert len(CLASSES.findall(statement)) == 4
+    assert statement.count("fitting AS MATERIALIZED") == bool(shape.conditions)
+
+
 def test_a_statement_is_built_once():
     """The same shape gives the very same statement, so that nothing is compiled again."""
-    assert sql.dense_leg(Shape(384, by_chunk=False)) is sql.dense_leg(Shape(384, by_chunk=False))
+    assert both_legs(Shape(384, by_chunk=False)) is both_legs(Shape(384, by_chunk=False))

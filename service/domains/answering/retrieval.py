@@ -14,11 +14,12 @@ from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.domains.answering.models import Passage
 from service.domains.collections.queries import list_searchable
-from service.domains.search.queries import read_found_chunks
+from service.domains.search.queries import ask_found_chunks
 from service.domains.search.ranking import rank
-from service.domains.search.search_query import Scope, SearchQuery, prepare_query
+from service.domains.search.search_query import Hit, Scope, SearchQuery, prepare_query
 from service.domains.search.snapshot import open_snapshot
 from service.index.service import Space
+from service.platform.batches import Batch
 from service.runtime import Runtime
 from service.text.sentences import Span, cut_windows
 
@@ -76,7 +77,10 @@ async def _read_best(
         scope = Scope(caller=caller, space=read.space, by_chunk=True)
         ranking = await rank(read.connection, scope, read.search_query, at_least=limit)
         hits = ranking.hits[:limit]
-        found = await read_found_chunks(read.connection, scope, read.search_query, hits=hits)
+        batch = Batch()
+        chunks = ask_found_chunks(batch, scope, read.search_query, hits=hits)
+        await batch.run(read.connection)
+    found = {Hit(row.document_id, row.hit_no): row for row in chunks.rows}
     return [
         Passage(hit.document_id, found[hit].name, _shorten(found[hit].text), score, hit.chunk_no)
         for hit, score in zip(hits, ranking.scores(), strict=False)

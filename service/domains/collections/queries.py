@@ -122,9 +122,10 @@ def _collections(caller: Caller, *further: ColumnElement[Any]) -> Select[*tuple[
     )
 
 
-def _to_collection(
+def to_collection(
     *, schema_fields: Sequence[Mapping[str, str]], roles: Sequence[str] | None, **columns: Any
 ) -> StoredCollection:
+    """Make a collection of its row, with the best of the caller's roles."""
     return StoredCollection(
         fields={field["name"]: field["type"] for field in schema_fields},
         role=next((role for role in RANKED if role in (roles or ())), None),
@@ -144,7 +145,7 @@ async def read_collection(
     if lock:
         kept = select(collections.c.collection_id).where(*own).with_for_update(key_share=True, read=True)
         await connection.execute(kept)
-    return await find_row(connection, _collections(caller).where(*own), _to_collection)
+    return await find_row(connection, _collections(caller).where(*own), to_collection)
 
 
 async def list_searchable(
@@ -159,7 +160,7 @@ async def list_searchable(
         )
         .order_by(collections.c.collection_id)
     )
-    return await find_rows(connection, statement, _to_collection)
+    return await find_rows(connection, statement, to_collection)
 
 
 async def insert_collection(
@@ -238,7 +239,7 @@ async def list_collections(
 
 
 def _to_counted(*, document_count: int, **columns: Any) -> tuple[StoredCollection, int]:
-    return _to_collection(**columns), document_count
+    return to_collection(**columns), document_count
 
 
 _document_resources = resources.alias("document_resources")

@@ -4,7 +4,7 @@ An EDITOR adds, re-indexes and removes; a VIEWER looks and searches; the owner (
 document goes in only for a caller who may READ it, and is found there only by those who may.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -17,12 +17,14 @@ from service.auth.callers import Caller
 from service.domains.collections import queries
 from service.domains.collections.metadata_schema import check_metadata
 from service.domains.collections.queries import Membership, StoredCollection
+from service.domains.collections.shared import queries as shared
 from service.domains.documents.queries import StoredDocument, read_document
 from service.domains.documents.rights import role_in, unknown_document
 from service.index.rebuilds.queries import lock_collection
 from service.index.service import create_space, delete_space, remove_from_space
 from service.permissions.access import Access
 from service.permissions.service import register_resource, unregister_resource
+from service.platform.batches import Batch
 from service.platform.errors import Conflict, Forbidden, NotFound
 from service.platform.identifiers import uuid7
 from service.text.embedding import Embedders
@@ -75,14 +77,26 @@ async def require_collection(
     connection: AsyncConnection, caller: Caller, *, collection_id: UUID, at_least: Role, lock: bool = False
 ) -> StoredCollection:
     """Return a collection in which the caller has this role or a better one; 404 without any role, 403 below it."""
-    collection = await queries.read_collection(connection, caller, collection_id=collection_id, lock=lock)
-    if collection is None or collection.role is None:
-        raise unknown_collection()
+    collection = _require_known(
+        await queries.read_collection(connection, caller, collection_id=collection_id, lock=lock)
+    )
     if at_least is not Role.VIEWER and collection.role is Role.VIEWER:
         raise Forbidden(
             "You may search this collection, not change it. Ask its owner for the EDITOR role.",
             code="collection_editor_required",
         )
+    return collection
+
+
+def ask_collection(batch: Batch, organization_id: UUID, *, collection_id: UUID) -> Callable[[Caller], StoredCollection]:
+    """Ask for a collection to search. What is returned gives it to a caller, once the batch has been run, or a 404."""
+    found = shared.ask_collection(batch, organization_id, collection_id=collection_id)
+    return lambda caller: _require_known(found.row and found.row.as_seen_by(caller))
+
+
+def _require_known(collection: StoredCollection | None) -> StoredCollection:
+    if collection is None or collection.role is None:
+        raise unknown_collection()
     return collection
 
 

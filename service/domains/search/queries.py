@@ -4,23 +4,25 @@ The legs are flat queries over the access classes the caller may read; every con
 resource) stands inside them, before any ordering or LIMIT. All run in one REPEATABLE READ snapshot.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import lru_cache
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, func, literal_column, select, tuple_, update
+from sqlalchemy import ColumnElement, Text, bindparam, func, insert, literal_column, select, tuple_, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import ResourceType
 from carrel.wire.oversight import SearchesInBucket
 from carrel.wire.search import SearchFeedback, SearchMode
 from service.domains.search import sql
-from service.domains.search.fusion import Scores
-from service.domains.search.search_query import WHOLE, Hit, Scope, SearchQuery
-from service.domains.search.sql import AnySelect, Shape
+from service.domains.search.fusion import Legs, Scores
+from service.domains.search.search_query import Hit, Scope, SearchQuery
+from service.domains.search.sql import ORGANIZATION, AnySelect, Shape
 from service.permissions.queries import reader_parameters
+from service.platform.batches import Answer, Batch
 from service.platform.sql import as_member, columns_of, count_where, find_row, find_rows, optional_in
 from service.schema.audit import free_texts
 from service.schema.identity import principals
@@ -38,6 +40,28 @@ class ExactScores:
 
     scores: Scores
     nearest_chunk: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A hit with its negative scores, its nearest chunk, and its rank in each leg (None: the leg has not found it)."""
+
+    document_id: UUID
+    hit_no: int
+    lexical: float
+    dense: float
+    dense_rank: int | None
+    lexical_rank: int | None
+    nearest: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Nearness:
+    """A hit with its negative cosine with a question that has moved."""
+
+    document_id: UUID
+    hit_no: int
+    dense: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,6 +144,13 @@ def _parameters(scope: Scope, search_query: SearchQuery) -> dict[str, Any]:
     }
 
 
+def parameters_of_legs(scope: Scope, search_query: SearchQuery, *, at_least: int) -> dict[str, Any]:
+    """Return what the statements of the legs are bound to."""
+    limits = {"page_limit": BEST_PAGES, "document_limit": BEST_DOCUMENTS, "at_least": at_least}
+    lookup = search_query.lookup
+    return _parameters(scope, search_query) | limits | {"keys": list(lookup.keys), "bound": lookup.bound}
+
+
 def _hits(hits: Collection[Hit], *, prefix: str = "") -> dict[str, Any]:
     return {
         f"{prefix}ids": [hit.document_id for hit in hits],
@@ -127,47 +158,35 @@ def _hits(hits: Collection[Hit], *, prefix: str = "") -> dict[str, Any]:
     }
 
 
-async def dense_leg(
+async def find_candidates(
     connection: AsyncConnection, scope: Scope, search_query: SearchQuery, *, at_least: int
-) -> list[Hit]:
-    """Return the hits nearest in meaning, best first: candidates by their binary codes, then by exact inner product."""
-    limits = {"page_limit": BEST_PAGES, "document_limit": BEST_DOCUMENTS}
-    parameters = _parameters(scope, search_query) | limits
-    return await _leg(connection, sql.dense_leg(shape_of(scope)), parameters, at_least=at_least)
+) -> tuple[Legs, dict[Hit, ExactScores]]:
+    """Return what the legs of a search's mode find, and both scores of each hit and its chunk nearest in meaning.
 
-
-async def lexical_leg(
-    connection: AsyncConnection, scope: Scope, search_query: SearchQuery, *, at_least: int
-) -> list[Hit]:
-    """Return the hits with the highest BM25 scores, best first; none without a term of the query."""
-    lookup = search_query.lookup
-    found_by = {"keys": list(lookup.keys), "bound": lookup.bound, "needed": at_least}
-    parameters = _parameters(scope, search_query) | found_by
-    return await _leg(connection, sql.lexical_leg(shape_of(scope)), parameters, at_least=at_least)
-
-
-async def _leg(
-    connection: AsyncConnection, statement: AnySelect, parameters: Mapping[str, Any], *, at_least: int
-) -> list[Hit]:
-    """Return the hits of a leg's first 100 chunks, best first, and more while there are fewer than `at_least` hits."""
-    rows = await connection.execute(statement, parameters)
-    return [
-        Hit(row[0], row[1] if len(row) > 2 else WHOLE)
-        for place, row in enumerate(rows)
-        if row[-1] <= sql.LEG or place < at_least
-    ]
-
-
-async def exact_scores(
-    connection: AsyncConnection, scope: Scope, search_query: SearchQuery, *, hits: Collection[Hit]
-) -> dict[Hit, ExactScores]:
-    """Return both scores of each hit, each the maximum over the hit's chunks, and its chunk nearest in meaning."""
-    parameters = _parameters(scope, search_query) | _hits(hits)
-    rows = await connection.execute(sql.exact_scores(shape_of(scope)), parameters)
-    return {
+    By meaning, candidates are found by their binary codes, then ranked by exact inner product; by words, by BM25. A leg
+    names at least so many hits, if it can.
+    """
+    by_meaning = search_query.mode is not SearchMode.LEXICAL
+    if not by_meaning and not search_query.looks_for_words:
+        return Legs((), ()), {}
+    statement = sql.candidates(shape_of(scope), by_words=search_query.looks_for_words, by_meaning=by_meaning)
+    batch = Batch()
+    answer = batch.ask(statement, _Candidate, parameters_of_legs(scope, search_query, at_least=at_least))
+    await batch.run(connection)
+    legs = Legs(
+        lexical=_ranked((row.lexical_rank, row) for row in answer.rows),
+        dense=_ranked((row.dense_rank, row) for row in answer.rows),
+    )
+    exact = {
         Hit(row.document_id, row.hit_no): ExactScores(Scores(-row.lexical, -row.dense), nearest_chunk=row.nearest)
-        for row in rows
+        for row in answer.rows
     }
+    return legs, exact
+
+
+def _ranked(candidates: Iterable[tuple[int | None, _Candidate]]) -> list[Hit]:
+    found = sorted((rank, row.document_id, row.hit_no) for rank, row in candidates if rank is not None)
+    return [Hit(document_id, hit_no) for _, document_id, hit_no in found]
 
 
 async def score_near(
@@ -182,39 +201,54 @@ async def score_near(
     """Return each hit's cosine with the question vector plus `weight` times the mean vector of `examples` (chunks)."""
     weights = "[" + ",".join([repr(weight)] * scope.space.dimensions) + "]"
     parameters = _parameters(scope, search_query) | _hits(hits) | _hits(examples, prefix="example_")
-    rows = await connection.execute(sql.scores_near(shape_of(scope)), parameters | {"weights": weights})
-    return {Hit(row.document_id, row.hit_no): -row.dense for row in rows}
+    batch = Batch()
+    answer = batch.ask(sql.scores_near(shape_of(scope)), _Nearness, parameters | {"weights": weights})
+    await batch.run(connection)
+    return {Hit(row.document_id, row.hit_no): -row.dense for row in answer.rows}
 
 
-async def read_found_documents(
-    connection: AsyncConnection,
-    scope: Scope,
-    search_query: SearchQuery,
-    *,
-    hits: Sequence[Hit],
-    chunk_weights: ChunkWeights,
-) -> dict[UUID, FoundDocument]:
-    """Read the results' documents."""
+def ask_found_documents(
+    batch: Batch, scope: Scope, search_query: SearchQuery, *, hits: Sequence[Hit], chunk_weights: ChunkWeights
+) -> Answer[FoundDocument]:
+    """Ask for the results' documents."""
     shares = {"lexical_share": chunk_weights.lexical, "dense_share": chunk_weights.dense}
     parameters = _parameters(scope, search_query) | _hits(hits) | shares
-    rows = await find_rows(connection, sql.found_documents(shape_of(scope)), FoundDocument, parameters)
-    return {row.document_id: row for row in rows}
+    return batch.ask(sql.found_documents(shape_of(scope)), FoundDocument, parameters)
 
 
-async def read_found_chunks(
-    connection: AsyncConnection, scope: Scope, search_query: SearchQuery, *, hits: Sequence[Hit]
-) -> dict[Hit, FoundChunk]:
-    """Read the results' chunks."""
+def ask_found_chunks(
+    batch: Batch, scope: Scope, search_query: SearchQuery, *, hits: Sequence[Hit]
+) -> Answer[FoundChunk]:
+    """Ask for the results' chunks."""
     parameters = _parameters(scope, search_query) | _hits(hits)
-    rows = await find_rows(connection, sql.found_chunks(shape_of(scope)), FoundChunk, parameters)
-    return {Hit(row.document_id, row.hit_no): row for row in rows}
+    return batch.ask(sql.found_chunks(shape_of(scope)), FoundChunk, parameters)
 
 
-async def log_search(
-    connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object], query: str
-) -> None:
+@lru_cache(1)
+def _log() -> AnySelect:
+    """Keep a search, and the query's words (`query`) apart from it, where they can be erased."""
+    names = (
+        "search_id",
+        "principal_id",
+        "collection_id",
+        "mode",
+        "result_count",
+        "document_ids",
+        "has_words",
+        "request_id",
+    )
+    values = {name: bindparam(name, type_=searches.c[name].type) for name in names}
+    logged = (
+        insert(searches).values(organization_id=ORGANIZATION, **values).returning(searches.c.search_id).cte("logged")
+    )
+    words = select(logged.c.search_id, ORGANIZATION, bindparam("query", type_=Text()))
+    kept = insert(free_texts).from_select(["subject_id", "organization_id", "text"], words)
+    return select(kept.returning(free_texts.c.subject_id).cte("kept").c.subject_id)
+
+
+def log_search(batch: Batch, organization_id: UUID, *, row: Mapping[str, object], query: str) -> None:
     """Keep who searched for what; the query's words lie apart, where they can be erased."""
-    await connection.execute(sql.log_search(), {**row, "organization_id": organization_id, "query": query})
+    batch.ask(_log(), dict, {**row, "organization_id": organization_id, "query": query})
 
 
 async def note_feedback(

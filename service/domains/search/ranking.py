@@ -10,10 +10,6 @@ from service.domains.search import queries
 from service.domains.search.fusion import Fusion, Legs, Scores, fuse, fusion_of, smooth_scores
 from service.domains.search.queries import ChunkWeights, ExactScores
 from service.domains.search.search_query import Hit, Scope, SearchQuery
-from service.index.statistics.queries import count_frequencies
-from service.index.term_keys import choose_keys
-from service.index.terms import weigh_query
-from service.schema.indexing import TOTAL_TERM
 
 # Feedback from the first results (Rocchio, 1971): the question moves this far towards the mean of so many of them.
 FEEDBACK_WEIGHT = 0.4
@@ -22,14 +18,13 @@ FEEDBACK_EXAMPLES = 3
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
-    """Units best first, each with its cosine; the question as it was asked, and what decides which chunk is shown.
+    """Units best first, each with its cosine, and what decides which chunk is shown.
 
     `has_words` tells whether anything in scope has a word of the question; None where none was looked for.
     """
 
     hits: Sequence[Hit]
     cosines: Sequence[float]
-    search_query: SearchQuery
     chunk_weights: ChunkWeights
     has_words: bool | None
 
@@ -45,12 +40,11 @@ async def rank(
 
     A leg names at least so many hits, if it can. `feedback` asks a hybrid search a second time among what it found.
     """
-    legs, search_query = await _legs(connection, scope, search_query, at_least=at_least)
-    exact = await queries.exact_scores(connection, scope, search_query, hits=legs.union) if legs.union else {}
+    legs, exact = await queries.find_candidates(connection, scope, search_query, at_least=at_least)
     scores = {hit: each.scores for hit, each in exact.items()}
-    has_words = bool(legs.lexical) if _looks_for_words(search_query) else None
+    has_words = bool(legs.lexical) if search_query.looks_for_words else None
     if not scores:
-        return Ranking((), (), search_query, ChunkWeights(0, 1), has_words)
+        return Ranking((), (), ChunkWeights(0, 1), has_words)
     if search_query.mode is SearchMode.HYBRID:
         fusion = fusion_of(legs, scores)
         hits = fuse(scores, fusion)
@@ -70,38 +64,7 @@ async def rank(
                 hit,
             ),
         )
-    return Ranking(hits, [scores[hit].dense for hit in hits], search_query, chunk_weights, has_words)
-
-
-async def _legs(
-    connection: AsyncConnection, scope: Scope, search_query: SearchQuery, *, at_least: int
-) -> tuple[Legs, SearchQuery]:
-    lexical: list[Hit] = []
-    dense: list[Hit] = []
-    if _looks_for_words(search_query):
-        if not search_query.is_weighed:
-            search_query = await _weigh(connection, scope, search_query)
-        lexical = await queries.lexical_leg(connection, scope, search_query, at_least=at_least)
-    if search_query.mode is not SearchMode.LEXICAL:
-        dense = await queries.dense_leg(connection, scope, search_query, at_least=at_least)
-    return Legs(lexical=lexical, dense=dense), search_query
-
-
-def _looks_for_words(search_query: SearchQuery) -> bool:
-    return search_query.mode is not SearchMode.SEMANTIC and bool(search_query.words)
-
-
-async def _weigh(connection: AsyncConnection, scope: Scope, search_query: SearchQuery) -> SearchQuery:
-    frequencies = await count_frequencies(
-        connection,
-        scope.caller.organization_id,
-        space_id=scope.space.space_id,
-        terms=[TOTAL_TERM, *sorted(search_query.term_set)],
-    )
-    total = frequencies.get(TOTAL_TERM, 0)
-    weights = weigh_query(search_query.words, language=search_query.language, frequencies=frequencies, total=total)
-    lookup = choose_keys(weights, space_id=scope.space.space_id, frequencies=frequencies)
-    return search_query.with_weights(weights, lookup)
+    return Ranking(hits, [scores[hit].dense for hit in hits], chunk_weights, has_words)
 
 
 async def _search_again(

@@ -43,7 +43,7 @@ class Scope:
 class SearchQuery:
     """A query in the forms that search the index; `terms` has no weights before `with_weights`.
 
-    The ranking weighs a question by the space's statistics, and leaves one as it is that has weights already.
+    A snapshot weighs a question by the space's statistics, and leaves one as it is that has weights already.
     """
 
     mode: SearchMode
@@ -58,6 +58,11 @@ class SearchQuery:
     def term_set(self) -> frozenset[int]:
         """The query's terms, as the index knows them."""
         return frozenset(term_of(word, self.language) for word in self.words)
+
+    @property
+    def looks_for_words(self) -> bool:
+        """Whether the query is searched for by its words (also)."""
+        return self.mode is not SearchMode.SEMANTIC and bool(self.words)
 
     @property
     def is_weighed(self) -> bool:

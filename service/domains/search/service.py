@@ -1,11 +1,10 @@
 """Searching the catalog and collections, and feedback on what was found.
 
 A query is embedded before the transaction of its search opens; that one reads a single snapshot from the legs to the
-names in the results, and keeps the search in the log.
+names in the results, and keeps the search in the log. A search waits for six answers of the database at most.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import sqrt
@@ -14,7 +13,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.collections import DistanceMetric
-from carrel.wire.common import ResourceIdentifier, Role
+from carrel.wire.common import ResourceIdentifier
 from carrel.wire.search import (
     AppliedFilter,
     CatalogSearchResult,
@@ -30,8 +29,8 @@ from carrel.wire.search import (
     TextSpan,
 )
 from service.audit.feedback import find_author, record_feedback
-from service.auth.callers import Caller, acting_for
-from service.domains.collections.service import require_collection
+from service.auth.callers import Caller, ask_acting_for
+from service.domains.collections.service import ask_collection
 from service.domains.search import queries
 from service.domains.search.filters import conditions_by_schema, conditions_without_schema
 from service.domains.search.fusion import smooth_scores
@@ -39,8 +38,9 @@ from service.domains.search.ranking import Ranking, rank
 from service.domains.search.search_query import Hit, Scope, SearchQuery, prepare_query
 from service.domains.search.snapshot import open_snapshot
 from service.domains.search.snippets import merge_texts, snippet_of
-from service.index.service import Space, find_catalog
-from service.platform.database import leave_out_when_full
+from service.index.service import Space, ask_catalog
+from service.platform.batches import Batch
+from service.platform.database import DONT_WAIT_FOR_DISK, leave_out_when_full
 from service.platform.errors import BadRequest, FieldError, NotFound
 from service.platform.identifiers import uuid7
 from service.platform.logs import request_id
@@ -56,13 +56,16 @@ async def search_catalog(
     """
     query = _require_text(request.search_query)
     options = request.search_options
-    async with runtime.database.transaction(caller.organization_id) as connection:
-        acting = await acting_for(connection, caller, request.user_email)
-        space = await find_catalog(connection, caller.organization_id)
+    about = Batch()
+    asked = ask_acting_for(about, caller, request.user_email)
+    catalog = ask_catalog(about, caller.organization_id)
+    await runtime.database.read(caller.organization_id, about)
+    acting, space = asked.caller(), catalog.row
     search = _Search(acting, query, options.mode, collection_id=None, is_kept=not runtime.disk.is_full)
     if space is None:
         async with runtime.database.transaction(caller.organization_id) as connection:
-            return SearchDocumentCatalogResponse(search_id=await search.log(connection, (), has_words=None), results=[])
+            search_id = await search.finish(connection, Batch(), (), has_words=None)
+        return SearchDocumentCatalogResponse(search_id=search_id, results=[])
     conditions = conditions_without_schema(options.metadata_filters)
     async with open_snapshot(
         runtime, caller.organization_id, space, prepare=partial(_embed_query, runtime, search)
@@ -76,12 +79,14 @@ async def search_catalog(
         )
         ranking = await rank(read.connection, scope, read.search_query, at_least=options.max_results)
         hits = ranking.hits[: options.max_results]
-        found = await queries.read_found_documents(
-            read.connection, scope, ranking.search_query, hits=hits, chunk_weights=ranking.chunk_weights
+        last = Batch()
+        documents = queries.ask_found_documents(
+            last, scope, read.search_query, hits=hits, chunk_weights=ranking.chunk_weights
         )
-        search_id = await search.log(read.connection, found, has_words=ranking.has_words)
+        search_id = await search.finish(read.connection, last, hits, has_words=ranking.has_words)
+    found = {row.document_id: row for row in documents.rows}
     results = [
-        _to_document(found[hit.document_id], score, ranking.search_query)
+        _to_document(found[hit.document_id], score, read.search_query)
         for hit, score in zip(hits, ranking.scores(), strict=False)
     ]
     return SearchDocumentCatalogResponse(search_id=search_id, results=results)
@@ -97,11 +102,12 @@ async def search_collection(
     """
     query = _require_text(request.search_query)
     options = request.search_options
-    async with runtime.database.transaction(caller.organization_id) as connection:
-        acting = await acting_for(connection, caller, request.user_email)
-        collection = await require_collection(
-            connection, acting, collection_id=request.document_collection_id, at_least=Role.VIEWER
-        )
+    about = Batch()
+    asked = ask_acting_for(about, caller, request.user_email)
+    give_collection = ask_collection(about, caller.organization_id, collection_id=request.document_collection_id)
+    await runtime.database.read(caller.organization_id, about)
+    acting = asked.caller()
+    collection = give_collection(acting)
     conditions = conditions_by_schema(
         request.structured_query_filters, collection.fields, member="structuredQueryFilters"
     )
@@ -117,8 +123,10 @@ async def search_collection(
         scores = _cut_below(
             options.threshold or 0, _score_results(ranking, collection.distance_metric), options.max_chunks
         )
-        found = await queries.read_found_chunks(read.connection, scope, read.search_query, hits=list(scores))
-        search_id = await search.log(read.connection, (hit.document_id for hit in found), has_words=ranking.has_words)
+        last = Batch()
+        chunks = queries.ask_found_chunks(last, scope, read.search_query, hits=list(scores))
+        search_id = await search.finish(read.connection, last, list(scores), has_words=ranking.has_words)
+    found = {Hit(row.document_id, row.hit_no): row for row in chunks.rows}
     return SearchDocumentCollectionResponse(
         search_id=search_id,
         results=_group_by_document(scores, found, merged=options.merge_contents),
@@ -180,9 +188,11 @@ class _Search:
     collection_id: UUID | None
     is_kept: bool
 
-    async def log(self, connection: AsyncConnection, found: Iterable[UUID], *, has_words: bool | None) -> UUID:
-        """Keep the search with the document of each result, and return its id."""
-        document_ids = list(found)
+    async def finish(
+        self, connection: AsyncConnection, last: Batch, hits: Sequence[Hit], *, has_words: bool | None
+    ) -> UUID:
+        """Run the last statements of a search's transaction, keep the search with its hits, and return its id."""
+        document_ids = [hit.document_id for hit in hits]
         search_id = uuid7()
         row = {
             "search_id": search_id,
@@ -194,8 +204,17 @@ class _Search:
             "has_words": has_words,
             "request_id": request_id() or None,
         }
-        async with nullcontext() if self.is_kept else leave_out_when_full(connection):
-            await queries.log_search(connection, self.caller.organization_id, row=row, query=self.query)
+        last.tell(DONT_WAIT_FOR_DISK)
+        if not self.is_kept:
+            await last.run(connection)
+            last = Batch()
+        queries.log_search(last, self.caller.organization_id, row=row, query=self.query)
+        if self.is_kept:
+            last.tell("COMMIT")
+            await last.run(connection)
+        else:
+            async with leave_out_when_full(connection):
+                await last.run(connection)
         return search_id
 
 

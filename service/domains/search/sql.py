@@ -32,9 +32,9 @@ from sqlalchemy import (
     column,
     distinct,
     func,
-    insert,
     literal_column,
     not_,
+    null,
     or_,
     select,
     union_all,
@@ -45,13 +45,12 @@ from sqlalchemy.types import NullType, TypeEngine
 from carrel.wire.common import ResourceType
 from service.domains.search.filters import Condition
 from service.domains.search.matching import fits
+from service.domains.search.search_query import WHOLE
 from service.permissions.queries import readable_by_parameters
 from service.platform.sql import as_member, count_of
-from service.schema.audit import free_texts
 from service.schema.catalog import documents
 from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, TERM_DIMENSIONS, space_documents
 from service.schema.permissions import resources
-from service.schema.search import searches
 
 AnySelect = Select[*tuple[Any, ...]]
 
@@ -60,6 +59,7 @@ FEW_PAGES = 2000
 # A leg's chunks: those that the ranking is made of, and how far it is followed when they are of too few documents.
 LEG = 100
 FURTHEST = 1000
+RANKS = ("dense_rank", "lexical_rank")
 
 SHAPES = 256
 
@@ -80,7 +80,7 @@ SPACE: ColumnElement[int] = bindparam("space_id", type_=Integer())
 
 KEYS: ColumnElement[Any] = bindparam("keys", type_=ARRAY(BigInteger()))
 BOUND: ColumnElement[float] = bindparam("bound", type_=Double[float]())
-NEEDED: ColumnElement[int] = bindparam("needed", type_=Integer())
+AT_LEAST: ColumnElement[int] = bindparam("at_least", type_=Integer())
 
 _ORDER: Sequence[ColumnElement[Any]] = [
     literal_column(name, NullType()) for name in ("negative", "document_id", "chunk_no")
@@ -183,7 +183,7 @@ def lexical_leg(shape: Shape) -> AnySelect:
     """Build the statement of the lexical leg: the chunks with the highest BM25 scores, if they have a query term.
 
     Where much may be read, an index finds chunks by the `keys` of terms. No other chunk has a score above `bound`, so
-    they will do if as many as `needed` have one, or if it is 0. Otherwise every chunk that may be read is scored.
+    they will do if as many as `at_least` have one, or if it is 0. Otherwise every chunk that may be read is scored.
     """
     chunks = INDEX_TABLES[shape.dimensions].chunks
     every = select(chunks.c.document_id, chunks.c.chunk_no, _lexical(chunks.c.terms).label("negative"))
@@ -193,7 +193,7 @@ def lexical_leg(shape: Shape) -> AnySelect:
     found = _find_by_terms(shape).where(is_worth).cte("found").prefix_with("MATERIALIZED")
     hits = func.count() if shape.by_chunk else func.count(distinct(found.c.document_id))
     better = select(hits).select_from(found).where(found.c.negative <= -BOUND).scalar_subquery()
-    will_do = and_(is_worth, or_(BOUND == 0, better >= NEEDED)).label("holds")
+    will_do = and_(is_worth, or_(BOUND == 0, better >= AT_LEAST)).label("holds")
     proof = select(will_do).cte("proof").prefix_with("MATERIALIZED")
     is_proven: ColumnElement[bool] = select(proof.c.holds).scalar_subquery()
     scored = union_all(select(*found.c).where(is_proven), every.where(not_(is_proven))).subquery("scored")
@@ -244,11 +244,15 @@ def _hits(scored: AnySelect, shape: Shape, *, below: float | None = None) -> Any
     return select(chunks.c.document_id, first).group_by(chunks.c.document_id).order_by(first).limit(LEG)
 
 
-def _select_hits(shape: Shape, *, ids: str = "ids", numbers: str = "numbers") -> AnySelect:
-    """Select the chunks of the hits in the parameters `ids` and `numbers`, each with its hit's number."""
-    chunks = INDEX_TABLES[shape.dimensions].chunks
+def _given_hits(*, ids: str = "ids", numbers: str = "numbers") -> FromClause:
+    """Build the table of the hits in the parameters `ids` and `numbers`."""
     hits = func.unnest(_array(ids, Uuid()), _array(numbers, Integer()))
-    hit = hits.table_valued("document_id", "chunk_no").render_derived(name="hit")
+    return hits.table_valued("document_id", "chunk_no").render_derived(name="hit")
+
+
+def _select_chunks(hit: FromClause, shape: Shape) -> AnySelect:
+    """Select the chunks of hits, each with its hit's number."""
+    chunks = INDEX_TABLES[shape.dimensions].chunks
     own = and_(
         chunks.c.organization_id == ORGANIZATION,
         chunks.c.space_id == SPACE,
@@ -261,19 +265,43 @@ def _select_hits(shape: Shape, *, ids: str = "ids", numbers: str = "numbers") ->
 
 
 @lru_cache(SHAPES)
-def exact_scores(shape: Shape) -> AnySelect:
-    """Build the statement of hits' two scores, negative, each the best over a hit's chunks, and the nearest chunk."""
+def candidates(shape: Shape, *, by_words: bool, by_meaning: bool) -> AnySelect:
+    """Build the statement of the legs, and of the exact scores of what they find.
+
+    A hit has its rank in each leg (`dense_rank`, `lexical_rank`), its two scores, negative, each the best over its
+    chunks, and its nearest chunk. Of a leg, the hits of the first 100 chunks count, and more while there are fewer
+    than `at_least` of them.
+    """
     chunks = INDEX_TABLES[shape.dimensions].chunks
+    legs = {"dense_rank": dense_leg(shape)} if by_meaning else {}
+    legs |= {"lexical_rank": lexical_leg(shape)} if by_words else {}
+    named = union_all(*(_rank_as(rank, leg, shape) for rank, leg in legs.items())).subquery("named")
+    hit = (
+        select(named.c.document_id, named.c.chunk_no, *(func.min(named.c[rank]).label(rank) for rank in RANKS))
+        .group_by(named.c.document_id, named.c.chunk_no)
+        .subquery("hit")
+    )
     scores = (_dense(chunks.c.embedding, shape).label("dense"), _lexical(chunks.c.terms).label("lexical"))
-    chosen = _select_hits(shape).add_columns(*scores).subquery("chosen")
+    chosen = _select_chunks(hit, shape).add_columns(*scores, *(hit.c[rank] for rank in RANKS)).subquery("chosen")
     nearest: Any = aggregate_order_by(chosen.c.chunk_no, chosen.c.dense, chosen.c.chunk_no)
     return select(
         chosen.c.document_id,
         chosen.c.hit_no,
-        func.min(chosen.c.lexical).label("lexical"),
-        func.min(chosen.c.dense).label("dense"),
+        *(func.min(chosen.c[name]).label(name) for name in ("lexical", "dense", *RANKS)),
         func.array_agg(nearest, type_=ARRAY(Integer))[1].label("nearest"),
     ).group_by(chosen.c.document_id, chosen.c.hit_no)
+
+
+def _rank_as(name: str, leg: AnySelect, shape: Shape) -> AnySelect:
+    """Select what counts of a leg, with the ranks of both legs: its own by its name, the other's NULL."""
+    found = leg.cte(f"by_{name}")
+    place = func.row_number().over(order_by=found.c.rank).label("place")
+    placed = select(found, place).subquery(f"placed_{name}")
+    return select(
+        placed.c.document_id,
+        (placed.c.chunk_no if shape.by_chunk else literal_column(str(WHOLE), Integer())).label("chunk_no"),
+        *((placed.c.rank if rank == name else cast(null(), BigInteger())).label(rank) for rank in RANKS),
+    ).where(or_(placed.c.rank <= LEG, placed.c.place <= AT_LEAST))
 
 
 @lru_cache(SHAPES)
@@ -285,13 +313,14 @@ def scores_near(shape: Shape) -> AnySelect:
     """
     chunks = INDEX_TABLES[shape.dimensions].chunks
     vector = VECTOR(shape.dimensions)
-    examples = _select_hits(Shape(shape.dimensions, by_chunk=True), ids="example_ids", numbers="example_numbers")
+    given = _given_hits(ids="example_ids", numbers="example_numbers")
+    examples = _select_chunks(given, Shape(shape.dimensions, by_chunk=True))
     example = examples.add_columns(cast(chunks.c.embedding, vector).label("embedding")).subquery("example")
     mean: ColumnElement[Any] = select(func.avg(example.c.embedding)).scalar_subquery()
     moved = func.l2_normalize(_constant("vector", vector).op("+")(mean.op("*")(_constant("weights", vector))))
     asked = select(cast(moved, HALFVEC(shape.dimensions))).scalar_subquery()
     dense = chunks.c.embedding.op("<#>", return_type=Float())(asked).label("dense")
-    chosen = _select_hits(shape).add_columns(dense).subquery("chosen")
+    chosen = _select_chunks(_given_hits(), shape).add_columns(dense).subquery("chosen")
     return select(chosen.c.document_id, chosen.c.hit_no, func.min(chosen.c.dense).label("dense")).group_by(
         chosen.c.document_id, chosen.c.hit_no
     )
@@ -357,26 +386,5 @@ def found_chunks(shape: Shape) -> AnySelect:
         documents.c.external_url,
         space_documents.c.custom_metadata,
     )
-    return _select_hits(shape).add_columns(*columns).join(documents, of_document).join(space_documents, in_space)
-
-
-@lru_cache(1)
-def log_search() -> AnySelect:
-    """Keep a search, and the query's words (`query`) apart from it, where they can be erased."""
-    names = (
-        "search_id",
-        "principal_id",
-        "collection_id",
-        "mode",
-        "result_count",
-        "document_ids",
-        "has_words",
-        "request_id",
-    )
-    values = {name: bindparam(name, type_=searches.c[name].type) for name in names}
-    logged = (
-        insert(searches).values(organization_id=ORGANIZATION, **values).returning(searches.c.search_id).cte("logged")
-    )
-    words = select(logged.c.search_id, ORGANIZATION, bindparam("query", type_=Text()))
-    kept = insert(free_texts).from_select(["subject_id", "organization_id", "text"], words)
-    return select(kept.returning(free_texts.c.subject_id).cte("kept").c.subject_id)
+    hits = _select_chunks(_given_hits(), shape)
+    return hits.add_columns(*columns).join(documents, of_document).join(space_documents, in_space)

@@ -7,7 +7,8 @@ from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.platform.sql import columns_of, find_row
+from service.platform.batches import Answer, Batch
+from service.platform.sql import ORGANIZATION, columns_of, find_row, param, params
 from service.schema.indexing import INDEX_TABLES, space_documents, spaces, term_deltas, term_statistics
 
 
@@ -41,21 +42,28 @@ def stands_for(space_id: int) -> ColumnElement[bool]:
     return or_(spaces.c.space_id == space_id, spaces.c.replaces_space_id == space_id)
 
 
+_CATALOG = select(*_SPACE).where(spaces.c.organization_id == ORGANIZATION, spaces.c.is_catalog)
+_known = spaces.alias("known")
+_SUCCESSOR = (
+    select(*_SPACE)
+    .join(_known, spaces.c.space_id == func.coalesce(_known.c.replaced_by_space_id, _known.c.space_id))
+    .where(_known.c.organization_id == ORGANIZATION, _known.c.space_id == param(_known.c.space_id))
+)
+
+
 async def find_catalog_space(connection: AsyncConnection, organization_id: UUID) -> Space | None:
     """Find the organization's catalog space."""
-    statement = select(*_SPACE).where(spaces.c.organization_id == organization_id, spaces.c.is_catalog)
-    return await find_row(connection, statement, Space)
+    return await find_row(connection, _CATALOG, Space, params(organization_id))
 
 
-async def read_successor(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> Space | None:
-    """Read the space that is searched in place of a given one: itself, or its replacement; None when deleted."""
-    known = spaces.alias("known")
-    statement = (
-        select(*_SPACE)
-        .join(known, spaces.c.space_id == func.coalesce(known.c.replaced_by_space_id, known.c.space_id))
-        .where(known.c.organization_id == organization_id, known.c.space_id == space_id)
-    )
-    return await find_row(connection, statement, Space)
+def ask_catalog_space(batch: Batch, organization_id: UUID) -> Answer[Space]:
+    """Ask for the organization's catalog space."""
+    return batch.ask(_CATALOG, Space, params(organization_id))
+
+
+def ask_successor(batch: Batch, organization_id: UUID, *, space_id: int) -> Answer[Space]:
+    """Ask for the space that is searched in place of a given one: itself, or its replacement; none when deleted."""
+    return batch.ask(_SUCCESSOR, Space, params(organization_id, space_id=space_id))
 
 
 async def lock_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> SearchedSpace | None:

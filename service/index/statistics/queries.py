@@ -2,34 +2,56 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 from uuid import UUID
 
-from sqlalchemy import delete, func, literal, select, tuple_, union_all
+from sqlalchemy import (
+    ARRAY,
+    BigInteger,
+    Integer,
+    any_,
+    bindparam,
+    cast,
+    delete,
+    func,
+    literal,
+    select,
+    tuple_,
+    union_all,
+)
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.platform.sql import count_of, in_array
+from service.platform.batches import Answer, Batch
+from service.platform.sql import ORGANIZATION, count_of, in_array, param, params
 from service.schema.indexing import term_deltas, term_statistics
 
-
-async def count_frequencies(
-    connection: AsyncConnection, organization_id: UUID, *, space_id: int, terms: Iterable[int]
-) -> dict[int, int]:
-    """Count the chunks of a space that contain each of these terms, deltas not yet folded included."""
-    wanted = list(terms)
-    counted = union_all(
-        *(
-            select(table.c.term, amount.label("amount")).where(
-                table.c.organization_id == organization_id, table.c.space_id == space_id, in_array(table.c.term, wanted)
-            )
-            for table, amount in (
-                (term_statistics, term_statistics.c.frequency),
-                (term_deltas, term_deltas.c.delta),
-            )
+_TERMS: Any = bindparam("param_terms", type_=ARRAY(Integer()))
+_counted = union_all(
+    *(
+        select(table.c.term, amount.label("amount")).where(
+            table.c.organization_id == ORGANIZATION,
+            table.c.space_id == param(term_statistics.c.space_id),
+            table.c.term == any_(_TERMS),
         )
-    ).subquery()
-    statement = select(counted.c.term, func.sum(counted.c.amount)).group_by(counted.c.term)
-    return {term: int(amount) for term, amount in await connection.execute(statement)}
+        for table, amount in ((term_statistics, term_statistics.c.frequency), (term_deltas, term_deltas.c.delta))
+    )
+).subquery()
+_FREQUENCIES = select(_counted.c.term, cast(func.sum(_counted.c.amount), BigInteger()).label("chunks")).group_by(
+    _counted.c.term
+)
+
+
+class Frequency(NamedTuple):
+    """A term, and how many chunks contain it."""
+
+    term: int
+    chunks: int
+
+
+def ask_frequencies(batch: Batch, organization_id: UUID, *, space_id: int, terms: Iterable[int]) -> Answer[Frequency]:
+    """Ask how many chunks of a space contain each of these terms, deltas not yet folded included."""
+    return batch.ask(_FREQUENCIES, Frequency, params(organization_id, space_id=space_id, terms=list(terms)))
 
 
 async def try_lock_statistics(connection: AsyncConnection, organization_id: UUID) -> bool:

@@ -1,0 +1,1 @@
+"""Collections with everybody's roles in them: looked up before it is known who asks."""
