@@ -1,6 +1,7 @@
 """Passwords as Argon2id hashes (RFC 9106), made in threads of their own so that the event loop never waits."""
 
 import asyncio
+import os
 import secrets
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -51,3 +52,7 @@ def _hash(password: SecretStr) -> str:
 @cache
 def _executor() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="password")
+
+
+# A forked process has none of the threads that the executor believes to have.
+os.register_at_fork(after_in_child=_executor.cache_clear)
