@@ -41,6 +41,8 @@ from service.text.embedding.weights import ModelFilesError
 from service.web.pages import confidential
 
 LOOK_SECONDS = 1.0
+# What a worker may take until it serves; the database is migrated before it starts.
+STARTING_SECONDS = 120.0
 # What workers may take to end beyond what they give to their requests and jobs.
 ENDING_SECONDS = GRACE_SECONDS + CANCELLED_SECONDS + 15
 START_ERRORS = (DatabaseServerError, DeploymentError, ModelFilesError, ValueError)
@@ -103,6 +105,7 @@ class Supervisor:
                 host, port = self._listener.getsockname()[:2]
                 logger.info("listening", url=f"http://{host}:{port}", workers=self.settings.workers)
                 is_told = True
+            self._kill_unready()
             self._take_ended(may_restart=is_told)
             self._start_again()
             self._replace_workers()
@@ -180,7 +183,7 @@ class Supervisor:
 
     def _replace_workers(self) -> None:
         """Replace one worker after the other when a signal asks for it; each new one serves before the old ends."""
-        if self.signals.restart:
+        if self.signals.restart and not self._to_replace:  # a signal that comes meanwhile begins anew afterwards
             self.signals.restart = False
             self._to_replace = list(self._workers)
             logger.info("replacing_workers", workers=self.settings.workers)
@@ -203,6 +206,14 @@ class Supervisor:
         for child in self._children:
             if child.leaving_since is not None and time.monotonic() > child.leaving_since + ENDING_SECONDS:
                 child.process.kill()
+
+    def _kill_unready(self) -> None:
+        """Kill workers that don't come to serve, so that they are started again, or that a start fails and says so."""
+        for child in self._children:
+            if child.row is not None and not child.is_ready and time.monotonic() > child.began + STARTING_SECONDS:
+                logger.error("worker_does_not_start", process=child.name, pid=child.process.pid)
+                child.process.kill()
+                child.process.join()
 
     def _look_after_database(self) -> None:
         """Have an embedded server started again that has died; requests get a 503 meanwhile."""

@@ -52,7 +52,7 @@ class Settings(BaseSettings):
         default=None, description="An outside PostgreSQL with pgvector instead of the embedded one; its user migrates."
     )
     workers: int = Field(
-        default_factory=usable_cores,
+        default_factory=lambda: min(64, usable_cores()),
         ge=1,
         le=64,
         description="Processes that answer requests on the one port; by default as many as there are cores to use. "

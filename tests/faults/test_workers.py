@@ -158,6 +158,22 @@ def test_workers_are_replaced_while_they_serve(service_process: Callable[..., Se
     assert not service.events("process_ended")
 
 
+def test_a_signal_while_workers_are_replaced_replaces_them_once_more(
+    service_process: Callable[..., ServiceProcess],
+) -> None:
+    """A second SIGHUP, at any moment of the first one's work, waits until that is done."""
+    service = service_process()
+    before = {worker.pid for worker in service.parts("worker")}
+    service.signal(signal.SIGHUP)
+    wait_until(lambda: len(service.parts("worker-1")) == 2)
+    service.signal(signal.SIGHUP)
+    wait_until(lambda: len(service.events("process_started")) == 1 + 3 * len(before))
+    wait_until(lambda: len(service.parts("worker")) == len(before))
+    assert not before & {worker.pid for worker in service.parts("worker")}
+    assert service.http.post(ORGANIZATION, json={}).status_code == 200
+    assert service.stop() == 0
+
+
 def test_workers_count_and_tell_together(service_process: Callable[..., ServiceProcess]) -> None:
     """A credential has its limit once, whichever worker is asked; each says of all how many connections there are."""
     service = service_process(CARREL_RATE_LIMIT_REQUESTS=str(LIMIT), CARREL_MAX_CONNECTIONS="101")

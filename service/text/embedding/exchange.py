@@ -242,13 +242,20 @@ class DistantArithmetic:
         if connection is None or connection.is_lost:
             called = self._line.call()
             connection = self._connection = _Asking()
-            await asyncio.get_running_loop().create_unix_connection(lambda: connection, sock=called)
+            try:
+                await asyncio.get_running_loop().create_unix_connection(lambda: connection, sock=called)
+            except BaseException:
+                connection.connection_lost(None)  # nobody else would say so to those who wait for it
+                called.close()
+                raise
         try:
             async with asyncio.timeout(PATIENCE_SECONDS):
                 await asyncio.shield(connection.answered)
         except TimeoutError:
             connection.close()
             raise
+        if connection.is_lost:
+            raise ConnectionResetError("the embedding process ended as soon as it had answered")
         return connection
 
 
