@@ -148,7 +148,8 @@ def _compile(statement: Select[*tuple[Any, ...]]) -> _Compiled:
     binding = {name: one.type.dialect_impl(_DIALECT).bind_processor(_DIALECT) for name, one in compiled.binds.items()}
     columns = statement.selected_columns
     return _Compiled(
-        text=str(compiled),
+        # Nothing else sends this text, so that the driver takes none of a batch that failed for prepared.
+        text=f"/* batch */ {compiled}",
         names=tuple(compiled.positiontup or ()),
         constants={name: one.effective_value for name, one in compiled.binds.items() if not one.required},
         binding={name: convert for name, convert in binding.items() if convert is not None},

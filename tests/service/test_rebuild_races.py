@@ -90,7 +90,7 @@ async def the_rebuild(service: RunningService) -> Any:
 def test_an_upload_that_is_in_the_middle_of_it_is_in_the_new_index(shelf: Shelf, race: Race) -> None:
     """The swap waits for its transaction; the upload then waits for the index that is searched by that time."""
     ready(shelf)
-    race.stop_behind(uploads, "_record")
+    race.stop_behind(uploads, "_write")
     adding = race.begin(shelf.add, "gull", "The gull follows the boat.")
     swapping = race.begin_blocked(shelf.service, shelf.take_all_steps)
     assert shelf.model() == LOCAL

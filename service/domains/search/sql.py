@@ -56,6 +56,10 @@ AnySelect = Select[*tuple[Any, ...]]
 
 # Who can read no more code pages than so many gets each of their chunks scored: that takes less than to look for them.
 FEW_PAGES = 2000
+# So many hits at least are shown to be the first ones: a hybrid ranking stands on more of a leg than it shows.
+LEAST_PROVEN = 10
+# pgvector adds up in single precision.
+MARGIN = 1.00001
 # A leg's chunks: those that the ranking is made of, and how far it is followed when they are of too few documents.
 LEG = 100
 FURTHEST = 1000
@@ -183,7 +187,7 @@ def lexical_leg(shape: Shape) -> AnySelect:
     """Build the statement of the lexical leg: the chunks with the highest BM25 scores, if they have a query term.
 
     Where much may be read, an index finds chunks by the `keys` of terms. No other chunk has a score above `bound`, so
-    they will do if as many as `at_least` have one, or if it is 0. Otherwise every chunk that may be read is scored.
+    they will do if `at_least` (or ten) have one, or if it is 0. Otherwise every chunk that may be read is scored.
     """
     chunks = INDEX_TABLES[shape.dimensions].chunks
     every = select(chunks.c.document_id, chunks.c.chunk_no, _lexical(chunks.c.terms).label("negative"))
@@ -192,8 +196,8 @@ def lexical_leg(shape: Shape) -> AnySelect:
     is_worth: ColumnElement[bool] = select(worth.c.holds).scalar_subquery()
     found = _find_by_terms(shape).where(is_worth).cte("found").prefix_with("MATERIALIZED")
     hits = func.count() if shape.by_chunk else func.count(distinct(found.c.document_id))
-    better = select(hits).select_from(found).where(found.c.negative <= -BOUND).scalar_subquery()
-    will_do = and_(is_worth, or_(BOUND == 0, better >= AT_LEAST)).label("holds")
+    better = select(hits).select_from(found).where(found.c.negative <= -BOUND * MARGIN).scalar_subquery()
+    will_do = and_(is_worth, or_(BOUND == 0, better >= func.greatest(AT_LEAST, LEAST_PROVEN))).label("holds")
     proof = select(will_do).cte("proof").prefix_with("MATERIALIZED")
     is_proven: ColumnElement[bool] = select(proof.c.holds).scalar_subquery()
     scored = union_all(select(*found.c).where(is_proven), every.where(not_(is_proven))).subquery("scored")
@@ -201,15 +205,21 @@ def lexical_leg(shape: Shape) -> AnySelect:
 
 
 def _reads_much(shape: Shape) -> ColumnElement[bool]:
-    """Build the condition that it is worth finding chunks by terms: the caller may read much, and the index is usable.
+    """Build the condition that it is worth finding chunks by terms: much is in scope, and the index is usable.
 
-    It is where the owner of the function that reads it bypasses row-level security, as a superuser does.
+    It is where the owner of the function that reads it bypasses row-level security and may read the chunks. A superuser
+    counts only if the table is its own too: what the function calls belongs to the table's owner, who could change it.
     """
-    function = f"'chunks_with_terms_{shape.dimensions}'::regproc"
-    owner = "SELECT rolsuper OR rolbypassrls FROM pg_proc JOIN pg_roles ON pg_roles.oid = proowner"
-    is_usable: ColumnElement[bool] = literal_column(f"({owner} WHERE pg_proc.oid = {function})", Boolean())
+    function, chunks = f"'chunks_with_terms_{shape.dimensions}'::regproc", f"'chunks_{shape.dimensions}'::regclass"
+    may_read = f"has_table_privilege(proowner, {chunks}, 'SELECT')"
+    owner = f"rolsuper AND proowner = relowner OR rolbypassrls AND NOT rolsuper AND {may_read}"
+    source = "pg_proc JOIN pg_roles ON pg_roles.oid = proowner CROSS JOIN pg_class"
+    is_usable: ColumnElement[bool] = literal_column(
+        f"(SELECT {owner} FROM {source} WHERE pg_proc.oid = {function} AND pg_class.oid = {chunks})",  # noqa: S608 - names of ours
+        Boolean(),
+    )
     pages = INDEX_TABLES[shape.dimensions].code_pages
-    some = select(pages.c.page_no).where(_in_scope(pages, Shape(shape.dimensions, shape.by_chunk))).limit(FEW_PAGES)
+    some = select(pages.c.page_no).where(_in_scope(pages, shape)).limit(FEW_PAGES)
     return and_(func.cardinality(KEYS) > 0, is_usable, count_of(some.subquery("some")) == FEW_PAGES)
 
 
