@@ -1,14 +1,17 @@
 """The statements of search, as text: nothing may be read outside the organization and the caller's classes."""
 
 import re
+from dataclasses import replace
 
 import pytest
 from sqlalchemy.dialects import postgresql
 
 from carrel.wire.search import FilterOperator
-from service.domains.search import sql
+from service.domains.search import queries, sql
 from service.domains.search.filters import Condition, Kind
+from service.domains.search.search_query import Scope
 from service.domains.search.sql import Shape
+from service.index.service import Space
 
 CONDITION = (Condition("a", FilterOperator.EQUAL, Kind.STRING, "b"),)
 SHAPES = [
@@ -65,6 +68,15 @@ def test_access_stands_in_both_legs_of_a_search(shape):
     statement = text_of(both_legs(shape))
     assert len(CLASSES.findall(statement)) == 4
     assert statement.count("fitting AS MATERIALIZED") == bool(shape.conditions)
+
+
+def test_another_value_to_compare_with_is_the_same_statement():
+    """The value is a parameter: a statement is neither built nor compiled again for each value that is asked for."""
+    scope = Scope(caller=None, space=Space(1, "model", 384), by_chunk=False, conditions=CONDITION)
+    other = replace(scope, conditions=(replace(CONDITION[0], value="c"),))
+    shapes = [queries.shape_of(each) for each in (scope, other)]
+    assert both_legs(shapes[0]) is both_legs(shapes[1])
+    assert "value_0" in text_of(both_legs(shapes[0]))
 
 
 def test_a_statement_is_built_once():

@@ -33,12 +33,18 @@ Value = str | int | float | datetime | bool
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
-    """A filter whose value is understood; `contains` compares text whatever the kind."""
+class Comparison:
+    """What a filter compares with a value, and how; `contains` compares text whatever the kind."""
 
     field: str
     operator: FilterOperator
     kind: Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Condition(Comparison):
+    """A filter whose value is understood."""
+
     value: Value
 
 

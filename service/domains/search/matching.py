@@ -4,20 +4,29 @@ import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sqlalchemy import BigInteger, Boolean, ColumnElement, DateTime, Double, Text, case, cast, func, or_
+from sqlalchemy import BigInteger, Boolean, ColumnElement, DateTime, Double, Text, bindparam, case, cast, func, or_
 
 from carrel.wire.search import FilterOperator
-from service.domains.search.filters import Condition, Kind
+from service.domains.search.filters import Comparison, Kind
 
 
-def fits(metadata: ColumnElement[Any], condition: Condition) -> ColumnElement[bool]:
-    """Build the condition that a metadata value meets; an absent value, or one of another type, is "not equal" only."""
-    held: ColumnElement[str] = metadata.op("->>", return_type=Text())(condition.field)
-    if condition.operator is FilterOperator.CONTAINS:
-        return func.strpos(held, condition.value) > 0
-    value = _cast_value(held, condition.kind)
-    meets: ColumnElement[bool] = _COMPARISONS[condition.operator](value, condition.value)
-    return or_(value.is_(None), meets) if condition.operator is FilterOperator.NOT_EQUAL else meets
+def name_of_value(number: int) -> str:
+    """Return the name of the parameter with the value of a search's condition of this number."""
+    return f"value_{number}"
+
+
+def fits(metadata: ColumnElement[Any], comparison: Comparison, *, number: int) -> ColumnElement[bool]:
+    """Build the condition that a metadata value meets; an absent value, or one of another type, is "not equal" only.
+
+    The other value is a parameter, so that a search for another one is the same statement.
+    """
+    held: ColumnElement[str] = metadata.op("->>", return_type=Text())(comparison.field)
+    other: Any = bindparam(name_of_value(number), type_=_SQL_TYPES[comparison.kind])
+    if comparison.operator is FilterOperator.CONTAINS:
+        return func.strpos(held, other) > 0
+    value = _cast_value(held, comparison.kind)
+    meets: ColumnElement[bool] = _COMPARISONS[comparison.operator](value, other)
+    return or_(value.is_(None), meets) if comparison.operator is FilterOperator.NOT_EQUAL else meets
 
 
 _COMPARISONS: Mapping[FilterOperator, Callable[[Any, Any], Any]] = {
@@ -40,12 +49,14 @@ def _cast_value(held: ColumnElement[str], kind: Kind) -> ColumnElement[Any]:
         aware = case((func.pg_input_is_valid(held, "timestamptz"), cast(held, DateTime(timezone=True))))
         naive = case((func.pg_input_is_valid(held, "timestamp"), func.timezone("UTC", cast(held, DateTime()))))
         return case((has_offset, aware), else_=naive)
-    name, to_type = _SQL_TYPES[kind]
-    return case((func.pg_input_is_valid(held, name), cast(held, to_type)))
+    return case((func.pg_input_is_valid(held, _NAMES[kind]), cast(held, _SQL_TYPES[kind])))
 
 
-_SQL_TYPES: Mapping[Kind, tuple[str, Any]] = {
-    Kind.INT: ("bigint", BigInteger()),
-    Kind.DOUBLE: ("double precision", Double[float]()),
-    Kind.BOOLEAN: ("boolean", Boolean()),
+_SQL_TYPES: Mapping[Kind, Any] = {
+    Kind.STRING: Text(),
+    Kind.INT: BigInteger(),
+    Kind.DOUBLE: Double[float](),
+    Kind.DATETIME: DateTime(timezone=True),
+    Kind.BOOLEAN: Boolean(),
 }
+_NAMES: Mapping[Kind, str] = {Kind.INT: "bigint", Kind.DOUBLE: "double precision", Kind.BOOLEAN: "boolean"}

@@ -18,7 +18,9 @@ from carrel.wire.common import ResourceType
 from carrel.wire.oversight import SearchesInBucket
 from carrel.wire.search import SearchFeedback, SearchMode
 from service.domains.search import sql
+from service.domains.search.filters import Comparison
 from service.domains.search.fusion import Legs, Scores
+from service.domains.search.matching import name_of_value
 from service.domains.search.search_query import Hit, Scope, SearchQuery
 from service.domains.search.sql import ORGANIZATION, AnySelect, Shape
 from service.permissions.queries import reader_parameters
@@ -128,7 +130,8 @@ class Findings:
 
 def shape_of(scope: Scope) -> Shape:
     """Return the shape of a scope's statements."""
-    return Shape(scope.space.dimensions, scope.by_chunk, scope.conditions, bool(scope.resource_types))
+    comparisons = tuple(Comparison(each.field, each.operator, each.kind) for each in scope.conditions)
+    return Shape(scope.space.dimensions, scope.by_chunk, comparisons, bool(scope.resource_types))
 
 
 def _parameters(scope: Scope, search_query: SearchQuery) -> dict[str, Any]:
@@ -140,6 +143,7 @@ def _parameters(scope: Scope, search_query: SearchQuery) -> dict[str, Any]:
         "vector": search_query.vector,
         "code": search_query.code,
         "terms": search_query.terms,
+        **{name_of_value(number): each.value for number, each in enumerate(scope.conditions)},
         **reader_parameters(scope.caller),
     }
 
@@ -174,8 +178,8 @@ async def find_candidates(
     answer = batch.ask(statement, _Candidate, parameters_of_legs(scope, search_query, at_least=at_least))
     await batch.run(connection)
     legs = Legs(
-        lexical=_ranked((row.lexical_rank, row) for row in answer.rows),
-        dense=_ranked((row.dense_rank, row) for row in answer.rows),
+        lexical=_order_by_rank((row.lexical_rank, row) for row in answer.rows),
+        dense=_order_by_rank((row.dense_rank, row) for row in answer.rows),
     )
     exact = {
         Hit(row.document_id, row.hit_no): ExactScores(Scores(-row.lexical, -row.dense), nearest_chunk=row.nearest)
@@ -184,7 +188,7 @@ async def find_candidates(
     return legs, exact
 
 
-def _ranked(candidates: Iterable[tuple[int | None, _Candidate]]) -> list[Hit]:
+def _order_by_rank(candidates: Iterable[tuple[int | None, _Candidate]]) -> list[Hit]:
     found = sorted((rank, row.document_id, row.hit_no) for rank, row in candidates if rank is not None)
     return [Hit(document_id, hit_no) for _, document_id, hit_no in found]
 

@@ -43,7 +43,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.types import NullType, TypeEngine
 
 from carrel.wire.common import ResourceType
-from service.domains.search.filters import Condition
+from service.domains.search.filters import Comparison
 from service.domains.search.matching import fits
 from service.domains.search.search_query import WHOLE
 from service.permissions.queries import readable_by_parameters
@@ -74,7 +74,7 @@ class Shape:
 
     dimensions: int
     by_chunk: bool
-    conditions: tuple[Condition, ...] = ()
+    conditions: tuple[Comparison, ...] = ()
     by_resource_type: bool = False
 
 
@@ -146,7 +146,8 @@ def _select_matching(shape: Shape) -> Select[UUID]:
     statement = select(source.c.document_id).where(source.c.organization_id == ORGANIZATION)
     if shape.by_chunk:
         statement = statement.where(space_documents.c.space_id == SPACE)
-    return statement.where(*(fits(source.c.custom_metadata, condition) for condition in shape.conditions))
+    held = source.c.custom_metadata
+    return statement.where(*(fits(held, each, number=number) for number, each in enumerate(shape.conditions)))
 
 
 @lru_cache(SHAPES)
@@ -231,12 +232,10 @@ def _find_by_terms(shape: Shape) -> AnySelect:
     """
     chunks = INDEX_TABLES[shape.dimensions].chunks
     names = ("document_id", "organization_id", "space_id", "access_class", "chunk_no")
-    columns = [column(name, chunks.c[name].type) for name in names]
+    columns = [*(column(name, chunks.c[name].type) for name in names), column("negative", Float())]
     function = getattr(func, f"chunks_with_terms_{shape.dimensions}")
-    rows = function(KEYS, _constant("terms", SPARSEVEC(TERM_DIMENSIONS))).table_valued(
-        *columns, column("negative", Float())
-    )
-    with_terms = rows.alias("with_terms")
+    terms = _constant("terms", SPARSEVEC(TERM_DIMENSIONS))
+    with_terms = function(KEYS, terms).table_valued(*columns).alias("with_terms")
     best = select(with_terms.c.document_id, with_terms.c.chunk_no, with_terms.c.negative)
     return best.where(_in_scope(with_terms, shape)).order_by(*_ORDER).limit(FURTHEST)
 
