@@ -102,20 +102,22 @@ def _roles(caller: Caller) -> ColumnElement[Any]:
     )
 
 
+# Of what a collection is made, besides the caller's roles.
+COLUMNS = (
+    collections.c.collection_id,
+    collections.c.space_id,
+    collections.c.name,
+    collections.c.distance_metric,
+    collections.c.schema_fields,
+    collections.c.created_at,
+    spaces.c.model,
+    spaces.c.dimensions,
+)
+
+
 def _collections(caller: Caller, *further: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
     return (
-        select(
-            collections.c.collection_id,
-            collections.c.space_id,
-            collections.c.name,
-            collections.c.distance_metric,
-            collections.c.schema_fields,
-            collections.c.created_at,
-            spaces.c.model,
-            spaces.c.dimensions,
-            _roles(caller),
-            *further,
-        )
+        select(*COLUMNS, _roles(caller), *further)
         .join(spaces, spaces.c.space_id == collections.c.space_id)
         .join(resources, resources.c.object_id == collections.c.collection_id)
         .where(collections.c.organization_id == caller.organization_id)

@@ -91,7 +91,7 @@ async def require_collection(
 def ask_collection(batch: Batch, organization_id: UUID, *, collection_id: UUID) -> Callable[[Caller], StoredCollection]:
     """Ask for a collection to search. What is returned gives it to a caller, once the batch has been run, or a 404."""
     found = shared.ask_collection(batch, organization_id, collection_id=collection_id)
-    return lambda caller: _require_known(found.row and found.row.as_seen_by(caller))
+    return lambda caller: _require_known(found.row and found.row(caller))
 
 
 def _require_known(collection: StoredCollection | None) -> StoredCollection:
