@@ -44,21 +44,26 @@ def choose_keys(
     counts = {term: round_frequency(frequencies.get(term, 0)) for term in weights}
     lowest = dict.fromkeys(weights, _NONE)
 
+    def count_added(term: int) -> float:
+        tier = lowest[term]
+        return counts[term] * (_SHARES[tier - 1] - _SHARES[tier])
+
     def price(term: int) -> tuple[float, int]:
         tier = lowest[term]
-        read = counts[term] * (_SHARES[tier - 1] - _SHARES[tier])
-        return -weights[term] * (_WEIGHTS[tier] - _WEIGHTS[tier - 1]) / read, term
+        return -weights[term] * (_WEIGHTS[tier] - _WEIGHTS[tier - 1]) / count_added(term), term
 
     steps = [price(term) for term in weights]
     heapify(steps)
     left = float(most)
     while steps:
         term = steps[0][1]
-        left_then = left - counts[term] * (_SHARES[lowest[term] - 1] - _SHARES[lowest[term]])
-        if left_then >= 0:
-            left = left_then
-            lowest[term] -= 1
-        if left_then >= 0 and lowest[term]:
+        added = count_added(term)
+        if added > left:
+            heappop(steps)
+            continue
+        left -= added
+        lowest[term] -= 1
+        if lowest[term]:
             heapreplace(steps, price(term))
         else:
             heappop(steps)
