@@ -151,7 +151,7 @@ async def test_int8_is_the_same_in_any_company(folder: Path):
 
 async def test_order_and_counts(folder: Path, references: NDArray[np.float32]):
     """The embedder keeps the order of its texts, gives unit length, counts them, and takes an empty list."""
-    embedder = await LocalEmbedder.open(folder, threads=2)
+    embedder = await LocalEmbedder.open(folder, precision="fp32", threads=2)
     vectors = await embedder.embed(TEXTS)
     nothing = await embedder.embed([])
     await embedder.close()

@@ -35,7 +35,7 @@ class LocalEmbedder:
         cls,
         folder: Path,
         *,
-        precision: Precision = "fp32",
+        precision: Precision,
         threads: int | None = None,
         arithmetic: Arithmetic | None = None,
     ) -> "LocalEmbedder":

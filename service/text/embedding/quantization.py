@@ -58,7 +58,7 @@ def quantize(model: onnx.ModelProto) -> None:
                 nodes.append(node)
                 continue
             weight = constants.pop(node.input[1])
-            made, added = _quantized(node, numpy_helper.to_array(weight), ranges[node.name].astype(np.float32))
+            made, added = _quantize_product(node, numpy_helper.to_array(weight), ranges[node.name].astype(np.float32))
             nodes += made
             constants |= {each.name: each for each in added}
     del model.graph.node[:], model.graph.initializer[:]
@@ -66,7 +66,7 @@ def quantize(model: onnx.ModelProto) -> None:
     model.graph.initializer.extend(constants.values())
 
 
-def _quantized(
+def _quantize_product(
     node: onnx.NodeProto, weight: _Floats, activations: _Floats
 ) -> tuple[list[onnx.NodeProto], list[onnx.TensorProto]]:
     """Return the nodes that stand for one product, and their constants."""
