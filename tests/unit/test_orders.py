@@ -90,6 +90,17 @@ def serve(monkeypatch: pytest.MonkeyPatch, during: Callable[[Application], Await
         return runner.run(within())
 
 
+async def begin_request(application: Application) -> asyncio.StreamWriter:
+    """Let the application open and close, and send it a request that goes on; returns its connection."""
+    application.may_end["opening"].set()
+    application.may_end["closing"].set()
+    await application.until("opening")
+    _, writer = await asyncio.open_connection(*application.listener.getsockname())
+    writer.write(REQUEST)
+    await application.until("request")
+    return writer
+
+
 def test_a_second_order_ends_a_start_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was opened until then is closed."""
 
@@ -145,12 +156,7 @@ def test_an_order_to_stop_breaks_off_nothing_of_a_worker_that_drains(monkeypatch
     monkeypatch.setattr(server, "server_config", hurried)
 
     async def during(application: Application) -> None:
-        application.may_end["opening"].set()
-        application.may_end["closing"].set()
-        await application.until("opening")
-        _, writer = await asyncio.open_connection(*application.listener.getsockname())
-        writer.write(REQUEST)
-        await application.until("request")
+        writer = await begin_request(application)
         application.orders.send(DRAIN)
         await asyncio.sleep(0.1)
         application.orders.send(STOP)
@@ -169,12 +175,7 @@ def test_requests_that_are_cut_off_end_before_the_application(monkeypatch: pytes
     monkeypatch.setattr(server, "GRACE_SECONDS", 0 if orders == 1 else SECONDS)
 
     async def during(application: Application) -> None:
-        application.may_end["opening"].set()
-        application.may_end["closing"].set()
-        await application.until("opening")
-        _, writer = await asyncio.open_connection(*application.listener.getsockname())
-        writer.write(REQUEST)
-        await application.until("request")
+        writer = await begin_request(application)
         application.orders.send(orders * STOP)
         await application.until("closed")
         writer.close()
