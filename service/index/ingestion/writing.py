@@ -59,6 +59,8 @@ class Writer:
         if is_open:
             self._gathering[place] = group
         try:
+            # Those that are ready now join: a server that answers at once leaves nobody a turn before it has begun.
+            await asyncio.sleep(0)
             async with self.database.transaction(organization_id) as connection:
                 self._close(place, group)
                 found = await write_index(connection, organization_id, space=space, documents=group.documents)
