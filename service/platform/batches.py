@@ -115,17 +115,21 @@ class Batch:
         """Send the statements, and wait until all are answered. Raises the DBAPIError of the first that fails."""
         pooled = await connection.get_raw_connection()
         driver = cast("DriverConnection[Any]", pooled.driver_connection)
+        cursors = [AsyncRawCursor(driver) for _ in self.parts]
         try:
-            cursors = [AsyncRawCursor(driver) for _ in self.parts]
             async with driver.pipeline():
                 for part, cursor in zip(self.parts, cursors, strict=True):
                     await cursor.execute(part.text, part.values, prepare=True)  # pyright: ignore[reportArgumentType] - compiled, or a constant
-            for part, cursor in zip(self.parts, cursors, strict=True):
-                if part.compiled is not None and part.taker is not None:
-                    codes = tuple(column.type_code for column in cursor.description or ())
-                    part.taker.take(part.compiled.columns, part.compiled.read(await cursor.fetchall(), codes))
         except DriverError as error:
             await _raise_as_sqlalchemy(connection, driver, error)
+        except BaseException:
+            # Its caller is gone, at any step: the driver may take the connection for one that still collects answers.
+            await connection.invalidate()
+            raise
+        for part, cursor in zip(self.parts, cursors, strict=True):
+            if part.compiled is not None and part.taker is not None:
+                codes = tuple(column.type_code for column in cursor.description or ())
+                part.taker.take(part.compiled.columns, part.compiled.read(await cursor.fetchall(), codes))
 
 
 async def _raise_as_sqlalchemy(
@@ -135,6 +139,8 @@ async def _raise_as_sqlalchemy(
     if driver.closed or driver.broken:
         # Fails as well, and SQLAlchemy then gives up every connection that is older than the loss.
         await connection.exec_driver_sql("SELECT 1")
+    if driver.pgconn.pipeline_status:
+        await connection.invalidate()
     # The statement's parameters may hold secrets and contents.
     raise cast("DBAPIError", DBAPIError.instance(None, None, error, DriverError, hide_parameters=True)) from error
 

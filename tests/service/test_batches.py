@@ -213,6 +213,38 @@ async def test_a_batch_that_is_given_up_leaves_nothing_behind(
     assert (people.row, half.row) == (Count(0), Quotient(6))
 
 
+# A generator of the driver complains when it is dropped after the driver has closed the connection.
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.parametrize("again", [False, True])
+async def test_a_batch_that_is_given_up_at_any_step_leaves_nothing_behind(
+    database: Database, monkeypatch: pytest.MonkeyPatch, *, again: bool
+) -> None:
+    """Whatever it was doing, and told once or until it ends: the next statement gets its own answer."""
+    # As in a process that is busy: the driver then lets others run at every step.
+    monkeypatch.setattr("psycopg.waiting.MAX_BUSY_TIME", 0)
+
+    async def run() -> None:
+        batch = Batch()
+        divide(batch, 3)
+        await database.read(None, batch)
+
+    for steps in range(20):
+        given_up = asyncio.create_task(run())
+        for _ in range(steps):
+            await asyncio.sleep(0)
+        given_up.cancel()
+        while again and not given_up.done():
+            given_up.cancel()
+            await asyncio.sleep(0)
+        await asyncio.wait([given_up])
+        async with database.transaction(None) as connection:
+            assert (await connection.execute(DIVISION, {"by": 2})).scalar_one() == 6, steps
+        batch = Batch()
+        half = divide(batch, 2)
+        await database.read(None, batch)
+        assert half.row == Quotient(6)
+
+
 def sleeping(owner: psycopg.Connection[Any]) -> list[Any]:
     """Return the sessions that are in the statement that takes long."""
     active = "SELECT pid FROM pg_stat_activity WHERE wait_event = 'PgSleep' AND datname = current_database()"
