@@ -95,8 +95,8 @@ def _run_to_end(work: Callable[[], Awaitable[object]], *, ledger: Ledger, screen
 
 
 def _is_interruption(error: BaseException) -> bool:
-    """Return whether Ctrl-C or SIGTERM has ended a run; upon SIGTERM Prefect raises an exception of its own."""
-    return isinstance(error, KeyboardInterrupt) or type(error).__name__ == "TerminationSignal"
+    """Return whether Ctrl-C or SIGTERM has ended a run; before it begins, Prefect raises an exception of its own."""
+    return isinstance(error, KeyboardInterrupt | asyncio.CancelledError) or type(error).__name__ == "TerminationSignal"
 
 
 def _hint(ledger: Ledger) -> str:

@@ -15,9 +15,11 @@ import asyncio
 import contextlib
 import json
 import logging
+import signal
+import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import asdict
 from typing import Any
 from uuid import UUID
@@ -131,7 +133,34 @@ class Progress:
 
 @asynccontextmanager
 async def publish_progress(flow_run_id: UUID) -> AsyncGenerator[Progress]:
-    """Publish a flow run's progress until the block ends."""
+    """Publish a flow run's progress until the block ends, which SIGTERM cancels."""
+    with cancel_on_sigterm():
+        async with _publishing(flow_run_id) as progress:
+            yield progress
+
+
+@contextmanager
+def cancel_on_sigterm() -> Generator[None]:
+    """Have SIGTERM cancel the running task until the block ends.
+
+    Prefect's handler raises wherever the program is just then, and in a callback of the event loop that is only logged:
+    the run would go on.
+    """
+    task = asyncio.current_task()
+    if task is None or threading.current_thread() is not threading.main_thread():  # where no signal can be handled
+        yield
+        return
+    before, loop = signal.getsignal(signal.SIGTERM), asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, before)
+
+
+@asynccontextmanager
+async def _publishing(flow_run_id: UUID) -> AsyncGenerator[Progress]:
     async with get_client() as client:
         progress = Progress(client, flow_run_id)
         follower = asyncio.create_task(progress.follow())
