@@ -37,6 +37,7 @@ FORMATS = (
     FileFormat("binary Excel", "application/vnd.ms-excel.sheet.binary.macroEnabled.12", (".xlsb",), "sheet"),
     FileFormat("OpenDocument text", "application/vnd.oasis.opendocument.text", (".odt",), "word"),
     FileFormat("OpenDocument sheets", "application/vnd.oasis.opendocument.spreadsheet", (".ods",), "sheet"),
+    FileFormat("OpenDocument slides", "application/vnd.oasis.opendocument.presentation", (".odp",), "slides"),
     FileFormat("RTF", "application/rtf", (".rtf",), "word"),
     FileFormat("EPUB", "application/epub+zip", (".epub",), "text"),
     FileFormat("CSV", "text/csv", (".csv",), "table"),
@@ -46,10 +47,13 @@ FORMATS = (
     FileFormat("text", "text/plain", (".txt", ".text", ".log"), "text"),
     FileFormat("JSON", "application/json", (".json",), "data"),
     FileFormat("JSON Lines", "application/jsonl", (".jsonl", ".ndjson"), "data"),
+    FileFormat("XML", "application/xml", (".xml",), "data"),
+    FileFormat("TeX", "application/x-tex", (".tex", ".latex", ".ltx"), "text"),
     FileFormat("Jupyter notebook", "application/x-ipynb+json", (".ipynb",), "text"),
     FileFormat("reStructuredText", "text/x-rst", (".rst",), "text"),
     FileFormat("Org", "text/x-org", (".org",), "text"),
     FileFormat("Outlook message", "application/vnd.ms-outlook", (".msg",), "mail"),
+    FileFormat("mailbox", "application/mbox", (".mbox",), "mail"),
     FileFormat("mail", "message/rfc822", (".eml",), "mail"),
 )
 BY_SUFFIX: Mapping[str, FileFormat] = {suffix: each for each in FORMATS for suffix in each.suffixes}

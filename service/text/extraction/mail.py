@@ -1,4 +1,4 @@
-"""E-mail messages: sender, recipients, date, subject and body; of attachments only their names."""
+"""E-mail messages, alone or in a mailbox: sender, recipients, date, subject, body; of attachments only their names."""
 
 import re
 from email import policy
@@ -7,13 +7,16 @@ from email.parser import BytesParser
 
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.decoding import decode
-from service.text.extraction.failures import corrupt_file, without_text
+from service.text.extraction.failures import Unreadable, corrupt_file, without_text
 from service.text.extraction.html_pages import add_html
 from service.text.extraction.plain import add_paragraphs
 
 _HEADERS = ("From", "To", "Cc", "Date")
 _HALVES = ("plain", "html")
 _WORDS = re.compile(r"\w+")
+# A line "From …" begins a message only where headers follow it: in bodies, many programs don't mark it.
+_SEPARATOR = re.compile(rb"(?:\A|(?<=\n)\r?\n)From [^\n]*\n(?=[!-9;-~]+:)")
+_MARKED = re.compile(rb"^>(>*From )", re.MULTILINE)
 
 
 def parse_mail(data: bytes, builder: BlockBuilder) -> str | None:
@@ -31,6 +34,19 @@ def parse_mail(data: bytes, builder: BlockBuilder) -> str | None:
         raise without_text("The message has neither a subject nor a text. Send what it carries as files of their own.")
     builder.paragraph("Attachments: " + ", ".join(names) if names else "")
     return subject or None
+
+
+def parse_mailbox(data: bytes, builder: BlockBuilder) -> str | None:
+    """Add the messages of a mailbox (mbox), one after another, and return None: a mailbox has no title."""
+    first, *messages = _SEPARATOR.split(data)
+    if first.strip() or not messages:
+        raise corrupt_file("a mailbox")
+    for message in messages:
+        try:
+            parse_mail(_MARKED.sub(rb"\1", message), builder)
+        except Unreadable as refusal:
+            if refusal.code != "file_without_text":
+                raise
 
 
 def _add_body(message: EmailMessage, builder: BlockBuilder) -> None:

@@ -12,13 +12,16 @@ from service.text.extraction.delimited import parse_csv, parse_tsv
 from service.text.extraction.failures import without_text
 from service.text.extraction.html_pages import parse_html
 from service.text.extraction.json_documents import parse_json, parse_json_lines
-from service.text.extraction.mail import parse_mail
+from service.text.extraction.mail import parse_mail, parse_mailbox
 from service.text.extraction.markdown import parse_markdown
 from service.text.extraction.office import parse_docx, parse_pptx
+from service.text.extraction.opendocument import parse_odp
 from service.text.extraction.pdf import parse_pdf
 from service.text.extraction.plain import parse_plain
 from service.text.extraction.sheets import parse_xlsx
 from service.text.extraction.sniffing import EXCEL, POWERPOINT, WORD, sniff
+from service.text.extraction.tex import parse_tex
+from service.text.extraction.xml_documents import parse_xml
 
 _TITLE_CHARACTERS = 300
 
@@ -54,16 +57,22 @@ READERS: Mapping[str, Callable[[Path, BlockBuilder], str | None]] = {
     "JSON": _read(parse_json),
     "JSON Lines": _read(parse_json_lines),
     "mail": _read(parse_mail),
+    "mailbox": _read(parse_mailbox),
+    "XML": _read(parse_xml),
+    "TeX": _read(parse_tex),
+    "OpenDocument slides": parse_odp,
     **{name: convert(name, BY_NAME[name].media_type) for name in _CONVERTED},
 }
 _ARCHIVES = (WORD, POWERPOINT, EXCEL)
+# Archives of which anything may be read, not only XML.
+_WHOLE_ARCHIVES = (*_CONVERTED_ARCHIVES, "OpenDocument slides")
 
 
 def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
     """Return a file's text; raise Unreadable with the reason when it can't or mustn't be read."""
     file_format = sniff(path, file_name)
     builder = BlockBuilder(limits)
-    if file_format in _ARCHIVES or file_format.name in _CONVERTED_ARCHIVES:
+    if file_format in _ARCHIVES or file_format.name in _WHOLE_ARCHIVES:
         check_archive(path, limits, whole=file_format not in _ARCHIVES)
     title = READERS[file_format.name](path, builder)
     if not builder.blocks:

@@ -13,9 +13,14 @@ _MOST_BYTES = 4
 
 def read_text(data: bytes, builder: BlockBuilder) -> str:
     """Return the decoded text of a text file, which is refused by its size before it is decoded."""
+    refuse_size(data, builder)
+    return decode(data)
+
+
+def refuse_size(data: bytes, builder: BlockBuilder) -> None:
+    """Raise Unreadable when a text file is larger than its limit of characters can be in any encoding."""
     if len(data) > builder.limits.characters * _MOST_BYTES:
         raise too_complex(f"The file holds more than {builder.limits.characters:,} characters of text.")
-    return decode(data)
 
 
 def parse_plain(data: bytes, builder: BlockBuilder) -> str | None:

@@ -11,11 +11,12 @@ from service.text.extraction.failures import Unreadable, encrypted_file
 _HEAD = 65_536
 _ACCEPTED = ", ".join(each.suffixes[0] for each in FORMATS)
 PDF, WORD, POWERPOINT, EXCEL = (BY_NAME[name] for name in ("PDF", "Word", "PowerPoint", "Excel"))
-HTML, TEXT, JSON = (BY_NAME[name] for name in ("HTML", "text", "JSON"))
+HTML, TEXT, JSON, XML = (BY_NAME[name] for name in ("HTML", "text", "JSON", "XML"))
 # Formats that their content tells; all others are text, and told by their name.
 _RTF, _BINARY_EXCEL = BY_NAME["RTF"], BY_NAME["binary Excel"]
 # What an archive says of itself in its entry `mimetype`.
-_ARCHIVES = {BY_NAME[name].media_type: BY_NAME[name] for name in ("OpenDocument text", "OpenDocument sheets", "EPUB")}
+_DECLARED = ("OpenDocument text", "OpenDocument sheets", "OpenDocument slides", "EPUB")
+_ARCHIVES = {BY_NAME[name].media_type: BY_NAME[name] for name in _DECLARED}
 # The stream that each kind of compound file can't be without, as its directory names it.
 _STREAMS = tuple(
     (name.encode("utf-16-le"), BY_NAME[kind])
@@ -35,8 +36,6 @@ _MAIN_PARTS = (
     ("xl/", EXCEL),
 )
 _FOREIGN_SUFFIXES = {
-    ".odp": "an OpenDocument presentation",
-    ".xml": "XML",
     ".svg": "an SVG drawing",
     ".zip": "an archive",
 }
@@ -156,8 +155,11 @@ def _text_kind(head: bytes, suffix: str, named: FileFormat | None) -> FileFormat
 def _kind_of_text(head: bytes) -> FileFormat:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     # Without its mark and NULs, UTF-16 reads like ASCII.
-    if start.lstrip(b"\xff\xfe").replace(b"\x00", b"")[:64].lower().startswith((b"<!doctype html", b"<html")):
+    markup = start.lstrip(b"\xff\xfe").replace(b"\x00", b"")[:1024].lower()
+    if markup.startswith((b"<!doctype html", b"<html")):
         return HTML
+    if markup.startswith(b"<?xml"):
+        return HTML if b"<html" in markup else XML
     if start[:1] in {b"{", b"["} and len(head) < _HEAD and _parses(start):
         return JSON
     return TEXT

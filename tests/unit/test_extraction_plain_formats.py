@@ -1,0 +1,256 @@
+"""XML, TeX, mailboxes and OpenDocument presentations are read whole, and hostile ones are refused within the limits."""
+
+import io
+import re
+import zipfile
+
+import pytest
+
+from service.text.extraction import Extraction
+from service.text.extraction.building import Limits
+from service.text.extraction.failures import Unreadable
+from service.text.extraction.parsing import parse_file
+from tests import made_files
+
+ODF = "urn:oasis:names:tc:opendocument:xmlns:"
+LAUGHS = (
+    "<!DOCTYPE a [<!ENTITY a 'lollollollollollollol'>"
+    + "".join(f"<!ENTITY {chr(98 + n)} '{f'&{chr(97 + n)};' * 10}'>" for n in range(10))
+    + "]><a>&k;</a>"
+).encode()
+MAIL = made_files.mail()
+MAILBOX = (
+    b"From ann@garden.example Mon Jan  1 09:00:00 2024\nFrom: ann@garden.example\nSubject: Pears\n\n"
+    b"Prune them.\n\nFrom here on it snows.\n>From what I heard.\n\n"
+    b"From bob@garden.example Mon Jan  1 10:00:00 2024\nFrom: bob@garden.example\nSubject: Apples\n\nNot yet.\n"
+)
+TEX = rb"""\documentclass[a4paper]{article}
+\usepackage[utf8]{inputenc}
+\newcommand{\firm}{Orchard Limited}
+\title{Pruning of \emph{pears}}
+\author{Ann Smith}
+\begin{document}
+\maketitle
+\section[Short]{Winter work}\label{sec:winter}
+Trees of \firm{} are \textbf{pruned}\footnote{Never in frost.} by M\"uller, Se\~nor \O rsted and Stra\ss e. % hidden
+They cost 50\,\% of $a^2+b^2$, see~\cite{knuth2020} and \textcolor{red}{coloured} words.
+
+\subsection*{Tools}
+\begin{itemize}
+\item A saw
+\item[Shears] sharp ones
+\end{itemize}
+\begin{table}[ht]\caption{Harvest by tree}
+\begin{tabular}{|l|r|}
+\hline
+Tree & Tons \\ \hline
+Pear & 3 \\
+Plum & \multicolumn{1}{c}{7}
+\end{tabular}
+\end{table}
+\begin{equation}E=mc^2\end{equation}
+\begin{verbatim}
+saw --deep % no comment
+\end{verbatim}
+\end{document}
+trailing nonsense
+"""
+XML = b"""<?xml version="1.0"?>
+<!DOCTYPE stock [<!ENTITY firm "Orchard Limited">]>
+<stock year="2024" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="list">
+  <!-- hidden -->
+  <title>Harvest</title>
+  <item id="p1"><tree>Pear &amp; quince</tree><tons unit="metric">3</tons></item>
+  <item id="p2"><tree>Plum</tree><tons/></item>
+  <para>Grown by &firm;, with <b>wa</b>ter<br/>daily</para>
+  <list><li>first</li><li>second</li></list>
+</stock>"""
+
+
+@pytest.fixture
+def extract(tmp_path):
+    """Parse the content under a name."""
+
+    def run(name: str, content: bytes, limits: Limits | None = None) -> Extraction:
+        return parse_file(made_files.saved(tmp_path, "file", content), name, limits or Limits())
+
+    return run
+
+
+def shown(extraction: Extraction) -> list[tuple[str, str]]:
+    """Return kind and text of each block."""
+    return [(block.kind, block.text) for block in extraction.blocks]
+
+
+def slides(content: str, **parts: str) -> bytes:
+    """Return an OpenDocument presentation of these slides, with other parts by their names."""
+    names = {"office": "office", "text": "text", "table": "table", "draw": "drawing", "presentation": "presentation"}
+    spaces = " ".join(f'xmlns:{short}="{ODF}{name}:1.0"' for short, name in names.items())
+    spaces += ' xmlns:xlink="http://www.w3.org/1999/xlink" xmlns:dc="http://purl.org/dc/elements/1.1/"'
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.presentation")
+        for name, inside in {"content.xml": content, **parts}.items():
+            archive.writestr(name, f"<office:document {spaces}>{inside}</office:document>")
+        archive.writestr("META-INF/manifest.xml", f'<m:manifest xmlns:m="{ODF}manifest:1.0"/>')
+    return buffer.getvalue()
+
+
+def frame(text: str, kind: str = "outline") -> str:
+    """Return a frame of a slide with a paragraph in it."""
+    return (
+        f'<draw:frame presentation:class="{kind}"><draw:text-box><text:p>{text}</text:p></draw:text-box></draw:frame>'
+    )
+
+
+CELL = "<table:table-cell><text:p>{}</text:p></table:table-cell>"
+TABLE = "<table:table>{}</table:table>".format(
+    "".join(
+        f"<table:table-row>{''.join(CELL.format(cell) for cell in row)}</table:table-row>"
+        for row in (("Field", "Tons"), ("North", "12"))
+    )
+)
+ODP = slides(
+    '<presentation:footer-decl presentation:name="f">Confidential</presentation:footer-decl>'
+    f"<draw:page>{frame('Pick in <text:span>Ma</text:span>y')}{frame('Harvest plan', 'title')}"
+    f"<presentation:notes>{frame('Mention the weather')}</presentation:notes></draw:page>"
+    f"<draw:page>{frame('Yields', 'title')}<draw:frame>{TABLE}</draw:frame>"
+    '<draw:frame><draw:object xlink:href="./Object 1"/></draw:frame></draw:page>',
+    **{"Object 1/content.xml": f"<text:p>Chart of fields</text:p>{TABLE}", "meta.xml": "<dc:title>The plan</dc:title>"},
+)
+
+
+def test_xml_records_name_their_fields_and_marked_up_text_is_a_paragraph(extract):
+    """Records are rows, text with elements in it is whole, entities of the document itself are replaced."""
+    extraction = extract("a.xml", XML)
+    assert extraction.media_type == "application/xml"
+    assert extraction.title == "Harvest"
+    assert shown(extraction) == [
+        ("table_row", "year: 2024"),
+        ("heading", "Harvest"),
+        ("table_row", "id: p1 | tree: Pear & quince | tons: 3 metric"),
+        ("table_row", "id: p2 | tree: Plum"),
+        ("paragraph", "Grown by Orchard Limited, with water daily"),
+        ("paragraph", "first"),
+        ("paragraph", "second"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("feed", XML),
+        ("a.xml", '<?xml version="1.0" encoding="UTF-16"?><a>Größe</a>'.encode("utf-16")),
+        ("a.xml", '<?xml version="1.0" encoding="ISO-8859-1"?><a>Größe</a>'.encode("latin-1")),
+        ("a.xml", b'<!DOCTYPE a SYSTEM "http://127.0.0.1:9/a.dtd"><a>Gr&ouml;&szlig;e</a>'),
+    ],
+)
+def test_xml_is_told_by_its_content_and_read_in_its_encoding(extract, name, content):
+    """A name isn't needed; the declared encoding holds, and entities of an outer file are read as those of HTML."""
+    extraction = extract(name, content)
+    assert extraction.media_type == "application/xml"
+    assert re.search("Größe|Orchard Limited", " ".join(block.text for block in extraction.blocks))
+
+
+def test_tex_has_its_title_headings_lists_tables_and_code(extract):
+    """Commands leave their words, accents are letters, and what isn't text for readers is gone."""
+    extraction = extract("a.tex", TEX)
+    assert extraction.title == "Pruning of pears"
+    assert shown(extraction) == [
+        ("heading", "Pruning of pears"),
+        ("paragraph", "Ann Smith"),
+        ("heading", "Winter work"),
+        (
+            "paragraph",
+            (
+                "Trees of Orchard Limited are pruned Never in frost. by Müller, Señor Ørsted and Straße. "
+                "They cost 50 % of $a^2+b^2$, see and coloured words."
+            ),
+        ),
+        ("heading", "Tools"),
+        ("paragraph", "- A saw"),
+        ("paragraph", "- Shears: sharp ones"),
+        ("paragraph", "Harvest by tree"),
+        ("table_row", "Tree: Pear | Tons: 3"),
+        ("table_row", "Tree: Plum | Tons: 7"),
+        ("paragraph", "E=mc^2"),
+        ("code", "saw --deep % no comment"),
+    ]
+
+
+def test_mailboxes_hold_every_message_in_order(extract):
+    """A line of a body that begins with From divides nothing, and its mark is gone."""
+    extraction = extract("a.mbox", MAILBOX)
+    assert extraction.media_type == "application/mbox"
+    assert [text for kind, text in shown(extraction) if kind == "heading"] == ["Pears", "Apples"]
+    body = "Prune them.", "From here on it snows.\nFrom what I heard."
+    assert [text for _, text in shown(extraction)] == [
+        "Pears", "From: ann@garden.example", *body, "Apples", "From: bob@garden.example", "Not yet.",
+    ]  # fmt: skip
+
+
+def test_mailboxes_read_messages_as_mail_is_read(extract):
+    """A message says in a mailbox what it says alone; one without a text does no harm to the others."""
+    line = b"From a@b.example Mon Jan  1 09:00:00 2024\r\n"
+    mailbox = line + b"Date: x\r\n\r\n\r\n" + line + MAIL.replace(b"\n", b"\r\n") + b"\r\n"
+    assert extract("a.mbox", mailbox).blocks[1:] == extract("a.eml", MAIL).blocks
+
+
+def test_opendocument_slides_have_their_titles_tables_charts_and_notes(extract):
+    """A slide's title comes first, a chart's table names its columns, and a footer stands once."""
+    extraction = extract("a.odp", ODP)
+    assert extraction.title == "The plan"
+    assert [(block.text, block.page) for block in extraction.blocks] == [
+        ("Harvest plan", 1),
+        ("Pick in May", 1),
+        ("Mention the weather", 1),
+        ("Yields", 2),
+        ("Field: North | Tons: 12", 2),
+        ("Chart of fields", 2),
+        ("Field: North | Tons: 12", 2),
+        ("Confidential", None),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "code"),
+    [
+        ("a.xml", LAUGHS, "file_too_complex"),
+        ("a.xml", b"<!DOCTYPE a [<!ENTITY x '&y;'><!ENTITY y '&x;'>]><a>&x;</a>", "file_too_complex"),
+        ("a.xml", b"<a>" * 100_000, "file_too_complex"),
+        ("a.xml", b"<a>" + b"x" * 11_000_000 + b"</a>", "file_too_complex"),
+        ("a.xml", XML[:-20], "file_corrupt"),
+        ("a.xml", b"pears", "file_corrupt"),
+        ("a.xml", bytes(5_000), "file_corrupt"),
+        ("a.xml", b"<a/>", "file_without_text"),
+        ("a.xml", b'<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/hostname">]><a>&x;</a>', "file_without_text"),
+        ("a.xml", made_files.pdf([("Pears", 12)]), "file_type_mismatch"),
+        ("a.tex", b"\\section{" * 100_000, "file_without_text"),
+        ("a.tex", b"\\begin{document}\\end{document}", "file_without_text"),
+        ("a.tex", bytes(5_000), "file_type_mismatch"),
+        ("a.mbox", b"pears\n", "file_corrupt"),
+        ("a.mbox", b"pears\n\n" + MAILBOX, "file_corrupt"),
+        ("a.mbox", bytes(5_000), "file_corrupt"),
+        ("a.odp", ODP[:-40], "file_corrupt"),
+        ("a.odp", slides("<draw:page/>"), "file_without_text"),
+        ("a.odt", ODP, "file_type_mismatch"),
+        ("a.odp", made_files.with_part(ODP, "content.xml", b"<office"), "file_corrupt"),
+        ("a.odp", made_files.with_part(ODP, "content.xml", b"<a>" * 10_000), "file_corrupt"),
+        ("a.odp", made_files.with_part(ODP, "content.xml", LAUGHS), "file_too_complex"),
+        ("a.odp", made_files.with_part(ODP, "Pictures/a.png", bytes(300 << 20)), "file_too_complex"),
+        ("a.odp", made_files.with_part(ODP, "META-INF/manifest.xml", b"<m><encryption-data/></m>"), "file_encrypted"),
+    ],
+)
+def test_hostile_files_are_refused(extract, name, content, code):
+    """Cut, mislabelled, encrypted, nested and expanding files are refused with their code."""
+    with pytest.raises(Unreadable) as caught:
+        extract(name, content)
+    assert caught.value.code == code
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.xml", XML), ("a.tex", TEX), ("a.mbox", MAILBOX), ("a.odp", ODP)])
+def test_limits_hold(extract, name, content):
+    """A file that says more than the limit is too complex."""
+    with pytest.raises(Unreadable) as caught:
+        extract(name, content, Limits(characters=10))
+    assert caught.value.code == "file_too_complex"
