@@ -72,7 +72,7 @@ def refusal(folder, name: str, content: bytes, limits: Limits | None = None) -> 
         ("a.zip", plain_zip(), "file_type_unsupported"),
         ("a.docx", plain_zip(), "file_type_unsupported"),
         ("a.docx", b"{\\rtf1 words}", "file_type_mismatch"),
-        ("a.xml", b"<a>words</a>", "file_type_unsupported"),
+        ("a.svg", b"<svg>words</svg>", "file_type_unsupported"),
         ("a.unknown", bytes(100), "file_type_unsupported"),
     ],
 )
