@@ -27,6 +27,7 @@ from service.domains.directory import me
 from service.domains.docstore import endpoints as docstore
 from service.domains.docstore.running.task import DOCSTORE, RUN_SYNC
 from service.domains.evaluation import endpoints as evaluation
+from service.domains.files.collecting import collect_seconds, collect_when_due
 from service.domains.oauth import account, authorize, consents, invitation, upstream
 from service.domains.oauth import admin_endpoints as oauth_clients
 from service.domains.oauth import endpoints as oauth
@@ -137,6 +138,7 @@ def _keep_tasks(runtime: Runtime) -> None:
     repeat("oauth-tokens", partial(oauth_purging.purge, beside), every=oauth_purging.EVERY_SECONDS)
     remove = partial(remove_leftovers, settings.uploads_dir, untouched_seconds=UNTOUCHED_SECONDS)
     repeat("broken-off-uploads", partial(asyncio.to_thread, remove), every=UNTOUCHED_SECONDS / 24)
+    repeat("files", partial(collect_when_due, beside), every=collect_seconds(settings))
     if settings.text_retention_days is not None:
         erase = partial(erasure.erase_old, beside, days=settings.text_retention_days)
         repeat("erasure", erase, every=erasure.EVERY_SECONDS)

@@ -60,8 +60,10 @@ def start_embedded(stack: ExitStack, settings: Settings) -> EmbeddedPostgres | N
     if settings.database_url is not None:
         return None
     stack.callback(FolderLock(settings.data_dir).release)
-    # The folder is this service's alone, so whatever lies there was cut off by a crash; it may be why a disk is full.
+    # The folder is this service's alone, so what lies there unfinished is a crash's; it may be why a disk is full.
     remove_leftovers(settings.uploads_dir)
+    if settings.files_url is None:
+        open_files(settings).remove_leftovers()
     server = EmbeddedPostgres(settings.data_dir, connections=database_connections(settings))
     warn_of_lost_clusters(settings.data_dir)
     # Before the start, which may fail when the server runs already.

@@ -23,6 +23,8 @@ SERVICE_ROLE = "carrel_service"
 MAY_BECOME = "CASE WHEN current_setting('server_version_num')::int < 160000 THEN 'MEMBER' ELSE 'SET' END"
 ORGANIZATION_SETTING = "carrel.organization_id"
 BACKUP_SETTING = "carrel.backup"
+# The advisory lock under which files are removed; who reads the files of one moment holds it, shared.
+FILES_LOCK = 0x_CA55_E2
 # As long as a statement may take by default: a client is better served late than refused.
 POOL_WAIT_SECONDS = 30
 CONNECT_SECONDS = 5

@@ -7,13 +7,18 @@ Unavailable `file_unavailable`        503: a file that should be there can't be 
 import asyncio
 import errno
 import os
+import re
+import time
 from collections.abc import AsyncIterable, AsyncIterator, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
+from uuid import UUID
 
 import obstore
-from obstore.exceptions import BaseError
+from obstore.exceptions import AlreadyExistsError, BaseError
 from obstore.store import LocalStore, ObjectStore, from_url
 
 from service.platform.errors import InsufficientStorage, ServiceError, Unavailable
@@ -26,6 +31,19 @@ _PARTS_AT_ONCE = 2
 # Quota exceeded and a file-size limit are a full disk to whoever sends a file.
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FULL_MESSAGES = tuple(f"(os error {number})" for number in _FULL)
+_KEY = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})")
+# What a folder has of a file that is being written.
+_UNFINISHED = re.compile(r"[0-9a-f]{64}#\d+")
+_OWNER = "deployment"
+_LISTED_AT_ONCE = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """A content that the store has, by its name: its SHA-256 if nobody has altered it, and its size."""
+
+    sha256: bytes
+    size: int
 
 
 class FileStore:
@@ -62,9 +80,23 @@ class FileStore:
         try:
             await obstore.put_async(self._store, key, path)
             if self._folder is not None:
-                await asyncio.to_thread(_sync, self._folder / key)
+                # It may be collected at this moment: then `ensure` stores it again.
+                with suppress(FileNotFoundError):
+                    await asyncio.to_thread(_sync, self._folder / key)
         except (BaseError, OSError) as error:
             raise _refusal(error) from error
+
+    async def ensure(self, path: Path, sha256: bytes) -> None:
+        """Store the file again if it was collected since `put`; the caller keeps it from being collected now.
+
+        Raises InsufficientStorage.
+        """
+        try:
+            if await self.exists(sha256):
+                return
+        except (BaseError, OSError) as error:
+            raise _refusal(error) from error
+        await self.put(path, sha256)
 
     async def stream(self, sha256: bytes) -> AsyncIterator[bytes]:
         """Yield a content in pieces of about a megabyte; raises Unavailable (file_unavailable) before the first."""
@@ -95,6 +127,46 @@ class FileStore:
         except FileNotFoundError:
             return False
         return True
+
+    async def delete(self, sha256: bytes) -> None:
+        """Delete a content, if it is there."""
+        with suppress(FileNotFoundError):
+            await obstore.delete_async(self._store, _key(sha256))
+
+    def list_stored(self, *, first_byte: int | None = None) -> Iterator[list[StoredObject]]:
+        """Yield the contents in batches, in any order: all of them, or those whose SHA-256 begins with a byte."""
+        prefix = None if first_byte is None else f"{first_byte:02x}"
+        listed = obstore.list(self._store, prefix, chunk_size=_LISTED_AT_ONCE)  # pyright: ignore[reportUnknownMemberType] - it leaves Arrow's untyped
+        for batch in listed:
+            named = ((_KEY.fullmatch(each["path"]), each["size"]) for each in batch)
+            # A batch of other names is no end.
+            if found := [StoredObject(bytes.fromhex(name[2]), size) for name, size in named if name is not None]:
+                yield found
+
+    def claim(self, owner: UUID) -> bool:
+        """Make the store the deployment's with this id, if it is nobody's; return whether it is the deployment's."""
+        if not self.has_owner():
+            with suppress(AlreadyExistsError):
+                obstore.put(self._store, _OWNER, str(owner).encode(), mode="create")
+        return bytes(obstore.get(self._store, _OWNER).bytes()) == str(owner).encode()
+
+    def has_owner(self) -> bool:
+        """Check whether a deployment has claimed the store."""
+        try:
+            obstore.head(self._store, _OWNER)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def remove_leftovers(self, *, untouched_seconds: float = 0.0) -> None:
+        """Remove what was left of writing into a folder by whoever was killed; a bucket shows nothing of it."""
+        if self._folder is None:
+            return
+        newest = time.time() - untouched_seconds
+        for path in self._folder.glob("??/*#*"):
+            with suppress(FileNotFoundError):
+                if _UNFINISHED.fullmatch(path.name) and path.stat().st_mtime <= newest:
+                    path.unlink()
 
 
 def open_files(settings: Settings) -> FileStore:

@@ -223,6 +223,13 @@ class Settings(BaseSettings):
         description="How many days the words of queries, comments and conversations are kept; for ever when absent.",
     )
 
+    file_grace_hours: float = Field(
+        default=24.0,
+        ge=0,
+        le=87_600,
+        description="How many hours a file is kept that no document refers to any more; 0: it is removed when found.",
+    )
+
     sweep_seconds: float = Field(default=10.0, gt=0, description="How often work that a crash left is looked for.")
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", description="The least level logged."

@@ -54,6 +54,17 @@ document_versions = Table(
     Column("created_by", Uuid, ForeignKey("principals.principal_id"), nullable=False),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Index("ix_document_versions_created_by", "created_by"),
+    Index("ix_document_versions_file", "file_sha256", "organization_id"),
+)
+
+# Contents of the file store that no version of any organization refers to, and since when that is known. They are
+# removed after a period of grace, unless a version refers to them again.
+unused_files = Table(
+    "unused_files",
+    metadata,
+    Column("sha256", LargeBinary, primary_key=True),
+    Column("size", BigInteger, nullable=False),
+    Column("since", DateTime(timezone=True), nullable=False, server_default=func.now()),
 )
 
 # Blocks as the extractor gave them (service.text.extraction.pack_blocks), of the newest version only.

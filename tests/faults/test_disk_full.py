@@ -152,8 +152,7 @@ def meet_at_the_edge(disk: SmallDisk) -> set[str]:
         if answer.status_code != 200:
             refused(answer, *((503, "storage_busy") if answer.status_code == 503 else (507, "storage_full")))
     assert taken == {name for name in disk.names() if name in edges}
-    stored = [path for path in (disk.process.data_dir / "files").rglob("*") if path.is_file()]
-    assert len(stored) == 5 + len(taken)
+    assert len(list((disk.process.data_dir / "files").glob("*/*"))) == 5 + len(taken)
     return {f"log-{number}" for number in range(5)} | taken
 
 

@@ -122,9 +122,9 @@ def embedded(service: RunningService) -> int:
 
 
 def stored_files(service: RunningService) -> list[Path]:
-    """Return the files in the store and the ones on their way in."""
+    """Return the files in the store, finished or not, and the ones on their way in."""
     folder = service.settings.data_dir
-    return [path for part in ("files", "uploads") for path in (folder / part).rglob("*") if path.is_file()]
+    return [path for pattern in ("files/*/*", "uploads/**/*") for path in folder.glob(pattern) if path.is_file()]
 
 
 def assert_nothing_stored(service: RunningService) -> None:

@@ -32,8 +32,9 @@ from service.platform.version import VERSION
 from tests.harness.databases import TestDatabases
 from tests.harness.services import RunningService, settings_for_test
 
-# Alembic's own bookkeeping, which names a version, and the deployment's one row: nothing of an organization.
-UNPROTECTED = {"alembic_version", "deployment"}
+# Nothing of an organization: Alembic's own bookkeeping, which names a version, the deployment's one row, and files'
+# contents that no organization refers to.
+UNPROTECTED = {"alembic_version", "deployment", "unused_files"}
 # The job queue, as the library has it: a job names its organization among its arguments, the rest names jobs.
 QUEUE = {"procrastinate_events", "procrastinate_jobs", "procrastinate_periodic_defers", "procrastinate_workers"}
 
@@ -572,7 +573,11 @@ def test_the_service_cannot_change_the_fingerprint_of_the_secret_key(service: Ru
     with service.owner_connection() as connection:
         connection.execute(f"SET ROLE {SERVICE_ROLE}")
         assert connection.execute("SELECT count(*) FROM deployment").fetchone() == (1,)
-        for statement in ("UPDATE deployment SET key_fingerprint = 'x'", "DELETE FROM deployment"):
+        for statement in (
+            "UPDATE deployment SET key_fingerprint = 'x'",
+            "UPDATE deployment SET store_id = gen_random_uuid()",
+            "DELETE FROM deployment",
+        ):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):
                 connection.execute(statement)
         with pytest.raises(psycopg.errors.UniqueViolation):

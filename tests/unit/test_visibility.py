@@ -45,6 +45,7 @@ SEVERAL = {
 
 # What answers no caller: whole packages, and why.
 WITHOUT_CALLERS = {
+    "domains.files.": "it asks whether anything refers to a file, for nobody",
     "index.": "it keeps the index up to date, for everybody",
     "operate.": "operators see counts of everything, and no contents",
     "permissions.": "it keeps who may read what",

@@ -3,7 +3,7 @@
 An upload is judged first as things are, without a lock; then its text is read, if its bytes are new; then everything is
 judged again and done, in one transaction under the document's lock: whatever happened meanwhile counts. So a file that
 can't be read, a refusal, a crash or a full disk leaves the document as it was; at worst a file that no version refers
-to stays in the store, where it is addressed by content and harms nobody.
+to stays in the store until it is collected.
 """
 
 from dataclasses import dataclass, field, replace
@@ -21,6 +21,7 @@ from service.domains.catalog.decisions import Decision, ask_state, decide
 from service.domains.catalog.queries import NewText
 from service.domains.collections.membership import place_document
 from service.domains.documents.queries import StoredDocument, StoredFile
+from service.domains.files.queries import keep_file
 from service.index.ingestion.indexer import Waiter
 from service.index.ingestion.queries import IndexingWork, ask_indexing
 from service.index.service import ensure_catalog_space
@@ -124,6 +125,8 @@ async def save_upload(
         first = Batch()
         acting = ask_acting_for(first, caller, form.upload_as_user_email, field=ACTING_PART)
         state = ask_state(first, caller, external_id=form.document_external_id, lock=lock)
+        if read is not None:
+            keep_file(first, sha256=file.sha256)
         async with runtime.database.transaction(caller.organization_id, first=first) as connection:
             actor = acting.caller()
             decision = await decide(connection, actor, state=state, form=form, file=file)
@@ -131,6 +134,8 @@ async def save_upload(
                 raise _key_reused()
             unread = decision.new_contents and read is None
             ready = decision.nothing_to_do or (lock and not unread)
+            if ready and read is not None:
+                await runtime.files.ensure(file.path, file.sha256)
             done = await _apply_decision(_Upload(runtime, connection, actor, form, decision, read)) if ready else None
         if done is not None:
             return replace(done.saved, waiter=_start_indexing(runtime, caller.organization_id, done))

@@ -8,7 +8,8 @@ from sqlalchemy import Connection, Engine, LargeBinary, column, create_engine, f
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import NullPool
 
-from service.platform.database import BACKUP_SETTING, MAY_BECOME, SERVICE_ROLE
+from service.operate.backup.errors import BackupError
+from service.platform.database import BACKUP_SETTING, FILES_LOCK, MAY_BECOME, SERVICE_ROLE
 from service.schema.catalog import document_versions
 from service.schema.deployment import deployment
 
@@ -85,6 +86,16 @@ class Snapshot:
         count, size = self.connection.execute(select(func.count(), func.coalesce(func.sum(each.c.size), 0))).one()
         return int(count), int(size)
 
+    def documents_of(self, sha256: bytes) -> list[str]:
+        """Return the ids of the documents whose versions refer to a file."""
+        statement = (
+            select(document_versions.c.document_id)
+            .distinct()
+            .where(document_versions.c.file_sha256 == sha256)
+            .order_by(document_versions.c.document_id)
+        )
+        return [str(document_id) for document_id in self.connection.execute(statement).scalars()]
+
     def key_fingerprint(self) -> bytes | None:
         """Return the secret key's fingerprint; None when the database has none yet."""
         return read_key_fingerprint(self.connection)
@@ -94,11 +105,14 @@ class Snapshot:
 def open_snapshot(url: URL) -> Generator[Snapshot]:
     """Open a snapshot of the database, which other connections can read by its name until the block ends.
 
+    Until then no file is removed that the snapshot refers to.
     Tables are locked against migrations first, because a snapshot of rows doesn't keep the tables' definitions.
     """
     engine = _engine(url)
     with engine.connect() as plain:
         names = table_names(plain)
+        # Before the snapshot: what it refers to is not removed until the connection is closed.
+        plain.execute(text("SELECT pg_advisory_lock_shared(:key)"), {"key": FILES_LOCK})
         plain.rollback()
         connection = plain.execution_options(isolation_level="REPEATABLE READ", postgresql_readonly=True)
         if names:
@@ -140,6 +154,15 @@ def unreadable(connection: Connection) -> list[str]:
     if not connection.execute(text(_READS_EVERYTHING)).scalar_one():
         return table_names(connection)
     return list(connection.execute(text(_HIDDEN)).scalars())
+
+
+def refuse_hidden(connection: Connection) -> None:
+    """Raise BackupError unless this connection's user can read all rows."""
+    if hidden := unreadable(connection):
+        raise BackupError(
+            f"The user of CARREL_DATABASE_URL can't read all rows of {', '.join(hidden[:3])}. Use the database's owner"
+            " or a user with BYPASSRLS; a database last started with an earlier Carrel needs one start with this one."
+        )
 
 
 def has_anything(connection: Connection) -> bool:

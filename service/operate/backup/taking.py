@@ -23,8 +23,8 @@ from service.platform.files import FileStore
 def take_backup(path: Path, *, owner: URL, files: FileStore, data_dir: Path, secret_key: SecretStr | None) -> Manifest:
     """Write a backup of the database (connected to as its `owner`) and its files to `path`; return its manifest.
 
-    Files are content-addressed and never removed, so those in the snapshot stay for as long as it takes. The secret key
-    is included if it is in the data folder, and not when it is given as `secret_key`.
+    The files in the snapshot stay for as long as it takes. The secret key is included if it is in the data folder, and
+    not when it is given as `secret_key`.
 
     Raises:
         BackupError: nothing was written then.
@@ -63,11 +63,7 @@ def _check(snapshot: Snapshot) -> tuple[str, int]:
     migrations.refuse_newer(revision)
     if revision is None:
         raise BackupError("The database's schema is not one this Carrel knows. Back it up with the Carrel that runs.")
-    if hidden := queries.unreadable(snapshot.connection):
-        raise BackupError(
-            f"The user of CARREL_DATABASE_URL can't read all rows of {', '.join(hidden[:3])}. Use the database's owner"
-            " or a user with BYPASSRLS; a database last started with an earlier Carrel needs one start with this one."
-        )
+    queries.refuse_hidden(snapshot.connection)
     return revision, postgresql
 
 

@@ -1,0 +1,1 @@
+"""Collecting files that no document's version refers to any more."""

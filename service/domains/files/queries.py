@@ -1,0 +1,104 @@
+"""SQL of the files that versions refer to, over all organizations, which share each content."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import timedelta
+from uuid import UUID
+
+from sqlalchemy import BigInteger, column, delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.identity.queries import list_organizations
+from service.platform.batches import Batch
+from service.platform.database import FILES_LOCK, enter_organization
+from service.platform.sql import in_array, rows_of
+from service.schema.catalog import document_versions, unused_files
+from service.schema.deployment import deployment
+
+_KEY = "key"
+
+
+def _lock_key(sha256: bytes) -> int:
+    return int.from_bytes(sha256[:8], signed=True)
+
+
+def keep_file(batch: Batch, *, sha256: bytes) -> None:
+    """Keep a content from being collected until the transaction ends, by when a version refers to it."""
+    batch.tell("SELECT pg_advisory_xact_lock_shared($1::bigint)", _lock_key(sha256))
+    # It is in use again: when it is unused the next time, its period of grace begins anew.
+    batch.tell("DELETE FROM unused_files WHERE sha256 = $1::bytea", sha256)
+
+
+async def try_lock_store(connection: AsyncConnection) -> bool:
+    """Lock the removal of files until the transaction ends; False when another removes some, or a backup reads them."""
+    return bool((await connection.execute(select(func.pg_try_advisory_xact_lock(FILES_LOCK)))).scalar_one())
+
+
+async def lock_files(connection: AsyncConnection, *, sha256s: Collection[bytes]) -> list[bytes]:
+    """Lock contents against uploads of them until the transaction ends; return those that no upload has locked."""
+    keys = {_lock_key(sha256): sha256 for sha256 in sha256s}
+    key = column(_KEY, BigInteger)
+    given = rows_of([key], [{_KEY: each} for each in keys])
+    locked = await connection.execute(select(given.c.key).where(func.pg_try_advisory_xact_lock(given.c.key)))
+    return [keys[each] for each in locked.scalars()]
+
+
+async def find_used(connection: AsyncConnection, *, sha256s: Collection[bytes]) -> set[bytes]:
+    """Return those of the contents that a version of any organization refers to.
+
+    The transaction must not have entered an organization before; afterwards it has.
+    """
+    used: set[bytes] = set()
+    for organization in await list_organizations(connection):
+        await enter_organization(connection, organization.organization_id)
+        found = await connection.execute(
+            select(document_versions.c.file_sha256)
+            .distinct()
+            .where(
+                document_versions.c.organization_id == organization.organization_id,
+                in_array(document_versions.c.file_sha256, sha256s),
+            )
+        )
+        used.update(found.scalars())
+    return used
+
+
+async def mark_unused(connection: AsyncConnection, *, sizes: Mapping[bytes, int]) -> None:
+    """Record that nothing refers to these contents; those that are recorded already keep their time."""
+    rows = [{"sha256": sha256, "size": size} for sha256, size in sizes.items()]
+    given = rows_of([unused_files.c.sha256, unused_files.c.size], rows)
+    # A record that an upload is just deleting is left out: to insert it, one would wait for the upload's end.
+    is_recorded = select(unused_files.c.sha256).where(unused_files.c.sha256 == given.c.sha256).exists()
+    unrecorded = select(given.c.sha256, given.c.size).where(~is_recorded)
+    new = insert(unused_files).from_select(["sha256", "size"], unrecorded)
+    await connection.execute(new.on_conflict_do_nothing())
+
+
+async def delete_marks(connection: AsyncConnection, *, sha256s: Collection[bytes]) -> None:
+    """Delete the records of contents that are gone, or in use again."""
+    await connection.execute(delete(unused_files).where(in_array(unused_files.c.sha256, sha256s)))
+
+
+async def find_due(
+    connection: AsyncConnection, *, unused_for: timedelta, after: bytes, limit: int
+) -> Sequence[tuple[bytes, int]]:
+    """Return contents, and their sizes, that have been unused for so long, in the order of SHA-256 after one."""
+    statement = (
+        select(unused_files.c.sha256, unused_files.c.size)
+        .where(unused_files.c.sha256 > after, unused_files.c.since <= func.now() - unused_for)
+        .order_by(unused_files.c.sha256)
+        .limit(limit)
+    )
+    return [(sha256, size) for sha256, size in await connection.execute(statement)]
+
+
+async def begin_pass(connection: AsyncConnection, *, period: timedelta) -> bool:
+    """Record that the files are being collected; False when that was begun less than a period ago."""
+    statement = update(deployment).values(files_listed_at=func.now())
+    is_due = deployment.c.files_listed_at <= func.now() - period
+    return bool((await connection.execute(statement.where(is_due))).rowcount)
+
+
+async def read_store_id(connection: AsyncConnection) -> UUID:
+    """Return the id by which a store knows that its files are this deployment's."""
+    return (await connection.execute(select(deployment.c.store_id))).scalar_one()

@@ -1,0 +1,101 @@
+"""Checking the file store against the database: what is missing, altered or left over."""
+
+import hashlib
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from obstore.exceptions import BaseError
+
+from service.operate.backup.errors import BackupError
+from service.operate.backup.progress import Progress
+from service.operate.backup.queries import Snapshot
+from service.platform.files import FileStore
+
+_PREFIXES = 256
+
+
+class Fault(StrEnum):
+    """What is wrong with a file that a document's version refers to."""
+
+    MISSING = "MISSING"
+    ALTERED = "ALTERED"
+
+
+@dataclass(frozen=True, slots=True)
+class FaultyFile:
+    """A file that can't be read as it was sent; `documents` are the ids of those whose versions refer to it."""
+
+    sha256: bytes
+    fault: Fault
+    documents: list[str]
+
+
+@dataclass(slots=True)
+class Checked:
+    """The result of a check: counts and bytes of what is in use, and of what is left over, and the faulty files."""
+
+    files: int = 0
+    bytes: int = 0
+    left_over: int = 0
+    left_over_bytes: int = 0
+    faulty: list[FaultyFile] = field(default_factory=list[FaultyFile])
+
+
+def check_files(snapshot: Snapshot, files: FileStore, *, contents: bool) -> Checked:
+    """Compare the store with what the snapshot refers to; nothing is changed.
+
+    Without `contents` only names and sizes are compared, and no file is read. Only a 256th part of the names is in
+    memory at a time. A file of an upload that is on its way counts as left over.
+
+    Raises:
+        BackupError: the store can't be read at all.
+    """
+    checked, progress = Checked(), Progress("Files")
+    named = snapshot.files()
+    following = next(named, None)
+    for first_byte in range(_PREFIXES):
+        stored = _list_sizes(files, first_byte)
+        while following is not None and following[0][0] == first_byte:
+            sha256, size = following
+            checked.files += 1
+            checked.bytes += size
+            fault = _find_fault(files, sha256, size=size, stored=stored.pop(sha256, None), contents=contents)
+            if fault is not None:
+                checked.faulty.append(FaultyFile(sha256, fault, snapshot.documents_of(sha256)))
+            progress.add(size, f", {checked.files:,} checked, {len(checked.faulty):,} faulty")
+            following = next(named, None)
+        checked.left_over += len(stored)
+        checked.left_over_bytes += sum(stored.values())
+    progress.end()
+    return checked
+
+
+def _list_sizes(files: FileStore, first_byte: int) -> dict[bytes, int]:
+    try:
+        batches = list(files.list_stored(first_byte=first_byte))
+    except (BaseError, OSError) as exc:
+        raise BackupError(f"The file store can't be listed: {_first_line(exc)}") from exc
+    return {stored.sha256: stored.size for batch in batches for stored in batch}
+
+
+def _find_fault(files: FileStore, sha256: bytes, *, size: int, stored: int | None, contents: bool) -> Fault | None:
+    if stored is None:
+        return Fault.MISSING
+    if stored != size:
+        return Fault.ALTERED
+    return Fault.ALTERED if contents and _hash(files, sha256) != sha256 else None
+
+
+def _hash(files: FileStore, sha256: bytes) -> bytes | None:
+    """Return the SHA-256 of what is stored; None when it can't be read to its end."""
+    digest = hashlib.sha256()
+    try:
+        for piece in files.read(sha256):
+            digest.update(piece)
+    except (BaseError, OSError):
+        return None
+    return digest.digest()
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).partition("\n")[0]

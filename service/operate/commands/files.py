@@ -1,0 +1,75 @@
+"""`files check`."""
+
+import json
+from typing import Annotated, Any
+
+import typer
+
+from service.operate.backup import queries
+from service.operate.backup.checking import Checked, Fault, check_files
+from service.operate.commands.access import check_schema, open_access
+from service.operate.commands.context import settings_of
+from service.operate.commands.formatting import format_count, format_size
+from service.platform.files import open_files
+
+app = typer.Typer(no_args_is_help=True, help="The documents' files in the file store.")
+
+_WORDS = {Fault.MISSING: "missing", Fault.ALTERED: "altered"}
+
+
+@app.callback()
+def group() -> None:
+    """The documents' files in the file store."""
+
+
+@app.command()
+def check(
+    context: typer.Context,
+    *,
+    quick: Annotated[bool, typer.Option("--quick", help="Compare names and sizes, and read no file.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Find what is missing, altered or left over in the file store, and change nothing; 1 when files are faulty."""
+    settings = settings_of(context)
+    with open_access(settings) as access:
+        check_schema(access)
+        with queries.open_snapshot(access.owner) as snapshot:
+            queries.refuse_hidden(snapshot.connection)
+            checked = check_files(snapshot, open_files(settings), contents=not quick)
+    if as_json:
+        typer.echo(json.dumps(_to_json(checked)))
+    else:
+        _show(checked)
+    if checked.faulty:
+        raise typer.Exit(1)
+
+
+def _show(checked: Checked) -> None:
+    for one in checked.faulty:
+        documents = ", ".join(one.documents)
+        typer.echo(f"{_WORDS[one.fault]}: {one.sha256.hex()}, of {documents}", err=True)
+    typer.echo(f"{format_count(checked.files, 'file')}, {format_size(checked.bytes)}: {_summary(checked)}.", err=True)
+    if checked.left_over:
+        typer.echo(
+            f"{format_count(checked.left_over, 'file')} left over, {format_size(checked.left_over_bytes)}: the service"
+            " removes them after CARREL_FILE_GRACE_HOURS.",
+            err=True,
+        )
+    if checked.faulty:
+        typer.echo("Put the faulty files back from a backup, or send these documents' files again.", err=True)
+
+
+def _summary(checked: Checked) -> str:
+    counts = {fault: sum(one.fault is fault for one in checked.faulty) for fault in Fault}
+    return ", ".join(f"{count:,} {_WORDS[fault]}" for fault, count in counts.items())
+
+
+def _to_json(checked: Checked) -> dict[str, Any]:
+    faulty = [{"sha256": one.sha256.hex(), "fault": one.fault, "documentIds": one.documents} for one in checked.faulty]
+    return {
+        "files": checked.files,
+        "bytes": checked.bytes,
+        "leftOver": checked.left_over,
+        "leftOverBytes": checked.left_over_bytes,
+        "faulty": faulty,
+    }

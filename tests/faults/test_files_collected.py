@@ -1,0 +1,409 @@
+"""Files that no version refers to are collected, and no others, whatever happens at the same moment."""
+
+import asyncio
+import hashlib
+import json
+import threading
+from collections.abc import Awaitable, Callable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from service.domains.files import queries
+from service.domains.files.collecting import collect_files, collect_when_due
+from service.operate.backup.queries import open_snapshot
+from service.operate.backup.restoring import verify
+from service.operate.commands import run
+from service.platform.batches import Batch
+from service.platform.database import driver_url
+from service.platform.files import FileStore
+from service.platform.identifiers import uuid7
+from tests.harness.documents import ok, upload, uploaded
+from tests.harness.object_store import Bucket, object_store
+from tests.harness.services import RunningService
+
+TEXT = "The ferry leaves at noon."
+DIGEST = hashlib.sha256(TEXT.encode()).digest()
+# The service itself collects at its start, and then no more during a test.
+AT_ONCE = {"file_grace_hours": 0, "sweep_seconds": 3600}
+
+
+def collect(service: RunningService) -> int:
+    """Collect as the service does from time to time; return how many files were removed."""
+    return service.run(collect_files(service.runtime.beside_requests()))
+
+
+@pytest.fixture
+def make_service(make_service: Callable[..., RunningService]) -> Callable[..., RunningService]:
+    """Start services that have looked at their stores, so that these are theirs before anything comes."""
+
+    def make(**overrides: object) -> RunningService:
+        service = make_service(**overrides)
+        collect(service)
+        return service
+
+    return make
+
+
+def delete(service: RunningService, document: dict[str, object]) -> None:
+    """Delete a document."""
+    ok(service.call("catalog/deleteDocument", {"documentId": document["documentId"]}))
+
+
+def stored(service: RunningService) -> set[str]:
+    """The names of the contents in the store, unfinished ones too."""
+    folder = service.runtime.files.folder
+    assert folder is not None
+    return {path.name for path in folder.glob("??/*")}
+
+
+def let_hours_pass(service: RunningService, hours: int) -> None:
+    """Make what is marked older."""
+    with service.owner_connection() as connection:
+        connection.execute("UPDATE unused_files SET since = since - make_interval(hours => %s)", [hours])
+
+
+def test_a_deleted_documents_file_goes_after_the_grace(service: RunningService) -> None:
+    """Not before, and not while another document has the same bytes."""
+    first, second = uploaded(service, "first"), uploaded(service, "second")
+    delete(service, first)
+    assert collect(service) == 0
+    let_hours_pass(service, 25)
+    assert collect(service) == 0
+    delete(service, second)
+    assert collect(service) == 0
+    let_hours_pass(service, 23)
+    assert collect(service) == 0
+    assert stored(service) == {DIGEST.hex()}
+    let_hours_pass(service, 2)
+    assert collect(service) == 1
+    assert stored(service) == set()
+
+
+def test_a_file_that_was_marked_in_error_stays(service: RunningService) -> None:
+    """An upload may be seen too late to keep its file from being marked; it is looked up again before the removal."""
+    uploaded(service, "notes")
+    with service.owner_connection() as connection:
+        connection.execute(
+            "INSERT INTO unused_files VALUES (%s, 1, now() - interval '9 days'), (%s, 1, now() - interval '9 days')",
+            [DIGEST, b"1" * 32],
+        )
+    collect(service)
+    assert stored(service) == {DIGEST.hex()}
+    with service.owner_connection() as connection:
+        assert connection.execute("SELECT count(*) FROM unused_files").fetchone() == (0,)
+
+
+def test_the_same_bytes_come_back_within_the_grace_and_after_it(service: RunningService) -> None:
+    """Within it the file stays, and its time begins anew when it is unused again; after it the file is stored again."""
+    document = uploaded(service, "notes")
+    delete(service, document)
+    collect(service)
+    let_hours_pass(service, 23)
+    delete(service, uploaded(service, "notes"))
+    let_hours_pass(service, 23)
+    assert collect(service) == 0
+    let_hours_pass(service, 23)
+    assert collect(service) == 0
+    assert stored(service) == {DIGEST.hex()}
+    let_hours_pass(service, 2)
+    assert collect(service) == 1
+    document = uploaded(service, "notes")
+    file = service.call("catalog/downloadDocument", {"documentId": document["documentId"]})
+    assert file.content == TEXT.encode()
+
+
+def test_a_file_that_is_collected_during_its_upload_is_stored_again(
+    make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The collector comes between the file's way into the store and its version: no acknowledged upload lacks it."""
+    service = make_service(**AT_ONCE)
+    put = FileStore.put
+    came: list[bool] = []
+
+    async def put_and_collect(store: FileStore, path: Path, sha256: bytes) -> None:
+        await put(store, path, sha256)
+        if not came:
+            came.append(True)
+            while await store.exists(sha256):
+                await collect_files(service.runtime.beside_requests())
+
+    monkeypatch.setattr(FileStore, "put", put_and_collect)
+    document = uploaded(service, "notes")
+    assert came
+    file = service.call("catalog/downloadDocument", {"documentId": document["documentId"]})
+    assert file.content == TEXT.encode()
+
+
+def test_what_an_upload_or_a_backup_holds_is_left_alone(make_service: Callable[..., RunningService]) -> None:
+    """Until the backup has been written, and until the upload's transaction ends."""
+    service = make_service(**AT_ONCE)
+    delete(service, uploaded(service, "notes"))
+
+    async def collect_beside_an_upload() -> int:
+        async with service.runtime.database.transaction(None) as connection:
+            upload_begins = Batch()
+            queries.keep_file(upload_begins, sha256=DIGEST)
+            await upload_begins.run(connection)
+            return await collect_files(service.runtime.beside_requests())
+
+    owner = driver_url(service.settings.database_url.get_secret_value())  # type: ignore[union-attr]
+    with open_snapshot(owner):
+        assert collect(service) == 0
+    # It is marked by now, and the upload takes the mark away, which the collector doesn't wait for.
+    assert service.run(collect_beside_an_upload()) == 0
+    assert stored(service) == {DIGEST.hex()}
+    assert collect(service) == 1
+
+
+def test_a_backup_taken_while_files_are_collected_is_whole(
+    make_service: Callable[..., RunningService], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What is deleted and collected meanwhile is in it, or not in its database either."""
+    service = make_service(**AT_ONCE)
+    documents = [uploaded(service, f"note {number}", f"{TEXT} {number}") for number in range(20)]
+
+    async def delete_and_collect() -> None:
+        for document in documents:
+            await asyncio.to_thread(delete, service, document)
+            await collect_files(service.runtime.beside_requests())
+
+    beside = service.loop.submit(delete_and_collect())
+    archives = [tmp_path / f"{number}.tar.gz" for number in range(3)]
+    for archive in archives:
+        assert run(["backup", str(archive)], service.settings) == 0, capsys.readouterr().err
+    beside.result(60)
+    collect(service)
+    assert stored(service) == set()
+    for archive in archives:
+        with archive.open("rb") as file:
+            manifest = verify(file)
+        assert manifest.contents.files == manifest.rows["document_versions"]
+
+
+def linger_after(step: Callable[..., Awaitable[None]]) -> Callable[..., Awaitable[None]]:
+    """Make an upload wait after a step, so that collectors come in between."""
+
+    async def do(*arguments: object) -> None:
+        await step(*arguments)
+        await asyncio.sleep(0.05)
+
+    return do
+
+
+def test_several_collect_at_once_beside_uploads(
+    make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each document of a few contents that come and go has its file afterwards, and nothing else is there."""
+    service = make_service(**AT_ONCE)
+    for step in ("put", "ensure"):
+        monkeypatch.setattr(FileStore, step, linger_after(getattr(FileStore, step)))
+    contents = [f"{TEXT} {number}" for number in range(3)]
+
+    async def come_and_go(thread: int) -> None:
+        for turn in range(6):
+            content = contents[(thread + turn) % len(contents)]
+            document = ok(await asyncio.to_thread(upload, service, f"note {thread}", content))
+            if turn < 5:
+                await asyncio.to_thread(delete, service, document)
+
+    async def keep_collecting() -> None:
+        while True:
+            await collect_files(service.runtime.beside_requests())
+
+    async def do_all() -> None:
+        collecting = [asyncio.create_task(keep_collecting()) for _ in range(2)]
+        await asyncio.gather(*(come_and_go(thread) for thread in range(4)))
+        for task in collecting:
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+
+    service.run(do_all())
+    collect(service)
+    kept = {contents[(thread + 5) % len(contents)] for thread in range(4)}
+    assert stored(service) == {hashlib.sha256(content.encode()).hexdigest() for content in kept}
+
+
+def test_what_a_killed_put_left_goes_and_other_things_stay(service: RunningService) -> None:
+    """Half a file that nobody has written to for a day is removed from a folder; what isn't ours is not."""
+    folder = service.runtime.files.folder
+    assert folder is not None
+    (folder / "ab").mkdir()
+    half, strange = folder / "ab" / f"{'ab' * 32}#1", folder / "ab" / "readme#1"
+    for path in (half, strange):
+        path.write_bytes(b"half")
+    collect(service)
+    assert half.exists()
+    service.runtime.files.remove_leftovers()
+    assert not half.exists()
+    assert strange.exists()
+
+
+def test_a_store_that_is_another_deployments_is_left_alone(
+    make_service: Callable[..., RunningService], tmp_path: Path
+) -> None:
+    """Two deployments by mistake on one store: the second collects nothing, and a restore into it is refused."""
+    url = (tmp_path / "store").as_uri()
+    first = make_service(files_url=url, **AT_ONCE)
+    assert collect(first) == 0
+    assert first.runtime.files.has_owner()
+    uploaded(first, "notes")
+    with first.owner_connection() as connection:
+        connection.execute("UPDATE deployment SET store_id = %s", [uuid7()])
+        connection.execute("DELETE FROM document_versions")
+    assert collect(first) == 0
+    assert stored(first) == {DIGEST.hex()}
+    # Nor does it become the deployment's when nobody has claimed it yet, as before the first update.
+    (tmp_path / "store" / "deployment").unlink()
+    assert collect(first) == 0
+    assert not first.runtime.files.has_owner()
+    assert stored(first) == {DIGEST.hex()}
+
+
+def test_files_in_a_bucket_are_collected_and_checked(
+    make_service: Callable[..., RunningService],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Over real HTTP, below a prefix, beside objects that are somebody else's; and no restore goes there."""
+    with object_store(str(tmp_path / "log")) as given:
+        for name, value in given.environment.items():
+            monkeypatch.setenv(name, value)
+        bucket = Bucket(given.endpoint, given.environment).make()
+        bucket.put("other/readme.md", b"not ours")
+        url = f"s3://{bucket.name}/carrel"
+        service = make_service(files_url=url, **AT_ONCE)
+        document, kept = uploaded(service, "notes"), uploaded(service, "kept", "Other words.")
+        delete(service, document)
+        assert collect(service) == 1
+        assert not service.run(service.runtime.files.exists(DIGEST))
+        file = service.call("catalog/downloadDocument", {"documentId": kept["documentId"]})
+        assert file.content == b"Other words."
+        assert run(["files", "check"], service.settings) == 0
+        archive = tmp_path / "backup.tar.gz"
+        assert run(["backup", str(archive)], service.settings) == 0
+        other = service.settings.model_copy(update={"data_dir": tmp_path / "other"})
+        capsys.readouterr()
+        assert run(["restore", str(archive)], other) == 1
+        assert "CARREL_FILES_URL" in capsys.readouterr().err
+
+
+def test_check_finds_what_is_missing_altered_and_left_over(
+    service: RunningService, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It names the documents, changes nothing, and ends with 1 only when a document's file is faulty."""
+    names = ("whole", "missing", "altered", "shorter", "left")
+    made = {name: uploaded(service, name, f"{TEXT} {name}") for name in names}
+    digests = {name: hashlib.sha256(f"{TEXT} {name}".encode()).hexdigest() for name in names}
+    delete(service, made["left"])
+    capsys.readouterr()
+    assert run(["files", "check"], service.settings) == 0
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert "4 files" in said.err
+    assert "0 missing, 0 altered" in said.err
+    assert "1 file left over" in said.err
+    folder = service.runtime.files.folder
+    assert folder is not None
+    places = {name: folder / digest[:2] / digest for name, digest in digests.items()}
+    places["missing"].unlink()
+    places["altered"].write_bytes(f"{TEXT} aLtered".encode())
+    places["shorter"].write_bytes(b"")
+    before = {path: path.read_bytes() for path in folder.glob("??/*")}
+
+    def faults(*options: str) -> dict[str, str]:
+        assert run(["files", "check", "--json", *options], service.settings) == 1
+        result = json.loads(capsys.readouterr().out)
+        assert (result["files"], result["leftOver"]) == (4, 1)
+        assert result["leftOverBytes"] == len(f"{TEXT} left")
+        return {document: one["fault"] for one in result["faulty"] for document in one["documentIds"]}
+
+    expected = {"missing": "MISSING", "altered": "ALTERED", "shorter": "ALTERED"}
+    assert faults() == {made[name]["documentId"]: fault for name, fault in expected.items()}
+    del expected["altered"]
+    assert faults("--quick") == {made[name]["documentId"]: fault for name, fault in expected.items()}
+    assert {path: path.read_bytes() for path in folder.glob("??/*")} == before
+    assert run(["files", "check"], service.settings) == 1
+    assert f"missing: {digests['missing']}, of {made['missing']['documentId']}" in capsys.readouterr().err
+
+
+def test_one_of_several_processes_collects_in_a_period(make_service: Callable[..., RunningService]) -> None:
+    """And again when the period is over, also after a process that began and was killed."""
+    service = make_service(**AT_ONCE)
+    delete(service, uploaded(service, "notes"))
+
+    async def collect_in_several() -> None:
+        await asyncio.gather(*(collect_when_due(service.runtime.beside_requests()) for _ in range(4)))
+
+    service.run(collect_in_several())
+    assert stored(service) == {DIGEST.hex()}
+    with service.owner_connection() as connection:
+        connection.execute("UPDATE deployment SET files_listed_at = files_listed_at - interval '1 hour'")
+        begun = connection.execute("SELECT files_listed_at FROM deployment").fetchone()
+    service.run(collect_in_several())
+    assert stored(service) == set()
+    with service.owner_connection() as connection:
+        assert connection.execute("SELECT files_listed_at FROM deployment").fetchone() > begun  # type: ignore[operator]
+
+
+def test_deletions_under_way_keep_their_locks(
+    make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When the collector is cancelled, or one deletion fails, an upload waits for those that aren't answered yet."""
+    service = make_service(**AT_ONCE)
+    texts = {name: f"{TEXT} {name}" for name in ("slow", "refused")}
+    digests = {name: hashlib.sha256(text.encode()).digest() for name, text in texts.items()}
+    remove = FileStore.delete
+    began, goes_on = threading.Event(), threading.Event()
+
+    async def remove_slowly(store: FileStore, sha256: bytes) -> None:
+        if sha256 == digests["refused"]:
+            raise PermissionError(13, "Permission denied")
+        began.set()
+        await asyncio.to_thread(goes_on.wait, 30)
+        await remove(store, sha256)
+
+    for name, content in texts.items():
+        delete(service, uploaded(service, name, content))
+    monkeypatch.setattr(FileStore, "delete", remove_slowly)
+    collecting = service.loop.submit(collect_files(service.runtime.beside_requests()))
+    assert began.wait(30)
+    collecting.cancel()
+    with ThreadPoolExecutor() as threads:
+        sent = threads.submit(uploaded, service, "slow", texts["slow"])
+        with pytest.raises(TimeoutError):
+            sent.result(1)
+        goes_on.set()
+        document = sent.result(30)
+    file = service.call("catalog/downloadDocument", {"documentId": document["documentId"]})
+    assert file.content == texts["slow"].encode()
+    with pytest.raises(PermissionError):
+        collect(service)
+    monkeypatch.undo()
+    assert collect(service) == 1
+    assert stored(service) == {digests["slow"].hex()}
+
+
+def test_files_are_collected_though_the_database_takes_no_marks(
+    make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a full disk nothing can be marked, but what was marked before is removed, which makes room."""
+    service = make_service()
+    delete(service, uploaded(service, "notes"))
+    collect(service)
+    let_hours_pass(service, 25)
+
+    async def find_no_room(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    uploaded(service, "others", "Other words.")
+    with service.owner_connection() as connection:
+        connection.execute("DELETE FROM document_versions")
+    monkeypatch.setattr(queries, "mark_unused", find_no_room)
+    with pytest.raises(OSError, match="No space"):
+        collect(service)
+    assert DIGEST.hex() not in stored(service)
