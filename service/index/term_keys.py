@@ -12,7 +12,7 @@ from heapq import heapify, heappop, heapreplace
 
 from service.index.terms import round_frequency
 
-MOST_READ = 10_000
+MOST_READ = 20_000
 """How many chunks are to be found by a query's keys, about; reading one takes a microsecond."""
 
 # A tier is of weights from one of these numbers to below the next.

@@ -57,7 +57,7 @@ AnySelect = Select[*tuple[Any, ...]]
 # Who can read no more code pages than so many gets each of their chunks scored: that takes less than to look for them.
 FEW_PAGES = 2000
 # So many hits at least are shown to be the first ones: a hybrid ranking stands on more of a leg than it shows.
-LEAST_PROVEN = 10
+LEAST_PROVEN = 20
 # pgvector adds up in single precision.
 MARGIN = 1.00001
 # A leg's chunks: those that the ranking is made of, and how far it is followed when they are of too few documents.
@@ -188,7 +188,7 @@ def lexical_leg(shape: Shape) -> AnySelect:
     """Build the statement of the lexical leg: the chunks with the highest BM25 scores, if they have a query term.
 
     Where much may be read, an index finds chunks by the `keys` of terms. No other chunk has a score above `bound`, so
-    they will do if `at_least` (or ten) have one, or if it is 0. Otherwise every chunk that may be read is scored.
+    they will do if `at_least` (or twenty) have one, or if it is 0. Otherwise every chunk that may be read is scored.
     """
     chunks = INDEX_TABLES[shape.dimensions].chunks
     every = select(chunks.c.document_id, chunks.c.chunk_no, _lexical(chunks.c.terms).label("negative"))
