@@ -8,7 +8,6 @@ to all of its processes at once. A further process starts an embedded server aga
 
 import asyncio
 import gc
-import multiprocessing
 import shutil
 import sys
 import time
@@ -22,6 +21,7 @@ from socket import socket, socketpair
 import uvloop
 from prometheus_client.multiprocess import mark_process_dead  # pyright: ignore[reportUnknownVariableType]
 
+from service.identity.passwords import end_threads
 from service.main import routes
 from service.operate.startup import Prepared, prepare, start_embedded
 from service.platform.background import Failures
@@ -30,7 +30,16 @@ from service.platform.descriptors import most_connections, part_of, raise_limit
 from service.platform.logs import logger
 from service.platform.postgres.host import DatabaseServerError
 from service.platform.postgres.server import EmbeddedPostgres
-from service.platform.processes import DRAIN, READY, Child, Orders, Restarts, Signals, go_on_when_parent_dies
+from service.platform.processes import (
+    DRAIN,
+    READY,
+    Child,
+    ForkedProcess,
+    Orders,
+    Restarts,
+    Signals,
+    go_on_when_parent_dies,
+)
 from service.platform.settings import Settings
 from service.platform.sharing import MOST_COUNTS, Counts, Figures, Share
 from service.server import CANCELLED_SECONDS, GRACE_SECONDS, bind, serve
@@ -38,6 +47,7 @@ from service.text.embedding import MODEL_FOLDER
 from service.text.embedding.engine import Engine
 from service.text.embedding.exchange import DistantArithmetic, Line, answer
 from service.text.embedding.weights import ModelFilesError
+from service.web.metrics import count_in_row
 from service.web.pages import confidential
 
 LOOK_SECONDS = 1.0
@@ -87,6 +97,7 @@ class Supervisor:
             stack.callback(self._kill_all)  # before the database stops
             self._fork(EMBEDDING)
             self._prepared = asyncio.run(prepare(settings, self._database))
+            end_threads()
             routes()
             gc.collect()
             gc.freeze()  # what is there by now is shared, as long as nobody writes to it
@@ -177,9 +188,10 @@ class Supervisor:
 
     def _forget(self, child: Child) -> None:
         child.orders.close()
+        child.process.close()
         if child.row is not None:
             self._figures.clear(child.row)
-        mark_process_dead(child.process.pid, str(self._metrics))
+            mark_process_dead(child.row, str(self._metrics))
 
     def _replace_workers(self) -> None:
         """Replace one worker after the other when a signal asks for it; each new one serves before the old ends."""
@@ -248,9 +260,8 @@ class Supervisor:
         else:
             work = self._embed if name == EMBEDDING else self._bring_database_back
         ours, theirs = socketpair()
-        process = multiprocessing.get_context("fork").Process(target=self._be_child, args=(work, ours, theirs))
         try:
-            process.start()
+            process = ForkedProcess(partial(self._be_child, work, ours, theirs))
         except OSError:
             ours.close()
             raise
@@ -274,6 +285,7 @@ class Supervisor:
 
     def _work(self, number: int, row: int, orders: socket) -> None:
         prepared: Prepared = self._prepared
+        count_in_row(row)
         share = Share(row, self.settings.workers, self._figures, self._counts)
         settings = part_of(self.settings, worker=number)
         arithmetic = DistantArithmetic(self._line)

@@ -1,7 +1,6 @@
 """Passwords as Argon2id hashes (RFC 9106), made in threads of their own so that the event loop never waits."""
 
 import asyncio
-import os
 import secrets
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -33,6 +32,12 @@ async def verify_password(password: SecretStr, password_hash: str | None) -> boo
     return await loop.run_in_executor(_executor(), _verify, password, password_hash)
 
 
+def end_threads() -> None:
+    """End the threads that hash, until the next password: a process that is to be forked must have none."""
+    _executor().shutdown()
+    _executor.cache_clear()
+
+
 def _verify(password: SecretStr, password_hash: str | None) -> bool:
     try:
         return _HASHER.verify(password_hash or _dummy_hash(), password.get_secret_value()) and password_hash is not None
@@ -52,7 +57,3 @@ def _hash(password: SecretStr) -> str:
 @cache
 def _executor() -> ThreadPoolExecutor:
     return ThreadPoolExecutor(max_workers=_THREADS, thread_name_prefix="password")
-
-
-# A forked process has none of the threads that the executor believes to have.
-os.register_at_fork(after_in_child=_executor.cache_clear)

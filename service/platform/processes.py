@@ -6,10 +6,10 @@ import os
 import signal
 import sys
 import time
+import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
-from multiprocessing.context import ForkProcess
 from socket import socket, socketpair
 from types import FrameType
 from typing import Self, cast
@@ -21,12 +21,60 @@ STOP, DRAIN, READY = b"s", b"d", b"r"
 PR_SET_PDEATHSIG = 1  # prctl(2)
 
 
+class ForkedProcess:
+    """A process that was forked to do some work; its sentinel, a descriptor, is at its end when the process is.
+
+    Unlike multiprocessing's, one that the system refuses to fork leaves no descriptors open: it is tried again and
+    again, until the system has room for it.
+    """
+
+    def __init__(self, work: Callable[[], None]) -> None:
+        self.sentinel, end = os.pipe()
+        try:
+            self.pid = os.fork()
+        except OSError:
+            os.close(self.sentinel)
+            os.close(end)
+            raise
+        if self.pid == 0:
+            os.close(self.sentinel)
+            _do_and_end(work)
+        os.close(end)
+        self._status: int | None = None
+
+    @property
+    def exitcode(self) -> int | None:
+        """The exit status, or minus the signal that ended it; None as long as it runs."""
+        if self._status is None:
+            self._wait(os.WNOHANG)
+        return self._status
+
+    def kill(self) -> None:
+        """Kill it, unless it has ended."""
+        if self.exitcode is None:
+            os.kill(self.pid, signal.SIGKILL)
+
+    def join(self) -> None:
+        """Wait for its end."""
+        if self._status is None:
+            self._wait(0)
+
+    def close(self) -> None:
+        """Close its sentinel."""
+        os.close(self.sentinel)
+
+    def _wait(self, options: int) -> None:
+        pid, status = os.waitpid(self.pid, options)
+        if pid:
+            self._status = os.waitstatus_to_exitcode(status)
+
+
 @dataclass(eq=False)
 class Child:
     """A process, and how it is told what to do."""
 
     name: str
-    process: ForkProcess
+    process: ForkedProcess
     orders: socket
     # The worker's row of figures: a worker and the one that replaces it have the same name, and a row each.
     row: int | None = None
@@ -162,6 +210,20 @@ def go_on_when_parent_dies() -> None:
     """Have this process, should it be stopped (SIGSTOP), go on when its parent dies, so that it notices, and ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
+
+
+def _do_and_end(work: Callable[[], None]) -> None:
+    """Do a forked process's work, and end it without a return to what its parent was at."""
+    status = 1
+    try:
+        work()
+        status = 0
+    except SystemExit as end:
+        status = end.code if isinstance(end.code, int) else 1
+    except BaseException:  # noqa: BLE001 - there is nobody else to tell of it
+        traceback.print_exc()
+    finally:
+        os._exit(status)
 
 
 def _ignore(_number: int, _frame: FrameType | None) -> None:

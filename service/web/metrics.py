@@ -1,14 +1,15 @@
 """What Prometheus reads at /metrics: counts and times of requests, never anything of an organization.
 
 The workers of a service each count in files of their own (`PROMETHEUS_MULTIPROC_DIR`), which the one that is asked adds
-up; so nothing that a worker has counted is lost with it. Without that folder, a process counts for itself.
+up; so nothing that a worker has counted is lost with it, and the one that takes its place goes on from there. Without
+that folder, a process counts for itself.
 """
 
 import os
 from collections.abc import Callable
 from typing import Literal
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, values
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from service.platform.background import Background
@@ -22,6 +23,14 @@ TELL_SECONDS = 1.0
 
 # Of the workers there are: the sum of what each has, the greatest where all know the same, the sum of all there were.
 Mode = Literal["livesum", "livemax", "sum"]
+
+
+def count_in_row(row: int) -> None:
+    """Have this process count in the files of a row, of which no other living process is.
+
+    Files named by process ids would become more with each worker that ends, and /metrics slower.
+    """
+    values.ValueClass = values.MultiProcessValue(lambda: row)  # pyright: ignore[reportUnknownMemberType]
 
 
 class Metrics:
@@ -38,7 +47,7 @@ class Metrics:
         )
         self.in_flight = self._gauge("requests_in_flight", "Requests being answered.")
         self._reads: list[tuple[Gauge, Callable[[], float]]] = []
-        self._counted: dict[tuple[Counter, *tuple[str, ...]], float] = {}
+        self._counted: dict[tuple[Counter | Gauge, *tuple[str, ...]], float] = {}
         self._describe_runtime()
 
     def watch(self, connections: Connections) -> None:
@@ -73,7 +82,7 @@ class Metrics:
 
     def _describe_runtime(self) -> None:
         runtime = self._runtime  # absent where the application is only described
-        self._read("texts_embedded", "Texts embedded since the start.", lambda: runtime.embedders.texts_embedded, "sum")
+        self._texts = self._gauge("texts_embedded", "Texts embedded since the start.", mode="sum")
         self._read("indexing_running", "Documents that are taken up to index.", lambda: runtime.indexer.running)
         waiting = "Documents that wait for their turn to be indexed."
         self._read("indexing_waiting", waiting, lambda: runtime.indexer.waiting, "livemax")
@@ -95,6 +104,7 @@ class Metrics:
             for area in one.areas:
                 self._free.labels(area.lower()).set(one.free)
                 self._total.labels(area.lower()).set(one.total)
+        self._count_up(self._texts, self._runtime.embedders.texts_embedded)
         counts = self._runtime.jobs.counts
         for counter, outcomes in ((self._jobs_done, counts.done), (self._jobs_failed, counts.failed)):
             for task, count in outcomes.items():
@@ -105,7 +115,7 @@ class Metrics:
             self._count_up(self._refused, self._connections.refused)
             self._count_up(self._evicted, self._connections.evicted)
 
-    def _count_up(self, counter: Counter, count: float, *labels: str) -> None:
+    def _count_up(self, counter: Counter | Gauge, count: float, *labels: str) -> None:
         key = (counter, *labels)
         child = counter.labels(*labels) if labels else counter
         child.inc(count - self._counted.get(key, 0))
