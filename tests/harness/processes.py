@@ -1,5 +1,6 @@
 """`python -m service` as a process of its own, on an embedded PostgreSQL and a folder that is removed afterwards."""
 
+import itertools
 import json
 import os
 import shutil
@@ -19,7 +20,7 @@ import psutil
 from service.platform.postgres.server import EmbeddedPostgres
 from tests.harness.first_start import CLUSTER, bring_database, bring_model
 from tests.harness.logs import read_log
-from tests.harness.services import ADMIN_EMAIL, ADMIN_PASSWORD, API_KEY
+from tests.harness.services import ADMIN_EMAIL, ADMIN_PASSWORD, API_KEY, AUTHORITIES
 
 READY_SECONDS = 240
 KILLED_SECONDS = 60
@@ -37,6 +38,23 @@ setattr(owner, name, lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
 from service.__main__ import main
 sys.exit(main())
 """
+
+
+class ByTurns(httpx.BaseTransport):
+    """Sends each request by the next of some connections, each of which stays."""
+
+    def __init__(self, number: int) -> None:
+        self._transports = [httpx.HTTPTransport(verify=AUTHORITIES) for _ in range(number)]
+        self._turns = itertools.cycle(self._transports)
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request."""
+        return next(self._turns).handle_request(request)
+
+    def close(self) -> None:
+        """Close the connections."""
+        for transport in self._transports:
+            transport.close()
 
 
 class ServiceProcess:
@@ -62,6 +80,17 @@ class ServiceProcess:
         """POST a v0 operation with a JSON body, as the admin or with another credential."""
         headers = {"Authorization": f"Bearer {api_key}"}
         return self.http.post(f"/api/v0/{operation}", json=body if body is not None else {}, headers=headers)
+
+    def ask_by_turns(self) -> None:
+        """Have `http` ask each worker in turn from now on, by a connection to each."""
+        workers = self.parts("worker")
+        headers = {"Authorization": f"Bearer {API_KEY}"}
+        while not all(map(_connections_to, workers)):
+            self.http.close()
+            turns = ByTurns(len(workers))
+            self.http = httpx.Client(base_url=self.base_url, headers=headers, timeout=60, transport=turns)
+            for _ in workers:
+                self.http.get("/healthz")
 
     def command(
         self, *arguments: str, typed: str = "", killed_at: str | None = None
@@ -194,6 +223,13 @@ def run_command(
     )
     assert (ended.returncode == -signal.SIGKILL) == (killed_at is not None), ended
     return ended
+
+
+def _connections_to(worker: psutil.Process) -> int:
+    """Return how many connections a worker has accepted and not closed yet."""
+    own = worker.net_connections("tcp4")
+    ports = {each.laddr.port for each in own if each.status == psutil.CONN_LISTEN}
+    return sum(each.laddr.port in ports for each in own if each.status == psutil.CONN_ESTABLISHED)
 
 
 def free_port() -> int:

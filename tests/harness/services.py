@@ -55,6 +55,7 @@ class RunningService:
     api_key: str = API_KEY
     admin_email: str = ADMIN_EMAIL
     admin_password: str = ADMIN_PASSWORD
+    ports: list[int] = field(kw_only=True)
     loop: LoopThread = field(repr=False, kw_only=True)
 
     def call(
@@ -71,6 +72,11 @@ class RunningService:
         self.call("admin/users/upsert", {"users": [user]}).raise_for_status()
         key = self.call("admin/apiKeys/create", {"name": f"{email}'s", "ownerEmail": email, **options})
         return str(key.raise_for_status().json()["apiKey"])
+
+    def connect(self, *, timeout: float) -> httpx.Client:
+        """Open connections like those of `http`, to each worker one."""
+        transport = Alternating(self.ports)
+        return httpx.Client(base_url=self.base_url, headers=self.http.headers, timeout=timeout, transport=transport)
 
     def owner_connection(self) -> psycopg.Connection[Any]:
         """Connect to the test's database as its owner, whom no row-level security holds back; autocommit."""
@@ -197,7 +203,7 @@ class ServiceHarness:
         base_url = f"http://127.0.0.1:{ports[0]}"
         headers = {"Authorization": f"Bearer {API_KEY}"}
         http = httpx.Client(base_url=base_url, headers=headers, timeout=60, transport=Alternating(ports))
-        return RunningService(base_url, runtimes[0].settings, runtimes[0], database, http, loop=self._loop)
+        return RunningService(base_url, runtimes[0].settings, runtimes[0], database, http, ports=ports, loop=self._loop)
 
     async def _stop(self, service: RunningService, stack: AsyncExitStack) -> None:
         await stack.aclose()

@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, invariant, multiple, precondition, rule
 
-from tests.harness.services import RunningService
+from tests.harness.processes import ServiceProcess
 from tests.properties.asking import AnsweredQuestion, AskedQuestion
 from tests.properties.comparisons import SCOPES
 from tests.properties.model import EDITOR, EVERYONE, MESSAGING, READING, VIEWER, WRITING, Model, Text, User, outcome
@@ -67,7 +67,7 @@ class Permissions(Operations, RuleBasedStateMachine):
     # Whether a name that is gone is tried all the same.
     strict = st.sampled_from((False, False, False, True))
 
-    def __init__(self, service: RunningService, taken: "Counter[str]") -> None:
+    def __init__(self, service: ServiceProcess, taken: "Counter[str]") -> None:
         super().__init__()
         self.world = World(service)
         self.model = Model(users={ADMIN: User(is_admin=True)})

@@ -3,12 +3,13 @@
 import math
 import os
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
-from tests.harness.services import RunningService
+from tests.harness.processes import ServiceProcess
 from tests.properties.machine import Permissions
 
 STEPS = int(os.environ.get("PERMISSION_STEPS", "10000"))
@@ -44,7 +45,15 @@ COMMON = settings(
 )
 
 
-def test_what_is_seen_is_what_the_model_says(service: RunningService) -> None:
+@pytest.fixture
+def service(service_process: Callable[..., ServiceProcess]) -> ServiceProcess:
+    """A service of two worker processes, which are asked by turns."""
+    service = service_process(CARREL_RATE_LIMIT_REQUESTS="0", CARREL_RATE_LIMIT_FAILURES="0")
+    service.ask_by_turns()
+    return service
+
+
+def test_what_is_seen_is_what_the_model_says(service: ServiceProcess) -> None:
     """The same few examples every time: the first steps on every way, quick enough for each change."""
     profile = settings(COMMON, max_examples=4, stateful_step_count=40, derandomize=True)
     run_state_machine_as_test(lambda: Permissions(service, Counter()), settings=profile)
@@ -53,7 +62,7 @@ def test_what_is_seen_is_what_the_model_says(service: RunningService) -> None:
 @pytest.mark.long
 @pytest.mark.timeout(4 * 3600)
 def test_what_is_seen_is_what_the_model_says_for_ten_thousand_steps(
-    service: RunningService, capsys: pytest.CaptureFixture[str]
+    service: ServiceProcess, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """New examples every time, 10,000 steps of them unless PERMISSION_STEPS says another number."""
     taken = Counter[str]()

@@ -1,5 +1,6 @@
 """The service as the state machine sees it: an organization whose principals and resources go by the model's names."""
 
+import asyncio
 import json
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -8,9 +9,12 @@ from uuid import UUID
 import httpx
 
 from service.domains.directory.organizations import create_organization
+from service.platform.database import Database
 from service.platform.identifiers import document_id_for, uuid7
+from service.platform.postgres.server import SUPERUSER
 from service.platform.secrets import API_KEY, mint
-from tests.harness.services import RunningService
+from tests.harness.databases import connect
+from tests.harness.processes import ServiceProcess
 from tests.properties.model import EVERYONE, Text
 
 ADMIN = "admin@example.test"
@@ -41,7 +45,7 @@ class World:
     Requests are made `by` a credential that was made here, or by its admin's key: in the name of a user, or of nobody.
     """
 
-    def __init__(self, service: RunningService) -> None:
+    def __init__(self, service: ServiceProcess) -> None:
         self._service = service
         self._organization_id = uuid7()
         self._key = mint(API_KEY)
@@ -53,13 +57,17 @@ class World:
         self.agent_ids: dict[str, str] = {}
         self.document_names: dict[str, str] = {}
         self.credential_ids: dict[str, str] = {}
-        service.run(self._create())
+        asyncio.run(self._create())
 
     async def _create(self) -> None:
-        async with self._service.runtime.database.transaction(self._organization_id) as connection:
-            await create_organization(
-                connection, self._organization_id, name="Harbour", admin_email=ADMIN, api_key=self._key
-            )
+        database = Database(self._service.database_server().url(), pool_size=1)
+        try:
+            async with database.transaction(self._organization_id) as connection:
+                await create_organization(
+                    connection, self._organization_id, name="Harbour", admin_email=ADMIN, api_key=self._key
+                )
+        finally:
+            await database.close()
 
     # Names.
 
@@ -207,7 +215,7 @@ class World:
         """Let its time run out; the one thing that no request can do."""
         table, key = ("service_account_tokens", "token_id") if self.is_token(credential) else ("api_keys", "api_key_id")
         statement = f"UPDATE {table} SET expires_at = now() - interval '1 second' WHERE {key} = %s"  # noqa: S608
-        with self._service.owner_connection() as connection:
+        with connect(self._service.database_server().url(user=SUPERUSER)) as connection:
             assert connection.execute(statement, [self.credential_ids[credential]]).rowcount == 1
 
     def is_token(self, credential: str) -> bool:

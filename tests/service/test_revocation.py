@@ -92,8 +92,8 @@ class Scene:
 class Watch:
     """Threads that ask for the document again and again, and one that keeps changing its contents.
 
-    They ask for the reader, or with a credential of its own. What they see: when they asked, for what, whether the
-    answer showed the document, and its status.
+    They ask each worker in turn, for the reader, or with a credential of its own. What they see: when they asked, for
+    what, whether the answer showed the document, and its status.
     """
 
     scene: Scene
@@ -126,9 +126,8 @@ class Watch:
         assert self.failures == []
 
     def _run(self, work: Callable[[httpx.Client], None]) -> None:
-        service = self.scene.service
         try:
-            with httpx.Client(base_url=service.base_url, headers=service.http.headers, timeout=SECONDS) as http:
+            with self.scene.service.connect(timeout=SECONDS) as http:
                 work(http)
         except Exception as failure:  # noqa: BLE001 - raised again in the test's own thread
             self.failures.append(failure)
