@@ -1,9 +1,11 @@
 """A service of two workers under load: each of its processes killed in turn, its workers replaced, all of it ended."""
 
+import hashlib
 import os
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,7 +14,9 @@ import httpx
 import psutil
 import pytest
 
+from service.platform.postgres.server import DATABASE
 from service.supervisor import LOOK_SECONDS
+from tests.faults.loading import catalog_of
 from tests.faults.test_database_supervision import without_descriptors
 from tests.harness.first_start import CLUSTER
 from tests.harness.processes import ServiceProcess
@@ -41,15 +45,25 @@ from service.__main__ import main
 sys.exit(main())
 """
 THREADS = 4
+LOADED = "load"
+# What passes until an upload that was refused or broken off is sent again.
+PAUSE_SECONDS = 0.05
 
 
 class Load:
-    """Uploads and searches, at the same time, each by a connection that is kept."""
+    """Uploads and searches, at the same time, each by a connection that is kept.
+
+    An upload is sent until it is acknowledged; `acknowledged` are the names and hashes of those that were, `turns` how
+    many of each thread. `wrong` are searches that found nothing although others had found something before.
+    """
 
     def __init__(self, service: ServiceProcess) -> None:
-        self.acknowledged: list[str] = []
-        self.statuses: set[int] = set()
+        self.acknowledged: dict[str, str] = {}
+        self.turns = [0] * THREADS
+        self.statuses: Counter[int] = Counter()
         self.broken: list[str] = []
+        self.wrong: list[str] = []
+        self._has_found = False
         self._service = service
         self._ending = threading.Event()
         self._threads = [threading.Thread(target=self._run, args=[number]) for number in range(THREADS)]
@@ -66,53 +80,75 @@ class Load:
             thread.join(60)
             assert not thread.is_alive()
 
+    def wait_for_more(self) -> None:
+        """Wait until each thread has uploaded twice from here on."""
+        before = list(self.turns)
+        wait_until(lambda: all(turns >= past + 2 for turns, past in zip(self.turns, before, strict=True)))
+
     def _run(self, number: int) -> None:
         with httpx.Client(base_url=self._service.base_url, headers=HEADERS, timeout=60) as client:
-            for turn in range(10_000):
-                if self._ending.is_set():
-                    return
+            while not self._ending.is_set():
                 try:
-                    self._ask(client, f"{number}-{turn}")
+                    self._ask(client, number)
                 except httpx.TransportError as error:
                     self.broken.append(repr(error))
-                    time.sleep(0.05)
+                    time.sleep(PAUSE_SECONDS)
 
-    def _ask(self, client: httpx.Client, name: str) -> None:
-        text = f"The ferry {name} leaves the pier at noon."
-        sent = client.post(UPLOAD, data={"documentExternalId": name}, files={"file": (f"{name}.txt", text.encode())})
-        self.statuses.add(sent.status_code)
-        if sent.status_code == 200:
-            self.acknowledged.append(name)
-        self.statuses.add(client.post(SEARCH, json={"searchQuery": "ferry at the pier"}).status_code)
+    def _ask(self, client: httpx.Client, number: int) -> None:
+        name = f"{LOADED}/{number}-{self.turns[number]}"
+        text = f"The ferry {name} leaves the pier at noon.".encode()
+        sent = client.post(UPLOAD, data={"documentExternalId": name}, files={"file": ("ferry.txt", text)})
+        self.statuses[sent.status_code] += 1
+        if sent.status_code != 200:
+            time.sleep(PAUSE_SECONDS)
+            return
+        self.acknowledged[name] = hashlib.sha256(text).hexdigest()
+        self.turns[number] += 1
+        found = client.post(SEARCH, json={"searchQuery": "ferry at the pier"})
+        self.statuses[found.status_code] += 1
+        if found.status_code == 200:
+            results = found.json()["results"]
+            if self._has_found and not results:
+                self.wrong.append(name)
+            self._has_found = self._has_found or bool(results)
 
 
 @contextmanager
 def load_on(service: ServiceProcess) -> Iterator[Load]:
-    """Put a service under load for as long as the block takes."""
+    """Put a service under load for as long as the block takes; nothing of it is wrong, or lost afterwards."""
     load = Load(service)
     load.start()
     try:
-        wait_until(lambda: len(load.acknowledged) >= THREADS)
+        load.wait_for_more()
         yield load
     finally:
         load.stop()
+    assert not load.wrong
+    assert_all_is_there(service, load)
 
 
-def documents_of(service: ServiceProcess) -> set[str]:
-    """Read the external ids of all documents that are there."""
-    found, token = set[str](), None
-    while True:
-        page = service.call("catalog/listDocuments", {"pageSize": 100} | ({"pageToken": token} if token else {})).json()
-        found |= {each["documentExternalId"] for each in page["documents"]}
-        token = page.get("nextPageToken")
-        if not token:
-            return found
+def assert_all_is_there(service: ServiceProcess, load: Load) -> None:
+    """Assert that all that was acknowledged is there, and can be found as soon as the index has caught up."""
+    assert catalog_of(service, LOADED).hashes.items() >= load.acknowledged.items()
+
+    def is_indexed() -> bool:
+        catalog = catalog_of(service, LOADED)
+        return catalog.indexed == catalog.versions and not catalog.odd
+
+    wait_until(is_indexed)
 
 
 def metric(service: ServiceProcess, name: str) -> float:
     """Read one figure of /metrics."""
     lines = service.http.get("/metrics").text.splitlines()
     return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))
+
+
+def files_of_counts(service: ServiceProcess) -> list[Path]:
+    """Return the files in which workers, of now and of before, have counted for /metrics."""
+    opened = [Path(file.path) for worker in service.parts("worker") for file in worker.open_files()]
+    [folder] = {path.parent for path in opened if path.parent.name.startswith("carrel-metrics-")}
+    return list(folder.glob("counter_*.db"))
 
 
 @pytest.mark.parametrize("killed", ["worker-1", "embedding"])
@@ -127,19 +163,67 @@ def test_a_process_that_is_killed_costs_little(service_process: Callable[..., Se
         [before] = service.parts(killed)
         before.kill()
         wait_until(lambda: bool(service.parts(killed)) and service.parts(killed) != [before])
-        acknowledged = len(load.acknowledged)
-        wait_until(lambda: len(load.acknowledged) >= acknowledged + 2 * THREADS)
-    assert load.statuses == {200}
+        load.wait_for_more()
+    assert load.statuses.keys() == {200}
     assert len(load.broken) <= (2 * THREADS if killed == "worker-1" else 0), load.broken
     [told] = service.events("process_ended")
     assert (told["process"], told["status"], told["again_in"]) == (killed, -signal.SIGKILL, 0)
-    assert documents_of(service) >= set(load.acknowledged)
-    family = psutil.Process(service.process.pid).children(recursive=True)  # type: ignore[union-attr]
+    supervisor = psutil.Process(service.process.pid)  # type: ignore[union-attr]
+    family, threads = supervisor.children(recursive=True), supervisor.num_threads()
     service.kill()
     _, alive = psutil.wait_procs(family, timeout=20)
     assert not alive
     service.start()
-    assert documents_of(service) >= set(load.acknowledged)
+    # The first start has hashed a password, this one hasn't: whoever forks has no threads.
+    assert psutil.Process(service.process.pid).num_threads() == threads  # type: ignore[union-attr]
+    assert_all_is_there(service, load)
+
+
+def forks_readers(worker: psutil.Process) -> psutil.Process | None:
+    """Return the process from which a worker's readers of files are forked, once there is a reader."""
+    servers = [child for child in worker.children() if "forkserver" in " ".join(child.cmdline())]
+    return servers[0] if servers and servers[0].children() else None
+
+
+def a_connection(service: ServiceProcess) -> psutil.Process:
+    """Return the process of one of the service's connections to PostgreSQL."""
+    server = service.database_server().process()
+    assert server is not None
+    return next(child for child in server.children() if f" {DATABASE} " in " ".join(child.cmdline()))
+
+
+def a_reader(service: ServiceProcess) -> psutil.Process | None:
+    """Return the process of one of the first worker's readers."""
+    server = forks_readers(service.parts("worker-0")[0])
+    return server and server.children()[0]
+
+
+KILLED: tuple[Callable[[ServiceProcess], psutil.Process | None], ...] = (
+    a_reader,
+    lambda service: forks_readers(service.parts("worker-1")[0]),
+    a_connection,
+    lambda service: service.database_server().process(),
+)
+
+
+def test_what_workers_need_is_brought_back(service_process: Callable[..., ServiceProcess]) -> None:
+    """A reader of files, what readers are forked from, a connection of the database, the database: each killed in turn.
+
+    Each worker serves again by itself. Meanwhile requests are refused with a 503, or the one file that was being read
+    with a 400; none is answered wrongly, none is broken off, and nothing that was acknowledged is lost.
+    """
+    service = service_process(CARREL_RATE_LIMIT_REQUESTS="0")
+    wait_until(lambda: all(forks_readers(worker) for worker in service.parts("worker")))
+    with load_on(service) as load:
+        for find in KILLED:
+            process = find(service)
+            assert process is not None
+            process.kill()
+            load.wait_for_more()
+    assert load.statuses.keys() <= {200, 400, 503}
+    assert load.statuses[400] <= len(KILLED)
+    assert not load.broken
+    assert not service.events("process_ended")
 
 
 def test_workers_are_replaced_while_they_serve(service_process: Callable[..., ServiceProcess]) -> None:
@@ -149,9 +233,8 @@ def test_workers_are_replaced_while_they_serve(service_process: Callable[..., Se
     with load_on(service) as load:
         service.signal(signal.SIGHUP)
         wait_until(lambda: not before & {worker.pid for worker in service.parts("worker")}, 60)
-        acknowledged = len(load.acknowledged)
-        wait_until(lambda: len(load.acknowledged) >= acknowledged + 2 * THREADS)
-    assert (load.statuses, load.broken) == ({200}, [])
+        load.wait_for_more()
+    assert (load.statuses.keys(), load.broken) == ({200}, [])
     uploads = f'carrel_requests_total{{method="POST",route="{UPLOAD}",status="200"}}'
     wait_until(lambda: metric(service, uploads) == len(load.acknowledged))
     assert service.stop() == 0
@@ -170,6 +253,7 @@ def test_a_signal_while_workers_are_replaced_replaces_them_once_more(
     wait_until(lambda: len(service.events("process_started")) == 1 + 3 * len(before))
     wait_until(lambda: len(service.parts("worker")) == len(before))
     assert not before & {worker.pid for worker in service.parts("worker")}
+    assert len(files_of_counts(service)) <= 1 + len(before)  # six workers have counted
     assert service.http.post(ORGANIZATION, json={}).status_code == 200
     assert service.stop() == 0
 
