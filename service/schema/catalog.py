@@ -51,6 +51,8 @@ document_versions = Table(
     Column("file_size", BigInteger, nullable=False),
     Column("file_name", Text, nullable=False),
     Column("media_type", Text, nullable=False),
+    # What reading left out of the file: kind, count and where of each; NULL for files read before this was told.
+    Column("not_read", JSONB(none_as_null=True)),
     Column("created_by", Uuid, ForeignKey("principals.principal_id"), nullable=False),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Index("ix_document_versions_created_by", "created_by"),

@@ -8,6 +8,7 @@ import httpx
 import pytest
 
 from service.index.ingestion.indexer import Indexer
+from tests import made_files
 from tests.harness.documents import (
     add_group,
     add_to_collection,
@@ -335,3 +336,21 @@ def test_a_wait_for_the_index_ends_when_the_service_stops(
         assert endless_wait[0].wait(20)
         service_harness.stop(service, stack)
         assert ok(answer.result())["indexing"] == "RUNNING"
+
+
+def test_what_was_not_read_is_told_wherever_the_document_is(service: RunningService) -> None:
+    """The upload's answer, the document and the list tell it; it stays with the bytes, and goes with them."""
+    mail = made_files.mail()
+    told = [{"kind": "attachment", "count": 1, "where": []}]
+    answer = uploaded(service, "mail/1", mail, file_name="a.eml")
+    assert answer["notRead"] == told
+    assert get_document(service, answer["documentId"])["notRead"] == told
+    listed = ok(service.http.post("/api/v0/catalog/listDocuments", json={}))["documents"]
+    assert [document["notRead"] for document in listed] == [told]
+    again = uploaded(service, "mail/1", mail, file_name="a.eml")
+    assert (again["status"], again["notRead"]) == ("UNCHANGED", told)
+    renamed = uploaded(service, "mail/1", mail, file_name="a.eml", documentName="Other")
+    assert (renamed["documentVersion"], renamed["notRead"]) == (2, told)
+    assert get_document(service, answer["documentId"])["notRead"] == told
+    assert uploaded(service, "mail/1", "whole", file_name="a.txt")["notRead"] == []
+    assert get_document(service, answer["documentId"])["notRead"] == []

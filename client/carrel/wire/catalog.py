@@ -16,6 +16,7 @@ from carrel.wire.common import (
     ResponseModel,
 )
 from carrel.wire.fields import DocumentName, EmailAddress, Identifier, Instant, RequestInstant
+from carrel.wire.formats import NotReadKind, count_not_read
 from carrel.wire.operations import ADDS_DATA, KEYED, NOT_FOUND, READ, WRITE, ApiOperation
 
 
@@ -25,6 +26,22 @@ class IndexingStatus(StrEnum):
     DONE = "DONE"
     RUNNING = "RUNNING"
     FAILED = "FAILED"
+
+
+class NotRead(ResponseModel):
+    """Parts of one kind that a file holds and that were not read, so that no search finds them."""
+
+    kind: NotReadKind
+    """What the parts are."""
+    count: int
+    """How many there are."""
+    where: list[str] = Field(default_factory=list[str])
+    """The first few pages, slides, sheets or messages that have them, such as `page 3`, where the format tells."""
+
+    def __str__(self) -> str:
+        """Return the parts in words: `3 pages without a text layer (page 2, page 5, page 6)`."""
+        places = f" ({', '.join(self.where)})" if self.where else ""
+        return count_not_read(self.kind, self.count) + places
 
 
 class Document(ResponseModel):
@@ -60,6 +77,8 @@ class Document(ResponseModel):
     """When it was last changed."""
     indexing: IndexingStatus | None = None
     """Whether the newest version is searchable in the catalog."""
+    not_read: list[NotRead] | None = None
+    """What the newest file holds that was not read; absent: unknown, the file was read before this was told."""
 
 
 class DocumentVersion(ResponseModel):

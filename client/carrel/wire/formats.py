@@ -1,4 +1,4 @@
-"""The formats of files that are read: the one place that names them, for the service and everything that uses it.
+"""The formats of files that are read, and the parts of files that are not: the one place that names them.
 
 To add a format: an entry here, its reader beside the others in `service/text/extraction`, and the reader's entry in
 `READERS` there.
@@ -6,6 +6,7 @@ To add a format: an entry here, its reader beside the others in `service/text/ex
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 
 _OFFICE = "application/vnd.openxmlformats-officedocument"
 
@@ -58,6 +59,44 @@ FORMATS = (
 )
 BY_SUFFIX: Mapping[str, FileFormat] = {suffix: each for each in FORMATS for suffix in each.suffixes}
 BY_NAME: Mapping[str, FileFormat] = {each.name: each for each in FORMATS}
+
+
+class NotReadKind(StrEnum):
+    """What a file may hold that isn't read, so that nobody finds what it says."""
+
+    PAGE = "page"
+    """A page that has pictures and no text: a scan."""
+    PICTURE = "picture"
+    """A picture, whatever is written in it."""
+    ATTACHMENT = "attachment"
+    """A file that a mail carries, or that is attached to a PDF."""
+    EMBEDDED = "embedded"
+    """A file or object of another program inside an Office file."""
+    RECORDING = "recording"
+    """A sound or film."""
+    SHEET = "sheet"
+    """A macro sheet or dialog sheet of a workbook."""
+    FORM = "form"
+    """A form that only Adobe's programs draw (XFA)."""
+    ENCRYPTED = "encrypted"
+    """An encrypted part of a mail."""
+
+
+_NOT_READ = {
+    NotReadKind.PAGE: ("page without a text layer", "pages without a text layer"),
+    NotReadKind.PICTURE: ("picture", "pictures"),
+    NotReadKind.ATTACHMENT: ("attachment", "attachments"),
+    NotReadKind.EMBEDDED: ("embedded file", "embedded files"),
+    NotReadKind.RECORDING: ("sound or film", "sounds or films"),
+    NotReadKind.SHEET: ("macro or dialog sheet", "macro or dialog sheets"),
+    NotReadKind.FORM: ("XFA form", "XFA forms"),
+    NotReadKind.ENCRYPTED: ("encrypted part", "encrypted parts"),
+}
+
+
+def count_not_read(kind: NotReadKind, count: int) -> str:
+    """Return a number of parts that were not read in words: `3 pictures`."""
+    return f"{count:,} {_NOT_READ[kind][count != 1]}"
 
 
 def in_words() -> str:

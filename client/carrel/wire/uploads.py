@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from carrel.wire.catalog import IndexingStatus
+from carrel.wire.catalog import IndexingStatus, NotRead
 from carrel.wire.common import RequestModel, ResourceType, ResponseModel, Tabular, refuse_reserved_type
 from carrel.wire.fields import (
     NO_NUL,
@@ -170,6 +170,8 @@ class UploadFileResponse(ResponseModel):
     """What the upload did."""
     indexing: IndexingStatus
     """Whether the document is searchable yet."""
+    not_read: list[NotRead] | None = None
+    """What the file holds that was not read; absent: unknown, the file was read before this was told."""
 
 
 class UploadDocumentFileResponse(UploadFileResponse):

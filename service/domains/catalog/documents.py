@@ -3,7 +3,7 @@
 An admin sees the names and the history of every document; contents only where access says so.
 """
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 from uuid import UUID
@@ -18,6 +18,7 @@ from carrel.wire.catalog import (
     GetDocumentResponse,
     IndexingStatus,
     ListDocumentsRequest,
+    NotRead,
 )
 from carrel.wire.common import Principal, ResourceIdentifier, ResourceType, Role, UserPrincipal
 from carrel.wire.fields import normal_email
@@ -160,11 +161,16 @@ def _document_members(document: StoredDocument, owner: queries.Author) -> dict[s
         "file_name": file.name,
         "file_size": file.size,
         "media_type": file.media_type,
+        "not_read": _to_not_read(file.not_read),
         "custom_metadata": dict(fields.custom_metadata),
         "source_system_updated": fields.source_updated_at,
         "created_at": document.created_at,
         "updated_at": document.updated_at,
     }
+
+
+def _to_not_read(parts: Sequence[Mapping[str, Any]] | None) -> list[NotRead] | None:
+    return None if parts is None else [NotRead.model_validate(part) for part in parts]
 
 
 def _to_document(row: queries.ListedDocument) -> Document:
@@ -179,6 +185,7 @@ def _to_document(row: queries.ListedDocument) -> Document:
         file_name=row.file_name,
         file_size=row.file_size,
         media_type=row.media_type,
+        not_read=_to_not_read(row.not_read),
         custom_metadata=row.custom_metadata,
         source_system_updated=row.source_updated_at,
         created_at=row.created_at,

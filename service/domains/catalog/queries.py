@@ -98,6 +98,7 @@ class ListedDocument:
     file_name: str
     file_size: int
     media_type: str
+    not_read: list[dict[str, Any]] | None
     custom_metadata: dict[str, str]
     source_updated_at: datetime | None
     created_at: datetime
@@ -155,7 +156,7 @@ def save_document(
     batch.ask(_SAVE_DOCUMENT, dict[str, int], parameters)
 
 
-_FILE = ("file_sha256", "file_size", "file_name", "media_type", "created_by")
+_FILE = ("file_sha256", "file_size", "file_name", "media_type", "not_read", "created_by")
 _IDENTITY = ("document_id", "organization_id")
 _OWN_ID = param(documents.c.document_id)
 
@@ -215,13 +216,12 @@ def save_version(
         "file_size": file.size,
         "file_name": file.name,
         "media_type": file.media_type,
+        "not_read": file.not_read,
         "created_by": created_by,
     }
-    if text is None:
-        batch.ask(_SAVE_VERSION, dict[str, int], params(organization_id, **values))
-    else:
-        parameters = params(organization_id, **values, title=text.title, blocks=text.blocks)
-        batch.ask(_SAVE_VERSION_WITH_TEXT, dict[str, int], parameters)
+    statement = _SAVE_VERSION if text is None else _SAVE_VERSION_WITH_TEXT
+    new = {} if text is None else {"title": text.title, "blocks": text.blocks}
+    batch.ask(statement, dict[str, int], params(organization_id, **values, **new))
 
 
 async def set_source_identity(
@@ -310,6 +310,7 @@ async def list_documents(
                 document_versions.c.file_name,
                 document_versions.c.file_size,
                 document_versions.c.media_type,
+                document_versions.c.not_read,
                 as_member(resources.c.resource_type, ResourceType),
                 resources.c.resource_id,
                 principals.c.email.label("owner_email"),

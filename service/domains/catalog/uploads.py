@@ -6,7 +6,8 @@ can't be read, a refusal, a crash or a full disk leaves the document as it was; 
 to stays in the store until it is collected.
 """
 
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
@@ -45,6 +46,7 @@ class Uploaded:
     document_version: int
     status: UploadStatus
     indexing: IndexingStatus
+    not_read: Sequence[Mapping[str, Any]] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,13 +70,14 @@ class SavedUpload:
     version: int
     status: UploadStatus
     is_pending: bool
+    not_read: Sequence[Mapping[str, Any]] | None
     waiter: Waiter | None = None
 
     def to_uploaded(self, *, is_indexed: bool) -> Uploaded:
         """Return what the upload came to, whether or not its index is there."""
         is_done = is_indexed and not self.is_pending
         indexing = IndexingStatus.DONE if is_done else IndexingStatus.RUNNING
-        return Uploaded(self.document_id, self.version, self.status, indexing)
+        return Uploaded(self.document_id, self.version, self.status, indexing, self.not_read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,7 +155,13 @@ def _key_reused() -> Conflict:
 async def _read(runtime: Runtime, file: ReceivedFile) -> _Extracted:
     extraction = await runtime.extractor.extract(file.path, file_name=file.name)
     await runtime.files.put(file.path, file.sha256)
-    stored = StoredFile(sha256=file.sha256, size=file.size, name=file.name, media_type=extraction.media_type)
+    stored = StoredFile(
+        sha256=file.sha256,
+        size=file.size,
+        name=file.name,
+        media_type=extraction.media_type,
+        not_read=[asdict(each) for each in extraction.not_read],
+    )
     return _Extracted(file=stored, title=extraction.title, blocks=extraction.packed)
 
 
@@ -172,7 +181,16 @@ async def _apply_decision(upload: _Upload) -> _Result:
     if decision.placement is not None and await _place_document(upload, version, plan):
         status = UploadStatus.UPDATED if status is UploadStatus.UNCHANGED else status
     is_pending = before is not None and before.pending and not plan.space_ids
-    return _Result(SavedUpload(decision.document_id, version, status, is_pending=is_pending), plan)
+    saved = SavedUpload(decision.document_id, version, status, is_pending=is_pending, not_read=_file(upload).not_read)
+    return _Result(saved, plan)
+
+
+def _file(upload: _Upload) -> StoredFile:
+    """Return the file that the document has now: the one that was read, or the one it had."""
+    if upload.decision.new_contents and upload.read is not None:
+        return upload.read.file
+    assert upload.decision.before is not None  # noqa: S101 - a new document's file has been read
+    return upload.decision.before.file
 
 
 async def _change_rights(upload: _Upload, before: StoredDocument) -> None:
@@ -241,17 +259,16 @@ def _save_version(upload: _Upload, batch: Batch) -> "_Request":
     """Save the document with a new version (of the same bytes if none were read) in a batch, and want that indexed."""
     decision, read, organization_id = upload.decision, upload.read, upload.caller.organization_id
     if decision.new_contents and read is not None:
-        file, text = read.file, NewText(title=_title(upload.form, read, decision.fields.name), blocks=read.blocks)
+        text = NewText(title=_title(upload.form, read, decision.fields.name), blocks=read.blocks)
     else:
-        assert decision.before is not None  # noqa: S101 - a new document's file has been read
-        file, text = decision.before.file, None
+        text = None
     queries.save_version(
         batch,
         organization_id,
         document_id=decision.document_id,
         version=decision.version,
         fields=decision.fields,
-        file=file,
+        file=_file(upload),
         created_by=upload.caller.principal_id,
         text=text,
     )

@@ -27,6 +27,8 @@ class StoredFile:
     size: int
     name: str
     media_type: str
+    not_read: Sequence[Mapping[str, Any]] | None
+    """The parts that reading left out, as on the wire; None for a file that was read before this was told."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +79,7 @@ _document_columns = (
     document_versions.c.file_size,
     document_versions.c.file_name,
     document_versions.c.media_type,
+    document_versions.c.not_read,
     resources.c.resource_type,
     resources.c.resource_id,
     select(func.array_agg(func.concat(class_readers.c.role, ":", class_readers.c.principal_id)))
@@ -162,8 +165,8 @@ async def read_file(
 ) -> StoredFile | None:
     """Return the file of one version of a document; None when there is no such version."""
     own = document_versions.c
-    columns = own.file_sha256.label("sha256"), own.file_size.label("size"), own.file_name.label("name"), own.media_type
-    statement = select(*columns).where(
+    renamed = own.file_sha256.label("sha256"), own.file_size.label("size"), own.file_name.label("name")
+    statement = select(*renamed, own.media_type, own.not_read).where(
         own.organization_id == organization_id, own.document_id == document_id, own.version == version
     )
     return await find_row(connection, statement, StoredFile)
@@ -171,7 +174,8 @@ async def read_file(
 
 def _to_document(*, readers: Sequence[str] | None, **columns: Any) -> StoredDocument:
     own = DocumentFields(**{one.name: columns.pop(one.name) for one in fields(DocumentFields)})
-    file = StoredFile(*(columns.pop(name) for name in ("file_sha256", "file_size", "file_name", "media_type")))
+    of_file = ("file_sha256", "file_size", "file_name", "media_type", "not_read")
+    file = StoredFile(*(columns.pop(name) for name in of_file))
     return StoredDocument(fields=own, file=file, access=_access(readers or ()), **columns)
 
 

@@ -6,7 +6,7 @@ use for the service's web framework.
 
 from typing import TYPE_CHECKING, Any
 
-from service.text.extraction.blocks import Block, BlockKind, Extraction, pack_blocks, unpack_blocks
+from service.text.extraction.blocks import Block, BlockKind, Extraction, NotRead, pack_blocks, unpack_blocks
 from service.text.extraction.building import Limits
 
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ __all__ = [
     "Extraction",
     "Extractor",
     "Limits",
+    "NotRead",
     "UnreadableFile",
     "pack_blocks",
     "unpack_blocks",

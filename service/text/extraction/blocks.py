@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from carrel.wire.formats import NotReadKind
+
 BlockKind = Literal["heading", "paragraph", "table_row", "code"]
 
 _KINDS: tuple[BlockKind, ...] = ("heading", "paragraph", "table_row", "code")
@@ -30,8 +32,22 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
+class NotRead:
+    """Parts of one kind that a file holds and that were not read: how many, and where the first few are.
+
+    `where` names pages, slides, sheets or messages by their numbers ("page 3"), as far as that can be told.
+    """
+
+    kind: NotReadKind
+    count: int
+    where: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Extraction:
     """The text of a file: its real media type, its own title if it has one, and at least one block.
+
+    `not_read` tells the parts that the text leaves out, as far as their format shows them.
 
     `packed` is `pack_blocks(blocks)`, made in the worker already; it is empty in an Extraction made by hand.
     """
@@ -39,6 +55,7 @@ class Extraction:
     media_type: str
     title: str | None
     blocks: tuple[Block, ...]
+    not_read: tuple[NotRead, ...] = ()
     packed: bytes = field(default=b"", compare=False, repr=False)
 
 

@@ -1,9 +1,10 @@
 """Collecting blocks: cleaning texts, cutting long ones, and counting against the limits of a file."""
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from service.text.extraction.blocks import Block, BlockKind
+from carrel.wire.formats import NotReadKind
+from service.text.extraction.blocks import Block, BlockKind, NotRead
 from service.text.extraction.failures import too_complex
 
 # Control characters (a NUL can't be stored), lone surrogates (can't be encoded), non-characters.
@@ -11,6 +12,7 @@ _UNSTORABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufff
 # Soft hyphens and zero-width spaces split a word that people search for in one piece.
 _INVISIBLE = re.compile("[\u00ad\u200b\ufeff]")
 _HEADING_CHARACTERS = 500
+_MOST_PLACES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,7 @@ class BlockBuilder:
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.blocks: list[Block] = []
+        self._not_read: dict[NotReadKind, NotRead] = {}
         self._characters = 0
 
     def heading(self, text: str, level: int, *, page: int | None = None) -> None:
@@ -62,6 +65,22 @@ class BlockBuilder:
     def add(self, block: Block) -> None:
         """Add a block that another builder made."""
         self._add(block.kind, block.text, level=block.level, page=block.page)
+
+    def leave_out(self, kind: NotReadKind, where: str = "", *, count: int = 1) -> None:
+        """Note parts of a file that are not read, and at which page, slide, sheet or message if that can be told.
+
+        Never by a name that the file gives: admins see this of documents that they may not read.
+        """
+        if count:
+            noted = self._not_read.get(kind, NotRead(kind, 0))
+            is_new = where and where not in noted.where and len(noted.where) < _MOST_PLACES
+            places = (*noted.where, where) if is_new else noted.where
+            self._not_read[kind] = replace(noted, count=noted.count + count, where=places)
+
+    @property
+    def not_read(self) -> tuple[NotRead, ...]:
+        """The parts that were noted as not read, those of most importance first."""
+        return tuple(self._not_read[kind] for kind in NotReadKind if kind in self._not_read)
 
     def first_heading(self) -> str | None:
         """Return the text of the first heading, if there is one."""

@@ -1,12 +1,19 @@
 """Formats that kreuzberg turns into Markdown: Office before 2007, OpenDocument, RTF, EPUB, Outlook and more."""
 
+import re
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 
+from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.failures import corrupt_file, encrypted_file, too_complex
 from service.text.extraction.markdown import parse_markdown
+from service.text.extraction.packages import leave_out_entries
 
+# In the directory of an Outlook message, the storage of each attachment.
+_ATTACHMENT = re.compile(re.escape("__attach_version1.0_#".encode("utf-16-le")) + rb"(?:[0-9A-F]\x00){8}")
+_ARCHIVES = ("OpenDocument text", "OpenDocument sheets", "EPUB")
 _PROTECTED = ("password", "encrypted")
 
 
@@ -33,7 +40,22 @@ def convert(kind: str, media_type: str) -> Callable[[Path, BlockBuilder], str | 
             raise corrupt_file(kind) from error
         if len(result.content) > builder.limits.characters:
             raise too_complex(f"The file holds more than {builder.limits.characters:,} characters of text.")
+        _leave_out_parts(path, kind, builder)
         parse_markdown(result.content.encode("utf-8", "replace"), builder)
         return one_line(str(result.metadata.get("title") or result.metadata.get("subject") or "")) or None
 
     return parse
+
+
+def _leave_out_parts(path: Path, kind: str, builder: BlockBuilder) -> None:
+    """Note what the formats tell plainly of their pictures, objects and attachments."""
+    if kind in _ARCHIVES:
+        with zipfile.ZipFile(path) as archive:
+            leave_out_entries(archive.namelist(), builder)
+    elif kind == "RTF":
+        data = path.read_bytes()
+        # A picture for old programs follows the one that it repeats.
+        builder.leave_out(NotReadKind.PICTURE, count=max(data.count(b"\\pict") - data.count(b"\\nonshppict"), 0))
+        builder.leave_out(NotReadKind.EMBEDDED, count=data.count(b"\\objdata"))
+    elif kind == "Outlook message":
+        builder.leave_out(NotReadKind.ATTACHMENT, count=len(set(_ATTACHMENT.findall(path.read_bytes()))))

@@ -3,11 +3,12 @@
 # lxml has no types of its own.
 """What Word, PowerPoint and Excel files share: paragraphs in shapes, charts, diagrams (SmartArt), and comments."""
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from lxml import etree
 
+from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder
 from service.text.extraction.failures import damaged_file
 from service.text.extraction.tabular import TableWriter
@@ -21,6 +22,12 @@ MATH_TEXT = _SCHEMAS + "officeDocument/2006/math}t"
 FALLBACK = _SCHEMAS + "markup-compatibility/2006}Fallback"
 _TEXTS = frozenset({A + "t", MATH_TEXT})
 _BREAKS = {A + "br": " ", A + "p": " "}
+_PICTURES = (A + "blip", "{urn:schemas-microsoft-com:vml}imagedata")
+_FILMS = (A + "videoFile", A + "audioFile", A + "wavAudioFile", A + "quickTimeFile")
+_LEFT_OUT = {
+    **dict.fromkeys(("oleObject", "package", "aFChunk"), NotReadKind.EMBEDDED),
+    **dict.fromkeys(("video", "audio", "media"), NotReadKind.RECORDING),
+}
 _COMMENTS = frozenset({"comment", "cm", "threadedComment", "reply"})
 # Excel writes this into the copy of a comment that it keeps for old programs.
 _COPY = "[Threaded comment]"
@@ -57,6 +64,27 @@ def paragraph_texts(element: Any) -> Iterator[str]:
         elif node.tag == A + "p":
             yield texts(node, _TEXTS, _BREAKS, {FALLBACK}).strip()
             walk.skip_subtree()
+
+
+def leave_out_pictures(root: Any, builder: BlockBuilder, where: str = "") -> None:
+    """Note the pictures that are drawn below an element, but not those that stand for an object or a film."""
+    pictures = {node.get(R + "embed") or node.get(R + "id") for node in root.iter(*_PICTURES) if not _stands_for(node)}
+    builder.leave_out(NotReadKind.PICTURE, where, count=len(pictures - {None}))
+
+
+def leave_out_related(relations: Iterable[tuple[str, str]], builder: BlockBuilder, where: str = "") -> None:
+    """Note the objects and recordings among the parts that a part refers to, given by kind and name."""
+    found = {(_LEFT_OUT[kind], target) for kind, target in relations if kind in _LEFT_OUT}
+    for kind, _ in found:
+        builder.leave_out(kind, where)
+
+
+def _stands_for(picture: Any) -> bool:
+    holders = (etree.QName(node).localname for node in picture.iterancestors())
+    if any(name in {"object", "oleObj"} for name in holders):
+        return True
+    frame = next(picture.iterancestors("{*}pic"), None)
+    return frame is not None and next(frame.iter(*_FILMS), None) is not None
 
 
 def graphics(element: Any) -> Iterator[str]:

@@ -5,6 +5,7 @@ from email import policy
 from email.message import EmailMessage
 from email.parser import BytesParser
 
+from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.decoding import decode
 from service.text.extraction.failures import Unreadable, corrupt_file, without_text
@@ -12,6 +13,10 @@ from service.text.extraction.html_pages import add_html
 from service.text.extraction.plain import add_paragraphs
 
 _HEADERS = ("From", "To", "Cc", "Date")
+# Parts that hold the encrypted rest, and those that only prove or repeat what is said.
+_ENCRYPTED = frozenset({"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"})
+_SIGNATURES = frozenset({"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"})
+_BESIDE = _ENCRYPTED | _SIGNATURES | {"application/pgp-encrypted"}
 _HALVES = ("plain", "html")
 _WORDS = re.compile(r"\w+")
 # A line "From …" begins a message only where headers follow it: in bodies, many programs don't mark it.
@@ -19,8 +24,8 @@ _SEPARATOR = re.compile(rb"(?:\A|(?<=\n)\r?\n)From [^\n]*\n(?=[!-9;-~]+:)")
 _MARKED = re.compile(rb"^>(>*From )", re.MULTILINE)
 
 
-def parse_mail(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add a message; its title is its subject."""
+def parse_mail(data: bytes, builder: BlockBuilder, where: str = "") -> str | None:
+    """Add a message, which is at a place of its file; its title is its subject."""
     message = BytesParser(policy=policy.default).parsebytes(data)
     if not any(name in message for name in ("From", "Date", "Subject")):
         raise corrupt_file("an e-mail message")
@@ -29,7 +34,7 @@ def parse_mail(data: bytes, builder: BlockBuilder) -> str | None:
     builder.lines("\n".join(f"{name}: {_header(message, name)}" for name in _HEADERS if name in message))
     before = len(builder.blocks)
     _add_body(message, builder)
-    names = [name for part in message.iter_attachments() if (name := part.get_filename())]
+    names = _leave_out_parts(message, builder, where)
     if len(builder.blocks) == before and not subject and not names:
         raise without_text("The message has neither a subject nor a text. Send what it carries as files of their own.")
     builder.paragraph("Attachments: " + ", ".join(names) if names else "")
@@ -41,9 +46,9 @@ def parse_mailbox(data: bytes, builder: BlockBuilder) -> str | None:
     first, *messages = _SEPARATOR.split(data)
     if first.strip() or not messages:
         raise corrupt_file("a mailbox")
-    for message in messages:
+    for number, message in enumerate(messages, start=1):
         try:
-            parse_mail(_MARKED.sub(rb"\1", message), builder)
+            parse_mail(_MARKED.sub(rb"\1", message), builder, f"message {number}")
         except Unreadable as refusal:
             if refusal.code != "file_without_text":
                 raise
@@ -62,6 +67,22 @@ def _add_body(message: EmailMessage, builder: BlockBuilder) -> None:
     for block in page.blocks:
         if not said.issuperset(_WORDS.findall(block.text.casefold())):
             builder.add(block)
+
+
+def _leave_out_parts(message: EmailMessage, builder: BlockBuilder, where: str) -> list[str]:
+    """Note what a message carries beside its body, and return the names of its attachments."""
+    bodies = [message.get_body((kind,)) for kind in _HALVES]
+    attached = list(message.iter_attachments())
+    known = {id(part) for part in attached}
+    for part in message.walk():
+        if part.get_content_type() in _ENCRYPTED and part.get_param("smime-type") != "signed-data":
+            builder.leave_out(NotReadKind.ENCRYPTED, where)
+        elif part.get_content_maintype() == "image" and id(part) not in known:
+            builder.leave_out(NotReadKind.PICTURE, where)
+    for part in attached:
+        if part.get_content_type() not in _BESIDE and not any(part is body for body in bodies):
+            builder.leave_out(NotReadKind.ATTACHMENT, where)
+    return [name for part in attached if (name := part.get_filename())]
 
 
 def _content(part: EmailMessage) -> str:

@@ -67,6 +67,8 @@ def parse_docx(path: Path, builder: BlockBuilder) -> str | None:
     for text in notes.values():
         builder.paragraph(text)
     _add_headers(document, builder)
+    drawings.leave_out_pictures(document.element.body, builder)
+    drawings.leave_out_related(_targets(document.part), builder)
     return usable_title(document.core_properties.title)
 
 
@@ -161,6 +163,13 @@ def _related(part: Any, *kinds: str) -> Iterator[tuple[str, Any]]:
             yield kind, drawings.read_part(relation.target_part.blob)
 
 
+def _targets(part: Any) -> Iterator[tuple[str, str]]:
+    """Yield kind and target of each relationship of a part within its file."""
+    for relation in part.rels.values():
+        if not relation.is_external:
+            yield relation.reltype.rpartition("/")[2], str(relation.target_part.partname)
+
+
 def _notes(document: Document) -> dict[tuple[str, str], str]:
     """Return the texts of footnotes, endnotes and comments by their kind and number."""
     return {
@@ -197,6 +206,9 @@ def _add_slide(slide: Any, number: int, repeated: set[str], builder: BlockBuilde
     for shape in _flow(slide.shapes.element, shapes, _SLIDE_WRAPPERS):
         if title is None or shape is not title.element:
             _add_shape(shape, slide.part, number, repeated, builder)
+    where = f"slide {number}"
+    drawings.leave_out_pictures(slide.shapes.element, builder, where)
+    drawings.leave_out_related(_targets(slide.part), builder, where)
     if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
         for text in drawings.paragraph_texts(slide.notes_slide.notes_text_frame._txBody):  # noqa: SLF001
             builder.paragraph(text, page=number)

@@ -13,6 +13,7 @@ from lxml import etree
 from service.text.extraction import drawings
 from service.text.extraction.building import BlockBuilder
 from service.text.extraction.failures import corrupt_file, too_complex
+from service.text.extraction.packages import leave_out_entries
 from service.text.extraction.tabular import TableWriter
 
 _NAMES = "{urn:oasis:names:tc:opendocument:xmlns:"
@@ -38,6 +39,7 @@ def parse_odp(path: Path, builder: BlockBuilder) -> str | None:
             raise too_complex(f"The presentation has more than {builder.limits.pages:,} slides.")
         for number, slide in enumerate(slides, start=1):
             _add_slide(archive, slide, number, builder)
+        leave_out_entries(names, builder)
         declared = (_text(each).strip() for each in root.iter(_SHOW + "header-decl", _SHOW + "footer-decl"))
         for text in dict.fromkeys(declared):
             builder.paragraph(text)

@@ -1,11 +1,20 @@
-"""Variants of Office files made plain: templates, files with macros, slide shows, and Strict Open XML."""
+"""Office files as packages: what they hold beside text, and variants made plain.
+
+Variants are templates, files with macros, slide shows, and Strict Open XML.
+"""
 
 import io
+import mimetypes
 import re
 import zipfile
+from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
+from carrel.wire.formats import NotReadKind
+from service.text.extraction.building import BlockBuilder
+
+_LEFT_OUT = {"image": NotReadKind.PICTURE, "audio": NotReadKind.RECORDING, "video": NotReadKind.RECORDING}
 _TYPES = "[Content_Types].xml"
 # What the libraries refuse, and what they take; macros are in a part of their own, which nobody reads.
 _VARIANT = re.compile(
@@ -21,6 +30,16 @@ _MAIN = {
     "ppt/": b"presentationml.presentation",
     "xl/": b"spreadsheetml.sheet",
 }
+
+
+def leave_out_entries(names: Iterable[str], builder: BlockBuilder) -> None:
+    """Note the pictures, sounds and films that an OpenDocument file or a book holds, by the names of its entries."""
+    for name in names:
+        # Pictures of objects, and of the first page, stand for what is there otherwise.
+        if not name.startswith(("Thumbnails/", "ObjectReplacements/")):
+            kind = (mimetypes.guess_type(name)[0] or "").partition("/")[0]
+            if kind in _LEFT_OUT:
+                builder.leave_out(_LEFT_OUT[kind])
 
 
 def as_document(path: Path) -> IO[bytes]:

@@ -78,4 +78,5 @@ def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
     if not builder.blocks:
         raise without_text("The file has no text in it. Check that it is the file you meant to send.")
     found = one_line(title or "") or builder.first_heading() or ""
-    return Extraction(file_format.media_type, found[:_TITLE_CHARACTERS] or None, tuple(builder.blocks))
+    title = found[:_TITLE_CHARACTERS] or None
+    return Extraction(file_format.media_type, title, tuple(builder.blocks), builder.not_read)

@@ -7,12 +7,16 @@ What was filled into forms and noted on pages follows the text.
 """
 
 import ctypes
+import re
+from itertools import islice
+from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
 
 import pypdfium2 as pdfium
 from pypdfium2 import raw
 
+from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder
 from service.text.extraction.failures import Unreadable, corrupt_file, encrypted_file, too_complex, without_text
 from service.text.extraction.pdf_layout import Line, add_pages
@@ -20,6 +24,16 @@ from service.text.extraction.pdf_layout import Line, add_pages
 # A whole PDF ends with this mark; PDFium reads what is left of a cut one, and pages would be missing silently.
 _END_MARK = b"%%EOF"
 _TAIL = 16_384
+# In points: a quarter of an inch.
+_SMALLEST = 18
+_MOST_PICTURES = 200
+_PICTURE = re.compile(rb"/Image(?![A-Za-z])")
+_LEFT_OUT = {
+    raw.FPDF_ANNOT_FILEATTACHMENT: NotReadKind.ATTACHMENT,
+    raw.FPDF_ANNOT_SOUND: NotReadKind.RECORDING,
+    raw.FPDF_ANNOT_MOVIE: NotReadKind.RECORDING,
+    raw.FPDF_ANNOT_RICHMEDIA: NotReadKind.RECORDING,
+}
 _FIELDS = frozenset({raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX})
 
 
@@ -31,8 +45,11 @@ def parse_pdf(path: Path, builder: BlockBuilder) -> str | None:
         if len(document) > builder.limits.pages:
             raise too_complex(f"The PDF has {len(document):,} pages; at most {builder.limits.pages:,} are read.")
         title = document.get_metadata_value("Title")
-        add_pages(_pages(document, builder.limits.characters), builder)
+        add_pages(_pages(document, builder, with_pictures=_holds_pictures(path)), builder)
         _add_annotations(document, builder)
+        if document.get_formtype() == raw.FORMTYPE_XFA_FULL:
+            builder.leave_out(NotReadKind.FORM)
+        builder.leave_out(NotReadKind.ATTACHMENT, count=document.count_attachments())
     except pdfium.PdfiumError as error:
         raise corrupt_file("PDF") from error
     finally:
@@ -65,13 +82,21 @@ def _refusal(error: Exception) -> Unreadable:
     return corrupt_file("PDF")
 
 
-def _pages(document: Any, characters: int) -> list[list[Line]]:
+def _pages(document: Any, builder: BlockBuilder, *, with_pictures: bool) -> list[list[Line]]:
+    """Return the lines of each page, and note the pictures of those that have no text and of the others."""
+    characters = builder.limits.characters
     pages: list[list[Line]] = []
     total = 0
     for number in range(len(document)):
         page = document[number]
         text_page = page.get_textpage()
         lines = _lines(text_page)
+        pictures = _count_pictures(page, text_page) if with_pictures or not lines else 0
+        builder.leave_out(
+            NotReadKind.PICTURE if lines else NotReadKind.PAGE,
+            f"page {number + 1}",
+            count=pictures if lines else min(pictures, 1),
+        )
         text_page.close()
         page.close()
         total += sum(len(line.text) for line in lines)
@@ -79,6 +104,25 @@ def _pages(document: Any, characters: int) -> list[list[Line]]:
             raise too_complex(f"The file holds more than {characters:,} characters of text.")
         pages.append(lines)
     return pages
+
+
+def _holds_pictures(path: Path) -> bool:
+    """Return whether a PDF holds a picture beside its pages' own content, where looking at each page's objects pays."""
+    with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
+        return _PICTURE.search(content) is not None
+
+
+def _count_pictures(page: Any, text_page: Any) -> int:
+    """Return the number of pictures on a page on which no text lies, as on those that were recognized it does.
+
+    Smaller ones are lines and marks.
+    """
+    count = 0
+    for picture in islice(page.get_objects(filter=(raw.FPDF_PAGEOBJ_IMAGE,), max_depth=3), _MOST_PICTURES):
+        left, bottom, right, top = picture.get_bounds()
+        if right - left >= _SMALLEST and top - bottom >= _SMALLEST:
+            count += not text_page.get_text_bounded(left, bottom, right, top).strip()
+    return count
 
 
 def _lines(text_page: Any) -> list[Line]:
@@ -118,6 +162,8 @@ def _add_annotations(document: Any, builder: BlockBuilder) -> None:
         for index in range(raw.FPDFPage_GetAnnotCount(page.raw)):
             annotation = raw.FPDFPage_GetAnnot(page.raw, index)
             if annotation:
+                kind = _LEFT_OUT.get(raw.FPDFAnnot_GetSubtype(annotation))
+                builder.leave_out(kind, f"page {number + 1}") if kind else None
                 text = _annotation_text(annotation, form)
                 raw.FPDFPage_CloseAnnot(annotation)
                 if text not in said:

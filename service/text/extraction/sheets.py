@@ -21,6 +21,7 @@ from openpyxl import load_workbook
 from openpyxl.packaging.relationship import get_dependents
 from openpyxl.utils.exceptions import InvalidFileException
 
+from carrel.wire.formats import NotReadKind
 from service.text.extraction import drawings
 from service.text.extraction.building import BlockBuilder
 from service.text.extraction.failures import damaged_file
@@ -33,6 +34,7 @@ _MIDNIGHT = dt.time()
 # Headers and footers stand at the end of a sheet's part, with codes for fonts, dates and page numbers.
 _TAIL = 65_536
 _PRINTED = re.compile(rb"<(?:\w+:)?((?:odd|even|first)(?:Header|Footer))(?: [^>]*)?>([^<]+)<")
+_UNREAD_SHEET = re.compile(r"xl/(?:macrosheets|dialogsheets)/[^/]+\.xml")
 _PRINT_CODE = re.compile(r'&(?:"[^"]*"|K[\dA-F]{6}|\d+|[A-Z])')
 
 
@@ -42,12 +44,18 @@ def parse_xlsx(path: Path, builder: BlockBuilder) -> str | None:
     with as_document(path) as file:
         try:
             workbook = load_workbook(file, read_only=True, data_only=True, keep_links=False)
-            for sheet in workbook.worksheets:
+            for number, sheet in enumerate(workbook.worksheets, start=1):
                 _add_sheet(sheet, builder)
-                _add_beside(workbook, sheet, builder)
+                _add_beside(workbook, sheet, builder, f"sheet {number}")
         except (*_BROKEN, zipfile.BadZipFile) as error:
             raise damaged_file("an Excel workbook", error) from error
+        _leave_out_sheets(path, builder)
         return usable_title(workbook.properties.title)
+
+
+def _leave_out_sheets(path: Path, builder: BlockBuilder) -> None:
+    with zipfile.ZipFile(path) as archive:
+        builder.leave_out(NotReadKind.SHEET, count=sum(map(bool, map(_UNREAD_SHEET.fullmatch, archive.namelist()))))
 
 
 def _add_sheet(sheet: Any, builder: BlockBuilder) -> None:
@@ -64,26 +72,31 @@ def _add_sheet(sheet: Any, builder: BlockBuilder) -> None:
     table.close()
 
 
-def _add_beside(workbook: Any, sheet: Any, builder: BlockBuilder) -> None:
+def _add_beside(workbook: Any, sheet: Any, builder: BlockBuilder, where: str) -> None:
     """Add a sheet's comments, text boxes, charts, diagrams, headers and footers."""
     # openpyxl doesn't read them when it reads row by row; it keeps the archive and the part's name.
     archive, part = workbook._archive, sheet._worksheet_path  # noqa: SLF001
-    for _, kind, target in _related(archive, part):
+    relations = [*_related(archive, part)]
+    for _, kind, target in relations:
         if kind in {"comments", "threadedComment"}:
             for text in drawings.comment_texts(drawings.read_part(archive.read(target))):
                 builder.paragraph(text)
         elif kind == "drawing":
-            _add_drawing(archive, target, builder)
+            _add_drawing(archive, target, builder, where)
+    drawings.leave_out_related((each[1:] for each in relations), builder, where)
     printed = (_PRINT_CODE.sub(" ", unescape(text.decode(errors="replace"))) for text in _printed(archive, part))
     for text in dict.fromkeys(printed):
         builder.paragraph(text)
 
 
-def _add_drawing(archive: zipfile.ZipFile, part: str, builder: BlockBuilder) -> None:
+def _add_drawing(archive: zipfile.ZipFile, part: str, builder: BlockBuilder, where: str) -> None:
     root = drawings.read_part(archive.read(part))
     for text in drawings.paragraph_texts(root):
         builder.paragraph(text)
-    parts = {identity: target for identity, _, target in _related(archive, part)}
+    relations = [*_related(archive, part)]
+    drawings.leave_out_pictures(root, builder, where)
+    drawings.leave_out_related((each[1:] for each in relations), builder, where)
+    parts = {identity: target for identity, _, target in relations}
     for identity in drawings.graphics(root):
         if identity in parts:
             drawings.add_graphic(archive.read(parts[identity]), builder)

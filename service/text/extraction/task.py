@@ -13,7 +13,7 @@ from math import ceil
 from pathlib import Path
 from typing import NamedTuple
 
-from service.text.extraction.blocks import pack_blocks
+from service.text.extraction.blocks import NotRead, pack_blocks
 from service.text.extraction.building import Limits
 from service.text.extraction.failures import OUT_OF_MEMORY, FailureCode, Unreadable, corrupt_file, too_complex
 
@@ -24,6 +24,7 @@ class Extracted(NamedTuple):
     media_type: str
     title: str | None
     packed: bytes
+    not_read: tuple[NotRead, ...]
 
 
 class Refused(NamedTuple):
@@ -59,7 +60,7 @@ def extract(path: str, file_name: str, limits: Limits, seconds: float) -> Extrac
     _limit(resource.RLIMIT_CPU, ceil(used.ru_utime + used.ru_stime + seconds) + 1, hard=False)
     try:
         extraction = parse_file(Path(path), file_name, limits)
-        return Extracted(extraction.media_type, extraction.title, pack_blocks(extraction.blocks))
+        return Extracted(extraction.media_type, extraction.title, pack_blocks(extraction.blocks), extraction.not_read)
     except Unreadable as refusal:
         return Refused(refusal.code, refusal.message)
     except MemoryError:

@@ -1,0 +1,228 @@
+"""What a file holds and extraction leaves out is told by kind, number and place; a file read in whole tells nothing."""
+
+import io
+import wave
+from email.message import EmailMessage
+
+import docx
+import pypdf
+import pytest
+from docx.opc.constants import RELATIONSHIP_TYPE
+from docx.opc.packuri import PackURI
+from docx.opc.part import Part
+from fpdf import FPDF
+from openpyxl import Workbook
+from openpyxl.drawing.image import Image as SheetImage
+from PIL import Image
+from pptx import Presentation
+from pptx.util import Inches
+from pypdf.annotations import Text
+from pypdf.generic import DictionaryObject, NameObject, StreamObject
+
+from carrel.wire.catalog import NotRead as NotReadOnWire
+from carrel.wire.formats import NotReadKind, count_not_read
+from service.text.extraction import NotRead
+from service.text.extraction.building import Limits
+from service.text.extraction.parsing import parse_file
+from tests import made_files
+from tests.unit.test_extraction_plain_formats import ODP
+from tests.unit.test_extraction_variants import TEXT
+
+PAGE, PICTURE, ATTACHMENT = NotReadKind.PAGE, NotReadKind.PICTURE, NotReadKind.ATTACHMENT
+EMBEDDED, RECORDING, ENCRYPTED = NotReadKind.EMBEDDED, NotReadKind.RECORDING, NotReadKind.ENCRYPTED
+
+
+@pytest.fixture
+def not_read(tmp_path):
+    """Parse the content under a name, and return what was left out."""
+
+    def run(name: str, content: bytes) -> list[NotRead]:
+        return [*parse_file(made_files.saved(tmp_path, "file", content), name, Limits()).not_read]
+
+    return run
+
+
+def picture(shade: int = 90) -> io.BytesIO:
+    """Return a PNG picture."""
+    buffer = io.BytesIO()
+    Image.new("RGB", (40, 40), (shade, 120, 60)).save(buffer, "PNG")
+    buffer.seek(0)
+    return buffer
+
+
+def saved(file) -> bytes:
+    """Return the bytes of a file that its library saves."""
+    buffer = io.BytesIO()
+    file.save(buffer)
+    return buffer.getvalue()
+
+
+def pages(*kinds: str) -> FPDF:
+    """Return a PDF with a page of each kind: text, scan, both, recognized (text on a scan), blank, line."""
+    document = FPDF()
+    document.set_font("Helvetica", size=12)
+    for number, kind in enumerate(kinds):
+        document.add_page()
+        if kind in {"scan", "recognized"}:
+            document.image(picture(number), 0, 0, 210, 297)
+        if kind == "both":
+            document.image(picture(number), 20, 200, 40, 40)
+        if kind == "line":
+            document.image(picture(number), 20, 200, 150, 1)
+        if kind in {"text", "both", "recognized", "line"}:
+            document.text(20, 20, "Pears ripen late")
+    return document
+
+
+def changed(content: bytes, change) -> bytes:
+    """Return a PDF with its catalog changed."""
+    writer = pypdf.PdfWriter(clone_from=io.BytesIO(content))
+    change(writer)
+    buffer = io.BytesIO()
+    writer.write(buffer)
+    return buffer.getvalue()
+
+
+def test_scanned_pages_and_pictures_of_a_pdf(not_read):
+    """A page of pictures is a scan; text on a picture, a blank page and a thin line tell nothing."""
+    kinds = ["text", "scan", "both", "recognized", "blank", "line", *["scan"] * 6]
+    assert not_read("a.pdf", bytes(pages(*kinds).output())) == [
+        NotRead(PAGE, 7, ("page 2", "page 7", "page 8", "page 9", "page 10")),
+        NotRead(PICTURE, 1, ("page 3",)),
+    ]
+
+
+def test_attachments_recordings_and_xfa_forms_of_a_pdf(not_read):
+    """Files in the catalog and on a page, a sound, and a form that only Adobe's programs draw."""
+    content = bytes(pages("text").output())
+
+    def change(writer: pypdf.PdfWriter) -> None:
+        writer.add_attachment("costs.csv", b"a,b")
+        form = DictionaryObject({NameObject("/Fields"): pypdf.generic.ArrayObject()})
+        template = StreamObject()
+        template.set_data(b"<xdp:xdp xmlns:xdp='http://ns.adobe.com/xdp/'/>")
+        form[NameObject("/XFA")] = writer._add_object(template)
+        writer.root_object[NameObject("/AcroForm")] = writer._add_object(form)
+        writer.root_object[NameObject("/NeedsRendering")] = pypdf.generic.BooleanObject(True)
+        annotation = Text(text="", rect=(0, 0, 20, 20))
+        annotation[NameObject("/Subtype")] = NameObject("/Sound")
+        writer.add_annotation(0, annotation)
+
+    assert not_read("a.pdf", changed(content, change)) == [
+        NotRead(ATTACHMENT, 1),
+        NotRead(RECORDING, 1, ("page 1",)),
+        NotRead(NotReadKind.FORM, 1),
+    ]
+
+
+def test_pictures_and_embedded_files_of_a_word_document(not_read):
+    """A picture that is shown twice counts once, and a workbook inside is told."""
+    document = docx.Document()
+    document.add_paragraph("Pears")
+    document.add_picture(picture(1))
+    document.add_picture(picture(1))
+    document.add_picture(picture(2))
+    part = Part(PackURI("/word/embeddings/a.xlsx"), "application/x", b"PK", document.part.package)
+    document.part.relate_to(part, RELATIONSHIP_TYPE.PACKAGE)
+    assert not_read("a.docx", saved(document)) == [NotRead(PICTURE, 2), NotRead(EMBEDDED, 1)]
+
+
+def test_pictures_objects_and_films_of_slides(not_read):
+    """Each with its slide; the picture that stands for an object or a film isn't counted, nor a chart's own data."""
+    presentation = Presentation()
+    layout = presentation.slide_layouts[5]
+    first, second = (presentation.slides.add_slide(layout) for _ in range(2))
+    first.shapes.title.text = "Harvest"
+    place = Inches(1), Inches(1), Inches(1), Inches(1)
+    first.shapes.add_picture(picture(), *place)
+    second.shapes.add_ole_object(io.BytesIO(made_files.workbook(A=[["x"]])), "Excel.Sheet.12", *place)
+    sound = io.BytesIO()
+    with wave.open(sound, "wb") as file:
+        file.setnchannels(1)
+        file.setsampwidth(1)
+        file.setframerate(8_000)
+        file.writeframes(bytes(80))
+    sound.seek(0)
+    second.shapes.add_movie(sound, *place, poster_frame_image=picture(3), mime_type="video/mp4")
+    assert not_read("a.pptx", saved(presentation)) == [
+        NotRead(PICTURE, 1, ("slide 1",)),
+        NotRead(EMBEDDED, 1, ("slide 2",)),
+        NotRead(RECORDING, 1, ("slide 2",)),
+    ]
+
+
+def test_pictures_and_macro_sheets_of_a_workbook(not_read):
+    """A picture counts with its sheet's number; macro sheets are told though nothing refers to them."""
+    workbook = Workbook()
+    workbook.active.append(["Pear", "3"])
+    sheet = workbook.create_sheet("More")
+    sheet.append(["Plum", "4"])
+    sheet.add_image(SheetImage(picture()), "D4")
+    content = made_files.with_part(saved(workbook), "xl/macrosheets/sheet1.xml", b"<macrosheet/>")
+    assert not_read("a.xlsx", content) == [NotRead(PICTURE, 1, ("sheet 2",)), NotRead(NotReadKind.SHEET, 1)]
+
+
+def mail(*, number: int = 1) -> EmailMessage:
+    """Return a message with a text, a signature, and as many attachments."""
+    message = EmailMessage()
+    message["From"], message["Subject"] = "ann@garden.example", "Pears"
+    message.set_content("Prune them.")
+    for each in range(number):
+        message.add_attachment(b"%PDF-", maintype="application", subtype="pdf", filename=f"secret-{each}.pdf")
+    message.add_attachment(b"x", maintype="application", subtype="pgp-signature", filename="signature.asc")
+    return message
+
+
+def test_attachments_pictures_and_encrypted_parts_of_mail(not_read):
+    """Attachments count, a signature doesn't; a picture of the HTML half and an encrypted part are told."""
+    assert not_read("a.eml", bytes(mail(number=2))) == [NotRead(ATTACHMENT, 2)]
+    message = EmailMessage()
+    message["From"], message["Subject"] = "ann@garden.example", "Pears"
+    message.set_content("Prune them.")
+    message.add_alternative("<p>Prune them.<img src='cid:a'></p>", subtype="html")
+    message.get_payload()[1].add_related(picture().read(), "image", "png", cid="<a>")
+    message.add_attachment(b"x", maintype="application", subtype="pkcs7-mime", filename="smime.p7m")
+    assert not_read("a.eml", bytes(message)) == [NotRead(PICTURE, 1), NotRead(ENCRYPTED, 1)]
+
+
+def test_attachments_of_a_mailbox_by_their_messages(not_read):
+    """The place is the number of the message, never a file's name."""
+    line = b"From ann@garden.example Mon Jan  1 09:00:00 2024\n"
+    mailbox = b"\n".join(line + bytes(mail(number=number)) for number in (0, 2, 1))
+    assert not_read("a.mbox", mailbox) == [NotRead(ATTACHMENT, 3, ("message 2", "message 3"))]
+
+
+def test_pictures_of_opendocument_and_rich_text(not_read):
+    """Pictures in an OpenDocument file's folder count, its preview doesn't; RTF says its pictures and objects."""
+    for name, content in (("a.odt", TEXT), ("a.odp", ODP)):
+        pictures = made_files.with_part(content, "Pictures/a.png", picture().read())
+        preview = made_files.with_part(pictures, "Thumbnails/thumbnail.png", picture().read())
+        assert not_read(name, made_files.with_part(preview, "Media/a.mp4", b"x")) == [
+            NotRead(PICTURE, 1),
+            NotRead(RECORDING, 1),
+        ]
+    rtf = rb"{\rtf1 Pears{\*\shppict{\pict\pngblip 8950}}{\nonshppict{\pict\wmetafile8 01}}{\object{\*\objdata 01}}}"
+    assert not_read("a.rtf", rtf) == [NotRead(PICTURE, 1), NotRead(EMBEDDED, 1)]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.pdf", made_files.pdf([("Pears", 12)])),
+        ("a.docx", made_files.word(paragraphs=[("Normal", "Pears")])),
+        ("a.pptx", made_files.slides()),
+        ("a.xlsx", made_files.workbook(A=[["Pears"]])),
+        ("a.eml", bytes(mail(number=0))),
+        ("a.md", b"# Pears"),
+    ],
+)
+def test_files_that_are_read_in_whole_tell_nothing(not_read, name, content):
+    """Nothing is told where nothing is left out."""
+    assert not_read(name, content) == []
+
+
+def test_kinds_are_told_in_words():
+    """Every kind has words for one and for many, and the wire tells them with the places."""
+    assert all(count_not_read(kind, 1) != count_not_read(kind, 1_000).replace("1,000", "1") for kind in NotReadKind)
+    told = NotReadOnWire(kind=PAGE, count=7, where=["page 2", "page 7"])
+    assert str(told) == "7 pages without a text layer (page 2, page 7)"
