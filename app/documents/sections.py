@@ -22,12 +22,17 @@ from carrel.wire.admin import AdminGrantsListResponse, GrantInfo
 from carrel.wire.catalog import DocumentIndexing, GetDocumentResponse, IndexingStatus
 from carrel.wire.collections import DocumentChunk, GetDocumentChunksResponse
 from carrel.wire.common import UserPrincipal
+from carrel.wire.formats import NotReadKind
 from flows.operations.formatting import count_text
 
 CHUNKS = 20
 REFRESH_SECONDS = 2.0
 MOST_VERSIONS, MOST_PLACES = 50, 20
 _PROBLEM = "document.problem"
+_WHAT_HELPS = {
+    "Run text recognition (OCR) over the pages and add the result under the same name.": {NotReadKind.PAGE},
+    "Add attachments and embedded files as documents of their own.": {NotReadKind.ATTACHMENT, NotReadKind.EMBEDDED},
+}
 
 
 def show_about(document: GetDocumentResponse) -> None:
@@ -44,6 +49,15 @@ def show_about(document: GetDocumentResponse) -> None:
         *document.custom_metadata.items(),
     ]
     show_table([(name, fact) for name, fact in facts if fact], named=True)
+
+
+def show_not_read(document: GetDocumentResponse) -> None:
+    """Say what of a document's file was not read, and what helps; nothing of one that was read in whole."""
+    if document.not_read:
+        kinds = {part.kind for part in document.not_read}
+        helps = [text for text, of in _WHAT_HELPS.items() if not kinds.isdisjoint(of)]
+        parts = ", ".join(map(str, document.not_read))
+        show_text(" ".join([f"Not read, so that nobody finds it: {parts}.", *helps]))
 
 
 def may_update(document: GetDocumentResponse) -> bool:

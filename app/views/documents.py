@@ -9,7 +9,15 @@ import streamlit as st
 import carrel
 from app import api
 from app.documents.facts import KINDS, STATES, kind_of, name_of_place
-from app.documents.sections import may_update, show_about, show_chunks, show_places, show_readers, show_versions
+from app.documents.sections import (
+    may_update,
+    show_about,
+    show_chunks,
+    show_not_read,
+    show_places,
+    show_readers,
+    show_versions,
+)
 from app.documents.small_upload import offer_upload
 from app.formatting import ago
 from app.ui.dialogs import confirm
@@ -121,6 +129,7 @@ def show_document(document: GetDocumentResponse) -> None:
     part = part_of("part", PARTS, default="about")
     if part == "about":
         show_about(document)
+        show_not_read(document)
         st.subheader("Where it can be found", anchor=False)
         show_places(document)
         if may_update(document):

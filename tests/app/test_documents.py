@@ -368,3 +368,14 @@ def test_an_address_that_nobody_wrote_by_the_page_is_taken_as_far_as_it_goes(hou
     page = house.open("documents", kind="nonsense", state="?", of="them", part="x", name="x" * 5000)
     assert not page.exception
     assert "No document is like that." in html_of(page)
+
+
+def test_a_document_says_what_of_it_was_not_read(house: House) -> None:
+    """The page names the parts with what helps, and says nothing of a document that was read in whole."""
+    mail = (
+        b"From: a@b.example\nContent-Type: multipart/mixed; boundary=x\n\n--x\n\nPears\n--x\nContent-Type: image/png\n"
+    )
+    mail += b"Content-Disposition: attachment; filename=a.png\n\nx\n--x--\n"
+    page = open_document(house, load(house.client, "Mail", mail.decode(), file_name="a.eml"))
+    assert "Not read, so that nobody finds it: 1 attachment. Add attachments and embedded files" in html_of(page)
+    assert "Not read" not in html_of(open_document(house, load(house.client, "Whole")))

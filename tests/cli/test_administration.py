@@ -10,6 +10,7 @@ import pytest
 from carrel import Carrel
 from carrel.wire.common import PrincipalReference
 from cli import grants
+from tests import made_files
 from tests.cli.conftest import Run
 from tests.harness.services import ADMIN_EMAIL, RunningService, ServiceHarness
 from tests.service.conversations import FERRY, Desk, a_desk
@@ -75,9 +76,9 @@ def test_groups_are_made_filled_shown_and_deleted(run: Run, desk: Desk) -> None:
         assert run("groups", *wrong).code == 2
 
 
-def ran_upload(service: RunningService, name: str) -> str:
-    """Upload a document that only the admin may read, and return its id."""
-    parts = {"documentExternalId": (None, name), "file": (f"{name}.txt", f"What {name} says.")}
+def ran_upload(service: RunningService, name: str, *file: str | bytes) -> str:
+    """Upload a document that only the admin may read, and return its id; `file` is another name and content."""
+    parts = {"documentExternalId": (None, name), "file": file or (f"{name}.txt", f"What {name} says.")}
     answer = service.http.post("/api/v0/catalog/uploadFile", files=parts)
     return answer.json()["documentId"]
 
@@ -246,6 +247,10 @@ def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, 
     assert "No document" in run("documents", "list", "--query", "no such name").err
     for name in (desk.document_id, "Harbour desk notes", "Ferries"):
         assert ran(run, "documents", "show", name)["documentId"] == desk.document_id
+    assert "not read" not in run("documents", "show", "Ferries").out
+    mail = ran_upload(desk.service, "mail", "a.eml", made_files.mail())
+    assert "1 attachment\n" in run("documents", "show", mail).out
+    assert ran(run, "documents", "show", mail)["notRead"] == [{"kind": "attachment", "count": 1, "where": []}]
     assert "catalog: done, 1 chunk\n" in run("documents", "state", "Ferries").out
     assert [one["status"] for one in ran(run, "documents", "state", "Ferries")["indexedIn"]] == ["DONE", "DONE"]
     assert ran(run, "documents", "reindex", "Ferries")["indexing"] == "DONE"
