@@ -237,6 +237,7 @@ def test_workers_are_replaced_while_they_serve(service_process: Callable[..., Se
     assert (load.statuses.keys(), load.broken) == ({200}, [])
     uploads = f'carrel_requests_total{{method="POST",route="{UPLOAD}",status="200"}}'
     wait_until(lambda: metric(service, uploads) == len(load.acknowledged))
+    assert metric(service, "carrel_texts_embedded") >= len(load.acknowledged)
     assert service.stop() == 0
     assert not service.events("process_ended")
 
