@@ -15,7 +15,7 @@ from flows.errors import ServiceDownError
 from flows.operations.bulk import upload, upload_ledger
 from flows.operations.collecting import add_to_collection, collection_ledger
 from flows.operations.deletions import TO_DELETE, deletions
-from flows.operations.jobs import open_client, outage_policy_of
+from flows.operations.jobs import cancel_on_sigterm, open_client, outage_policy_of
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.states import State
 from flows.operations.names import names_of
@@ -37,7 +37,7 @@ def run_upload(source: str, options: UploadOptions, *, screen: Screen, direct: b
 
     def work() -> Awaitable[object]:
         if direct:
-            return upload(source, options=options, settings=settings)
+            return _until_sigterm(upload(source, options=options, settings=settings))
         _prepare_prefect(settings)
         from flows.bulk_upload import bulk_upload  # noqa: PLC0415 - Prefect reads its settings when imported
 
@@ -74,7 +74,7 @@ def run_collection_add(source: str, options: CollectionOptions, *, screen: Scree
 
     def work() -> Awaitable[object]:
         if direct:
-            return add_to_collection(source, options=options, settings=settings)
+            return _until_sigterm(add_to_collection(source, options=options, settings=settings))
         _prepare_prefect(settings)
         from flows.collection_add import collection_add  # noqa: PLC0415 - as above
 
@@ -92,6 +92,11 @@ def _run_to_end(work: Callable[[], Awaitable[object]], *, ledger: Ledger, screen
         if not _is_interruption(exc):
             raise
         raise KeyboardInterrupt(interruption(ledger)) from exc
+
+
+async def _until_sigterm(run: Awaitable[T]) -> T:
+    with cancel_on_sigterm():
+        return await run
 
 
 def _is_interruption(error: BaseException) -> bool:

@@ -15,11 +15,9 @@ import asyncio
 import contextlib
 import json
 import logging
-import signal
-import threading
 from collections import deque
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import asdict
 from typing import Any
 from uuid import UUID
@@ -31,7 +29,7 @@ from prefect.exceptions import PrefectException
 
 from flows.errors import FlowError
 from flows.operations.formatting import capitalize
-from flows.operations.jobs import Stopwatch
+from flows.operations.jobs import Stopwatch, cancel_on_sigterm
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.notes import notes_of
 from flows.operations.plan import Plan
@@ -137,26 +135,6 @@ async def publish_progress(flow_run_id: UUID) -> AsyncGenerator[Progress]:
     with cancel_on_sigterm():
         async with _publishing(flow_run_id) as progress:
             yield progress
-
-
-@contextmanager
-def cancel_on_sigterm() -> Generator[None]:
-    """Have SIGTERM cancel the running task until the block ends.
-
-    Prefect's handler raises wherever the program is just then, and in a callback of the event loop that is only logged:
-    the run would go on.
-    """
-    task = asyncio.current_task()
-    if task is None or threading.current_thread() is not threading.main_thread():  # where no signal can be handled
-        yield
-        return
-    before, loop = signal.getsignal(signal.SIGTERM), asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, task.cancel)
-    try:
-        yield
-    finally:
-        loop.remove_signal_handler(signal.SIGTERM)
-        signal.signal(signal.SIGTERM, before)
 
 
 @asynccontextmanager

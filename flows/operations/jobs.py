@@ -1,9 +1,11 @@
 """A run divided into batches: what a batch needs to know, and carrying it out in any process."""
 
 import asyncio
+import signal
+import threading
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Literal
 
@@ -190,6 +192,26 @@ async def run_in_turn(job: Job, *, settings: FlowSettings) -> None:
     """Carry out a run's batches one after the other in this process, without Prefect."""
     for partition in range(job.partitions):
         await run_batch(job, partition, settings=settings, concurrency=settings.flows_concurrency)
+
+
+@contextmanager
+def cancel_on_sigterm() -> Generator[None]:
+    """Have SIGTERM cancel the running task until the block ends.
+
+    A handler that raises does so wherever the program is just then, Prefect's and Python's own alike. In the midst of
+    the event loop's own work the run goes on then, or hangs.
+    """
+    task = asyncio.current_task()
+    if task is None or threading.current_thread() is not threading.main_thread():  # where no signal can be handled
+        yield
+        return
+    before, loop = signal.getsignal(signal.SIGTERM), asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, task.cancel)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
+        signal.signal(signal.SIGTERM, before)
 
 
 class Stopwatch:

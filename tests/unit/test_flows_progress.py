@@ -8,7 +8,7 @@ from types import FrameType
 import pytest
 from prefect.exceptions import TerminationSignal
 
-from flows.progress import cancel_on_sigterm
+from flows.operations.jobs import cancel_on_sigterm
 
 
 def raise_where_it_is(number: int, _frame: FrameType | None) -> None:
