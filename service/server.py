@@ -21,6 +21,11 @@ from service.web.protocol import BoundedProtocol
 GRACE_SECONDS = 30
 # What requests that are cancelled after that may take to end.
 CANCELLED_SECONDS = 5
+# A connection is kept for a next request for longer than clients and proxies keep it (httpx 5 seconds, nginx 60): who
+# sends one just as the connection is closed can't tell whether it was received.
+KEEP_ALIVE_SECONDS = 75
+# What connections to a worker that is replaced have to end by themselves: most clients keep an idle one no longer.
+DRAIN_SECONDS = 6
 
 
 class Server(uvicorn.Server):
@@ -85,8 +90,7 @@ class Server(uvicorn.Server):
         self.connections.is_draining = True
         for listener in self.servers:
             listener.close()
-        # By then, connections that nothing comes on have been closed, as they always are.
-        asyncio.get_running_loop().call_later(self.config.timeout_keep_alive + 1, self._end)
+        asyncio.get_running_loop().call_later(DRAIN_SECONDS, self._end)
 
     def _end(self) -> None:
         self.should_exit = True
@@ -120,6 +124,7 @@ def server_config(settings: Settings, app: ASGIApp | str = "service.main:open_ap
         proxy_headers=bool(settings.trusted_proxies),
         forwarded_allow_ips=list(settings.trusted_proxies),
         timeout_graceful_shutdown=GRACE_SECONDS,
+        timeout_keep_alive=KEEP_ALIVE_SECONDS,
     )
 
 

@@ -6,10 +6,9 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from socket import socketpair
 from types import SimpleNamespace
-from typing import Any
 
+import httpx
 import pytest
-import uvicorn
 import uvloop
 from starlette.types import Receive, Scope, Send
 
@@ -144,16 +143,16 @@ def test_a_second_order_ends_a_close_that_hangs(monkeypatch: pytest.MonkeyPatch)
     assert serve(monkeypatch, during) == ["opening", "closing", "closed"]
 
 
+def test_a_connection_is_kept_for_longer_than_by_clients() -> None:
+    """A request that is sent as the service closes an idle connection fails, and nobody knows whether it was done."""
+    clients_keep = httpx.Limits().keepalive_expiry
+    assert clients_keep is not None
+    assert server.server_config(Settings(port=0)).timeout_keep_alive > 2 * clients_keep
+
+
 def test_an_order_to_stop_breaks_off_nothing_of_a_worker_that_drains(monkeypatch: pytest.MonkeyPatch) -> None:
     """One that ends anyway, as another replaces it, has its time of grace as all have when the service is stopped."""
-    make = server.server_config
-
-    def hurried(*parts: Any) -> uvicorn.Config:
-        config = make(*parts)
-        config.timeout_keep_alive = -1
-        return config
-
-    monkeypatch.setattr(server, "server_config", hurried)
+    monkeypatch.setattr(server, "DRAIN_SECONDS", 0)
 
     async def during(application: Application) -> None:
         writer = await begin_request(application)
