@@ -58,19 +58,23 @@ def saved(file) -> bytes:
 
 
 def pages(*kinds: str) -> FPDF:
-    """Return a PDF with a page of each kind: text, scan, both, recognized (text on a scan), blank, line."""
+    """Return a PDF with a page of each kind: text, scan, both, stamped or recognized (a scan), blank, line."""
     document = FPDF()
     document.set_font("Helvetica", size=12)
     for number, kind in enumerate(kinds):
         document.add_page()
-        if kind in {"scan", "recognized"}:
+        if kind in {"scan", "stamped", "recognized"}:
             document.image(picture(number), 0, 0, 210, 297)
         if kind == "both":
             document.image(picture(number), 20, 200, 40, 40)
         if kind == "line":
             document.image(picture(number), 20, 200, 150, 1)
-        if kind in {"text", "both", "recognized", "line"}:
+        if kind in {"text", "both", "line"}:
             document.text(20, 20, "Pears ripen late")
+        if kind == "stamped":
+            document.text(20, 20, f"Page {number}")
+        for line in range(8 if kind == "recognized" else 0):
+            document.text(20, 20 + 10 * line, "Pears ripen late")
     return document
 
 
@@ -90,6 +94,55 @@ def test_scanned_pages_and_pictures_of_a_pdf(not_read):
         NotRead(PAGE, 7, ("page 2", "page 7", "page 8", "page 9", "page 10")),
         NotRead(PICTURE, 1, ("page 3",)),
     ]
+
+
+def test_scanned_pages_with_a_number_stamped_on_them(not_read):
+    """A few characters over a picture of the whole page aren't its text."""
+    assert not_read("a.pdf", bytes(pages("text", "stamped", "recognized", "stamped").output())) == [
+        NotRead(PAGE, 2, ("page 2", "page 4"))
+    ]
+
+
+@pytest.mark.parametrize(
+    ("drawn", "left_out"),
+    [
+        ((b"595 0 0 842 0 0 cm", b"q"), NotRead(PAGE, 1, ("page 1",))),
+        ((b"1 0 0 1 0 0 cm", b"q 595 0 0 842 0 0 cm"), NotRead(PAGE, 1, ("page 1",))),
+        ((b"100 0 0 100 300 0 cm", b"q"), NotRead(PICTURE, 1, ("page 1",))),
+        ((b"1 0 0 1 300 0 cm", b"q 2 0 0 2 0 0 cm"), None),
+    ],
+)
+def test_pictures_in_forms_of_a_pdf_are_measured_on_the_page(not_read, drawn, left_out):
+    """The size of a picture in a form XObject, or in one in another, is what both matrices make of it."""
+    writer = pypdf.PdfWriter(clone_from=io.BytesIO(bytes(pages("both").output())))
+    page = writer.pages[0]
+    held = page["/Resources"]["/XObject"]
+    reference = next(iter(held.values())).indirect_reference
+    outer, inner = drawn
+    for name, content in (("/Picture", b"/Picture Do"), ("/Inner", inner + b" /Inner Do Q")):
+        form = StreamObject()
+        form.set_data(content)
+        box = [pypdf.generic.NumberObject(number) for number in (0, 0, 595, 842)]
+        form.update(
+            {
+                NameObject("/Type"): NameObject("/XObject"),
+                NameObject("/Subtype"): NameObject("/Form"),
+                NameObject("/BBox"): pypdf.generic.ArrayObject(box),
+                NameObject("/Resources"): DictionaryObject(
+                    {NameObject("/XObject"): DictionaryObject({NameObject(name): reference})}
+                ),
+            }
+        )
+        reference = writer._add_object(form)
+    held[NameObject("/Outer")] = reference
+    drawing = StreamObject()
+    lines = page.get_contents().get_data().split(b"\n")
+    text = b"\n".join(line for line in lines if b" Do" not in line)
+    drawing.set_data(text + b"\nq " + outer + b" /Outer Do Q")
+    page[NameObject("/Contents")] = writer._add_object(drawing)
+    buffer = io.BytesIO()
+    writer.write(buffer)
+    assert not_read("a.pdf", buffer.getvalue()) == ([left_out] if left_out else [])
 
 
 def test_attachments_recordings_and_xfa_forms_of_a_pdf(not_read):

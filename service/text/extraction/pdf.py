@@ -27,6 +27,10 @@ _TAIL = 16_384
 # In points: a quarter of an inch.
 _SMALLEST = 18
 _MOST_PICTURES = 200
+# The characters that a recognized picture of a whole page has over it; a stamped page number is fewer.
+_RECOGNIZED = 100
+# The part of a page from which a picture is the page.
+_PAGE_SIZED = 0.5
 _PICTURE = re.compile(rb"/Image(?![A-Za-z])")
 _LEFT_OUT = {
     raw.FPDF_ANNOT_FILEATTACHMENT: NotReadKind.ATTACHMENT,
@@ -91,12 +95,11 @@ def _pages(document: Any, builder: BlockBuilder, *, with_pictures: bool) -> list
         page = document[number]
         text_page = page.get_textpage()
         lines = _lines(text_page)
-        pictures = _count_pictures(page, text_page) if with_pictures or not lines else 0
-        builder.leave_out(
-            NotReadKind.PICTURE if lines else NotReadKind.PAGE,
-            f"page {number + 1}",
-            count=pictures if lines else min(pictures, 1),
-        )
+        unread = _unread_pictures(page, text_page) if with_pictures or not lines else []
+        if unread and (not lines or max(unread) >= _PAGE_SIZED):
+            builder.leave_out(NotReadKind.PAGE, f"page {number + 1}")
+        else:
+            builder.leave_out(NotReadKind.PICTURE, f"page {number + 1}", count=len(unread))
         text_page.close()
         page.close()
         total += sum(len(line.text) for line in lines)
@@ -112,17 +115,31 @@ def _holds_pictures(path: Path) -> bool:
         return _PICTURE.search(content) is not None
 
 
-def _count_pictures(page: Any, text_page: Any) -> int:
-    """Return the number of pictures on a page on which no text lies, as on those that were recognized it does.
+def _unread_pictures(page: Any, text_page: Any) -> list[float]:
+    """Return the part of the page that each picture covers which has less text over it than recognition leaves.
 
     Smaller ones are lines and marks.
     """
-    count = 0
+    unread: list[float] = []
+    width, height = page.get_size()
     for picture in islice(page.get_objects(filter=(raw.FPDF_PAGEOBJ_IMAGE,), max_depth=3), _MOST_PICTURES):
-        left, bottom, right, top = picture.get_bounds()
+        left, bottom, right, top = _bounds(picture)
         if right - left >= _SMALLEST and top - bottom >= _SMALLEST:
-            count += not text_page.get_text_bounded(left, bottom, right, top).strip()
-    return count
+            part = min((right - left) * (top - bottom) / max(width * height, 1.0), 1.0)
+            text = "".join(text_page.get_text_bounded(left, bottom, right, top).split())
+            if len(text) < max(part * _RECOGNIZED, 1):
+                unread.append(part)
+    return unread
+
+
+def _bounds(picture: Any) -> tuple[float, float, float, float]:
+    """Return left, bottom, right and top of a picture on its page; PDFium measures it in the form that holds it."""
+    bounds = picture.get_bounds()
+    form = picture.container
+    while form is not None:
+        bounds = form.get_matrix().on_rect(*bounds)
+        form = form.container
+    return bounds
 
 
 def _lines(text_page: Any) -> list[Line]:
