@@ -24,6 +24,7 @@ MAILBOX = (
     b"Prune them.\n\nFrom here on it snows.\n>From what I heard.\n\n"
     b"From bob@garden.example Mon Jan  1 10:00:00 2024\nFrom: bob@garden.example\nSubject: Apples\n\nNot yet.\n"
 )
+LINE = b"From ann@garden.example Mon Jan  1 09:00:00 2024\n"
 TEX = rb"""\documentclass[a4paper]{article}
 \usepackage[utf8]{inputenc}
 \newcommand{\firm}{Orchard Limited}
@@ -181,7 +182,7 @@ def test_tex_has_its_title_headings_lists_tables_and_code(extract):
 def test_mailboxes_hold_every_message_in_order(extract):
     """A line of a body that begins with From divides nothing, and its mark is gone."""
     extraction = extract("a.mbox", MAILBOX)
-    assert extraction.media_type == "application/mbox"
+    assert (extraction.media_type, extraction.title) == ("application/mbox", None)
     assert [text for kind, text in shown(extraction) if kind == "heading"] == ["Pears", "Apples"]
     body = "Prune them.", "From here on it snows.\nFrom what I heard."
     assert [text for _, text in shown(extraction)] == [
@@ -193,7 +194,28 @@ def test_mailboxes_read_messages_as_mail_is_read(extract):
     """A message says in a mailbox what it says alone; one without a text does no harm to the others."""
     line = b"From a@b.example Mon Jan  1 09:00:00 2024\r\n"
     mailbox = line + b"Date: x\r\n\r\n\r\n" + line + MAIL.replace(b"\n", b"\r\n") + b"\r\n"
-    assert extract("a.mbox", mailbox).blocks[1:] == extract("a.eml", MAIL).blocks
+    assert extract("a.mbox", mailbox).blocks[2:] == extract("a.eml", MAIL).blocks
+
+
+@pytest.mark.parametrize(
+    ("mailbox", "texts"),
+    [
+        (b"\xef\xbb\xbf\r\n" + LINE + b"Subject: A\n\nPears\n", ["A", "Pears"]),
+        (LINE + b">From ann Mon Jan  1 08:00 2024 remote from b\nSubject: A\n\nPears\n", ["A", "Pears"]),
+        (LINE + b"Subject: A\n\nHello.\n\nFrom the minutes\nAgenda: x\n",
+         ["A", "Hello.", "From the minutes\nAgenda: x"]),
+        (LINE + b"Subject: A\n\nPears\n--A--\n" + LINE + b"To: b@x\nDate: \n\nPlums\n",
+         ["A", "Pears\n--A--", "Message 2", "To: b@x\nDate:", "Plums"]),
+        (LINE + b"Subject: A\n\nPears\n" + LINE + b"Agenda: x\n\n\xfc\n",
+         ["A", "Pears", "Message 2", "Agenda: x", "\ufffd"]),
+        (LINE + b"Subject: A\n\n" + b"From " + b"00:00 " * 200_000 + b"\nTo: b", None),
+    ],
+)  # fmt: skip
+def test_messages_begin_at_dated_lines_alone(extract, mailbox, texts):
+    """Marks and lines before the headers do no harm, text stays where it stands, and no message is lost."""
+    extraction = extract("a.mbox", mailbox)
+    assert extraction.title is None
+    assert texts is None or [text for _, text in shown(extraction)] == texts
 
 
 def test_opendocument_slides_have_their_titles_tables_charts_and_notes(extract):

@@ -1,6 +1,7 @@
 """E-mail messages, alone or in a mailbox: sender, recipients, date, subject, body; of attachments only their names."""
 
 import re
+from codecs import BOM_UTF8
 from email import policy
 from email.message import EmailMessage
 from email.parser import BytesParser
@@ -19,39 +20,62 @@ _SIGNATURES = frozenset({"application/pgp-signature", "application/pkcs7-signatu
 _BESIDE = _ENCRYPTED | _SIGNATURES | {"application/pgp-encrypted"}
 _HALVES = ("plain", "html")
 _WORDS = re.compile(r"\w+")
-# A line "From …" begins a message only where headers follow it: in bodies, many programs don't mark it.
-_SEPARATOR = re.compile(rb"(?:\A|(?<=\n)\r?\n)From [^\n]*\n(?=[!-9;-~]+:)")
+# A line "From …" begins a message only with its date, and where headers follow: in bodies, many programs don't mark it.
+# The counts keep it linear. UUCP adds lines ">From … remote from …".
+_SEPARATOR = re.compile(
+    rb"^From [^\n]{0,500}\d\d:\d\d[^\n]{0,60}\d{4}[^\n]*\n(?:>From [^\n]*\n)*(?=[!-9;-~]+:)", re.MULTILINE
+)
 _MARKED = re.compile(rb"^>(>*From )", re.MULTILINE)
 
 
-def parse_mail(data: bytes, builder: BlockBuilder, where: str = "") -> str | None:
-    """Add a message, which is at a place of its file; its title is its subject."""
-    message = BytesParser(policy=policy.default).parsebytes(data)
-    if not any(name in message for name in ("From", "Date", "Subject")):
+def parse_mail(data: bytes, builder: BlockBuilder) -> str | None:
+    """Add a message; its title is its subject."""
+    message = _to_message(data)
+    if not _is_mail(message):
         raise corrupt_file("an e-mail message")
+    return _add_message(message, builder)
+
+
+def parse_mailbox(data: bytes, builder: BlockBuilder) -> None:
+    """Add the messages of a mailbox (mbox), one after another; it has no title."""
+    first, *messages = _SEPARATOR.split(data.removeprefix(BOM_UTF8).lstrip(b"\r\n"))
+    if first or not messages:
+        raise corrupt_file("a mailbox")
+    for number, content in enumerate(messages, start=1):
+        unmarked = _MARKED.sub(rb"\1", content)
+        message = _to_message(unmarked)
+        if not _is_mail(message):
+            builder.heading(f"Message {number}", 1)
+            add_paragraphs(unmarked.decode(errors="replace"), builder)
+            continue
+        try:
+            _add_message(message, builder, number)
+        except Unreadable as refusal:
+            if refusal.code != "file_without_text":
+                raise
+
+
+def _to_message(data: bytes) -> EmailMessage:
+    return BytesParser(policy=policy.default).parsebytes(data)
+
+
+def _is_mail(message: EmailMessage) -> bool:
+    """Return whether a message has one of the headers that mail has."""
+    return any(name in message for name in ("From", "Date", "Subject"))
+
+
+def _add_message(message: EmailMessage, builder: BlockBuilder, number: int = 0) -> str | None:
+    """Add a message, which has a number in a mailbox, and return its subject."""
     subject = one_line(_header(message, "Subject"))
-    builder.heading(subject, 1)
+    builder.heading(subject or (f"Message {number}" if number else ""), 1)
     builder.lines("\n".join(f"{name}: {_header(message, name)}" for name in _HEADERS if name in message))
     before = len(builder.blocks)
     _add_body(message, builder)
-    names = _leave_out_parts(message, builder, where)
+    names = _leave_out_parts(message, builder, f"message {number}" if number else "")
     if len(builder.blocks) == before and not subject and not names:
         raise without_text("The message has neither a subject nor a text. Send what it carries as files of their own.")
     builder.paragraph("Attachments: " + ", ".join(names) if names else "")
     return subject or None
-
-
-def parse_mailbox(data: bytes, builder: BlockBuilder) -> str | None:
-    """Add the messages of a mailbox (mbox), one after another, and return None: a mailbox has no title."""
-    first, *messages = _SEPARATOR.split(data)
-    if first.strip() or not messages:
-        raise corrupt_file("a mailbox")
-    for number, message in enumerate(messages, start=1):
-        try:
-            parse_mail(_MARKED.sub(rb"\1", message), builder, f"message {number}")
-        except Unreadable as refusal:
-            if refusal.code != "file_without_text":
-                raise
 
 
 def _add_body(message: EmailMessage, builder: BlockBuilder) -> None:

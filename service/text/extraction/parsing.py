@@ -77,6 +77,7 @@ def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
     title = READERS[file_format.name](path, builder)
     if not builder.blocks:
         raise without_text("The file has no text in it. Check that it is the file you meant to send.")
-    found = one_line(title or "") or builder.first_heading() or ""
+    # The first subject isn't what a whole mailbox is about.
+    found = one_line(title or "") or ("" if file_format.name == "mailbox" else builder.first_heading() or "")
     title = found[:_TITLE_CHARACTERS] or None
     return Extraction(file_format.media_type, title, tuple(builder.blocks), builder.not_read)
