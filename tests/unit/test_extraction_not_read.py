@@ -1,7 +1,9 @@
 """What a file holds and extraction leaves out is told by kind, number and place; a file read in whole tells nothing."""
 
 import io
+import re
 import wave
+import zipfile
 from email.message import EmailMessage
 
 import docx
@@ -36,8 +38,9 @@ EMBEDDED, RECORDING, ENCRYPTED = NotReadKind.EMBEDDED, NotReadKind.RECORDING, No
 def not_read(tmp_path):
     """Parse the content under a name, and return what was left out."""
 
-    def run(name: str, content: bytes) -> list[NotRead]:
-        return [*parse_file(made_files.saved(tmp_path, "file", content), name, Limits()).not_read]
+    def run(name: str, content: bytes) -> list[NotRead] | None:
+        left_out = parse_file(made_files.saved(tmp_path, "file", content), name, Limits()).not_read
+        return None if left_out is None else [*left_out]
 
     return run
 
@@ -250,11 +253,17 @@ def test_pictures_of_opendocument_and_rich_text(not_read):
     for name, content in (("a.odt", TEXT), ("a.odp", ODP)):
         pictures = made_files.with_part(content, "Pictures/a.png", picture().read())
         preview = made_files.with_part(pictures, "Thumbnails/thumbnail.png", picture().read())
-        assert not_read(name, made_files.with_part(preview, "Media/a.mp4", b"x")) == [
+        button = made_files.with_part(preview, "Configurations2/images/a.png", picture().read())
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            text = re.sub(rb"(</[\w:-]+>\s*)\Z", rb'<draw:object-ole xmlns:draw="x"/>\1', archive.read("content.xml"))
+        embedded = made_files.with_part(button, "content.xml", text)
+        assert not_read(name, made_files.with_part(embedded, "Media/a.mp4", b"x")) == [
             NotRead(PICTURE, 1),
+            NotRead(EMBEDDED, 1),
             NotRead(RECORDING, 1),
         ]
-    rtf = rb"{\rtf1 Pears{\*\shppict{\pict\pngblip 8950}}{\nonshppict{\pict\wmetafile8 01}}{\object{\*\objdata 01}}}"
+    parts = rb"{\*\shppict{\pict\pngblip 8950}}{\nonshppict{\pict\wmetafile8 01}}{\object{\*\objdata 01}}"
+    rtf = rb"{\rtf1 C:\\pictures \\pict" + parts + b"}"
     assert not_read("a.rtf", rtf) == [NotRead(PICTURE, 1), NotRead(EMBEDDED, 1)]
 
 
@@ -266,12 +275,29 @@ def test_pictures_of_opendocument_and_rich_text(not_read):
         ("a.pptx", made_files.slides()),
         ("a.xlsx", made_files.workbook(A=[["Pears"]])),
         ("a.eml", bytes(mail(number=0))),
-        ("a.md", b"# Pears"),
+        ("a.txt", b"Pears"),
+        ("a.csv", b"Tree,Tons\nPear,3"),
     ],
 )
 def test_files_that_are_read_in_whole_tell_nothing(not_read, name, content):
     """Nothing is told where nothing is left out."""
     assert not_read(name, content) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.md", b"# Pears\n![a](b.png)"),
+        ("a.html", b"<p>Pears<img src='b.png'>"),
+        ("a.xml", b"<a>Pears</a>"),
+        ("a.tex", b"Pears \\includegraphics{b}"),
+        ("a.rst", b"Pears\n\n.. image:: b.png"),
+        ("a.org", b"Pears\n[[./b.png]]"),
+    ],
+)
+def test_formats_whose_readers_cannot_tell_claim_nothing(not_read, name, content):
+    """What is unknown isn't told as nothing."""
+    assert not_read(name, content) is None
 
 
 def test_kinds_are_told_in_words():

@@ -78,7 +78,7 @@ class Document(ResponseModel):
     indexing: IndexingStatus | None = None
     """Whether the newest version is searchable in the catalog."""
     not_read: list[NotRead] | None = None
-    """What the newest file holds that was not read; absent: unknown, the file was read before this was told."""
+    """What the newest file holds that was not read; absent: unknown, by its format or its age."""
 
 
 class DocumentVersion(ResponseModel):

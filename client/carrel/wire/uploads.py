@@ -171,7 +171,7 @@ class UploadFileResponse(ResponseModel):
     indexing: IndexingStatus
     """Whether the document is searchable yet."""
     not_read: list[NotRead] | None = None
-    """What the file holds that was not read; absent: unknown, the file was read before this was told."""
+    """What the file holds that was not read; absent: unknown, by its format or its age."""
 
 
 class UploadDocumentFileResponse(UploadFileResponse):

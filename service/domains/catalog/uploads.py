@@ -160,7 +160,7 @@ async def _read(runtime: Runtime, file: ReceivedFile) -> _Extracted:
         size=file.size,
         name=file.name,
         media_type=extraction.media_type,
-        not_read=[asdict(each) for each in extraction.not_read],
+        not_read=None if extraction.not_read is None else [asdict(each) for each in extraction.not_read],
     )
     return _Extracted(file=stored, title=extraction.title, blocks=extraction.packed)
 

@@ -47,7 +47,7 @@ class NotRead:
 class Extraction:
     """The text of a file: its real media type, its own title if it has one, and at least one block.
 
-    `not_read` tells the parts that the text leaves out, as far as their format shows them.
+    `not_read` tells the parts that the text leaves out, as far as their format shows them; None: the reader can't tell.
 
     `packed` is `pack_blocks(blocks)`, made in the worker already; it is empty in an Extraction made by hand.
     """
@@ -55,7 +55,7 @@ class Extraction:
     media_type: str
     title: str | None
     blocks: tuple[Block, ...]
-    not_read: tuple[NotRead, ...] = ()
+    not_read: tuple[NotRead, ...] | None = ()
     packed: bytes = field(default=b"", compare=False, repr=False)
 
 

@@ -2,6 +2,7 @@
 
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +14,8 @@ from service.text.extraction.packages import leave_out_entries
 
 # In the directory of an Outlook message, the storage of each attachment.
 _ATTACHMENT = re.compile(re.escape("__attach_version1.0_#".encode("utf-16-le")) + rb"(?:[0-9A-F]\x00){8}")
+# Two backslashes are one in the text.
+_RTF_PARTS = re.compile(rb"(?<!\\)(?:\\\\)*\\(pict|nonshppict|objdata)(?![a-z])")
 _ARCHIVES = ("OpenDocument text", "OpenDocument sheets", "EPUB")
 _PROTECTED = ("password", "encrypted")
 
@@ -51,11 +54,11 @@ def _leave_out_parts(path: Path, kind: str, builder: BlockBuilder) -> None:
     """Note what the formats tell plainly of their pictures, objects and attachments."""
     if kind in _ARCHIVES:
         with zipfile.ZipFile(path) as archive:
-            leave_out_entries(archive.namelist(), builder)
+            leave_out_entries(archive, builder)
     elif kind == "RTF":
-        data = path.read_bytes()
+        words = Counter(_RTF_PARTS.findall(path.read_bytes()))
         # A picture for old programs follows the one that it repeats.
-        builder.leave_out(NotReadKind.PICTURE, count=max(data.count(b"\\pict") - data.count(b"\\nonshppict"), 0))
-        builder.leave_out(NotReadKind.EMBEDDED, count=data.count(b"\\objdata"))
+        builder.leave_out(NotReadKind.PICTURE, count=max(words[b"pict"] - words[b"nonshppict"], 0))
+        builder.leave_out(NotReadKind.EMBEDDED, count=words[b"objdata"])
     elif kind == "Outlook message":
         builder.leave_out(NotReadKind.ATTACHMENT, count=len(set(_ATTACHMENT.findall(path.read_bytes()))))

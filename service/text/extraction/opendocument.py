@@ -39,7 +39,7 @@ def parse_odp(path: Path, builder: BlockBuilder) -> str | None:
             raise too_complex(f"The presentation has more than {builder.limits.pages:,} slides.")
         for number, slide in enumerate(slides, start=1):
             _add_slide(archive, slide, number, builder)
-        leave_out_entries(names, builder)
+        leave_out_entries(archive, builder)
         declared = (_text(each).strip() for each in root.iter(_SHOW + "header-decl", _SHOW + "footer-decl"))
         for text in dict.fromkeys(declared):
             builder.paragraph(text)

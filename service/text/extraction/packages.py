@@ -7,7 +7,6 @@ import io
 import mimetypes
 import re
 import zipfile
-from collections.abc import Iterable
 from pathlib import Path
 from typing import IO
 
@@ -15,6 +14,7 @@ from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder
 
 _LEFT_OUT = {"image": NotReadKind.PICTURE, "audio": NotReadKind.RECORDING, "video": NotReadKind.RECORDING}
+_OBJECT = re.compile(rb"<draw:object-ole[\s/>]")
 _TYPES = "[Content_Types].xml"
 # What the libraries refuse, and what they take; macros are in a part of their own, which nobody reads.
 _VARIANT = re.compile(
@@ -32,11 +32,14 @@ _MAIN = {
 }
 
 
-def leave_out_entries(names: Iterable[str], builder: BlockBuilder) -> None:
-    """Note the pictures, sounds and films that an OpenDocument file or a book holds, by the names of its entries."""
+def leave_out_entries(archive: zipfile.ZipFile, builder: BlockBuilder) -> None:
+    """Note the pictures, sounds and films that an OpenDocument file or a book holds, and objects of other programs."""
+    names = archive.namelist()
+    if "content.xml" in names:
+        builder.leave_out(NotReadKind.EMBEDDED, count=len(_OBJECT.findall(archive.read("content.xml"))))
     for name in names:
-        # Pictures of objects, and of the first page, stand for what is there otherwise.
-        if not name.startswith(("Thumbnails/", "ObjectReplacements/")):
+        # Pictures of objects and of the first page stand for what is there otherwise, others for a program's buttons.
+        if not name.startswith(("Thumbnails/", "ObjectReplacements/", "Configurations2/")):
             kind = (mimetypes.guess_type(name)[0] or "").partition("/")[0]
             if kind in _LEFT_OUT:
                 builder.leave_out(_LEFT_OUT[kind])

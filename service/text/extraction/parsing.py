@@ -66,6 +66,13 @@ READERS: Mapping[str, Callable[[Path, BlockBuilder], str | None]] = {
 _ARCHIVES = (WORD, POWERPOINT, EXCEL)
 # Archives of which anything may be read, not only XML.
 _WHOLE_ARCHIVES = (*_CONVERTED_ARCHIVES, "OpenDocument slides")
+# Readers of formats that may hold pictures and the like, and that don't note them.
+_SILENT = frozenset(
+    [
+        *("Word 97", "PowerPoint 97", "Excel 97", "binary Excel", "Jupyter notebook", "reStructuredText", "Org"),
+        *("HTML", "Markdown", "TeX", "XML"),
+    ]
+)
 
 
 def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
@@ -80,4 +87,5 @@ def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
     # The first subject isn't what a whole mailbox is about.
     found = one_line(title or "") or ("" if file_format.name == "mailbox" else builder.first_heading() or "")
     title = found[:_TITLE_CHARACTERS] or None
-    return Extraction(file_format.media_type, title, tuple(builder.blocks), builder.not_read)
+    not_read = None if file_format.name in _SILENT else builder.not_read
+    return Extraction(file_format.media_type, title, tuple(builder.blocks), not_read)

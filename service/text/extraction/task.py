@@ -24,7 +24,7 @@ class Extracted(NamedTuple):
     media_type: str
     title: str | None
     packed: bytes
-    not_read: tuple[NotRead, ...]
+    not_read: tuple[NotRead, ...] | None
 
 
 class Refused(NamedTuple):
