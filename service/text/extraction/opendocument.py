@@ -3,6 +3,7 @@
 # lxml has no types of its own.
 """OpenDocument presentations: each slide under its title, with tables, charts, notes and comments."""
 
+import re
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -25,6 +26,9 @@ _TITLE = "{http://purl.org/dc/elements/1.1/}title"
 _PARAGRAPHS = frozenset({_TEXT + "p", _TEXT + "h"})
 _SPACES = {_TEXT + "s": " ", _TEXT + "tab": " ", _TEXT + "line-break": " "}
 _CONTENT = "content.xml"
+_CELLS = (_TABLE + "table-cell", _TABLE + "covered-table-cell")
+# How often a row or a cell is repeated is a claim of the file; programs for slides stop at 75 of either.
+_MOST_REPEATED = 100
 
 
 def parse_odp(path: Path, builder: BlockBuilder) -> str | None:
@@ -79,8 +83,22 @@ def _add_object(archive: zipfile.ZipFile, link: str, number: int, builder: Block
 def _add_table(table: Any, number: int, builder: BlockBuilder) -> None:
     writer = TableWriter(builder, page=number)
     for row in table.iter(_TABLE + "table-row"):
-        writer.row([" ".join(_paragraphs(cell)) for cell in row.iterchildren(_TABLE + "table-cell")])
+        cells: list[str] = []
+        for cell in row.iterchildren(*_CELLS):
+            text = " ".join(_paragraphs(cell))
+            repeated = min(_repeated(cell, "columns"), max(_MOST_REPEATED - len(cells), 1))
+            if len(text) * repeated > builder.limits.characters:
+                raise too_complex(f"The file holds more than {builder.limits.characters:,} characters of text.")
+            cells += [text] * repeated
+        for _ in range(_repeated(row, "rows") if any(cells) else 0):
+            writer.row(cells)
     writer.close()
+
+
+def _repeated(element: Any, what: str) -> int:
+    """Return how often a row or a cell of a table stands there; columns that other cells cover have cells, too."""
+    said = element.get(f"{_TABLE}number-{what}-repeated", "1")
+    return min(max(int(said), 1), _MOST_REPEATED) if re.fullmatch(r"[0-9]{1,9}", said) else 1
 
 
 def _paragraphs(element: Any) -> Iterator[str]:
