@@ -179,6 +179,68 @@ def test_tex_has_its_title_headings_lists_tables_and_code(extract):
     ]
 
 
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        (r"See \url{https://a.example/x%20b} now", ["See https://a.example/x%20b now"]),
+        (r"\emph{Cut \verb|50%| off} now", ["Cut 50% off now"]),
+        (r"\verb*+a%b+, \path{/tmp/50%} and \lstinline[language=C]!a % b! or \lstinline{c%d} now",
+         ["a%b, /tmp/50% and a % b or c%d now"]),
+        (r"\url|a%b| and \verb|open", ["a%b and |open"]),
+        (r"\begin{document}Write \verb|\end{document}| at the end.\end{document} nonsense",
+         [r"Write \end{document} at the end."]),
+        ("\\begin{Verbatim}\nsaw % deep\n\\end{Verbatim}", ["saw % deep"]),
+        ("\\begin{alltt}\nsaw % {deep}\n\\end{alltt}", ["saw % {deep}"]),
+    ],
+)  # fmt: skip
+def test_tex_addresses_and_code_hold_percent_signs(extract, content, texts):
+    """A percent sign in an address or in code begins no comment, and the end of a document in code ends nothing."""
+    assert [block.text for block in extract("a.tex", content.encode()).blocks] == texts
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        (r"first \ldots [omitted words] last", ["first …[omitted words] last"]),
+        (r"first \ldots[omitted words] last", ["first …[omitted words] last"]),
+        ("\\noindent\n\n[Translator's note] here", ["[Translator's note] here"]),
+        ("\\newpage\n\n[Translator's note] here", ["[Translator's note] here"]),
+        (r"two\\ [see appendix]", ["two [see appendix]"]),
+        (r"two\\[2pt] three \cite[p. 3]{knuth} \footnote[2]{four}", ["two three four"]),
+        (r"\newcommand{\firm}{Orchard Limited}\begin{document}\firm[sic] grows", ["Orchard Limited[sic] grows"]),
+    ],
+)
+def test_tex_text_in_brackets_is_text(extract, content, texts):
+    """Only brackets that follow at once are options, and only of commands that have some."""
+    assert [block.text for block in extract("a.tex", content.encode()).blocks] == texts
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        (r"Engineer\hfill 2019, a\quad b\hspace{1cm}c", ["Engineer 2019, a b c"]),
+        (r"\(a\) or \[b\] or \(c\), never \[ d", ["a or b or c, never d"]),
+        (r"the \unknown word, ({\em one}) and un\textbf{fold}ed", ["the word, (one) and unfolded"]),
+        (r"\item[\textbf{Shears}] sharp \item [\emph{Saw}] long", ["- Shears: sharp", "- Saw: long"]),
+        (
+            r"""\begin{tabular}{lrr}Tree & Tons & Price \\ \cmidrule(lr){2-3} \cmidrule[1pt](l{3pt}r){2-3}
+            Pear & 3 & 4 \\ \multicolumn{2}{c}{none} & 5 \\ Plum & \multicolumn{x}{c}{6} & 7\end{tabular}""",
+            ["Tree: Pear | Tons: 3 | Price: 4", "Tree: none | Price: 5", "Tree: Plum | Tons: 6 | Price: 7"],
+        ),
+    ],
+)
+def test_tex_commands_leave_spaces_columns_and_labels(extract, content, texts):
+    """Words stay apart, cells in their columns, and labels are read as text is."""
+    assert [block.text for block in extract("a.tex", content.encode()).blocks] == texts
+
+
+def test_tex_columns_that_a_cell_claims_are_bounded(extract):
+    """A cell that claims to take thousands of columns costs little."""
+    row = r"\multicolumn{9999}{c}{x} & " * 10_000
+    content = r"\begin{tabular}{l}" + row + r"1 \\ 2 & 3\end{tabular}"
+    assert extract("a.tex", content.encode()).blocks[-1].text == "2 | 3"
+
+
 def test_mailboxes_hold_every_message_in_order(extract):
     """A line of a body that begins with From divides nothing, and its mark is gone."""
     extraction = extract("a.mbox", MAILBOX)
@@ -232,6 +294,32 @@ def test_opendocument_slides_have_their_titles_tables_charts_and_notes(extract):
         ("Field: North | Tons: 12", 2),
         ("Confidential", None),
     ]
+
+
+def test_opendocument_cells_stay_in_their_columns(extract):
+    """Covered and repeated cells take columns; repeated rows come again; a claim of millions is bounded."""
+    covered, many = (
+        "<table:covered-table-cell/>",
+        '<table:table-cell table:number-columns-repeated="{}">{}</table:table-cell>',
+    )
+    empty, three = many.format(2, ""), many.format(2, "<text:p>3</text:p>")
+    rows = (
+        "".join(map(CELL.format, ("Field", "Tons", "Price", "Note"))),
+        CELL.format("North") + covered + empty.replace("2", "1") + CELL.format("cold"),
+        CELL.format("South") + three + many.format(9_000_000, ""),
+        CELL.format("East") + empty + CELL.format("new") + many.format("-1", ""),
+    )
+    table = "".join(f"<table:table-row>{row}</table:table-row>" for row in rows)
+    last = f'<table:table-row table:number-rows-repeated="9000000">{CELL.format("West")}</table:table-row>'
+    content = slides(f"<draw:page><table:table>{table}{last}</table:table></draw:page>")
+    texts = [block.text for block in extract("a.odp", content).blocks]
+    assert texts[:4] == [
+        "Field: North | Note: cold",
+        "Field: South | Tons: 3 | Price: 3",
+        "Field: East | Note: new",
+        "Field: West",
+    ]
+    assert len(texts) == 3 + 100
 
 
 @pytest.mark.parametrize(

@@ -6,19 +6,23 @@ Formulas stay as they are written. Of macros that the file defines, those that s
 import re
 import unicodedata
 
-from service.text.extraction.building import BlockBuilder, one_line
+from service.text.extraction.building import BlockBuilder, Limits, one_line
 from service.text.extraction.plain import read_text
 from service.text.extraction.tabular import TableWriter
 
 # Every repetition is bounded and gives nothing back, so that a brace that nobody closes costs little.
 _ARGUMENT = r"\s{0,20}+\{([^{}]{0,2000}+(?:\{[^{}]{0,500}+\}[^{}]{0,2000}+){0,50}+)\}"
 _NEXT_ARGUMENT = re.compile(_ARGUMENT)
-_OPTION = re.compile(r"\s{0,20}\[([^\[\]]{0,500})\]")
+_OPTION = re.compile(r"\[[^\[\]]{0,500}\]")
+# Of \item and of environments, which look for it further on.
+_LABEL = re.compile(r"\s{0,20}\[([^\[\]]{0,500})\]")
+_TRIM = re.compile(r"\([^()\n]{0,60}\)")
+_BLANKS = re.compile(r"[ \t]{1,20}")
 _BRACE = re.compile(r"\s{0,20}(?=\{)")
 _TOKEN = re.compile(
     r"(?P<comment>%[^\n]*(?:\n(?![ \t]*\n))?[ \t]*)"
     r"|\\(?P<edge>begin|end)\s{0,20}\{(?P<environment>[^{}\n]{1,60})\}"
-    r"|\\(?P<command>[A-Za-z@]+)\*?[ \t]*"
+    r"|\\(?P<command>[A-Za-z@]+)\*?"
     r"|\\(?P<symbol>.)"
     r"|(?P<formula>\$\$[^$]{1,5000}\$\$|\$[^$]{1,2000}\$)"
     r"|(?P<mark>[{}&~$\\])"
@@ -34,13 +38,26 @@ _COMMENT = re.compile(r"(?<!\\)%[^\n]*")
 _BEGIN, _END = r"\begin{document}", r"\end{document}"
 _LEVELS = {"part": 1, "chapter": 1, "section": 2, "subsection": 3, "subsubsection": 4, "paragraph": 5, "frametitle": 3}
 _PARAGRAPHS = frozenset({"par", "item", "caption", "bibitem", "newline", "maketitle", "subparagraph"})
-_APART = frozenset({"footnote", "thanks", *_PARAGRAPHS})
+_SPACES = frozenset(
+    {"hfill", "hfil", "quad", "qquad", "enspace", "thinspace", "space", "hspace", "hskip", "dotfill", "hrulefill"}
+)
+_APART = frozenset({"footnote", "thanks", *_SPACES, *_PARAGRAPHS})
+# They say how what follows looks.
+_SWITCHES = """
+    bf it em sc sl sf tt rm bfseries mdseries itshape scshape slshape upshape sffamily ttfamily rmfamily normalfont
+    tiny scriptsize footnotesize small normalsize large Large LARGE huge Huge centering raggedright raggedleft noindent
+"""
+# What stands in their braces, or between two equal marks, is no TeX.
+_RAW = frozenset({"verb", "Verb", "lstinline", "url", "path"})
+_LONGEST_RAW = 1_000
+_MOST_COLUMNS = 30
+_LONGEST_FORMULA = 5_000
 # How many arguments of a command, or of an environment's beginning, say nothing to readers.
 _ONE = """
     label ref pageref eqref autoref cref cite citep citet textcite parencite bibitem includegraphics input include
     bibliography bibliographystyle vspace hspace color textcolor colorbox href pagestyle thispagestyle usepackage
-    documentclass hypersetup geometry pagenumbering selectlanguage cline tabular longtable thebibliography minipage
-    multicols begin end hyperref graphicspath
+    documentclass hypersetup geometry pagenumbering selectlanguage cline cmidrule tabular longtable thebibliography
+    minipage multicols begin end hyperref graphicspath
 """
 _TWO = """
     newcommand renewcommand providecommand setlength addtolength setcounter addtocounter multicolumn multirow tabularx
@@ -51,7 +68,7 @@ _TABLES = frozenset({"tabular", "tabular*", "tabularx", "longtable"})
 _FORMULAS = frozenset(
     {"equation", "align", "gather", "multline", "eqnarray", "displaymath", "math", "flalign", "alignat"}
 )
-_CODE = frozenset({"verbatim", "lstlisting", "minted"})
+_CODE = frozenset({"verbatim", "Verbatim", "alltt", "lstlisting", "minted"})
 _PLACED = frozenset({"figure", "table", "wrapfigure", "frame", *_TABLES})
 _COMBINING = dict(
     zip(
@@ -66,6 +83,9 @@ _LETTERS = {
     "i": "\u0131", "S": "§", "P": "¶", "pounds": "£", "euro": "€", "EUR": "€", "copyright": "©", "dots": "…",
     "ldots": "…", "textbackslash": "\\", "LaTeX": "LaTeX", "TeX": "TeX", "textendash": "-", "textemdash": "—",
 }  # fmt: skip
+# As in TeX, the space behind them only ends their name.
+_EAT_SPACE = frozenset({*_LETTERS, *_SWITCHES.split()})
+_WITHOUT_OPTION = frozenset({"par", "newline", "maketitle", *_EAT_SPACE, *_SPACES})
 
 
 def parse_tex(data: bytes, builder: BlockBuilder) -> str | None:
@@ -77,16 +97,22 @@ def parse_tex(data: bytes, builder: BlockBuilder) -> str | None:
     macros = dict(_PLAIN_MACRO.findall(text))
     title = None
     for name, words in _TITLES.findall(_COMMENT.sub("", preamble)):
-        found = BlockBuilder(builder.limits)
-        _Reader(words, macros, found).read()
-        said = " ".join(block.text for block in found.blocks)
+        said = _said(words, macros, builder.limits)
         if name == "title" and title is None:
             title = one_line(said)
             builder.heading(said, 1)
         else:
             builder.paragraph(said)
-    _Reader(body.partition(_END)[0], macros, builder).read()
+    before, ends, _ = body.rpartition(_END)
+    _Reader(before if ends else body, macros, builder).read()
     return title
+
+
+def _said(words: str, macros: dict[str, str], limits: Limits) -> str:
+    """Return the text of a title or a label without its commands."""
+    found = BlockBuilder(limits)
+    _Reader(words, macros, found).read()
+    return " ".join(block.text for block in found.blocks)
 
 
 class _Reader:
@@ -103,6 +129,9 @@ class _Reader:
         self._braces: list[int] = []
         self._table: TableWriter | None = None
         self._cells: list[str] = []
+        # How many columns the present cell takes beside its own.
+        self._spanned = 0
+        self._ends: dict[str, int] = {}
 
     def read(self) -> None:
         """Add the blocks of the text."""
@@ -138,7 +167,7 @@ class _Reader:
             self._builder.code(inside) if plain in _CODE else self._builder.lines(inside)
             return
         if name in _PLACED:
-            self._skip(_OPTION)
+            self._skip(_LABEL)
         for _ in range(_SILENT.get(name, 0)):
             self._skip(_NEXT_ARGUMENT)
         if name in _TABLES:
@@ -148,39 +177,77 @@ class _Reader:
             self._open(_LEVELS["frametitle"])
 
     def _command(self, name: str) -> None:
+        if name in _RAW:
+            self._raw(name)
+            return
         if name in _COMBINING and (letter := _ACCENTED.match(self._text, self._place)):
             self._accent(name, letter)
             return
         if name in _PARAGRAPHS and self._table is None:
             self._end_paragraph()
         if name == "item":
-            option = _OPTION.match(self._text, self._place)
-            self._prefix = f"- {option[1]}: " if option else "- "
-        self._skip(_OPTION)
-        for _ in range(_SILENT.get(name, 0)):
+            label = _LABEL.match(self._text, self._place)
+            self._place = label.end() if label else self._place
+            self._prefix = f"- {_said(label[1], self._macros, self._builder.limits)}: " if label else "- "
+        elif name not in _WITHOUT_OPTION and name not in self._macros:
             self._skip(_OPTION)
-            self._skip(_NEXT_ARGUMENT)
+        self._skip_arguments(name)
         if name in _LEVELS and (brace := _BRACE.match(self._text, self._place)):
             self._end_paragraph()
             self._place = brace.end()
             self._open(_LEVELS[name])
             return
+        if name in _EAT_SPACE:
+            self._skip(_BLANKS)
         self._words.append(_LETTERS.get(name) or self._macros.get(name, " " if name in _APART else ""))
+
+    def _skip_arguments(self, name: str) -> None:
+        """Step over a command's arguments that say nothing; keep how many columns a cell of a table takes."""
+        if name == "cmidrule":
+            self._skip(_TRIM)
+        elif name == "multicolumn" and (columns := _NEXT_ARGUMENT.match(self._text, self._place)):
+            said = re.fullmatch(r"[0-9]{1,4}", columns[1].strip())
+            self._spanned = max(int(said[0]) - 1, 0) if said else 0
+        for _ in range(_SILENT.get(name, 0)):
+            self._skip(_OPTION)
+            self._skip(_NEXT_ARGUMENT)
+
+    def _raw(self, name: str) -> None:
+        """Take an address or code as it is written: in it, a percent sign begins no comment."""
+        if name == "lstinline":
+            self._skip(_OPTION)
+        if argument := _NEXT_ARGUMENT.match(self._text, self._place):
+            self._words.append(argument[1])
+            self._place = argument.end()
+            return
+        line = self._text[self._place : self._place + _LONGEST_RAW].partition("\n")[0]
+        inside, closed, _ = line[1:].partition(line[:1] or "\n")
+        if closed and line[0] not in "{\\" and not line[0].isspace():
+            self._words.append(inside)
+            self._place += len(inside) + 2
 
     def _symbol(self, symbol: str) -> None:
         if symbol == "\\":
             self._skip(_OPTION)
             self._end_row() if self._table is not None else self._words.append(" ")
         elif symbol in "([":
-            end = self._text.find("\\)" if symbol == "(" else "\\]", self._place, self._place + 5_000)
-            self._words.append(self._text[self._place : max(end, self._place)])
-            self._place = end + 2 if end >= 0 else self._place
+            if (end := self._formula_end(symbol)) >= 0:
+                self._words.append(self._text[self._place : end])
+                self._place = end + 2
         elif symbol in _COMBINING and (letter := _ACCENTED.match(self._text, self._place)):
             self._accent(symbol, letter)
         elif symbol in "&%$#_{}":
             self._words.append(symbol)
         elif symbol not in "-/)]":
             self._words.append(" ")
+
+    def _formula_end(self, symbol: str) -> int:
+        """Return where a formula ends, or -1; each end is looked for once, however many formulas begin before it."""
+        if self._ends.get(symbol, -1) < self._place:
+            end = self._text.find("\\)" if symbol == "(" else "\\]", self._place)
+            self._ends[symbol] = end if end >= 0 else len(self._text) + _LONGEST_FORMULA
+        end = self._ends[symbol]
+        return end if end < self._place + _LONGEST_FORMULA else -1
 
     def _mark(self, mark: str) -> None:
         if mark == "{":
@@ -190,7 +257,7 @@ class _Reader:
             if level:
                 self._builder.heading(self._take(), level)
         elif mark == "&" and self._table is not None:
-            self._cells.append(self._take())
+            self._end_cell()
         else:
             self._words.append(" " if mark == "~" else mark)
 
@@ -222,8 +289,14 @@ class _Reader:
 
     def _end_row(self) -> None:
         if self._table is not None:
-            self._table.row([*self._cells, self._take()])
+            self._end_cell()
+            self._table.row(self._cells)
             self._cells = []
+
+    def _end_cell(self) -> None:
+        """End a cell of a table, and leave those columns empty that it takes beside its own."""
+        self._cells += [self._take(), *[""] * min(self._spanned, max(_MOST_COLUMNS - len(self._cells), 0))]
+        self._spanned = 0
 
     def _end_table(self) -> None:
         if self._table is not None:
