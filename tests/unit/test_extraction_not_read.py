@@ -241,6 +241,40 @@ def test_attachments_pictures_and_encrypted_parts_of_mail(not_read):
     assert not_read("a.eml", bytes(message)) == [NotRead(PICTURE, 1), NotRead(ENCRYPTED, 1)]
 
 
+def parted(kind: str, *parts, level: int = 0) -> str:
+    """Return a part of a mail that holds others, each its type with other headers, or a part that holds others."""
+    each = (
+        parted(*part, level=level + 1) if isinstance(part, tuple) else f"Content-Type: {part}\n\nx" for part in parts
+    )
+    inside = "".join(f"--b{level}\n{part}\n" for part in each)
+    return f"Content-Type: {kind}; boundary=b{level}\n\n{inside}--b{level}--\n"
+
+
+@pytest.mark.parametrize(
+    ("parts", "told"),
+    [
+        ([("multipart/alternative", "text/plain", "text/html"), "application/pgp-signature"], []),
+        (["text/plain", "image/png\nContent-ID: <a>", "image/png"], [NotRead(PICTURE, 2)]),
+        (["text/html", "image/png\nContent-Disposition: attachment"], [NotRead(ATTACHMENT, 1)]),
+        (["application/pkcs7-mime; smime-type=signed-data"], [NotRead(ENCRYPTED, 1)]),
+        ([("multipart/encrypted", "application/pgp-encrypted", "application/octet-stream")], [NotRead(ENCRYPTED, 1)]),
+        (["text/plain", "message/rfc822\n\nSubject: B\nContent-Type: image/png"], [NotRead(ATTACHMENT, 1)]),
+        ([("multipart/mixed", *["text/plain", "application/pdf", "application/pdf"])], [NotRead(ATTACHMENT, 2)]),
+    ],
+)
+@pytest.mark.parametrize("kind", ["mixed", "signed", "related"])
+def test_each_part_of_a_mail_counts_once(not_read, kind, parts, told):
+    """Containers, the body and signatures don't count; a forwarded message or an encrypted part counts as one."""
+    content = parted(f"multipart/{kind}", *parts)
+    assert not_read("a.eml", f"Subject: Pears\n{content}".encode()) == told
+
+
+def test_an_encrypted_mail_counts_once(not_read):
+    """A mail that is encrypted as a whole carries nothing else."""
+    content = parted("multipart/encrypted", "application/pgp-encrypted", "application/octet-stream")
+    assert not_read("a.eml", f"Subject: Pears\n{content}".encode()) == [NotRead(ENCRYPTED, 1)]
+
+
 def test_attachments_of_a_mailbox_by_their_messages(not_read):
     """The place is the number of the message, never a file's name."""
     line = b"From ann@garden.example Mon Jan  1 09:00:00 2024\n"

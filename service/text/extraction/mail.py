@@ -2,6 +2,7 @@
 
 import re
 from codecs import BOM_UTF8
+from collections.abc import Iterator
 from email import policy
 from email.message import EmailMessage
 from email.parser import BytesParser
@@ -14,10 +15,9 @@ from service.text.extraction.html_pages import add_html
 from service.text.extraction.plain import add_paragraphs
 
 _HEADERS = ("From", "To", "Cc", "Date")
-# Parts that hold the encrypted rest, and those that only prove or repeat what is said.
+# Parts that hold the encrypted rest (or, opaque, the signed rest), and those that only prove what is said.
 _ENCRYPTED = frozenset({"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"})
 _SIGNATURES = frozenset({"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"})
-_BESIDE = _ENCRYPTED | _SIGNATURES | {"application/pgp-encrypted"}
 _HALVES = ("plain", "html")
 _WORDS = re.compile(r"\w+")
 # A line "From …" begins a message only with its date, and where headers follow: in bodies, many programs don't mark it.
@@ -94,19 +94,31 @@ def _add_body(message: EmailMessage, builder: BlockBuilder) -> None:
 
 
 def _leave_out_parts(message: EmailMessage, builder: BlockBuilder, where: str) -> list[str]:
-    """Note what a message carries beside its body, and return the names of its attachments."""
+    """Note what a message carries beside its body, and return the names of the files."""
+    names: list[str] = []
     bodies = [message.get_body((kind,)) for kind in _HALVES]
-    attached = list(message.iter_attachments())
-    known = {id(part) for part in attached}
-    for part in message.walk():
-        if part.get_content_type() in _ENCRYPTED and part.get_param("smime-type") != "signed-data":
+    for part in _leaves(message):
+        if part.get_content_type() in _SIGNATURES or any(part is body for body in bodies):
+            continue
+        if part.get_content_type() in _ENCRYPTED:
             builder.leave_out(NotReadKind.ENCRYPTED, where)
-        elif part.get_content_maintype() == "image" and id(part) not in known:
+        elif part.get_content_maintype() == "image" and ("Content-ID" in part or not part.is_attachment()):
             builder.leave_out(NotReadKind.PICTURE, where)
-    for part in attached:
-        if part.get_content_type() not in _BESIDE and not any(part is body for body in bodies):
+        else:
             builder.leave_out(NotReadKind.ATTACHMENT, where)
-    return [name for part in attached if (name := part.get_filename())]
+        if part.is_attachment() or "Content-ID" not in part:
+            names.append(part.get_filename() or "")
+    return [name for name in names if name]
+
+
+def _leaves(part: EmailMessage) -> Iterator[EmailMessage]:
+    """Yield the parts of a message that hold no others; forwarded messages and encrypted parts count as one."""
+    if part.get_content_maintype() != "multipart" or part.get_content_type() in _ENCRYPTED:
+        yield part
+    else:
+        for each in part.iter_parts():
+            if isinstance(each, EmailMessage):
+                yield from _leaves(each)
 
 
 def _content(part: EmailMessage) -> str:
