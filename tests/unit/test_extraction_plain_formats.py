@@ -68,6 +68,11 @@ XML = b"""<?xml version="1.0"?>
 </stock>"""
 
 
+OUTER = b"""<!DOCTYPE a SYSTEM "a.dtd" [
+<!ENTITY firm "Orchard &#38;#233; Co"><!ENTITY one "Ann"><!ENTITY two "&one;s">
+]>"""
+
+
 @pytest.fixture
 def extract(tmp_path):
     """Parse the content under a name."""
@@ -151,6 +156,27 @@ def test_xml_is_told_by_its_content_and_read_in_its_encoding(extract, name, cont
     extraction = extract(name, content)
     assert extraction.media_type == "application/xml"
     assert re.search("Größe|Orchard Limited", " ".join(block.text for block in extraction.blocks))
+
+
+@pytest.mark.parametrize(
+    ("content", "texts"),
+    [
+        (OUTER + b"<a>&one; of &firm;, &two;&eacute;</a>", ["Ann of , \u00e9"]),
+        (b'<p>By <n id="7"><first>Ann</first><last>Smith</last></n>, <b id="7">wa</b>ter</p>',
+         ["By Ann Smith, water", "id: 7"]),
+        (b"\xef\xbb\xbf\r\n <?xml version='1.0'?><a>P\xc3\xa4rs</a>", ["P\u00e4rs"]),
+    ],
+)  # fmt: skip
+def test_nothing_of_xml_is_lost(extract, content, texts):
+    """Entities of the document itself, attributes inside a text, and what white space stands before."""
+    assert [text for _, text in shown(extract("a.xml", content))] == texts
+
+
+def test_what_only_begins_like_xml_is_text(extract):
+    """A file whose name doesn't say XML is read as text when it isn't."""
+    extraction = extract("build", b"<?xml version='1.0'?>\n<a>Pears\nDone.")
+    assert extraction.media_type == "text/plain"
+    assert "Done." in extraction.blocks[-1].text
 
 
 def test_tex_has_its_title_headings_lists_tables_and_code(extract):

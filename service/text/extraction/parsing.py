@@ -9,7 +9,7 @@ from service.text.extraction.blocks import Extraction
 from service.text.extraction.building import BlockBuilder, Limits, one_line
 from service.text.extraction.converted import convert
 from service.text.extraction.delimited import parse_csv, parse_tsv
-from service.text.extraction.failures import without_text
+from service.text.extraction.failures import Unreadable, without_text
 from service.text.extraction.html_pages import parse_html
 from service.text.extraction.json_documents import parse_json, parse_json_lines
 from service.text.extraction.mail import parse_mail, parse_mailbox
@@ -19,7 +19,7 @@ from service.text.extraction.opendocument import parse_odp
 from service.text.extraction.pdf import parse_pdf
 from service.text.extraction.plain import parse_plain
 from service.text.extraction.sheets import parse_xlsx
-from service.text.extraction.sniffing import EXCEL, POWERPOINT, WORD, sniff
+from service.text.extraction.sniffing import EXCEL, POWERPOINT, TEXT, WORD, XML, sniff
 from service.text.extraction.tex import parse_tex
 from service.text.extraction.xml_documents import parse_xml
 
@@ -81,7 +81,13 @@ def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
     builder = BlockBuilder(limits)
     if file_format in _ARCHIVES or file_format.name in _WHOLE_ARCHIVES:
         check_archive(path, limits, whole=file_format not in _ARCHIVES)
-    title = READERS[file_format.name](path, builder)
+    try:
+        title = READERS[file_format.name](path, builder)
+    except Unreadable as refusal:
+        # What only begins like XML, such as a log, is text.
+        if refusal.code != "file_corrupt" or file_format is not XML or file_name.lower().endswith(XML.suffixes):
+            raise
+        file_format, title = TEXT, READERS[TEXT.name](path, builder)
     if not builder.blocks:
         raise without_text("The file has no text in it. Check that it is the file you meant to send.")
     # The first subject isn't what a whole mailbox is about.
