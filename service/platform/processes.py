@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
+from multiprocessing import util
 from socket import socket, socketpair
 from types import FrameType
 from typing import Self, cast
@@ -223,6 +224,9 @@ def _do_and_end(work: Callable[[], None]) -> None:
     except BaseException:  # noqa: BLE001 - there is nobody else to tell of it
         traceback.print_exc()
     finally:
+        with suppress(Exception):
+            # As multiprocessing does for its own processes: what was made for readers' sockets is removed.
+            util._run_finalizers()  # noqa: SLF001 # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
         os._exit(status)
 
 

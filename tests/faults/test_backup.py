@@ -225,6 +225,9 @@ def test_row_level_security_and_rights_are_as_before(deployment: Deployment, res
         rules = then.execute(RULES).fetchall()
         assert now.execute(RULES).fetchall() == rules
         assert len(rules) > 100
+        # The store of the deployment that was backed up, which may go on, isn't the restored one's.
+        owned = "SELECT store_id FROM deployment"
+        assert now.execute(owned).fetchone() != then.execute(owned).fetchone()
         now.execute("SET ROLE carrel_service")
         now.execute("SELECT set_config('carrel.organization_id', gen_random_uuid()::text, false)")
         assert now.execute("SELECT count(*) FROM documents").fetchone() == (0,)

@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -94,6 +95,26 @@ def test_a_file_that_was_marked_in_error_stays(service: RunningService) -> None:
     assert stored(service) == {DIGEST.hex()}
     with service.owner_connection() as connection:
         assert connection.execute("SELECT count(*) FROM unused_files").fetchone() == (0,)
+
+
+def test_a_file_that_can_not_be_deleted_keeps_no_other(
+    make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each pass ends with the store's error, after it has marked and removed what it can."""
+    service = make_service(**AT_ONCE)
+    remove = FileStore.delete
+
+    async def refuse(store: FileStore, sha256: bytes) -> None:
+        if sha256 == DIGEST:
+            raise PermissionError(13, "Permission denied")
+        await remove(store, sha256)
+
+    monkeypatch.setattr(FileStore, "delete", refuse)
+    for name, content in (("notes", TEXT), ("others", "Other words.")):
+        delete(service, uploaded(service, name, content))
+        with pytest.raises(PermissionError):
+            collect(service)
+        assert stored(service) == {DIGEST.hex()}
 
 
 def test_the_same_bytes_come_back_within_the_grace_and_after_it(service: RunningService) -> None:
@@ -353,7 +374,7 @@ def test_one_of_several_processes_collects_in_a_period(make_service: Callable[..
 def test_deletions_under_way_keep_their_locks(
     make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """When the collector is cancelled, or one deletion fails, an upload waits for those that aren't answered yet."""
+    """When the collector is cancelled, be it twice, or one deletion fails, an upload waits for what isn't answered."""
     service = make_service(**AT_ONCE)
     texts = {name: f"{TEXT} {name}" for name in ("slow", "refused")}
     digests = {name: hashlib.sha256(text.encode()).digest() for name, text in texts.items()}
@@ -370,9 +391,21 @@ def test_deletions_under_way_keep_their_locks(
     for name, content in texts.items():
         delete(service, uploaded(service, name, content))
     monkeypatch.setattr(FileStore, "delete", remove_slowly)
-    collecting = service.loop.submit(collect_files(service.runtime.beside_requests()))
+    tasks: list[asyncio.Task[Any] | None] = []
+
+    async def begin() -> None:
+        tasks.append(asyncio.current_task())
+        await collect_files(service.runtime.beside_requests())
+
+    async def cancel() -> None:
+        for task in tasks * 2:
+            assert task is not None
+            task.cancel()
+            await asyncio.sleep(0.1)
+
+    service.loop.submit(begin())
     assert began.wait(30)
-    collecting.cancel()
+    service.run(cancel())
     with ThreadPoolExecutor() as threads:
         sent = threads.submit(uploaded, service, "slow", texts["slow"])
         with pytest.raises(TimeoutError):

@@ -44,7 +44,8 @@ class ByTurns(httpx.BaseTransport):
     """Sends each request by the next of some connections, each of which stays."""
 
     def __init__(self, number: int) -> None:
-        self._transports = [httpx.HTTPTransport(verify=AUTHORITIES) for _ in range(number)]
+        stays = httpx.Limits(keepalive_expiry=None)
+        self._transports = [httpx.HTTPTransport(verify=AUTHORITIES, limits=stays) for _ in range(number)]
         self._turns = itertools.cycle(self._transports)
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:

@@ -4,8 +4,12 @@ import errno
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
+from multiprocessing import process as processes
+from multiprocessing import util
 from multiprocessing.connection import wait
+from pathlib import Path
 
 import psutil
 import pytest
@@ -24,6 +28,12 @@ def never_end() -> None:
         signal.pause()
 
 
+def listen_in_a_folder() -> None:
+    """Make the folder that multiprocessing keeps a forkserver's socket in."""
+    processes.current_process()._config.pop("tempdir", None)  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType]
+    util.get_temp_dir()  # pyright: ignore[reportUnknownMemberType]
+
+
 @pytest.mark.parametrize(
     ("work", "status"), [(lambda: None, 0), (lambda: sys.exit(3), 3), (stop_with_an_error, 1), (never_end, -9)]
 )
@@ -38,6 +48,17 @@ def test_the_end_of_a_process_is_noticed(work: Callable[[], None], status: int) 
     process.join()
     assert process.exitcode == status
     process.kill()  # another process may have its number by now
+    process.close()
+
+
+def test_a_process_removes_the_folder_of_its_sockets(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """A worker makes one for its readers, and workers are replaced again and again."""
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    process = ForkedProcess(listen_in_a_folder)
+    assert wait([process.sentinel], 20) == [process.sentinel]
+    process.join()
+    assert process.exitcode == 0
+    assert list(tmp_path.iterdir()) == []
     process.close()
 
 

@@ -53,6 +53,7 @@ WITHOUT_ORGANIZATION = {
     "operate.deployment.insert_key_fingerprint": "likewise",
     "operate.deployment.replace_key_fingerprint": "likewise",
     "runtime.jobs.count_waiting": "the queue is everybody's, and holds ids alone",
+    "operate.backup.take_new_store": "the restored database is written as a whole, by its owner",
     "operate.status._number": "it counts what it is given, which its caller narrows to the organization",
     "operate.status._oldest": "likewise",
     "permissions.readable_by_parameters": "its parameters, the organization among them, come with the execution",

@@ -54,16 +54,22 @@ async def collect_when_due(runtime: Runtime) -> None:
 
 
 async def collect_files(runtime: Runtime) -> int:
-    """Mark the files that nothing refers to, remove those whose period of grace is over, and return their number."""
+    """Mark the files that nothing refers to, remove those whose period of grace is over, and return their number.
+
+    Raises the store's first error when it didn't delete something, once all else is done.
+    """
     database, files = runtime.database, runtime.files
     grace = timedelta(hours=runtime.settings.file_grace_hours)
     if not await _is_own(database, files):
         return 0
     # Before anything is marked, which needs room in the database.
-    removed = await _remove_due(database, files, unused_for=grace)
+    removed, _ = await _remove_due(database, files, unused_for=grace)
     await asyncio.to_thread(files.remove_leftovers, untouched_seconds=UNTOUCHED_SECONDS)
     await _mark_unused(database, files)
-    return removed + await _remove_due(database, files, unused_for=grace)
+    more, errors = await _remove_due(database, files, unused_for=grace)
+    if errors:
+        raise errors[0]
+    return removed + more
 
 
 async def _is_own(database: Database, files: FileStore) -> bool:
@@ -107,11 +113,13 @@ async def _mark_batch(database: Database, batch: Sequence[StoredObject]) -> None
             await queries.mark_unused(connection, sizes=unused)
 
 
-async def _remove_due(database: Database, files: FileStore, *, unused_for: timedelta) -> int:
-    """Remove what has been unused for so long, and return the number of files.
+async def _remove_due(
+    database: Database, files: FileStore, *, unused_for: timedelta
+) -> tuple[int, list[BaseException]]:
+    """Remove what has been unused for so long; return the number of files, and the errors of those that are left.
 
     What an upload has locked, and everything while a backup reads the files, is left to the next pass. So is what the
-    store doesn't delete; the first error is raised when the others are gone.
+    store doesn't delete.
     """
     removed, size, after = 0, 0, b""
     errors: list[BaseException] = []
@@ -134,9 +142,7 @@ async def _remove_due(database: Database, files: FileStore, *, unused_for: timed
         size += sum(due[sha256] for sha256 in gone)
     if removed:
         logger.info("files_collected", files=removed, bytes=size)
-    if errors:
-        raise errors[0]
-    return removed
+    return removed, errors
 
 
 async def _delete_files(files: FileStore, sha256s: Sequence[bytes]) -> dict[bytes, BaseException]:
@@ -145,9 +151,12 @@ async def _delete_files(files: FileStore, sha256s: Sequence[bytes]) -> dict[byte
     Ends, also when it is cancelled, only when every deletion has: the caller's locks end next.
     """
     deleting = asyncio.gather(*(files.delete(sha256) for sha256 in sha256s), return_exceptions=True)
-    try:
-        results = await asyncio.shield(deleting)
-    except asyncio.CancelledError:
-        await deleting
-        raise
-    return {sha256: error for sha256, error in zip(sha256s, results, strict=True) if error is not None}
+    cancelled: asyncio.CancelledError | None = None
+    while not deleting.done():
+        try:
+            await asyncio.shield(deleting)
+        except asyncio.CancelledError as error:
+            cancelled = error
+    if cancelled is not None:
+        raise cancelled
+    return {sha256: error for sha256, error in zip(sha256s, deleting.result(), strict=True) if error is not None}

@@ -4,13 +4,13 @@ from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from sqlalchemy import Connection, Engine, LargeBinary, column, create_engine, func, select, table, text
+from sqlalchemy import Connection, Engine, LargeBinary, column, create_engine, delete, func, select, table, text, update
 from sqlalchemy.engine import URL
 from sqlalchemy.pool import NullPool
 
 from service.operate.backup.errors import BackupError
 from service.platform.database import BACKUP_SETTING, FILES_LOCK, MAY_BECOME, SERVICE_ROLE
-from service.schema.catalog import document_versions
+from service.schema.catalog import document_versions, unused_files
 from service.schema.deployment import deployment
 
 _FETCHED_AT_ONCE = 1000
@@ -177,6 +177,14 @@ def prepare_empty(connection: Connection) -> None:
     may_become = f"SELECT pg_has_role(current_user, :role, {MAY_BECOME})"
     if not connection.execute(text(may_become), {"role": SERVICE_ROLE}).scalar_one():
         connection.execute(text(f"GRANT {SERVICE_ROLE} TO CURRENT_USER"))
+
+
+def take_new_store(connection: Connection) -> None:
+    """Have a restored database own no store yet: that of the deployment that was backed up may be in use."""
+    connection.execute(
+        update(deployment).values(store_id=func.gen_random_uuid(), files_listed_at=text("'-infinity'::timestamptz"))
+    )
+    connection.execute(delete(unused_files))
 
 
 def vacuum(connection: Connection) -> None:

@@ -64,6 +64,7 @@ def fill(file: IO[bytes], manifest: Manifest, *, owner: URL, files: FileStore, k
             raise BackupError("The restored database has not the rows that the backup counted. Use another backup.")
     migrations.upgrade(owner)
     with queries.connect(owner) as connection:
+        queries.take_new_store(connection)
         queries.vacuum(connection)
 
 

@@ -104,6 +104,11 @@ def _fill(file: IO[bytes], manifest: Manifest, settings: Settings, files: FileSt
 
 def _refuse_filled_folder(settings: Settings) -> None:
     """Raise NotEmptyError when a deployment's files are in the data folder, except after an interrupted restore."""
+    if settings.files_url is not None and open_files(settings).has_owner():
+        raise NotEmptyError(
+            "The store of CARREL_FILES_URL is a deployment's. Set CARREL_FILES_URL to a store of its own; if that"
+            " deployment is gone for good, delete the object `deployment` there."
+        )
     if restore_mark.is_marked(settings.data_dir):
         refuse_strangers(settings.data_dir / "postgres")
         return
@@ -111,11 +116,6 @@ def _refuse_filled_folder(settings: Settings) -> None:
     found = [place for place in places if place.exists()]
     if settings.files_url is None and settings.files_dir.exists() and any(settings.files_dir.iterdir()):
         found.append(settings.files_dir)
-    if settings.files_url is not None and open_files(settings).has_owner():
-        raise NotEmptyError(
-            "The store of CARREL_FILES_URL is a deployment's. Set CARREL_FILES_URL to a store of its own; if that"
-            " deployment is gone for good, delete the object `deployment` there."
-        )
     if found:
         raise NotEmptyError(
             f"There is something already: {', '.join(map(str, found))}. Restore into an empty folder: set"

@@ -56,7 +56,7 @@ def _show(checked: Checked) -> None:
             err=True,
         )
     if checked.faulty:
-        typer.echo("Put the faulty files back from a backup, or send these documents' files again.", err=True)
+        typer.echo("Put the faulty files back from a backup, or send the same files again with forceUpdate.", err=True)
 
 
 def _summary(checked: Checked) -> str:
