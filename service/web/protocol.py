@@ -134,6 +134,8 @@ class BoundedProtocol(HttpToolsProtocol):
         if self.pipeline:
             # The one that begins now was read whole; what comes after all of them can wait.
             self.flow.pause_reading()
+        elif self.cycle.more_body:
+            self._expect_soon()
         self._report_state()
         self._watch_reader()
 

@@ -64,6 +64,8 @@ async def serving(application: Application) -> AsyncGenerator[tuple[Connections,
     """Serve the application; gives its connections, and one of them."""
     connections = Connections(10)
     server = Server(server_config(Settings(port=0), application), connections)
+    # A connection whose answer the system has taken whole is an idle one.
+    server.config.timeout_keep_alive = 1
     application.protocols = server.server_state.connections
     server.config.load()
     with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as client:
