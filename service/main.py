@@ -47,6 +47,7 @@ from service.operate.startup import open_runtime
 from service.operate.status import endpoints as status
 from service.platform import errors
 from service.platform.disk import LOOK_SECONDS
+from service.platform.files import UNTOUCHED_SECONDS
 from service.platform.settings import Settings
 from service.platform.version import VERSION
 from service.runtime import Runtime
@@ -57,7 +58,7 @@ from service.web.dependencies import V0_PREFIX, V1_PREFIX
 from service.web.edge import Edge
 from service.web.idempotency import purging
 from service.web.metrics import Metrics
-from service.web.multipart import UNTOUCHED_SECONDS, remove_leftovers
+from service.web.multipart import remove_leftovers
 from service.web.openapi import DescribedApi
 
 # One definition, two mounts: v0 for keys and service accounts, v1 for people's access tokens.

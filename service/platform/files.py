@@ -9,7 +9,7 @@ import errno
 import os
 import re
 import time
-from collections.abc import AsyncIterable, AsyncIterator, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,6 +35,8 @@ _KEY = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})")
 # What a folder has of a file that is being written.
 _UNFINISHED = re.compile(r"[0-9a-f]{64}#\d+")
 _OWNER = "deployment"
+UNTOUCHED_SECONDS = 24 * 3600.0
+"""A file that nobody has written to for so long is not being written: the slowest upload writes every few minutes."""
 _LISTED_AT_ONCE = 1000
 
 
@@ -160,13 +162,20 @@ class FileStore:
 
     def remove_leftovers(self, *, untouched_seconds: float = 0.0) -> None:
         """Remove what was left of writing into a folder by whoever was killed; a bucket shows nothing of it."""
-        if self._folder is None:
-            return
-        newest = time.time() - untouched_seconds
-        for path in self._folder.glob("??/*#*"):
-            with suppress(FileNotFoundError):
-                if _UNFINISHED.fullmatch(path.name) and path.stat().st_mtime <= newest:
-                    path.unlink()
+        if self._folder is not None:
+            found = (path for path in self._folder.glob("??/*#*") if _UNFINISHED.fullmatch(path.name))
+            remove_untouched(found, seconds=untouched_seconds)
+
+
+def remove_untouched(paths: Iterable[Path], *, seconds: float) -> int:
+    """Remove the files that nobody has written to for so long, all of them with 0 seconds; return how many."""
+    before, removed = time.time() - seconds, 0
+    for path in paths:
+        with suppress(FileNotFoundError):  # its writer has just ended
+            if path.is_file() and (not seconds or path.stat().st_mtime <= before):
+                path.unlink()
+                removed += 1
+    return removed
 
 
 def open_files(settings: Settings) -> FileStore:

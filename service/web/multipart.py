@@ -3,9 +3,8 @@
 import asyncio
 import hashlib
 import threading
-import time
 from collections.abc import AsyncGenerator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,7 +17,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from service.platform.errors import BadRequest, FieldError, TooLarge, UnsupportedMedia
 from service.platform.file_names import clean_file_name
-from service.platform.files import storage_full
+from service.platform.files import remove_untouched, storage_full
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
@@ -32,8 +31,6 @@ _FRAMING_BYTES = 4 << 20
 _PLAIN_ENCODINGS = frozenset({b"", b"7bit", b"8bit", b"binary"})
 _NAME_CHARACTERS = 100
 TEMPORARY_PREFIX = "upload-"
-# The slowest upload that is not closed writes its file every few minutes.
-UNTOUCHED_SECONDS = 24 * 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,13 +126,7 @@ def remove_leftovers(folder: Path, *, untouched_seconds: float = 0) -> int:
 
     While requests come, only what nobody has written to for so long that no upload of theirs can be it.
     """
-    before, removed = time.time() - untouched_seconds, 0
-    for path in folder.glob(f"{TEMPORARY_PREFIX}*"):
-        with suppress(FileNotFoundError):  # its upload has just ended
-            if path.is_file() and (not untouched_seconds or path.stat().st_mtime <= before):
-                path.unlink()
-                removed += 1
-    return removed
+    return remove_untouched(folder.glob(f"{TEMPORARY_PREFIX}*"), seconds=untouched_seconds)
 
 
 async def _read(request: Request, parser: MultipartParser, parts: "_Parts", sink: "_Sink", *, max_bytes: int) -> None:

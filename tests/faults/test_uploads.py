@@ -19,8 +19,9 @@ from fastapi import FastAPI, Request
 
 from service.domains.docstore.running import applying
 from service.platform import errors
+from service.platform.files import UNTOUCHED_SECONDS
 from service.web import multipart
-from service.web.multipart import UNTOUCHED_SECONDS, receive, remove_leftovers
+from service.web.multipart import receive, remove_leftovers
 
 LIMIT = 8 << 20
 FIELDS = frozenset({"documentExternalId", "customMetadata"})

@@ -5,7 +5,7 @@ Whatever lies in the store is found by listing it, so neither a crash nor a refu
 Why no version ever lacks its file:
 
 - An upload stores its file, and then, in the transaction that saves the version, locks the content (`keep_file`, a
-  shared lock) and stores the file again if it is gone meanwhile (`FileStore.ensure`).
+  shared lock) and stores the file again if it is gone by then (`FileStore.ensure`).
 - The collector locks the content too (exclusively), and looks for versions after it has the lock, in a statement that
   sees everything committed before. So either the upload is first, and its version is seen; or the collector is, and
   the upload sees that the file is gone.
@@ -13,7 +13,7 @@ Why no version ever lacks its file:
 - A lock ends with its transaction, and the collector's transaction does not end, whether by an error or because the
   service stops, before every deletion that was begun has been answered (`_delete_files`). Only a collector that is
   killed, or loses its database, leaves deletions under way, for as long as a store takes to carry them out.
-- A backup holds FILES_LOCK from before its snapshot until it is written, and meanwhile no file is removed.
+- A backup holds FILES_LOCK from before its snapshot until it is written, and no file is removed until then.
 
 The collector waits for no lock: what it doesn't get, the next pass does. So it is part of no deadlock, and uploads wait
 only for those of the same content that it is just removing. A kill leaves files that are marked, or marks whose file
@@ -27,7 +27,7 @@ from datetime import timedelta
 
 from service.domains.files import queries
 from service.platform.database import Database
-from service.platform.files import FileStore, StoredObject
+from service.platform.files import UNTOUCHED_SECONDS, FileStore, StoredObject
 from service.platform.logs import logger
 from service.platform.settings import Settings
 from service.runtime import Runtime
@@ -35,8 +35,6 @@ from service.runtime import Runtime
 # The files that are removed under one lock: uploads of the same contents wait for no more than these.
 AT_ONCE = 100
 LONGEST_PERIOD_SECONDS = 3600.0
-# What a put that was cut off has left in a folder; a put that goes on writes there all the time.
-UNTOUCHED_SECONDS = 24 * 3600
 
 
 def collect_seconds(settings: Settings) -> float:
@@ -45,7 +43,7 @@ def collect_seconds(settings: Settings) -> float:
 
 
 async def collect_when_due(runtime: Runtime) -> None:
-    """Collect, unless a worker or replica on the same database has begun to within the period."""
+    """Collect, unless a worker or replica on the same database began to less than a period ago."""
     period = timedelta(seconds=collect_seconds(runtime.settings))
     async with runtime.database.transaction(None) as connection:
         is_due = await queries.begin_pass(connection, period=period)

@@ -25,7 +25,7 @@ def _lock_key(sha256: bytes) -> int:
 def keep_file(batch: Batch, *, sha256: bytes) -> None:
     """Keep a content from being collected until the transaction ends, by when a version refers to it."""
     batch.tell("SELECT pg_advisory_xact_lock_shared($1::bigint)", _lock_key(sha256))
-    # It is in use again: when it is unused the next time, its period of grace begins anew.
+    # It is in use again: when it is unused the next time, its period of grace begins again.
     batch.tell("DELETE FROM unused_files WHERE sha256 = $1::bytea", sha256)
 
 
