@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 
 from bench.report import report
-from bench.search import WARM_UP, Setting, ask, bare_milliseconds, measure, open_service
+from bench.search import Setting, ask, bare_milliseconds, measure, open_service
 
 CHUNKS = 20_000
 TURNS = 10
+WARM_UP = 3
 
 
 async def measure_policy(setting: Setting, reader: str, mode: str, questions: list[str]) -> dict[str, Any]:

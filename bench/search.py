@@ -42,7 +42,6 @@ from service.text.embedding.models import EmbeddingModel
 CHUNKS = 100_000
 SCALED = 1_000_000
 QUESTIONS = 30
-WARM_UP = 3
 READERS = ("narrow", "typical", "wide")
 
 
