@@ -133,21 +133,15 @@ class Progress:
 async def publish_progress(flow_run_id: UUID) -> AsyncGenerator[Progress]:
     """Publish a flow run's progress until the block ends, which SIGTERM cancels."""
     with cancel_on_sigterm():
-        async with _publishing(flow_run_id) as progress:
-            yield progress
-
-
-@asynccontextmanager
-async def _publishing(flow_run_id: UUID) -> AsyncGenerator[Progress]:
-    async with get_client() as client:
-        progress = Progress(client, flow_run_id)
-        follower = asyncio.create_task(progress.follow())
-        try:
-            yield progress
-        finally:
-            follower.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await follower
+        async with get_client() as client:
+            progress = Progress(client, flow_run_id)
+            follower = asyncio.create_task(progress.follow())
+            try:
+                yield progress
+            finally:
+                follower.cancel()
+                with contextlib.suppress(asyncio.CancelledError):
+                    await follower
 
 
 def plan_markdown(scanned: Scanned, plan: Plan, *, problems: int) -> str:

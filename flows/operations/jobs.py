@@ -198,8 +198,8 @@ async def run_in_turn(job: Job, *, settings: FlowSettings) -> None:
 def cancel_on_sigterm() -> Generator[None]:
     """Have SIGTERM cancel the running task until the block ends.
 
-    A handler that raises does so wherever the program is just then, Prefect's and Python's own alike. In the midst of
-    the event loop's own work the run goes on then, or hangs.
+    A handler that raises, as Prefect's and Python's own do, raises wherever the program is. Where that is the event
+    loop's own code, the run continues or hangs.
     """
     task = asyncio.current_task()
     if task is None or threading.current_thread() is not threading.main_thread():  # where no signal can be handled
