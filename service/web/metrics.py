@@ -1,7 +1,7 @@
 """What Prometheus reads at /metrics: counts and times of requests, never anything of an organization.
 
 The workers of a service each count in files of their own (`PROMETHEUS_MULTIPROC_DIR`), which the one that is asked adds
-up; so nothing that a worker has counted is lost with it, and the one that takes its place goes on from there. Without
+up; so nothing that a worker has counted is lost with it, and the one that takes its place continues from there. Without
 that folder, a process counts for itself.
 """
 

@@ -94,7 +94,7 @@ def _add_body(message: EmailMessage, builder: BlockBuilder) -> None:
 
 
 def _leave_out_parts(message: EmailMessage, builder: BlockBuilder, where: str) -> list[str]:
-    """Note what a message carries beside its body, and return the names of the files."""
+    """Note the parts of a message that are not its body, and return the names of the files."""
     names: list[str] = []
     bodies = [message.get_body((kind,)) for kind in _HALVES]
     for part in _leaves(message):

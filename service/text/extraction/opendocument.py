@@ -86,16 +86,16 @@ def _add_table(table: Any, number: int, builder: BlockBuilder) -> None:
         cells: list[str] = []
         for cell in row.iterchildren(*_CELLS):
             text = " ".join(_paragraphs(cell))
-            repeated = min(_repeated(cell, "columns"), max(_MOST_REPEATED - len(cells), 1))
+            repeated = min(_count_repetitions(cell, "columns"), max(_MOST_REPEATED - len(cells), 1))
             if len(text) * repeated > builder.limits.characters:
                 raise too_complex(f"The file holds more than {builder.limits.characters:,} characters of text.")
             cells += [text] * repeated
-        for _ in range(_repeated(row, "rows") if any(cells) else 0):
+        for _ in range(_count_repetitions(row, "rows") if any(cells) else 0):
             writer.row(cells)
     writer.close()
 
 
-def _repeated(element: Any, what: str) -> int:
+def _count_repetitions(element: Any, what: str) -> int:
     """Return how often a row or a cell of a table stands there; columns that other cells cover have cells, too."""
     said = element.get(f"{_TABLE}number-{what}-repeated", "1")
     return min(max(int(said), 1), _MOST_REPEATED) if re.fullmatch(r"[0-9]{1,9}", said) else 1

@@ -1,4 +1,4 @@
-"""Office files as packages: what they hold beside text, and variants made plain.
+"""Office files as packages: the parts that are not text, and variants made plain.
 
 Variants are templates, files with macros, slide shows, and Strict Open XML.
 """

@@ -110,7 +110,7 @@ def _pages(document: Any, builder: BlockBuilder, *, with_pictures: bool) -> list
 
 
 def _holds_pictures(path: Path) -> bool:
-    """Return whether a PDF holds a picture beside its pages' own content, where looking at each page's objects pays."""
+    """Return whether a PDF holds a picture as an object of its own, so that looking at each page's objects pays."""
     with path.open("rb") as file, mmap(file.fileno(), 0, access=ACCESS_READ) as content:
         return _PICTURE.search(content) is not None
 

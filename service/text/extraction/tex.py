@@ -129,7 +129,7 @@ class _Reader:
         self._braces: list[int] = []
         self._table: TableWriter | None = None
         self._cells: list[str] = []
-        # How many columns the present cell takes beside its own.
+        # How many further columns the present cell takes.
         self._spanned = 0
         self._ends: dict[str, int] = {}
 
@@ -294,7 +294,7 @@ class _Reader:
             self._cells = []
 
     def _end_cell(self) -> None:
-        """End a cell of a table, and leave those columns empty that it takes beside its own."""
+        """End a cell of a table, and leave the further columns that it takes empty."""
         self._cells += [self._take(), *[""] * min(self._spanned, max(_MOST_COLUMNS - len(self._cells), 0))]
         self._spanned = 0
 
