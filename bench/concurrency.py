@@ -2,6 +2,7 @@
 
 A service of its own holds a synthetic catalog; clients search it over HTTP as a reader of one twentieth of it, each
 sending its next search as soon as the last one is answered. The service runs with one worker and with two, in turns.
+Beside the searches a second stands the processor time that a search takes of each process, which is what bounds them.
 Goals: no error, and p95 <= 4 x p50 at 64 clients; two workers answer at least 1.8 times as many searches as one; beside
 16 uploads the median search takes at most 1.5 times as long.
 Run: `python -m bench.concurrency [--chunks N]`.
@@ -25,6 +26,7 @@ import numpy as np
 import psycopg
 
 from bench import synthetic
+from bench.flows import count_cpu_seconds
 from bench.report import report
 from bench.running import Stack, run_stack, words
 from bench.search import address
@@ -43,11 +45,15 @@ READER = "typical@bench.example"
 
 @dataclass
 class Answers:
-    """What clients saw: milliseconds of each answered search, and how many answers had another status than 200."""
+    """What clients saw: milliseconds of each answered search, and how many answers had another status than 200.
+
+    `processor` has the seconds of processor time that each process took (`Stack.cpu_seconds`).
+    """
 
     milliseconds: list[float] = field(default_factory=list)
     failures: Counter[int] = field(default_factory=Counter)
     seconds: float = 0.0
+    processor: Counter[str] = field(default_factory=Counter)
 
     @property
     def per_second(self) -> float:
@@ -59,6 +65,7 @@ class Answers:
         self.milliseconds += others.milliseconds
         self.failures += others.failures
         self.seconds += others.seconds
+        self.processor += others.processor
 
     def percentile(self, share: float) -> float:
         """Return the milliseconds within which so many per cent of the searches were answered."""
@@ -73,7 +80,7 @@ async def search_for(stack: Stack, questions: list[str], *, clients: int, second
     limits = httpx.Limits(max_connections=clients)
     async with httpx.AsyncClient(base_url=stack.settings.base_url, headers=headers, limits=limits, timeout=60) as http:
         await asyncio.gather(*(_search(http, question, Answers()) for question in questions[:clients]))
-        began = time.perf_counter()
+        began, used = time.perf_counter(), stack.cpu_seconds()
 
         async def work(number: int) -> None:
             while time.perf_counter() - began < seconds:
@@ -82,6 +89,7 @@ async def search_for(stack: Stack, questions: list[str], *, clients: int, second
 
         await asyncio.gather(*(work(number) for number in range(clients)))
     answers.seconds = time.perf_counter() - began
+    answers.processor = Counter(count_cpu_seconds(stack, used))
     return answers
 
 
@@ -178,7 +186,7 @@ def measure(chunks: int) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
 
 
 def _row(workers: int, clients: int, answers: Answers, one: Answers) -> dict[str, Any]:
-    p50, p95 = answers.percentile(50), answers.percentile(95)
+    p50, p95, number = answers.percentile(50), answers.percentile(95), len(answers.milliseconds)
     return {
         "workers": workers,
         "clients": clients,
@@ -187,6 +195,11 @@ def _row(workers: int, clients: int, answers: Answers, one: Answers) -> dict[str
         "p50 ms": round(p50, 1),
         "p95/p50": round(p95 / p50, 2),
         "failed": answers.failures.total(),
+        "cores busy": round(answers.processor.total() / answers.seconds, 2),
+        **{
+            f"processor ms, {name}": round(answers.processor[name] / number * 1000, 1)
+            for name in ("client", "service", "database")
+        },
     }
 
 
