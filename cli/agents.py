@@ -10,6 +10,7 @@ import typer
 from carrel import InvalidArgumentError
 from carrel.directory.tables import printable
 from carrel.wire.agents import AgentDefinition
+from carrel.wire.places import describe_place
 from carrel.wire.question_log import LoggedQuestion, Outcome
 from cli.choosing import AsJson, id_in, require_one
 from cli.completing import names_of_agents
@@ -225,7 +226,8 @@ def _show_sources(reply: "Reply", *, screen: Screen) -> None:
     """Show what a reply rests on, under its words, and how to go on."""
     screen.write("\n")
     for number, source in enumerate(reply.sources, 1):
-        screen.line(f"[{number}] {source.name}: “{source.quote}”" if source.quote else f"[{number}] {source.name}")
+        name = ", ".join(part for part in (source.name, describe_place(source.place)) if part)
+        screen.line(f"[{number}] {name}: “{source.quote}”" if source.quote else f"[{number}] {name}")
     for warning in reply.warnings:
         screen.say(warning)
     screen.say(f"To go on: --conversation {reply.conversation_id}")

@@ -8,6 +8,7 @@ from rich.text import Text
 
 from carrel import InvalidArgumentError
 from carrel.directory.tables import printable
+from carrel.wire.places import PassagePlace, describe_place
 from carrel.wire.search import (
     CatalogSearchResult,
     CollectionSearchResult,
@@ -95,16 +96,22 @@ def _filter(text: str) -> MetadataFilter:
 
 def _show(result: CatalogSearchResult | CollectionSearchResult, *, screen: Screen) -> None:
     if isinstance(result, CatalogSearchResult):
-        _head(result.score, result, screen=screen)
+        _head(result.score, result, result.snippet.place, screen=screen)
         screen.show(_highlight(result))
         return
-    _head(result.chunks[0].score, result, screen=screen)
-    for chunk in result.chunks:
-        screen.line(f"      {' '.join(chunk.text.split())}")
+    best, *others = result.chunks
+    _head(best.score, result, best.place, screen=screen)
+    screen.line(f"      {' '.join(best.text.split())}")
+    for chunk in others:
+        place = describe_place(chunk.place)
+        screen.line(f"      {f'{place}: ' if place else ''}{' '.join(chunk.text.split())}")
 
 
-def _head(score: float, result: CatalogSearchResult | CollectionSearchResult, *, screen: Screen) -> None:
-    screen.line(f"{score:.2f}  {result.document_name}  ({result.document_external_id})", style="bold")
+def _head(
+    score: float, result: CatalogSearchResult | CollectionSearchResult, place: PassagePlace | None, *, screen: Screen
+) -> None:
+    where = f"  {found}" if (found := describe_place(place)) else ""
+    screen.line(f"{score:.2f}  {result.document_name}{where}  ({result.document_external_id})", style="bold")
 
 
 def _highlight(result: CatalogSearchResult) -> Text:

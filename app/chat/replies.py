@@ -15,7 +15,7 @@ from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
 from app.ui.links import address
-from app.ui.passages import link_html, paragraph
+from app.ui.passages import link_html, paragraph, place_html
 from carrel.wire.replies import ReferencedSource
 
 _NUMBER = re.compile(r"\[(\d{1,4})\]")
@@ -53,7 +53,7 @@ def _source(number: int, source: ReferencedSource, message_id: UUID) -> str:
     away = f" · {link_html('Original', source.url)}" if link_html("", source.url) else ""
     return (
         f'<li id="{_anchor(message_id, number)}"><span class="carrel-number">{number}</span>'
-        f"<div><strong>{html.escape(source.name)}</strong><blockquote>{html.escape(source.quote)}</blockquote>"
+        f"<div><strong>{html.escape(source.name)}</strong>{place_html(source.place)}<blockquote>{html.escape(source.quote)}</blockquote>"
         f'<a href="{where}" target="_blank" rel="noopener">Open document</a>{away}</div></li>'
     )
 

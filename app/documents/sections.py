@@ -17,6 +17,7 @@ from app.ui.filters import choice_filter
 from app.ui.help import help_address_of_code
 from app.ui.links import show_link
 from app.ui.notices import show_empty, show_problem, show_table, show_text, show_warning
+from app.ui.passages import place_html
 from app.ui.tables import PAGE_ROWS, Source, show_each, show_pages
 from carrel.wire.admin import AdminGrantsListResponse, GrantInfo
 from carrel.wire.catalog import DocumentIndexing, GetDocumentResponse, IndexingStatus
@@ -202,7 +203,8 @@ def show_chunks(document: GetDocumentResponse) -> None:
 
 def _show_chunk(chunk: DocumentChunk) -> None:
     number, text = f"{chunk.chunk_index + 1:,}", html.escape(chunk.text.strip())
-    st.html(f'<div class="carrel-chunk"><p>{number}</p><p>{text}</p></div>')
+    place = f"{found}\n" if (found := place_html(chunk.place)) else ""
+    st.html(f'<div class="carrel-chunk"><p>{number}</p><p>{place}{text}</p></div>')
 
 
 def show_readers(document: GetDocumentResponse) -> None:

@@ -11,8 +11,9 @@ from app.search.queries import Answer, SearchQuery
 from app.search.relevance import STRONG, Result
 from app.search.sources import facts_of, icon_of
 from app.ui.links import address
-from app.ui.passages import highlight, link_html, words_like
+from app.ui.passages import highlight, link_html, place_html, words_like
 from carrel.wire.catalog import Document
+from carrel.wire.places import PassagePlace
 from carrel.wire.search import CatalogSearchResult, SearchDocumentCollectionResponse, SearchMode, TextSpan
 from flows.operations.formatting import count_text
 
@@ -25,9 +26,13 @@ _HIGH = 0.85
 def show_result(found: Answer, result: Result, *, share: float, document: Document | None) -> None:
     """Show a document with the passages that answer best; `share` is its relevance as a part of the best one's."""
     shown = [_beneath(result.document_name, text, spans) for text, spans in _passages(found, result)]
-    passages = [highlight(*_in_the_middle(text, spans)) for text, spans in shown]
+    place, *others = (place_html(each) for each in _places(result))
+    passages = [
+        f"{before}{highlight(*_in_the_middle(text, spans))}"
+        for before, (text, spans) in zip(["", *others], shown, strict=True)
+    ]
     st.html(
-        f'<article class="carrel-result">{_heading(result, share=share, document=document)}'
+        f'<article class="carrel-result">{_heading(result, place, share=share, document=document)}'
         f"{_fold(passages)}{_facts(result, document)}</article>"
     )
 
@@ -59,6 +64,13 @@ def _passages(found: Answer, result: Result) -> list[tuple[str, Sequence[TextSpa
     return [(text, words_like(text, terms)) for text in texts]
 
 
+def _places(result: Result) -> list[PassagePlace | None]:
+    """Return where each of the passages of `_passages` stands."""
+    if isinstance(result, CatalogSearchResult):
+        return [result.snippet.place]
+    return [chunk.place for chunk in result.chunks]
+
+
 def _beneath(name: str, text: str, spans: Sequence[TextSpan]) -> tuple[str, Sequence[TextSpan]]:
     """Leave out a first line that says the name again, which stands above."""
     first, line_end, rest = text.partition("\n")
@@ -85,12 +97,12 @@ def _fold(passages: Sequence[str]) -> str:
     return f"{best}<details><summary>{count_text(len(others), 'more passage')}</summary>{''.join(others)}</details>"
 
 
-def _heading(result: Result, *, share: float, document: Document | None) -> str:
+def _heading(result: Result, place: str, *, share: float, document: Document | None) -> str:
     icon, kind = icon_of(document)
     where = html.escape(address("documents", document=str(result.document_id)))
     name = f'<a href="{where}" target="_self">{html.escape(result.document_name)}</a>'
     drawn = f'<span class="carrel-icon" aria-hidden="true" title="{html.escape(kind)}">{icon}</span>'
-    return f"<header><h2>{drawn}{name}</h2>{_relevance(share)}</header>"
+    return f"<header><h2>{drawn}{name}{place}</h2>{_relevance(share)}</header>"
 
 
 def _relevance(share: float) -> str:

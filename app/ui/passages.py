@@ -8,6 +8,7 @@ import html
 import re
 from collections.abc import Iterable
 
+from carrel.wire.places import PassagePlace, describe_place
 from carrel.wire.search import TextSpan
 
 
@@ -36,6 +37,12 @@ def link_html(text: str, url: str | None) -> str:
     if url is None or not url.lower().startswith(("https://", "http://")):
         return html.escape(text)
     return f'<a href="{html.escape(url)}" target="_blank" rel="noopener noreferrer">{html.escape(text)}</a>'
+
+
+def place_html(place: PassagePlace | None) -> str:
+    """Return where a passage stands as HTML to follow its document's name; nothing where that is unknown."""
+    words = describe_place(place)
+    return f' <span class="carrel-place">{html.escape(words)}</span>' if words else ""
 
 
 def paragraph(escaped: str) -> str:

@@ -80,6 +80,7 @@ STYLE = """<style>
 .carrel-passage + .carrel-passage { border-top: 1px dashed color-mix(in srgb, currentColor 25%, transparent);
   padding-top: .5rem; }
 .carrel-passage mark { background: #fde68a; color: #1c1917; padding: 0 .1em; border-radius: .15em; }
+.carrel-place { font-size: .875rem; font-weight: normal; opacity: .75; overflow-wrap: anywhere; }
 .carrel-facts { font-size: .875rem; opacity: .75; margin: 0; overflow-wrap: anywhere; }
 .carrel-notice { border-left: .25rem solid; border-radius: .25rem; padding: .75rem 1rem; overflow-wrap: anywhere; }
 .carrel-notice p { margin: 0; }

@@ -22,6 +22,7 @@ from carrel.errors import CarrelError
 from carrel.wire.common import PagedResponse, Tabular
 from carrel.wire.frames import flatten_row
 from carrel.wire.permissions import AuthorizationStep, ExplainAuthorizationResponse, StepType
+from carrel.wire.places import PassagePlace, describe_place
 from carrel.wire.search import SearchDocumentCatalogResponse, SearchDocumentCollectionResponse
 from carrel.wire.uploads import PlanUploadResponse
 
@@ -204,7 +205,7 @@ def _catalog_search(answer: SearchDocumentCatalogResponse) -> Iterator[Block]:
         [
             [
                 Text(f"{result.document_name}", strong=True, address=result.document_external_url),
-                Text(f"relevance {result.score:.2f} · {result.document_external_id}"),
+                Text(_facts(f"relevance {result.score:.2f}", result.document_external_id, result.snippet.place)),
                 Text(result.snippet.text, matches=[(match.start, match.end) for match in result.snippet.matches]),
             ]
             for result in answer.results
@@ -222,12 +223,19 @@ def _collection_search(answer: SearchDocumentCollectionResponse) -> Iterator[Blo
                 *(
                     part
                     for chunk in result.chunks
-                    for part in (Text(f"relevance {chunk.score:.2f} · passage {chunk.chunk_index}"), Text(chunk.text))
+                    for part in (
+                        Text(_facts(f"relevance {chunk.score:.2f}", f"passage {chunk.chunk_index}", chunk.place)),
+                        Text(chunk.text),
+                    )
                 ),
             ]
             for result in answer.results
         ]
     )
+
+
+def _facts(relevance: str, name: str, place: PassagePlace | None) -> str:
+    return " · ".join(part for part in (relevance, name, describe_place(place)) if part)
 
 
 def _explanation(answer: ExplainAuthorizationResponse) -> Iterator[Block]:
@@ -250,7 +258,16 @@ def _reply(reply: Reply) -> Iterator[Block]:
     yield Text(reply.text)
     if reply.sources:
         yield Text("Sources", strong=True)
-        yield Numbered([[Text(source.name, address=source.url), Text(f"“{source.quote}”")] for source in reply.sources])
+        yield Numbered(
+            [
+                [
+                    Text(source.name, address=source.url),
+                    *([Text(place)] if (place := describe_place(source.place)) else []),
+                    Text(f"“{source.quote}”"),
+                ]
+                for source in reply.sources
+            ]
+        )
     yield from (Text(f"Note: {warning}") for warning in reply.warnings)
 
 

@@ -41,10 +41,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import TypeEngine
 
 from carrel.wire.catalog import IndexingStatus
+from carrel.wire.places import PassagePlace
 from service.index.codes import from_binary
 from service.index.progress import FAILED_AFTER
 from service.index.spaces.queries import stands_for
-from service.platform.sql import ORGANIZATION, find_rows, param, params
+from service.platform.sql import ORGANIZATION, ModelJson, columns_of, find_rows, param, params
 from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, space_documents, spaces, term_deltas
 from service.schema.permissions import resources
 
@@ -80,6 +81,7 @@ class ChunkRow:
     text_hash: bytes
     terms: str
     embedding: str
+    place: PassagePlace | None
 
 
 def is_pending(entries: FromClause = space_documents) -> ColumnElement[bool]:
@@ -127,6 +129,7 @@ class IndexedChunk:
     text_hash: bytes
     text: str
     terms: str
+    place: PassagePlace | None
 
 
 def _build_lock(*, skip_locked: bool) -> Select[*tuple[Any, ...]]:
@@ -188,7 +191,7 @@ async def lock_entries(
 def _select_chunks(dimensions: int) -> Select[*tuple[Any, ...]]:
     chunks = INDEX_TABLES[dimensions].chunks
     return (
-        select(chunks.c.chunk_no, chunks.c.text_hash, chunks.c.text, cast(chunks.c.terms, Text).label("terms"))
+        select(*columns_of(chunks, IndexedChunk, cast(chunks.c.terms, Text).label("terms")))
         .where(
             chunks.c.organization_id == ORGANIZATION,
             chunks.c.document_id == param(chunks.c.document_id),
@@ -247,6 +250,7 @@ _OF_A_CHUNK: dict[str, TypeEngine[Any]] = {
     "text_hash": LargeBinary(),
     "terms": Text(),
     "embedding": Text(),
+    "place": ModelJson(PassagePlace),
 }
 _OF_CHUNKS = _OF_EACH_ROW | _OF_A_CHUNK
 _OF_PAGES: dict[str, TypeEngine[Any]] = _OF_EACH_ROW | {"page_no": Integer(), **dict.fromkeys(_SLOTS, Text())}

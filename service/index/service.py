@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.places import PassagePlace
 from service.index import queries
 from service.index.codes import as_vector, binary_codes, pages_of
 from service.index.queries import ChunkRow, IndexChange, IndexedChunk, IndexEntry, LockedEntry, read_embeddings
@@ -69,7 +70,7 @@ class Model(Protocol):
 
 
 class ChunkToIndex(Protocol):
-    """A chunk with its text and the hash of what is embedded of it."""
+    """A chunk with its text, the hash of what is embedded of it, and where it stands in its document."""
 
     @property
     def text(self) -> str:
@@ -79,6 +80,11 @@ class ChunkToIndex(Protocol):
     @property
     def hash(self) -> bytes:
         """SHA-256 of the text that is embedded."""
+        ...
+
+    @property
+    def place(self) -> PassagePlace | None:
+        """Where it stands in the document, if that is known."""
         ...
 
 
@@ -196,6 +202,7 @@ class _Weighed:
             text_hash=chunk.hash,
             terms=as_sparsevec(self.terms[number]),
             embedding=as_vector(self.document.embeddings[number]),
+            place=chunk.place,
         )
 
 
@@ -279,7 +286,8 @@ async def _compute(
 
 
 def _is_unchanged(before: IndexedChunk, chunk: ChunkToIndex, terms: Mapping[int, float]) -> bool:
-    if before.text_hash != chunk.hash or before.text != chunk.text:
+    """Return whether a row needn't be written again; one that alone moved is, with the vector that it had."""
+    if before.text_hash != chunk.hash or before.text != chunk.text or before.place != chunk.place:
         return False
     known = read_sparsevec(before.terms)
     return known.keys() == terms.keys() and all(abs(known[term] - weight) < 1e-6 for term, weight in terms.items())

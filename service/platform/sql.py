@@ -29,6 +29,7 @@ from sqlalchemy import (
     true,
     type_coerce,
 )
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.elements import KeyedColumnElement
 
@@ -107,6 +108,25 @@ class _Member(TypeDecorator[Any]):
             if "UNKNOWN" not in self.kind.__members__:
                 raise
             return self.kind["UNKNOWN"]
+
+
+class ModelJson(TypeDecorator[Any]):
+    """JSON that is written from a model, without the members that are None, and read as one."""
+
+    impl = JSONB
+    cache_ok = True
+
+    def __init__(self, kind: type[BaseModel]) -> None:
+        super().__init__(none_as_null=True)
+        self.kind = kind
+
+    def process_bind_param(self, value: BaseModel | None, dialect: object) -> Any:  # noqa: ARG002 - SQLAlchemy's
+        """Return the members of a model; None stays NULL."""
+        return None if value is None else value.model_dump(mode="json", exclude_none=True)
+
+    def process_result_value(self, value: Any, dialect: object) -> BaseModel | None:  # noqa: ARG002 - SQLAlchemy's
+        """Return the model of its members; None for NULL."""
+        return None if value is None else self.kind.model_validate(value)
 
 
 def as_member(column: KeyedColumnElement[Any], kind: type[StrEnum]) -> Label[Any]:

@@ -17,7 +17,9 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
+from carrel.wire.places import PassagePlace
 from service.platform.database import metadata
+from service.platform.sql import ModelJson
 
 RUNNING, COMPLETED, FAILED = "RUNNING", "COMPLETED", "FAILED"
 
@@ -79,6 +81,7 @@ turn_passages = Table(
     Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
     Column("document_id", Uuid, nullable=False),
     Column("text", Text),
+    Column("place", ModelJson(PassagePlace)),
     Column("rests_on", Boolean, nullable=False),
     ForeignKeyConstraint(["turn_id"], ["turns.turn_id"], ondelete="CASCADE"),
     Index("ix_turn_passages_document", "organization_id", "document_id"),

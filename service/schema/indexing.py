@@ -26,8 +26,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
+from carrel.wire.places import PassagePlace
 from service.platform.database import metadata
 from service.platform.settings import VECTOR_DIMENSIONS
+from service.platform.sql import ModelJson
 
 TERM_DIMENSIONS = 2**29
 CHUNKS_PER_PAGE = 8
@@ -147,6 +149,8 @@ def index_tables(dimensions: int) -> IndexTables:
         Column("embedding", HALFVEC(dimensions), nullable=False),
         Column("text_hash", LargeBinary, nullable=False),
         Column("text", Text, nullable=False),
+        # Where the chunk stands in its document; NULL where that isn't known.
+        Column("place", ModelJson(PassagePlace)),
         PrimaryKeyConstraint("document_id", "space_id", "chunk_no"),
         _of_document_in_space(f"chunks_{dimensions}"),
         Index(f"ix_chunks_{dimensions}_class", "organization_id", "space_id", "access_class"),

@@ -18,8 +18,10 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
+from carrel.wire.places import PassagePlace
 from service.text.embedding.tokenizer import MAX_PIECES, WordPieces
 from service.text.extraction.blocks import Block
+from service.text.places import join_places
 from service.text.sentences import Span, cut_lines, cut_sentences, cut_windows
 
 TITLE_PIECES = 32
@@ -55,12 +57,14 @@ class Chunk:
     """A part of a document.
 
     `text` is shown, and searched by keywords; `dense_text` is embedded: the title, cut at 32 pieces, and the text.
-    `hash` is the SHA-256 of `dense_text`, by which a document's stored vectors are found again.
+    `hash` is the SHA-256 of `dense_text`, by which a document's stored vectors are found again. `place` is where it
+    stands, if that is known.
     """
 
     text: str
     dense_text: str
     hash: bytes
+    place: PassagePlace | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,13 +77,14 @@ class _Path:
 
 @dataclass(slots=True)
 class _WholeSpan:
-    """A span that stays whole, with the white space before it and the headings above it."""
+    """A span that stays whole, with the white space before it, the headings above it, and the block it is of."""
 
     text: str
     pieces: int
     gap: str
     begins: int
     path: _Path
+    block: Block
 
 
 @dataclass(slots=True)
@@ -91,11 +96,19 @@ class _Passage:
     pieces: list[int] = field(default_factory=list[int])
 
 
-def chunk_blocks(blocks: Iterable[Block], *, title: str, tokenizer: WordPieces) -> list[Chunk]:
-    """Cut a document into chunks, in reading order; nothing but white space is left out."""
+def chunk_blocks(
+    blocks: Iterable[Block], *, title: str, tokenizer: WordPieces, media_type: str = "text/plain"
+) -> list[Chunk]:
+    """Cut a document into chunks, in reading order; nothing but white space is left out.
+
+    `media_type` is that of the document's file, which tells what its blocks' pages are.
+    """
     title, budget = _title(title, tokenizer)
     units = _units(_passages(blocks, budget, tokenizer), title)
-    return [_chunk(title, text) for text in _pack(units, budget)]
+    return [
+        _chunk(title, text, join_places([unit.block for unit in packed], media_type=media_type))
+        for text, packed in _pack(units, budget)
+    ]
 
 
 def caller_chunks(texts: Sequence[str], *, title: str, tokenizer: WordPieces) -> list[Chunk]:
@@ -114,9 +127,9 @@ def _title(title: str, tokenizer: WordPieces) -> tuple[str, int]:
     return cut, MAX_PIECES - tokenizer.count([cut])[0]
 
 
-def _chunk(title: str, text: str) -> Chunk:
+def _chunk(title: str, text: str, place: PassagePlace | None) -> Chunk:
     dense = _join(title, text)
-    return Chunk(text, dense, _hash(dense))
+    return Chunk(text, dense, _hash(dense), place)
 
 
 def _join(title: str, text: str) -> str:
@@ -204,9 +217,8 @@ def _units(passages: Sequence[_Passage], title: str) -> list[_WholeSpan]:
         begins = _begins(passage, below_heading=below_heading)
         for number, (span, pieces) in enumerate(zip(passage.spans, passage.pieces, strict=True)):
             first = number == 0
-            units.append(
-                _WholeSpan(span.text, pieces, "\n" if first else span.gap, begins if first else _SENTENCE, path)
-            )
+            gap, rank = ("\n", begins) if first else (span.gap, _SENTENCE)
+            units.append(_WholeSpan(span.text, pieces, gap, rank, path, passage.block))
         if heading:
             headings.append((passage.block.level, _heading(passage, title)))
             path = _path(headings)
@@ -244,8 +256,8 @@ def _path(headings: Sequence[tuple[int, _Path]]) -> _Path:
     return _Path(_PATH_SEPARATOR.join(reversed(kept)), total)
 
 
-def _pack(units: Sequence[_WholeSpan], budget: int) -> Iterator[str]:
-    """Pack the units into texts, separately between the places where packing starts afresh."""
+def _pack(units: Sequence[_WholeSpan], budget: int) -> Iterator[tuple[str, Sequence[_WholeSpan]]]:
+    """Pack the units into texts, separately between the places where packing starts afresh; with each, its units."""
     keys = [(unit.begins, zlib.crc32(unit.text.encode()), number) for number, unit in enumerate(units)]
     positions = list(accumulate((unit.pieces for unit in units), initial=0))
     fresh = _anchors(keys, positions)
@@ -254,8 +266,9 @@ def _pack(units: Sequence[_WholeSpan], budget: int) -> Iterator[str]:
         first = units[start]
         path = first.path if first.path.pieces + first.pieces <= budget else _Path()
         end = _end(start, keys, positions, fresh, budget - path.pieces)
-        text = "".join([first.text, *(unit.gap + unit.text for unit in units[start + 1 : end])])
-        yield f"{path.text}\n{text}" if path.pieces else text
+        packed = units[start:end]
+        text = "".join([first.text, *(unit.gap + unit.text for unit in packed[1:])])
+        yield (f"{path.text}\n{text}" if path.pieces else text), packed
         start = end
 
 

@@ -79,7 +79,13 @@ FOUND_CHUNKS = {
             "documentExternalId": "travel",
             "documentMetadata": {"team": "ops"},
             "chunks": [
-                {"chunkId": OTHER_ID, "chunkIndex": 0, "text": "book a train", "score": 0.9},
+                {
+                    "chunkId": OTHER_ID,
+                    "chunkIndex": 0,
+                    "text": "book a train",
+                    "score": 0.9,
+                    "place": {"sheet": "Trips", "rows": {"first": 2, "last": 3}},
+                },
                 {"chunkId": OTHER_ID, "chunkIndex": 4, "text": "or a ferry", "score": 0.4},
             ],
         }

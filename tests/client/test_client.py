@@ -331,6 +331,9 @@ async def test_frames(caller: Caller, server: Server) -> None:
     chunks = await caller(lambda c: c.search.search_document_collection("x", document_collection_id=DOCUMENT_ID))
     assert list(chunks.to_frame()["text"]) == ["book a train", "or a ferry"]
     assert list(chunks.to_frame()["document_name"]) == ["Travel", "Travel"]
+    # A member that one row has and another lacks has the same columns in both.
+    assert list(chunks.to_frame()["place.rows.first"].isna()) == [False, True]
+    assert "place" not in chunks.to_frame().columns
     empty = await caller(lambda c: c.permissions.list_authorized_resources().to_frame())
     assert list(empty.columns) == ["resource_id", "resource_type"]
 

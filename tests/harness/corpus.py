@@ -38,6 +38,7 @@ class FakeChunk:
     text: str
     hash: bytes
     dense_text: str
+    place: None = None
 
 
 MEAN = np.zeros(384, np.float32)

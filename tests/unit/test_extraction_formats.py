@@ -1,6 +1,7 @@
 """Every format gives its headings, paragraphs and rows, in order, under its own title."""
 
 import json
+import zlib
 from pathlib import Path
 
 import pytest
@@ -37,15 +38,26 @@ def test_every_format_has_a_reader_and_is_named_to_newcomers():
 
 
 def test_blocks_survive_packing():
-    """Packed blocks come back equal, whatever their kind, level, page and characters."""
-    blocks = (Block("heading", "Über 🍐", 3), Block("table_row", "a: b", page=7), Block("code", "x\n\ty"))
+    """Packed blocks come back equal, whatever their kind, level, place and characters."""
+    blocks = (
+        Block("heading", "Über 🍐", 3),
+        Block("table_row", "a: b", page=7, sheet="Costs", rows=(2, 5)),
+        Block("paragraph", "a", page=1, box=(0.1, 0.25, 0.5, 1.0), confidence=0.75),
+        Block("code", "x\n\ty"),
+    )
     assert unpack_blocks(pack_blocks(blocks)) == blocks
+
+
+def test_blocks_that_version_1_packed_are_read():
+    """What is stored from before there were places comes back with what it has."""
+    packed = b"\x01" + zlib.compress(json.dumps([[0, "Über", 3, None], [2, "a: b", 0, 7]]).encode())
+    assert unpack_blocks(packed) == (Block("heading", "Über", 3), Block("table_row", "a: b", page=7))
 
 
 def test_packed_blocks_of_an_unknown_version_are_refused():
     """Bytes of another version are an error, never misread."""
     with pytest.raises(ValueError, match="format version"):
-        unpack_blocks(b"\x02" + pack_blocks(())[1:])
+        unpack_blocks(b"\x03" + pack_blocks(())[1:])
 
 
 def test_pdf_headings_come_from_size_and_pages_are_numbered(extract):

@@ -19,6 +19,7 @@ from carrel.wire.common import (
 )
 from carrel.wire.fields import ChunkText, CustomMetadata, Identifier, Instant, Label
 from carrel.wire.operations import ADDS_DATA, CONFLICT, KEYED, NOT_FOUND, READ, SHARED, WRITE, ApiOperation
+from carrel.wire.places import PassagePlace
 
 
 class DistanceMetric(StrEnum):
@@ -287,9 +288,11 @@ class DocumentChunk(ResponseModel):
     chunk_id: UUID
     """Id of the chunk."""
     chunk_index: int
-    """Place of the chunk in reading order, counted from 0."""
+    """PassagePlace of the chunk in reading order, counted from 0."""
     text: str
     """Text of the chunk."""
+    place: PassagePlace | None = None
+    """Where the chunk stands in the document; absent where that is unknown."""
 
 
 class GetDocumentChunksRequest(ActingRequest, PagedRequest):

@@ -34,6 +34,8 @@ def flatten_row(row: BaseModel, *, prefix: str = "", secrets: bool = True) -> It
             continue
         if isinstance(value, BaseModel):
             yield from flatten_row(value, prefix=f"{prefix}{name}.", secrets=secrets)
+        elif value is None and (nested := _nested_columns(field.annotation)):
+            yield from ((f"{prefix}{name}.{inner}", None) for inner in nested)
         elif isinstance(value, Mapping):
             for key, item in cast("Mapping[str, object]", value).items():
                 yield f"{prefix}{name}.{key}", item
@@ -54,9 +56,14 @@ def _columns(row_type: object) -> dict[str, None]:
     columns: dict[str, None] = {}
     for model in _models(row_type):
         for name, field in model.model_fields.items():
-            nested = {} if get_origin(field.annotation) is list else _columns(field.annotation)
+            nested = _nested_columns(field.annotation)
             columns |= dict.fromkeys(f"{name}.{inner}" for inner in nested) if nested else {name: None}
     return columns
+
+
+def _nested_columns(annotation: object) -> dict[str, None]:
+    """Return the columns below a member that is an object, or may be one; none for other members."""
+    return {} if get_origin(annotation) is list else _columns(annotation)
 
 
 def _models(annotation: object) -> Iterator[type[BaseModel]]:

@@ -9,9 +9,8 @@ from uuid import UUID
 
 from pydantic import Field, computed_field
 
-from carrel.wire.common import (
-    ResponseModel,
-)
+from carrel.wire.common import ResponseModel
+from carrel.wire.places import PassagePlace
 
 
 class ExternalResourceId(ResponseModel):
@@ -36,6 +35,8 @@ class ReferencedSource(ResponseModel):
     """The document's identity in its source system."""
     quote: str
     """Words of the document that the reply rests on, exactly as they are there."""
+    place: PassagePlace | None = None
+    """Where the passage with these words stands in the document; absent where that is unknown."""
 
 
 class ReplyMessage(ResponseModel):

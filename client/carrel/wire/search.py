@@ -17,6 +17,7 @@ from carrel.wire.common import (
 )
 from carrel.wire.fields import Description, Instant, Label, MetadataValue, SearchQuery
 from carrel.wire.operations import KEYED, NOT_FOUND, READ, SHARED, ApiOperation
+from carrel.wire.places import PassagePlace
 
 
 class SearchMode(StrEnum):
@@ -90,9 +91,9 @@ class TextSpan(ResponseModel):
     """A stretch of text: from `start` up to, not including, `end`, in characters (Unicode code points)."""
 
     start: int
-    """Place of the first character, counted from 0 in Unicode code points."""
+    """PassagePlace of the first character, counted from 0 in Unicode code points."""
     end: int
-    """Place after the last character, counted from 0 in Unicode code points."""
+    """PassagePlace after the last character, counted from 0 in Unicode code points."""
 
 
 class Snippet(ResponseModel):
@@ -102,6 +103,8 @@ class Snippet(ResponseModel):
     """The passage."""
     matches: list[TextSpan]
     """Where in the passage it matched."""
+    place: PassagePlace | None = None
+    """Where the passage stands in the document; absent where that is unknown."""
 
 
 class CatalogSearchResult(ResponseModel):
@@ -175,11 +178,13 @@ class FoundChunk(ResponseModel):
     chunk_id: UUID
     """Id of the chunk."""
     chunk_index: int
-    """Place of the chunk in reading order, counted from 0."""
+    """PassagePlace of the chunk in reading order, counted from 0."""
     text: str
     """Text of the chunk."""
     score: float
     """Relevance from 0 to 1."""
+    place: PassagePlace | None = None
+    """Where the chunk stands in the document; absent where that is unknown."""
 
 
 class CollectionSearchResult(ResponseModel):
@@ -222,6 +227,7 @@ def _row_of(result: CollectionSearchResult, chunk: FoundChunk) -> FoundChunkRow:
         chunk_index=chunk.chunk_index,
         text=chunk.text,
         score=chunk.score,
+        place=chunk.place,
         document_id=result.document_id,
         document_name=result.document_name,
         document_external_id=result.document_external_id,

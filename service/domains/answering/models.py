@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from carrel.wire.places import PassagePlace
 from service.auth.callers import Caller
 from service.platform.errors import Unavailable
 
@@ -34,13 +35,17 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Passage:
-    """A chunk that was retrieved; the caller was allowed to READ its document then. `chunk_no` is its place there."""
+    """A chunk that was retrieved; the caller was allowed to READ its document then.
+
+    `chunk_no` counts the document's chunks; `place` is where it stands there, if that is known.
+    """
 
     document_id: UUID
     document_name: str
     text: str
     score: float
     chunk_no: int = 0
+    place: PassagePlace | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -82,7 +82,9 @@ async def _read_best(
         await batch.run(read.connection)
     found = {Hit(row.document_id, row.hit_no): row for row in chunks.rows}
     return [
-        Passage(hit.document_id, found[hit].name, _shorten(found[hit].text), score, hit.chunk_no)
+        Passage(
+            hit.document_id, found[hit].name, _shorten(found[hit].text), score, hit.chunk_no, place=found[hit].place
+        )
         for hit, score in zip(hits, ranking.scores(), strict=False)
     ]
 

@@ -262,13 +262,14 @@ def _save_version(upload: _Upload, batch: Batch) -> "_Request":
         text = NewText(title=_title(upload.form, read, decision.fields.name), blocks=read.blocks)
     else:
         text = None
+    file = _file(upload)
     queries.save_version(
         batch,
         organization_id,
         document_id=decision.document_id,
         version=decision.version,
         fields=decision.fields,
-        file=_file(upload),
+        file=file,
         created_by=upload.caller.principal_id,
         text=text,
     )
@@ -276,7 +277,7 @@ def _save_version(upload: _Upload, batch: Batch) -> "_Request":
     packed_bytes = 0 if text is None else len(text.blocks)
     # A text that was kept before is claimed with its size.
     is_begun = text is not None and upload.runtime.indexer.has_room(organization_id, packed_bytes=packed_bytes)
-    return _Request(text, is_begun, packed_bytes, _ask_spaces(upload, batch, is_begun=is_begun))
+    return _Request(text, file.media_type, is_begun, packed_bytes, _ask_spaces(upload, batch, is_begun=is_begun))
 
 
 def _ask_spaces(upload: _Upload, batch: Batch, *, is_begun: bool) -> Answer[SearchedSpace]:
@@ -295,6 +296,7 @@ class _Request:
     """The request, in a batch, to index a new version, whose text is given if its file was just read."""
 
     text: NewText | None
+    media_type: str
     is_begun: bool
     packed_bytes: int
     spaces: Answer[SearchedSpace]
@@ -317,6 +319,7 @@ class _Request:
             version=decision.version,
             name=decision.fields.name,
             title=self.text.title,
+            media_type=self.media_type,
             blocks=self.text.blocks,
             indexed_before=decision.before is not None,
         )

@@ -39,7 +39,7 @@ class Draft:
         self._passages: list[StoredPassage] = []
         self._written_at = float("-inf")
         self.attempt = attempt
-        self.carried = [StoredPassage(-number, one, None, rests_on=True) for number, one in enumerate(carried, 1)]
+        self.carried = [StoredPassage(-number, one, None, None, rests_on=True) for number, one in enumerate(carried, 1)]
 
     async def __call__(self, text: str, passages: Sequence[Passage]) -> None:
         """Save the reply's text and passages, unless some were saved just now; raise Superseded on a void attempt.
@@ -78,6 +78,6 @@ def to_stored_passages(passages: Sequence[Passage], *, resting: Sequence[int]) -
     """Convert passages to rows; `resting` are the numbers of the passages that the reply rests on."""
     chosen = frozenset(resting)
     return [
-        StoredPassage(number, passage.document_id, passage.text, rests_on=number in chosen)
+        StoredPassage(number, passage.document_id, passage.text, passage.place, rests_on=number in chosen)
         for number, passage in enumerate(passages)
     ]

@@ -23,6 +23,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.places import PassagePlace
 from service.auth.callers import Caller
 from service.domains.conversations.models import Work
 from service.domains.conversations.question_log.queries import end_erased, log_turn
@@ -41,6 +42,7 @@ class StoredPassage:
     passage_no: int
     document_id: UUID
     text: str | None
+    place: PassagePlace | None
     rests_on: bool
 
 
@@ -268,7 +270,7 @@ async def replace_passages(
     await connection.execute(gone)
     if not passages:
         return
-    columns = [turn_passages.c[name] for name in ("passage_no", "document_id", "text", "rests_on")]
+    columns = [turn_passages.c[name] for name in ("passage_no", "document_id", "text", "place", "rests_on")]
     given = rows_of(columns, [vars(passage) for passage in passages])
     values = select(literal(turn_id), literal(organization_id), *given.c)
     names = ["turn_id", "organization_id", *given.c.keys()]

@@ -16,6 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import ResourceType
 from carrel.wire.oversight import SearchesInBucket
+from carrel.wire.places import PassagePlace
 from carrel.wire.search import SearchFeedback, SearchMode
 from service.domains.search import sql
 from service.domains.search.filters import Comparison
@@ -76,7 +77,7 @@ class ChunkWeights:
 
 @dataclass(frozen=True, slots=True)
 class FoundDocument:
-    """A result of a search of the catalog: a document with its resource, and the text of its best chunk."""
+    """A result of a search of the catalog: a document with its resource, and its best chunk."""
 
     document_id: UUID
     name: str
@@ -87,6 +88,7 @@ class FoundDocument:
     resource_type: ResourceType
     resource_id: str
     text: str
+    place: PassagePlace | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +100,7 @@ class FoundChunk:
     chunk_no: int
     chunk_id: UUID
     text: str
+    place: PassagePlace | None
     name: str
     external_id: str
     external_url: str | None

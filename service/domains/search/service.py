@@ -243,7 +243,11 @@ def _to_document(row: queries.FoundDocument, score: float, search_query: SearchQ
         document_external_url=row.external_url,
         resource=ResourceIdentifier(resource_id=row.resource_id, resource_type=row.resource_type),
         score=score,
-        snippet=Snippet(text=passage.text, matches=[TextSpan(start=start, end=end) for start, end in passage.matches]),
+        snippet=Snippet(
+            text=passage.text,
+            matches=[TextSpan(start=start, end=end) for start, end in passage.matches],
+            place=row.place,
+        ),
         custom_metadata=row.custom_metadata,
         updated_at=row.updated_at,
     )
@@ -281,7 +285,13 @@ def _to_result(
 ) -> CollectionSearchResult:
     document = found[hits[0]]
     chunks = [
-        FoundChunk(chunk_id=found[hit].chunk_id, chunk_index=hit.chunk_no, text=found[hit].text, score=scores[hit])
+        FoundChunk(
+            chunk_id=found[hit].chunk_id,
+            chunk_index=hit.chunk_no,
+            text=found[hit].text,
+            score=scores[hit],
+            place=found[hit].place,
+        )
         for hit in hits
     ]
     return CollectionSearchResult(

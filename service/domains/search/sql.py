@@ -37,6 +37,7 @@ from sqlalchemy import (
     null,
     or_,
     select,
+    true,
     union_all,
 )
 from sqlalchemy.dialects.postgresql import aggregate_order_by
@@ -337,7 +338,7 @@ def scores_near(shape: Shape) -> AnySelect:
 
 @lru_cache(SHAPES)
 def found_documents(shape: Shape) -> AnySelect:
-    """Build the statement of documents (`ids`) with their resource and the text of their best chunk.
+    """Build the statement of documents (`ids`) with their resource, and their best chunk.
 
     `dense_share` and `lexical_share` say how much each score counts for the best chunk.
     """
@@ -346,7 +347,7 @@ def found_documents(shape: Shape) -> AnySelect:
     lexical = shares["lexical_share"] * _lexical(chunks.c.terms)
     dense = shares["dense_share"] * _dense(chunks.c.embedding, shape)
     best = (
-        select(chunks.c.text)
+        select(chunks.c.text, chunks.c.place)
         .where(
             chunks.c.organization_id == ORGANIZATION,
             chunks.c.space_id == SPACE,
@@ -354,7 +355,7 @@ def found_documents(shape: Shape) -> AnySelect:
         )
         .order_by(lexical + dense, chunks.c.chunk_no)
         .limit(1)
-        .scalar_subquery()
+        .lateral("best")
     )
     columns = (
         documents.c.document_id,
@@ -367,8 +368,9 @@ def found_documents(shape: Shape) -> AnySelect:
         resources.c.resource_id,
     )
     return (
-        select(*columns, best.label("text"))
+        select(*columns, *best.c)
         .join(resources, resources.c.object_id == documents.c.document_id)
+        .join(best, true())
         .where(
             documents.c.organization_id == ORGANIZATION,
             resources.c.organization_id == ORGANIZATION,
@@ -388,8 +390,7 @@ def found_chunks(shape: Shape) -> AnySelect:
     )
     of_document = and_(documents.c.organization_id == ORGANIZATION, documents.c.document_id == chunks.c.document_id)
     columns = (
-        chunks.c.chunk_id,
-        chunks.c.text,
+        *(chunks.c[name] for name in ("chunk_id", "text", "place")),
         documents.c.name,
         documents.c.external_id,
         documents.c.external_url,

@@ -222,7 +222,9 @@ class Work:
 def _make_chunks(work: IndexingWork, embedder: Embedder) -> list[Chunk]:
     if work.caller_chunks is not None:
         return caller_chunks(unpack_chunks(work.caller_chunks), title=work.title, tokenizer=embedder.tokenizer)
-    return chunk_blocks(unpack_blocks(work.blocks), title=work.title, tokenizer=embedder.tokenizer)
+    return chunk_blocks(
+        unpack_blocks(work.blocks), title=work.title, tokenizer=embedder.tokenizer, media_type=work.media_type
+    )
 
 
 def _lexical_title(work: IndexingWork) -> str:

@@ -35,8 +35,8 @@ from service.index.ingestion.turns import LARGE_BYTES
 from service.index.queries import is_pending
 from service.index.spaces.queries import SearchedSpace, is_searched, stands_for
 from service.platform.batches import Answer, Batch
-from service.platform.sql import ORGANIZATION, columns_of, param, params
-from service.schema.catalog import document_contents, documents
+from service.platform.sql import ORGANIZATION, columns_of, find_row, param, params
+from service.schema.catalog import document_contents, document_versions, documents
 from service.schema.collections import caller_chunks
 from service.schema.indexing import space_documents, spaces
 
@@ -85,6 +85,7 @@ class IndexingWork:
     contents_version: int
     name: str
     title: str
+    media_type: str
     blocks: bytes
     caller_batch: UUID | None
     caller_chunks: bytes | None
@@ -95,7 +96,15 @@ class IndexingWork:
 
     @classmethod
     def of_contents(
-        cls, space: SpaceOfWork, *, version: int, name: str, title: str, blocks: bytes, indexed_before: bool
+        cls,
+        space: SpaceOfWork,
+        *,
+        version: int,
+        name: str,
+        title: str,
+        media_type: str,
+        blocks: bytes,
+        indexed_before: bool,
     ) -> Self:
         """Build the work from contents in memory, so that they needn't be read again."""
         return cls(
@@ -107,6 +116,7 @@ class IndexingWork:
             contents_version=version,
             name=name,
             title=title,
+            media_type=media_type,
             blocks=blocks,
             caller_batch=None,
             caller_chunks=None,
@@ -334,21 +344,26 @@ async def read_work(
         caller_chunks.c.document_id == space_documents.c.document_id,
         caller_chunks.c.space_id == space_documents.c.space_id,
     )
+    version = and_(
+        document_versions.c.document_id == document_contents.c.document_id,
+        document_versions.c.version == document_contents.c.version,
+    )
     statement = (
         select(
             spaces.c.space_id,
             spaces.c.model,
             spaces.c.dimensions,
             spaces.c.language,
-            space_documents.c.version,
-            space_documents.c.caller_chunks,
+            space_documents.c.version.label("desired_version"),
+            space_documents.c.caller_chunks.label("expects_caller_chunks"),
             space_documents.c.chunk_count,
             documents.c.name,
             document_contents.c.version.label("contents_version"),
-            document_contents.c.title,
+            func.coalesce(func.nullif(document_contents.c.title, ""), documents.c.name).label("title"),
             document_contents.c.blocks,
-            caller_chunks.c.batch_id,
-            caller_chunks.c.chunks,
+            document_versions.c.media_type,
+            caller_chunks.c.batch_id.label("caller_batch"),
+            caller_chunks.c.chunks.label("caller_chunks"),
             before.label("indexed_before"),
             is_pending().label("is_pending"),
         )
@@ -356,6 +371,7 @@ async def read_work(
         .join(spaces, spaces.c.space_id == space_documents.c.space_id)
         .join(documents, documents.c.document_id == space_documents.c.document_id)
         .join(document_contents, document_contents.c.document_id == space_documents.c.document_id)
+        .join(document_versions, version)
         .outerjoin(caller_chunks, batch)
         .where(
             space_documents.c.organization_id == organization_id,
@@ -363,26 +379,7 @@ async def read_work(
             space_documents.c.space_id == select(successor).where(*asked).correlate(None).scalar_subquery(),
         )
     )
-    row = (await connection.execute(statement)).one_or_none()
-    if row is None:
-        return None
-    return IndexingWork(
-        space_id=row.space_id,
-        model=row.model,
-        dimensions=row.dimensions,
-        language=row.language,
-        desired_version=row.version,
-        contents_version=row.contents_version,
-        name=row.name,
-        title=row.title or row.name,
-        blocks=row.blocks,
-        caller_batch=row.batch_id,
-        caller_chunks=row.chunks,
-        expects_caller_chunks=row.caller_chunks,
-        chunk_count=row.chunk_count,
-        indexed_before=row.indexed_before,
-        is_pending=row.is_pending,
-    )
+    return await find_row(connection, statement, IndexingWork)
 
 
 async def request_newest_version(

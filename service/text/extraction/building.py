@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass, replace
 
 from carrel.wire.formats import NotReadKind
-from service.text.extraction.blocks import Block, BlockKind, NotRead
+from service.text.extraction.blocks import Block, BlockKind, Box, NotRead
 from service.text.extraction.failures import too_complex
 
 # Control characters (a NUL can't be stored), lone surrogates (can't be encoded), non-characters.
@@ -30,41 +30,60 @@ class Limits:
 
 
 class BlockBuilder:
-    """Collects the blocks of one file in order; raises Unreadable when a limit is passed."""
+    """Collects the blocks of one file in order; raises Unreadable when a limit is passed.
+
+    `page` and `sheet` are where the next blocks stand: the number of the page, slide or message, the name of the sheet.
+    """
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
         self.blocks: list[Block] = []
+        self.page: int | None = None
+        self.sheet: str | None = None
         self._not_read: dict[NotReadKind, NotRead] = {}
         self._characters = 0
 
-    def heading(self, text: str, level: int, *, page: int | None = None) -> None:
+    def heading(self, text: str, level: int, *, page: int | None = None, box: Box | None = None) -> None:
         """Add a heading; a text too long for one is added as a paragraph."""
         line = one_line(text)
         if len(line) > _HEADING_CHARACTERS:
-            self._add("paragraph", line, page=page)
+            self._add("paragraph", line, page=page, box=box)
         else:
-            self._add("heading", line, level=min(max(level, 1), 6), page=page)
+            self._add("heading", line, level=min(max(level, 1), 6), page=page, box=box)
 
-    def paragraph(self, text: str, *, page: int | None = None) -> None:
+    def paragraph(
+        self, text: str, *, page: int | None = None, box: Box | None = None, confidence: float | None = None
+    ) -> None:
         """Add a paragraph, its line breaks folded into spaces."""
-        self._add("paragraph", one_line(text), page=page)
+        self._add("paragraph", one_line(text), page=page, box=box, confidence=confidence)
 
-    def lines(self, text: str, *, page: int | None = None) -> None:
+    def lines(
+        self, text: str, *, page: int | None = None, box: Box | None = None, confidence: float | None = None
+    ) -> None:
         """Add a paragraph whose line breaks carry meaning."""
-        self._add("paragraph", clean(text).strip(), page=page)
+        self._add("paragraph", clean(text).strip(), page=page, box=box, confidence=confidence)
 
     def code(self, text: str) -> None:
         """Add code, its indentation kept."""
         self._add("code", clean(text).strip("\n"))
 
-    def table_row(self, text: str, *, page: int | None = None) -> None:
+    def table_row(
+        self, text: str, *, page: int | None = None, rows: tuple[int, int] | None = None, box: Box | None = None
+    ) -> None:
         """Add a table row that already names its columns."""
-        self._add("table_row", one_line(text), page=page)
+        self._add("table_row", one_line(text), page=page, rows=rows, box=box)
 
     def add(self, block: Block) -> None:
-        """Add a block that another builder made."""
-        self._add(block.kind, block.text, level=block.level, page=block.page)
+        """Add a block that another builder made, at its own place if it has one."""
+        self._add(
+            block.kind,
+            block.text,
+            level=block.level,
+            page=block.page,
+            rows=block.rows,
+            box=block.box,
+            confidence=block.confidence,
+        )
 
     def leave_out(self, kind: NotReadKind, where: str = "", *, count: int = 1) -> None:
         """Note parts of a file that are not read, and at which page, slide, sheet or message if that can be told.
@@ -86,14 +105,25 @@ class BlockBuilder:
         """Return the text of the first heading, if there is one."""
         return next((block.text for block in self.blocks if block.kind == "heading"), None)
 
-    def _add(self, kind: BlockKind, text: str, *, level: int = 0, page: int | None = None) -> None:
+    def _add(
+        self,
+        kind: BlockKind,
+        text: str,
+        *,
+        level: int = 0,
+        page: int | None = None,
+        rows: tuple[int, int] | None = None,
+        box: Box | None = None,
+        confidence: float | None = None,
+    ) -> None:
         if not text or text.isspace():
             return
         self._characters += len(text)
         if self._characters > self.limits.characters:
             raise too_complex(f"The file holds more than {self.limits.characters:,} characters of text.")
+        page = self.page if page is None else page
         for piece in pieces(text, self.limits.block_characters):
-            self.blocks.append(Block(kind, piece, level, page))
+            self.blocks.append(Block(kind, piece, level, page, self.sheet, rows, box, confidence))
         if len(self.blocks) > self.limits.blocks:
             raise too_complex(f"The file holds more than {self.limits.blocks:,} paragraphs and table rows.")
 

@@ -26,7 +26,7 @@ def parse_tsv(data: bytes, builder: BlockBuilder) -> str | None:
 
 def _parse(text: str, delimiter: str, builder: BlockBuilder) -> None:
     csv.field_size_limit(builder.limits.characters)
-    table = TableWriter(builder)
+    table = TableWriter(builder, numbered=True)
     try:
         for row in csv.reader(_lines(text), delimiter=delimiter):
             table.row(row)

@@ -42,6 +42,7 @@ def parse_mailbox(data: bytes, builder: BlockBuilder) -> None:
     if first or not messages:
         raise corrupt_file("a mailbox")
     for number, content in enumerate(messages, start=1):
+        builder.page = number
         unmarked = _MARKED.sub(rb"\1", content)
         message = _to_message(unmarked)
         if not _is_mail(message):

@@ -8,6 +8,8 @@ What was filled into forms and noted on pages follows the text.
 
 import ctypes
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass
 from itertools import islice
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
@@ -24,6 +26,8 @@ from service.text.extraction.pdf_layout import Line, add_pages
 # A whole PDF ends with this mark; PDFium reads what is left of a cut one, and pages would be missing silently.
 _END_MARK = b"%%EOF"
 _TAIL = 16_384
+# Points of a page, and units of a screen, that are far enough apart for rounding not to matter.
+_FAR, _FINE = 1_000, 1_000_000
 # In points: a quarter of an inch.
 _SMALLEST = 18
 _MOST_PICTURES = 200
@@ -39,6 +43,24 @@ _LEFT_OUT = {
     raw.FPDF_ANNOT_RICHMEDIA: NotReadKind.RECORDING,
 }
 _FIELDS = frozenset({raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX})
+
+
+@dataclass(frozen=True, slots=True)
+class _Frame:
+    """How points of a page become parts of it as it is shown: what an origin is moved by, for each point to the right
+    and up.
+    """
+
+    left: float
+    top: float
+    across: tuple[float, float]
+    down: tuple[float, float]
+
+    def locate(self, x: float, y: float) -> tuple[float, float]:
+        """Return where a point is shown, in parts of the page from its upper left corner, within the page."""
+        left = self.left + x * self.across[0] + y * self.across[1]
+        top = self.top + x * self.down[0] + y * self.down[1]
+        return round(min(max(left, 0.0), 1.0), 4), round(min(max(top, 0.0), 1.0), 4)
 
 
 def parse_pdf(path: Path, builder: BlockBuilder) -> str | None:
@@ -94,7 +116,7 @@ def _pages(document: Any, builder: BlockBuilder, *, with_pictures: bool) -> list
     for number in range(len(document)):
         page = document[number]
         text_page = page.get_textpage()
-        lines = _lines(text_page)
+        lines = _lines(text_page, _measure(page))
         unread = _unread_pictures(page, text_page) if with_pictures or not lines else []
         if unread and (not lines or max(unread) >= _PAGE_SIZED):
             builder.leave_out(NotReadKind.PAGE, f"page {number + 1}")
@@ -142,8 +164,8 @@ def _bounds(picture: Any) -> tuple[float, float, float, float]:
     return bounds
 
 
-def _lines(text_page: Any) -> list[Line]:
-    """Return a page's lines; the position of each is read from PDFium once, at its first character."""
+def _lines(text_page: Any, frame: _Frame) -> list[Line]:
+    """Return a page's lines; the position of each is read from PDFium at its first and its last character."""
     count: int = text_page.count_chars()
     text: str = text_page.get_text_range(0, count) if count else ""
     # PDFium counts in UTF-16 and leaves some characters out of its text; places are told only where the two agree.
@@ -154,18 +176,48 @@ def _lines(text_page: Any) -> list[Line]:
         stripped = line.strip()
         if stripped:
             first = start + len(line) - len(line.lstrip())
-            bottom, top = _extent(text_page, first) if located else (0.0, 0.0)
-            lines.append(Line(stripped, bottom=bottom, top=top))
+            ends = _extents(text_page, first, first + len(stripped) - 1) if located else []
+            lines.append(_to_line(stripped, ends, frame))
         start += len(line) + 1
     return lines
 
 
-def _extent(text_page: Any, index: int) -> tuple[float, float]:
-    """Return bottom and top of a character's em box, in points from the page's lower edge."""
-    box = raw.FS_RECTF()
-    if not raw.FPDFText_GetLooseCharBox(text_page, index, ctypes.byref(box)):
-        return 0.0, 0.0
-    return box.bottom, box.top
+def _to_line(text: str, ends: Sequence[Any], frame: _Frame) -> Line:
+    """Return a line between two characters' em boxes, the first of which tells its size; without any, its text."""
+    if not ends:
+        return Line(text)
+    corners = [frame.locate(x, y) for box in ends for x, y in ((box.left, box.bottom), (box.right, box.top))]
+    across, down = zip(*corners, strict=True)
+    edges = (min(across), min(down), max(across), max(down))
+    return Line(text, bottom=ends[0].bottom, top=ends[0].top, box=edges)
+
+
+def _extents(text_page: Any, *indexes: int) -> list[Any]:
+    """Return the em boxes of characters, in points from the page's lower left corner; nothing if one is unknown."""
+    boxes: list[Any] = []
+    for index in indexes:
+        box = raw.FS_RECTF()
+        if not raw.FPDFText_GetLooseCharBox(text_page, index, ctypes.byref(box)):
+            return []
+        boxes.append(box)
+    return boxes
+
+
+def _measure(page: Any) -> _Frame:
+    """Return where points of a page stand when it is shown: cut to its visible part, and turned."""
+    origin, right, up = (_show(page, x, y) for x, y in ((0, 0), (_FAR, 0), (0, _FAR)))
+    return _Frame(
+        *origin,
+        across=((right[0] - origin[0]) / _FAR, (up[0] - origin[0]) / _FAR),
+        down=((right[1] - origin[1]) / _FAR, (up[1] - origin[1]) / _FAR),
+    )
+
+
+def _show(page: Any, x: float, y: float) -> tuple[float, float]:
+    """Return where a point of a page is shown, in parts of the page from its upper left corner."""
+    left, top = ctypes.c_int(), ctypes.c_int()
+    raw.FPDF_PageToDevice(page, 0, 0, _FINE, _FINE, 0, x, y, ctypes.byref(left), ctypes.byref(top))
+    return left.value / _FINE, top.value / _FINE
 
 
 def _add_annotations(document: Any, builder: BlockBuilder) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
+from service.text.extraction.blocks import Box, join_boxes
 from service.text.extraction.building import BlockBuilder
 
 _NUMBER = re.compile(r"[0-9]{1,6}")
@@ -22,11 +23,12 @@ _FEWEST_LINES = 5
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a page: bottom and top in points from the lower edge, both 0 when unknown."""
+    """A line of a page: bottom and top in points from the lower edge, both 0 when unknown, and its box if known."""
 
     text: str
     bottom: float = 0.0
     top: float = 0.0
+    box: Box | None = None
 
     @property
     def size(self) -> float:
@@ -39,11 +41,11 @@ def add_pages(pages: Sequence[Sequence[Line]], builder: BlockBuilder) -> None:
     kept = _without_running_lines(pages)
     levels = _heading_levels(kept)
     for number, page in enumerate(kept, start=1):
-        for level, text in _paragraphs(page, levels):
+        for level, text, box in _paragraphs(page, levels):
             if level:
-                builder.heading(text, level, page=number)
+                builder.heading(text, level, page=number, box=box)
             else:
-                builder.paragraph(text, page=number)
+                builder.paragraph(text, page=number, box=box)
 
 
 def _without_running_lines(pages: Sequence[Sequence[Line]]) -> Sequence[Sequence[Line]]:
@@ -95,8 +97,8 @@ def _heading_levels(pages: Sequence[Sequence[Line]]) -> dict[float, int]:
     return {size: min(level, 6) for level, size in enumerate(larger, start=1)}
 
 
-def _paragraphs(lines: Sequence[Line], levels: dict[float, int]) -> Iterator[tuple[int, str]]:
-    """Yield (heading level or 0, text) for each run of lines that belong together."""
+def _paragraphs(lines: Sequence[Line], levels: dict[float, int]) -> Iterator[tuple[int, str, Box | None]]:
+    """Yield (heading level or 0, text, box if known) for each run of lines that belong together."""
     pitch = _usual_pitch(lines)
     run: list[Line] = []
     for line in lines:
@@ -118,10 +120,10 @@ def _usual_pitch(lines: Sequence[Line]) -> float:
     return pitches[len(pitches) // 4] if pitches else 0.0
 
 
-def _finish_paragraph(run: Sequence[Line], levels: dict[float, int]) -> tuple[int, str]:
+def _finish_paragraph(run: Sequence[Line], levels: dict[float, int]) -> tuple[int, str, Box | None]:
     text = join_lines([line.text for line in run])
     level = levels.get(run[0].size, 0) if len(text) <= _HEADING_CHARACTERS else 0
-    return level, text
+    return level, text, join_boxes([line.box for line in run])
 
 
 def _begins_another(run: Sequence[Line], line: Line, pitch: float) -> bool:

@@ -23,13 +23,15 @@ from openpyxl.utils.exceptions import InvalidFileException
 
 from carrel.wire.formats import NotReadKind
 from service.text.extraction import drawings
-from service.text.extraction.building import BlockBuilder
+from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.failures import damaged_file
 from service.text.extraction.office import usable_title
 from service.text.extraction.packages import as_document
 from service.text.extraction.tabular import TableWriter
 
 _BROKEN = (KeyError, ValueError, TypeError, AttributeError, IndexError, ParseError, InvalidFileException)
+# Excel allows 31; what a file claims is shortened.
+_NAME_CHARACTERS = 100
 _MIDNIGHT = dt.time()
 # Headers and footers stand at the end of a sheet's part, with codes for fonts, dates and page numbers.
 _TAIL = 65_536
@@ -45,6 +47,7 @@ def parse_xlsx(path: Path, builder: BlockBuilder) -> str | None:
         try:
             workbook = load_workbook(file, read_only=True, data_only=True, keep_links=False)
             for number, sheet in enumerate(workbook.worksheets, start=1):
+                builder.sheet = one_line(str(sheet.title))[:_NAME_CHARACTERS]
                 _add_sheet(sheet, builder)
                 _add_beside(workbook, sheet, builder, f"sheet {number}")
         except (*_BROKEN, zipfile.BadZipFile) as error:
@@ -61,7 +64,7 @@ def _leave_out_sheets(path: Path, builder: BlockBuilder) -> None:
 def _add_sheet(sheet: Any, builder: BlockBuilder) -> None:
     # A declared size is a claim: one stray cell would otherwise pad every row to 16,384.
     sheet.reset_dimensions()
-    table = TableWriter(builder)
+    table = TableWriter(builder, numbered=True)
     named = False
     for row in sheet.iter_rows(values_only=True):
         cells = _trim(row)

@@ -14,6 +14,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import ResourceType
 from carrel.wire.messages import Verdict
+from carrel.wire.places import PassagePlace
 from service.auth.callers import Caller
 from service.permissions.queries import readable_classes
 from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array
@@ -58,6 +59,7 @@ class Source:
     external_url: str | None
     resource_id: str
     resource_type: ResourceType
+    place: PassagePlace | None
     text: str | None = None
 
 
@@ -172,12 +174,10 @@ async def list_sources(
     connection: AsyncConnection, caller: Caller, *, turn_ids: Collection[UUID], with_text: bool
 ) -> list[Source]:
     """List the turns' passages whose documents the caller may READ, with the documents' names, and texts if asked."""
-    columns = [turn_passages.c.turn_id, turn_passages.c.passage_no, turn_passages.c.document_id]
-    if with_text:
-        columns.append(turn_passages.c.text)
+    names = ("turn_id", "passage_no", "document_id", "place", *(("text",) if with_text else ()))
     statement = (
         select(
-            *columns,
+            *(turn_passages.c[name] for name in names),
             documents.c.name,
             documents.c.external_url,
             resources.c.resource_id,

@@ -107,4 +107,5 @@ def _source(row: Source, quote: Any) -> ReferencedSource:
         url=row.external_url,
         external_resource_id=ExternalResourceId(external_resource_id=row.resource_id, resource_type=row.resource_type),
         quote=quote,
+        place=row.place,
     )

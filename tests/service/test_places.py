@@ -1,0 +1,60 @@
+"""Where passages stand, on the wire: in searches, lists of chunks and replies; kept, moved and made good again."""
+
+from typing import Any
+
+from tests import made_files
+from tests.harness.documents import add_to_collection, chunks, embedded, ok, uploaded
+from tests.harness.services import RunningService
+from tests.service.conversations import Desk
+
+PRICES = [["Berth", "Fee in crowns"], *([f"Quay {number}", 70 + number] for number in range(1, 4))]
+
+
+def places(service: RunningService, document_id: str, collection_id: str | None = None) -> list[dict[str, Any] | None]:
+    """Return the places of a document's chunks in reading order."""
+    body: dict[str, Any] = {"documentId": document_id, "pageSize": 1000}
+    if collection_id:
+        body["documentCollectionId"] = collection_id
+    listed = ok(service.call("documentCollections/getDocumentChunks", body))["chunks"]
+    return [chunk.get("place") for chunk in listed]
+
+
+def test_passages_say_where_they_stand(desk: Desk) -> None:
+    """In both searches, the list of chunks, and the sources of replies; a text without pages says nothing of it."""
+    service = desk.service
+    options = {"internalPublic": "true", "file_name": "fees.xlsx"}
+    document_id = uploaded(service, "fees", made_files.workbook(Fees=PRICES), **options)["documentId"]
+    ok(add_to_collection(service, document_id, desk.collection_id))
+    place = {"sheet": "Fees", "rows": {"first": 2, "last": 4}}
+    query = {"searchQuery": "What is the fee at Quay 2 in crowns?"}
+    found = ok(service.call("search/searchDocumentCatalog", query))["results"]
+    assert [result["snippet"].get("place") for result in found] == [place, None]
+    query["documentCollectionId"] = desk.collection_id
+    found = ok(service.call("search/searchDocumentCollection", query))["results"]
+    assert [chunk.get("place") for result in found for chunk in result["chunks"]] == [place, None]
+    assert places(service, document_id) == places(service, document_id, desk.collection_id) == [place]
+    reply = desk.ask(query["searchQuery"])
+    assert "72" in reply["response"]["message"]
+    assert reply["referencedSources"][0]["place"] == place
+    assert {source["id"]: source.get("place") for source in reply["sourcesInDataContext"]} == {
+        document_id: place,
+        desk.document_id: None,
+    }
+
+
+def test_places_follow_new_versions_and_come_to_chunks_of_before(service: RunningService) -> None:
+    """What alone moved to another page isn't embedded again; nor is what has no place yet, when it is indexed again."""
+    pages = [[(f"The rule of {name} has many words.", 12)] for name in ("anchors", "buoys")]
+    document_id = uploaded(service, "rules", made_files.pdf(*pages), file_name="a.pdf")["documentId"]
+    new = [("A page that was put in front.", 24)]
+    uploaded(service, "rules", made_files.pdf(new, *pages), file_name="a.pdf")
+    moved = places(service, document_id)
+    assert [place["page"] for place in moved if place] == [1]
+    assert [place["lastPage"] for place in moved if place] == [3]
+    before = embedded(service), chunks(service, document_id)
+    with service.owner_connection() as connection:
+        connection.execute("UPDATE chunks_384 SET place = NULL")
+    assert places(service, document_id) == [None]
+    ok(service.call("catalog/reindexDocument", {"documentId": document_id}))
+    assert places(service, document_id) == moved
+    assert (embedded(service), chunks(service, document_id)) == before

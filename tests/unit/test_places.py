@@ -1,0 +1,158 @@
+"""Where passages stand: told by the readers, joined by chunks, and named in words."""
+
+import io
+from pathlib import Path
+
+import pypdf
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from carrel.wire.places import Box, PassagePlace, Rows, describe_place
+from service.text.chunking import chunk_blocks
+from service.text.embedding.tokenizer import WordPieces
+from service.text.embedding.weights import locate
+from service.text.extraction.blocks import Block
+from service.text.extraction.building import Limits
+from service.text.extraction.parsing import parse_file
+from service.text.places import join_places
+from tests import made_files
+
+TOKENIZER = WordPieces(locate().tokenizer)
+CSV = b'Item,Price\nApple,3\n\n"Pear\nripe",4\n'
+MAILBOX = b"".join(
+    b"From a Mon Jan  5 10:00:00 2026\nFrom: ann@example.test\nSubject: %s\n\nThe harbour opens.\n\n" % subject
+    for subject in (b"One", b"Two")
+)
+SHEETS = {"Costs": [["Item", "Price"], ["Apple", 3], [None, None], ["Pear", 4]], "Empty": [], "Notes": [["One cell"]]}
+
+
+def places_in(folder: Path, name: str, content: bytes) -> dict[str, PassagePlace | None]:
+    """The place of each block of a file alone, by the block's text."""
+    extraction = parse_file(made_files.saved(folder, name, content), name, Limits())
+    return {block.text: join_places([block], media_type=extraction.media_type) for block in extraction.blocks}
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        (
+            "a.pptx",
+            made_files.slides(),
+            {"Pick in May": PassagePlace(slide=1), "Field: North | Tons: 12": PassagePlace(slide=2)},
+        ),
+        ("a.mbox", MAILBOX, {"One": PassagePlace(message=1), "Two": PassagePlace(message=2)}),
+        (
+            "a.csv",
+            CSV,
+            {
+                "Item: Apple | Price: 3": PassagePlace(rows=Rows(first=2, last=2)),
+                "Item: Pear ripe | Price: 4": PassagePlace(rows=Rows(first=4, last=4)),
+            },
+        ),
+        (
+            "a.xlsx",
+            made_files.workbook(**SHEETS),
+            {
+                "Costs": PassagePlace(sheet="Costs"),
+                "Item: Pear | Price: 4": PassagePlace(sheet="Costs", rows=Rows(first=4, last=4)),
+                "One cell": PassagePlace(sheet="Notes"),
+            },
+        ),
+        ("a.md", b"# Pears\n\nThey ripen.", {"Pears": None, "They ripen.": None}),
+    ],
+)
+def test_readers_tell_where_blocks_stand(
+    tmp_path: Path, name: str, content: bytes, expected: dict[str, PassagePlace | None]
+) -> None:
+    """Slides, messages, sheets and rows have the numbers that programs show; plain text has no place."""
+    assert expected.items() <= places_in(tmp_path, name, content).items()
+
+
+@pytest.mark.parametrize("cut", [False, True])
+@pytest.mark.parametrize("turned", [0, 90, 180, 270])
+def test_boxes_are_of_pages_as_people_see_them(tmp_path: Path, turned: int, cut: bool) -> None:
+    """The box of a line is where it is shown, also on a page that is turned, or of which the upper half is visible."""
+    [page] = pypdf.PdfReader(io.BytesIO(made_files.pdf([("Pear", 12)]))).pages
+    left, top, right, bottom = 0.0524, 0.0336, 0.095, 0.0502
+    if cut:
+        page.cropbox.lower_left = (0, page.mediabox.height / 2)
+        top, bottom = top * 2, bottom * 2
+    writer = pypdf.PdfWriter()
+    writer.add_page(page.rotate(turned))
+    buffer = io.BytesIO()
+    writer.write(buffer)
+    place = places_in(tmp_path, "a.pdf", buffer.getvalue())["Pear"]
+    shown = {
+        0: (left, top, right, bottom),
+        90: (1 - bottom, left, 1 - top, right),
+        180: (1 - right, 1 - bottom, 1 - left, 1 - top),
+        270: (top, 1 - right, bottom, 1 - left),
+    }
+    assert place is not None
+    assert place.box is not None
+    assert (place.page, tuple(place.box.model_dump().values())) == (1, pytest.approx(shown[turned], abs=0.001))
+
+
+def block(number: int, page: int | None, edge: float, *, is_row: bool) -> Block:
+    """A block whose text tells its number."""
+    rows = (number, number) if is_row else None
+    box = None if page is None else (edge, edge, edge + 0.5, edge + 0.5)
+    text = f"number{number}"
+    return Block(
+        "table_row" if is_row else "paragraph", text, page=page, sheet="S" if is_row else None, rows=rows, box=box
+    )
+
+
+BLOCKS = st.lists(
+    st.tuples(st.one_of(st.none(), st.integers(1, 4)), st.floats(0, 0.5), st.booleans(), st.integers(1, 60)),
+    max_size=30,
+)
+
+
+@given(members=BLOCKS)
+@settings(max_examples=60, deadline=None)
+def test_a_chunk_stands_where_its_blocks_do(members: list[tuple[int | None, float, bool, int]]) -> None:
+    """From the first page and row of the blocks whose words it has to the last, in the rectangle around them."""
+    blocks = [
+        Block(made.kind, f"{made.text} " * times, 0, made.page, made.sheet, made.rows, made.box)
+        for number, (page, edge, is_row, times) in enumerate(members)
+        for made in [block(number, page, edge, is_row=is_row)]
+    ]
+    for chunk in chunk_blocks(blocks, title="", tokenizer=TOKENIZER, media_type="application/pdf"):
+        inside = [each for number, each in enumerate(blocks) if f"number{number}" in chunk.text.split()]
+        pages = sorted({each.page for each in inside if each.page is not None})
+        rows = [each.rows for each in inside if each.rows is not None]
+        boxes = [each.box for each in inside if each.box is not None]
+        place = chunk.place or PassagePlace()
+        assert (place.page, place.last_page) == ((pages or [None])[0], pages[-1] if len(pages) > 1 else None)
+        assert place.rows == (Rows(first=rows[0][0], last=rows[-1][1]) if rows else None)
+        if len(pages) == 1 and len(boxes) == len(inside):
+            least, most = min(box[0] for box in boxes), max(box[2] for box in boxes)
+            assert place.box == Box(left=least, top=least, right=most, bottom=most)
+        else:
+            assert place.box is None
+
+
+def test_a_chunk_is_as_certain_as_its_least_certain_block() -> None:
+    """What a machine read is told with the least certainty; what it did not read doesn't count."""
+    blocks = [Block("paragraph", "a", page=1, confidence=certainty) for certainty in (0.9, None, 0.6)]
+    assert join_places(blocks, media_type="application/pdf") == PassagePlace(page=1, confidence=0.6)
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        (None, ""),
+        (PassagePlace(), ""),
+        (PassagePlace(page=3), "page 3"),
+        (PassagePlace(page=3, last_page=1204), "pages 3–1,204"),  # noqa: RUF001 - as it is shown
+        (PassagePlace(slide=2, last_slide=3), "slides 2–3"),  # noqa: RUF001 - as it is shown
+        (PassagePlace(message=2), "message 2"),
+        (PassagePlace(sheet="Costs\n2026", rows=Rows(first=12, last=18)), "sheet “Costs 2026”, rows 12–18"),  # noqa: RUF001 - likewise
+        (PassagePlace(rows=Rows(first=4, last=4)), "row 4"),
+    ],
+)
+def test_places_are_named_in_words(place: PassagePlace | None, words: str) -> None:
+    """A few words, as people name a place; none where it is unknown."""
+    assert describe_place(place) == words
