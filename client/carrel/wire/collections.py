@@ -288,7 +288,7 @@ class DocumentChunk(ResponseModel):
     chunk_id: UUID
     """Id of the chunk."""
     chunk_index: int
-    """PassagePlace of the chunk in reading order, counted from 0."""
+    """Place of the chunk in reading order, counted from 0."""
     text: str
     """Text of the chunk."""
     place: PassagePlace | None = None

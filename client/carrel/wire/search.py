@@ -91,9 +91,9 @@ class TextSpan(ResponseModel):
     """A stretch of text: from `start` up to, not including, `end`, in characters (Unicode code points)."""
 
     start: int
-    """PassagePlace of the first character, counted from 0 in Unicode code points."""
+    """Place of the first character, counted from 0 in Unicode code points."""
     end: int
-    """PassagePlace after the last character, counted from 0 in Unicode code points."""
+    """Place after the last character, counted from 0 in Unicode code points."""
 
 
 class Snippet(ResponseModel):
@@ -178,7 +178,7 @@ class FoundChunk(ResponseModel):
     chunk_id: UUID
     """Id of the chunk."""
     chunk_index: int
-    """PassagePlace of the chunk in reading order, counted from 0."""
+    """Place of the chunk in reading order, counted from 0."""
     text: str
     """Text of the chunk."""
     score: float
