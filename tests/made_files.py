@@ -10,6 +10,7 @@ import docx
 import pypdf
 from fpdf import FPDF
 from openpyxl import Workbook
+from PIL import Image
 from pptx import Presentation
 from pptx.util import Inches
 
@@ -47,8 +48,14 @@ def encrypted_pdf(*, asks: bool = True) -> bytes:
     return buffer.getvalue()
 
 
-def word(*, title: str | None = None, paragraphs: Sequence[tuple[str, str]] = (), table: Rows = ()) -> bytes:
-    """A Word document of (style, text) paragraphs and then a table."""
+def word(
+    *,
+    title: str | None = None,
+    paragraphs: Sequence[tuple[str, str]] = (),
+    table: Rows = (),
+    picture: Image.Image | None = None,
+) -> bytes:
+    """A Word document of (style, text) paragraphs, and then a table and a picture."""
     document = docx.Document()
     document.core_properties.title = title or ""
     for style, text in paragraphs:
@@ -58,6 +65,10 @@ def word(*, title: str | None = None, paragraphs: Sequence[tuple[str, str]] = ()
         for row, values in enumerate(table):
             for column, value in enumerate(values):
                 made.cell(row, column).text = str(value)
+    if picture:
+        drawn = io.BytesIO()
+        picture.save(drawn, "PNG")
+        document.add_picture(drawn)
     buffer = io.BytesIO()
     document.save(buffer)
     return buffer.getvalue()

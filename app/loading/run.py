@@ -149,7 +149,13 @@ def _end_in_words(run: RunStatus) -> str:
     rate, counts = rate_of(run), run.counts
     later = f" {count_text(counts.indexing, 'document')} can be searched a little later." if counts.indexing else ""
     quick = f", {rate:,.1f} documents a second" if rate >= 0.1 else ""
-    return f"Done in {duration_in_words(run.seconds or seconds_of(run))}{quick}.{later}"
+    partly = _partly_read(counts.partly_read) if counts.partly_read else ""
+    return f"Done in {duration_in_words(run.seconds or seconds_of(run))}{quick}.{later}{partly}"
+
+
+def _partly_read(number: int) -> str:
+    was = "was" if number == 1 else "were"
+    return f" {count_text(number, 'document')} {was} read only in part: each document's page says what was left out."
 
 
 def show_failures(run: RunStatus) -> None:

@@ -82,14 +82,7 @@ async def _one(entry: Entry, *, ledger: Ledger, send: Send, outages: OutagePolic
     if sent.state is State.DELETED:
         await asyncio.to_thread(ledger.mark_deleted, entry.document.external_id)
         return
-    await asyncio.to_thread(
-        ledger.mark_sent,
-        entry.document.external_id,
-        state=sent.state,
-        document_id=sent.document_id,
-        sent_bytes=sent.sent_bytes,
-        fingerprint=sent.fingerprint,
-    )
+    await asyncio.to_thread(ledger.mark_sent, entry.document.external_id, sent)
 
 
 def quarantine(ledger: Ledger, entry: Entry, exc: Exception) -> None:

@@ -45,7 +45,8 @@ def uploader(client: AsyncCarrel, *, upload_as: str | None = None) -> Send:
             msg = "The document was stored, but its index could not be made."
             raise IndexingFailedError(msg)
         state = State.INDEXED if response.indexing is IndexingStatus.DONE else State.UPLOADED
-        return Sent(state, str(response.document_id), contents.size, contents.fingerprint)
+        not_read = sum(part.count for part in response.not_read or ())
+        return Sent(state, str(response.document_id), contents.size, contents.fingerprint, not_read)
 
     return send
 

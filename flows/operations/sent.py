@@ -9,12 +9,16 @@ from flows.operations.ledger.states import State
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """The service's response to a document; `state` UPLOADED: not searchable yet."""
+    """The service's response to a document; `state` UPLOADED: not searchable yet.
+
+    `fingerprint` is of the contents that were sent. `parts_not_read` are such as pictures and charts.
+    """
 
     state: State
     document_id: str
     sent_bytes: int
     fingerprint: str
+    parts_not_read: int = 0
 
 
 Send = Callable[[Entry], Awaitable[Sent]]

@@ -15,7 +15,8 @@ class Summary:
     """A run's counts at some moment; at its end they are its result.
 
     `documents` of the source are created, updated, unchanged, forbidden, failed, or still `waiting` to be sent;
-    `indexing` of those in the catalog can't be searched yet. `problems` are items that can't be a document.
+    `indexing` of those in the catalog can't be searched yet, and of `partly_read`, which were sent, some parts were not
+    read, such as pictures: each document's page says which. `problems` are items that can't be a document.
     `ignored` were set aside by a person. Of `to_delete`, which the source no longer has, `deleted` are gone and
     `undeleted` could not be deleted; `left` were changed by others since, or are in another source, so they stay, and
     so do the `left_out`, which earlier runs have sent and this one excludes.
@@ -31,6 +32,7 @@ class Summary:
     failed: int = 0
     waiting: int = 0
     indexing: int = 0
+    partly_read: int = 0
     problems: int = 0
     sent_bytes: int = 0
     ignored: int = 0
@@ -94,6 +96,8 @@ class Summary:
             parts.append(f"{self.waiting} not sent")
         if self.indexing:
             parts.append(f"{self.indexing} still being indexed")
+        if self.partly_read:
+            parts.append(f"{self.partly_read} read only in part")
         found = self.documents + self.problems
         documents = f"{found} document{'' if found == 1 else 's'}"
         text = f"{documents}: {', '.join(parts)}; {_readable(self.sent_bytes)} sent"
@@ -126,6 +130,7 @@ def summarize(ledger: "Ledger") -> Summary:
         failed=number(State.FAILED),
         waiting=number(State.FOUND, State.PLANNED),
         indexing=number(State.UPLOADED),
+        partly_read=sum(count.partly_read for count in counts),
         problems=ledger.problem_count(),
         sent_bytes=sum(count.sent_bytes for count in counts),
         ignored=number(State.IGNORED) + ledger.problem_count(ignored=True),

@@ -5,12 +5,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from carrel import Carrel
 from flows.operations.bulk import upload
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.options import UploadOptions
 from flows.settings import FlowSettings
+from tests import made_files
 from tests.faults.loading import Loader
 from tests.harness.services import RunningService
 
@@ -44,8 +46,13 @@ async def test_bad_files_are_quarantined_and_the_others_arrive(library: Path, fl
     (library / "empty.md").write_bytes(b"")
     (library / "broken.pdf").write_bytes(b"%PDF-1.7 this is no PDF")
     (library / "picture.png").write_bytes(b"\x89PNG\r\n\x1a\n" + bytes(100))
+    note = library / "shelf-0" / "note-0.md"
+    figure = made_files.word(paragraphs=[("Normal", note.read_text())], picture=Image.new("RGB", (300, 300)))
+    note.with_suffix(".docx").write_bytes(figure)
+    note.unlink()
     outcome = await upload(str(library), options=UploadOptions(), settings=flow_settings)
     assert (outcome.summary.created, outcome.summary.failed, outcome.summary.problems) == (12, 2, 1)
+    assert outcome.summary.partly_read == 1
     with Ledger(outcome.ledger) as ledger:
         ledger.join_latest()
         reasons = {failure.external_id: failure for failure in ledger.failures()}

@@ -18,6 +18,7 @@ from flows.operations.ledger.rows import Entry
 from flows.operations.ledger.states import Action, State
 from flows.operations.options import UploadOptions
 from flows.operations.quarantine import retry
+from flows.operations.sent import Sent
 from flows.operations.sources.documents import SourceDocument
 from flows.operations.summary import summarize
 from flows.settings import FlowSettings
@@ -76,7 +77,7 @@ async def test_document_deleted_meanwhile_costs_itself_alone(
             ledger.record([Entry(document, size=1, sha256=bytes(32), fingerprint="f")])
             ledger.apply_plan({key: Action.CREATE})
             document_id = str(uploaded.document_id)
-            ledger.mark_sent(key, state=State.UPLOADED, document_id=document_id, sent_bytes=1, fingerprint="f")
+            ledger.mark_sent(key, Sent(State.UPLOADED, document_id, 1, "f"))
         client.catalog.delete_document(document_id)
         async with open_client(flow_settings) as asynchronous:
             await wait_until_indexed(asynchronous, ledger, outages=outage_policy_of(asynchronous, flow_settings))

@@ -15,6 +15,7 @@ from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import Digest, Entry
 from flows.operations.ledger.states import Action, State
 from flows.operations.quarantine import failure_rows, write_quarantine
+from flows.operations.sent import Sent
 from flows.operations.sources.documents import Access, Problem, SourceDocument
 from flows.operations.sources.hashing import hash_files
 from flows.operations.summary import summarize
@@ -62,7 +63,7 @@ def test_killed_run_is_taken_up_where_it_was(tmp_path: Path) -> None:
         first.begin()
         first.record([_entry("a"), _entry("b")])
         first.apply_plan({"a": Action.CREATE, "b": Action.CREATE})
-        first.mark_sent("a", state=State.INDEXED, document_id="1", sent_bytes=10, fingerprint="f1")
+        first.mark_sent("a", Sent(State.INDEXED, "1", 10, "f1"))
         key = first.run.key
     with Ledger.at(tmp_path, target="t", source="s") as second:
         second.begin()
@@ -83,7 +84,7 @@ def test_catalog_that_lost_a_document_gets_it_again(ledger: Ledger) -> None:
     """The service's word counts: what it does not have is sent again though the ledger says it was."""
     ledger.record([_entry("a")])
     ledger.apply_plan({"a": Action.CREATE})
-    ledger.mark_sent("a", state=State.INDEXED, document_id="1", sent_bytes=10, fingerprint="f1")
+    ledger.mark_sent("a", Sent(State.INDEXED, "1", 10, "f1"))
     ledger.apply_plan({"a": Action.CREATE})
     assert _pending(ledger) == ["a"]
 
@@ -96,7 +97,7 @@ def test_changed_document_is_sent_again_by_a_resumed_run(tmp_path: Path) -> None
             opened.record([_entry("a", fingerprint)])
             opened.apply_plan({"a": Action.UPDATE})
             assert _pending(opened) == ["a"]
-            opened.mark_sent("a", state=State.INDEXED, document_id="1", sent_bytes=10, fingerprint=fingerprint)
+            opened.mark_sent("a", Sent(State.INDEXED, "1", 10, fingerprint))
 
 
 def test_documents_that_left_the_source_are_forgotten(tmp_path: Path) -> None:

@@ -3,14 +3,14 @@
 from typing import Any
 
 from pydantic import SecretStr
-from sqlalchemy import Boolean, Connection, Engine, create_engine, func, insert, inspect, literal_column, select
+from sqlalchemy import Boolean, Connection, Engine, create_engine, delete, func, insert, inspect, literal_column, select
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, NoSuchModuleError
 
 from flows.errors import LedgerError
 from flows.operations.ledger.addresses import Address
-from flows.operations.ledger.store import Store, refuse_other_format, translate_errors
-from flows.operations.ledger.tables import FORMAT, formats, metadata
+from flows.operations.ledger.store import Store, make_tables, translate_errors
+from flows.operations.ledger.tables import FORMAT, formats
 
 _CREATION = 0x6361_7272_656C_6C64  # the advisory lock under which tables are made: a number of our own
 # A machine that vanishes is noticed within about a minute, by either side.
@@ -75,14 +75,22 @@ class DatabaseStore(Store):
     def _prepare(self) -> None:
         """Make the tables, whoever else does so at the same time."""
         with self.engine.begin() as connection:
-            if inspect(connection).has_table(formats.name):
-                refuse_other_format(connection.execute(select(func.max(formats.c.format))).scalar_one())
+            if _format_of(connection) == FORMAT:
                 return
         with self.engine.begin() as connection:
             connection.execute(select(func.pg_advisory_xact_lock(_CREATION)))
-            if not inspect(connection).has_table(formats.name):
-                metadata.create_all(connection)
+            found = _format_of(connection)
+            if found != FORMAT:
+                make_tables(connection, found)
+                connection.execute(delete(formats))
                 connection.execute(insert(formats).values(format=FORMAT))
+
+
+def _format_of(connection: Connection) -> int:
+    """Return the format of the tables there; 0: there are none yet."""
+    if not inspect(connection).has_table(formats.name):
+        return 0
+    return connection.execute(select(func.max(formats.c.format))).scalar_one()
 
 
 def _driver_url(secret: SecretStr) -> URL:

@@ -8,8 +8,8 @@ from sqlalchemy.engine import URL
 from sqlalchemy.pool import StaticPool
 
 from flows.operations.ledger.addresses import Address
-from flows.operations.ledger.store import Store, refuse_other_format, translate_errors
-from flows.operations.ledger.tables import FORMAT, metadata
+from flows.operations.ledger.store import Store, make_tables, translate_errors
+from flows.operations.ledger.tables import FORMAT
 
 _BUSY_SECONDS = 60.0
 
@@ -59,8 +59,7 @@ class FileStore(Store):
             if _format_of(connection) == FORMAT:
                 return
         with self.write() as connection:
-            refuse_other_format(_format_of(connection))
-            metadata.create_all(connection)
+            make_tables(connection, _format_of(connection))
             connection.exec_driver_sql(f"PRAGMA user_version = {FORMAT}")
 
 

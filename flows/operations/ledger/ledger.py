@@ -36,6 +36,7 @@ from flows.operations.ledger.rows import (
     problem_values,
 )
 from flows.operations.ledger.states import Action, Count, State
+from flows.operations.sent import Sent
 from flows.operations.sources.documents import Problem
 from flows.operations.sources.fingerprint import key_of, key_range
 
@@ -290,14 +291,13 @@ class Ledger:
             after = key_of(found[-1].document.external_id)
         return entries
 
-    def mark_sent(self, external_id: str, *, state: State, document_id: str, sent_bytes: int, fingerprint: str) -> None:
-        """Record that the service has accepted a document (`fingerprint`: of the contents that were sent)."""
-        key = key_of(external_id)
-        known = {"document_id": document_id, "fingerprint": fingerprint}
+    def mark_sent(self, external_id: str, sent: Sent) -> None:
+        """Record that the service has accepted a document."""
+        key, known = key_of(external_id), {"document_id": sent.document_id, "fingerprint": sent.fingerprint}
         of_it = {"source_id": self.run.source_id, "key": key, "external_id": external_id}
         with self._writing() as connection:
-            done = {**known, "state": state, "sent_bytes": sent_bytes}
-            documents.update_document(connection, self.run, key, done)
+            done = {"state": sent.state, "sent_bytes": sent.sent_bytes, "parts_not_read": sent.parts_not_read}
+            documents.update_document(connection, self.run, key, {**known, **done})
             sendings.keep_sent(connection, {**of_it, **known})
             quarantined.release(connection, self.run, part=1, key=key)
 

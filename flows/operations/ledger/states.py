@@ -27,9 +27,12 @@ class Action(StrEnum):
 
 
 class Count(NamedTuple):
-    """How many documents are in a state with an action, and how many bytes of them were sent."""
+    """How many documents are in a state with an action, how many bytes of them were sent, and how many of them have
+    parts that were not read.
+    """
 
     state: State
     action: Action | None
     documents: int
     sent_bytes: int
+    partly_read: int

@@ -17,7 +17,7 @@ from sqlalchemy.exc import DataError, DBAPIError, IntegrityError, ProgrammingErr
 
 from flows.errors import LedgerError
 from flows.operations.ledger.addresses import Address
-from flows.operations.ledger.tables import FORMAT
+from flows.operations.ledger.tables import FORMAT, UPGRADES, metadata
 
 _PERMISSION_DENIED = "42501"
 
@@ -88,14 +88,22 @@ class Store(ABC):
         """Make the tables where they are missing. Raises LedgerError where they are of a newer format."""
 
 
-def refuse_other_format(found: int) -> None:
-    """Raise LedgerError for tables of another format than this Carrel's; 0: there are none yet."""
-    if 0 < found < FORMAT:
-        msg = f"The ledger is of format {found}, from before 0.1.0 (here {FORMAT}). Move it away, and run again."
-        raise LedgerError(msg)
+def make_tables(connection: Connection, found: int) -> None:
+    """Make the tables, or bring those of an older format to this one; `found` is their format, 0: there are none yet.
+
+    Raises LedgerError, and changes nothing, where they are of a newer format, or of one from before 0.1.0.
+    """
     if found > FORMAT:
         msg = f"The ledger is of a newer Carrel (format {found}, here {FORMAT}). Run that one."
         raise LedgerError(msg)
+    if 0 < found < min(UPGRADES) - 1:
+        msg = f"The ledger is of format {found}, from before 0.1.0 (here {FORMAT}). Move it away, and run again."
+        raise LedgerError(msg)
+    if not found:
+        metadata.create_all(connection)
+        return
+    for number in range(found + 1, FORMAT + 1):
+        connection.exec_driver_sql(UPGRADES[number])
 
 
 @contextmanager

@@ -22,8 +22,8 @@ from sqlalchemy import (
     Text,
 )
 
-FORMAT = 2
-"""Goes up when the tables change; who raises it brings older ones to it in Store._prepare. 1 was in no version."""
+FORMAT = 3
+"""Goes up when the tables change, and `UPGRADES` says how older ones are brought to it. 1 was in no version."""
 
 
 class Bytes(LargeBinary):
@@ -108,6 +108,7 @@ documents = Table(
     Column("action", Text),
     Column("document_id", Text),
     Column("sent_bytes", BigInteger, nullable=False, server_default="0"),
+    Column("parts_not_read", Integer, nullable=False, server_default="0"),
 )
 Index("ledger_documents_state", documents.c.run_id, documents.c.state, documents.c.key)
 
@@ -143,3 +144,6 @@ quarantine = Table(
     Column("ignored", Boolean, nullable=False),
     Column("since", Double, nullable=False),
 )
+
+UPGRADES = {3: "ALTER TABLE ledger_documents ADD COLUMN parts_not_read INTEGER DEFAULT '0' NOT NULL"}
+"""The statement, the same in both kinds of database, that brings tables of the format before to each format."""
