@@ -35,6 +35,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "tokens": ("cli.tokens:app", "Tokens of service accounts."),
     "agents": ("cli.agents:app", "Agents, and asking them."),
     "access": ("cli.access:app", "Who may read what, and why."),
+    "alerts": ("cli.alerts:app", "Who is told when something fails, and what is wrong."),
     "audit": ("cli.audit:app", "The audit log: changes and sign-ins."),
     "check-notebook": ("cli.notebooks:check_notebook", "Look for what a notebook should not give away."),
     "snapshot": ("cli.snapshot:app", "Who may read what at one moment, kept, and what changed since."),

@@ -14,6 +14,10 @@ from carrel.wire.common import ErrorResponse
 from service.domains.access import endpoints as permissions
 from service.domains.agents import endpoints as agents
 from service.domains.agents import v1_endpoints as agents_v1
+from service.domains.alerts import endpoints as alerts
+from service.domains.alerts import watching
+from service.domains.alerts.reports import begin_expired
+from service.domains.alerts.sending.task import ALERTS, DELIVER, WORKERS
 from service.domains.catalog import endpoints as catalog
 from service.domains.catalog import v0_endpoints as catalog_v0
 from service.domains.collections import endpoints as collections
@@ -25,6 +29,7 @@ from service.domains.conversations.question_log import endpoints as question_log
 from service.domains.directory import endpoints as identity
 from service.domains.directory import me
 from service.domains.docstore import endpoints as docstore
+from service.domains.docstore.running.stuck import begin_stuck
 from service.domains.docstore.running.task import DOCSTORE, RUN_SYNC
 from service.domains.evaluation import endpoints as evaluation
 from service.domains.files.collecting import collect_seconds, collect_when_due
@@ -80,6 +85,7 @@ DOMAINS = (
     sources,
     status,
     evaluation,
+    alerts,
 )
 V0_DOMAINS: tuple[ModuleType, ...] = (catalog_v0, conversations_v0)
 V1_DOMAINS = (me, agents_v1, conversations_v1)
@@ -145,6 +151,10 @@ def _keep_tasks(runtime: Runtime) -> None:
         repeat("erasure", erase, every=erasure.EVERY_SECONDS)
     repeat("abandoned-replies", partial(abandoned.expire_turns, beside), every=abandoned.EVERY_SECONDS)
     repeat("stalled-jobs", partial(release_stalled, runtime), every=RELEASE_SECONDS)
+    watch = watching.Watch(beside, checks=(begin_expired, begin_stuck))
+    repeat("missing-reports", watch.look, every=watching.EVERY_SECONDS)
+    repeat("old-alerts", partial(watching.purge, beside), every=watching.PURGE_SECONDS)
+    _keep_worker(runtime, ALERTS, tasks=(DELIVER,), concurrency=WORKERS)
     _keep_worker(runtime, AGENTS, tasks=AGENT_TASKS, concurrency=settings.agent_workers)
     if settings.docstore_workers:
         _keep_worker(runtime, DOCSTORE, tasks=(RUN_SYNC,), concurrency=settings.docstore_workers)

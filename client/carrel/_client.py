@@ -26,6 +26,7 @@ from carrel._operations import Async, Operation, Resource, Session, Sync
 from carrel._tokens import TokenSource
 from carrel.resources.admin import Admin
 from carrel.resources.agents import Agents
+from carrel.resources.alerts import Alerts
 from carrel.resources.catalog import Catalog
 from carrel.resources.conversations import Conversations
 from carrel.resources.copilots import Copilots
@@ -75,6 +76,11 @@ class _Client(Resource[M]):
     def document_collections(self) -> DocumentCollections[M]:
         """Collections, the documents in them, and their chunks."""
         return DocumentCollections(self._session)
+
+    @cached_property
+    def alerts(self) -> Alerts[M]:
+        """Reports of runs and schedules, so that somebody is told when they fail."""
+        return Alerts(self._session)
 
     @cached_property
     def sources(self) -> Sources[M]:

@@ -38,5 +38,9 @@ class Keys:
         """Return the key that an organization's connection addresses are encrypted under (AES-256)."""
         return self._derive(b"docstore addresses", organization_id.bytes)
 
+    def webhook_key(self, organization_id: UUID) -> bytes:
+        """Return the key that the secrets of an organization's webhooks are encrypted under (AES-256)."""
+        return self._derive(b"webhook secrets", organization_id.bytes)
+
     def _derive(self, purpose: bytes, context: bytes = b"") -> bytes:
         return hmac.digest(self._secret_key, purpose + b"\0" + context, hashlib.sha256)

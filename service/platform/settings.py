@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -62,7 +63,7 @@ class Settings(BaseSettings):
         default=10,
         ge=1,
         le=1000,
-        description="Most database connections of requests, at least two of each worker; up to eight more a worker are "
+        description="Most database connections of requests, at least two of each worker; up to ten more a worker are "
         "its indexing's and its jobs'.",
     )
     bootstrap_admin_email: str | None = Field(
@@ -216,6 +217,21 @@ class Settings(BaseSettings):
         description="Syncs with document databases that run at a time; 0: they are left to other replicas.",
     )
 
+    smtp_url: SecretStr | None = Field(
+        default=None,
+        description="The server that mail is sent by: smtps://user:password@mail.example.com (TLS, port 465), or "
+        "smtp:// (STARTTLS, port 587; without TLS on this machine alone). Without it, alerts go to webhooks alone.",
+    )
+    mail_from: str | None = Field(default=None, description="The address that mail is sent from.")
+    webhook_allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
+        default=(),
+        description="Hosts, addresses and networks (10.0.0.0/8) that webhooks may be sent to though they are not "
+        "public, by http, too.",
+    )
+    workbench_url: str | None = Field(
+        default=None, description="The address of the workbench, which alerts link to; without it they have no links."
+    )
+
     text_retention_days: int | None = Field(
         default=None,
         ge=1,
@@ -268,6 +284,37 @@ class Settings(BaseSettings):
             raise ValueError(msg)
         return self
 
+    @model_validator(mode="after")
+    def _whole_mail(self) -> Self:
+        if (self.smtp_url is None) != (self.mail_from is None):
+            msg = "set both CARREL_SMTP_URL and CARREL_MAIL_FROM, or neither"
+            raise ValueError(msg)
+        return self
+
+    @field_validator("smtp_url")
+    @classmethod
+    def _check_mail_server(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None and not _is_mail_server(value.get_secret_value()):
+            msg = "must be an address such as smtps://user:password@mail.example.com or smtp://mail.example.com:587"
+            raise ValueError(msg)
+        return value
+
+    @field_validator("mail_from")
+    @classmethod
+    def _check_sender(cls, value: str | None) -> str | None:
+        if value is not None and not re.fullmatch(r"[!-?A-~]+@[!-?A-~]+", value):
+            msg = "must be one mail address, such as carrel@example.com"
+            raise ValueError(msg)
+        return value
+
+    @field_validator("workbench_url")
+    @classmethod
+    def _check_workbench(cls, value: str | None) -> str | None:
+        if value is not None and (parts_of(value) is None or "?" in value):
+            msg = "must be an http or https address without a query, such as https://carrel.example.com"
+            raise ValueError(msg)
+        return None if value is None else value.rstrip("/")
+
     @field_validator("public_url")
     @classmethod
     def _issuer(cls, value: str | None) -> str | None:
@@ -313,7 +360,7 @@ class Settings(BaseSettings):
             raise ValueError(msg)
         return {name.strip(): int(length) for name, _, length in pairs}
 
-    @field_validator("trusted_proxies", "model_names", "docstore_allowed_hosts", mode="before")
+    @field_validator("trusted_proxies", "model_names", "docstore_allowed_hosts", "webhook_allowed_hosts", mode="before")
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
@@ -333,4 +380,13 @@ def _is_store(url: str) -> bool:
             and (parsed.path in {"", "/"} or parsed.path.removeprefix("/").isdecimal())
         )
     except ValueError:  # a port that is none, or half an IPv6 address
+        return False
+
+
+def _is_mail_server(url: str) -> bool:
+    try:
+        parsed = urlsplit(url)
+        plain = not (parsed.path.strip("/") or parsed.query or parsed.fragment)
+        return parsed.scheme in {"smtp", "smtps"} and bool(parsed.hostname) and parsed.port != 0 and plain
+    except ValueError:  # as above
         return False

@@ -77,6 +77,7 @@ TAGS = {
     "collections": "Document collections, the documents in them, and rebuilding their indexes.",
     "docstore": "Syncs that keep a collection as an outside document database has it (beta).",
     "sources": "What runs load documents from, and what of it could not be loaded.",
+    "alerts": "Reports of runs and schedules, by which people are told when something fails.",
     "search": "Search over the catalog or a collection, and feedback on what was found.",
     "permissions": "Who may act on a resource, why, and what somebody may act on.",
     "agents": "Agents, messages to them, and conversations.",

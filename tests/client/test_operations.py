@@ -11,6 +11,7 @@ from carrel import InvalidArgumentError, RawResponse, UnexpectedResponseError
 from carrel._operations import DownloadOperation, FlowOperation, ListOperation, Operation
 from carrel.resources import (
     admin,
+    alerts,
     catalog,
     copilots,
     docstore,
@@ -96,6 +97,14 @@ SYNC_URI = "mongodb://reader:secret@mongo.example.com/shop"
 SYNC_LAUNCHED = {"docstoreCredentialId": OTHER_ID, "resourceId": OTHER_ID, "syncLaunched": True}
 
 LEDGER = "5f0c6a1e9b3d4c7f8a2e1b0d"
+ALERT_RULE_ROW: dict[str, Any] = {
+    "alertRuleId": OTHER_ID,
+    "kinds": ["RUN_FAILED"],
+    "webhookUrl": "https://hooks.example.com/carrel",
+    "recipients": [],
+    "enabled": True,
+    "createdAt": AT,
+}
 QUARANTINED: dict[str, Any] = {
     "documentExternalId": "handbook/travel",
     "place": "travel.md",
@@ -593,6 +602,52 @@ SINGLE: list[Case] = [
         {"endedCount": 1},
     ),
     (
+        "alerts/reportRun",
+        lambda c: c.alerts.report_run(
+            OTHER_ID, "FAILED", subject=LEDGER, flow="reindex", source="Travel", code="refused", document_count=3
+        ),
+        {
+            "runId": OTHER_ID,
+            "subject": LEDGER,
+            "flow": "reindex",
+            "source": "Travel",
+            "outcome": "FAILED",
+            "code": "refused",
+            "documentCount": 3,
+        },
+        {"runId": OTHER_ID},
+    ),
+    (
+        "alerts/reportSchedules",
+        lambda c: c.alerts.report_schedules([{"subject": "1", "name": "Nightly", "dueAt": AT}]),
+        {"schedules": [{"subject": "1", "name": "Nightly", "dueAt": AT}]},
+        {"reportAgainSeconds": 60},
+    ),
+    (
+        "admin/alertRules/create",
+        lambda c: c.admin.alert_rules.create(["RUN_FAILED"], webhook_url="https://hooks.example.com/carrel"),
+        {"kinds": ["RUN_FAILED"], "webhookUrl": "https://hooks.example.com/carrel"},
+        {**ALERT_RULE_ROW, "webhookSecret": "whsec_bGlnaHRob3VzZQ=="},
+    ),
+    (
+        "admin/alertRules/update",
+        lambda c: c.admin.alert_rules.update(OTHER_ID, kinds=["RUN_FAILED"], emails=["ada@example.com"], enabled=False),
+        {"alertRuleId": OTHER_ID, "kinds": ["RUN_FAILED"], "emails": ["ada@example.com"], "enabled": False},
+        ALERT_RULE_ROW,
+    ),
+    (
+        "admin/alertRules/delete",
+        lambda c: c.admin.alert_rules.delete(OTHER_ID),
+        {"alertRuleId": OTHER_ID},
+        {"alertRuleId": OTHER_ID},
+    ),
+    (
+        "admin/alertRules/test",
+        lambda c: c.admin.alert_rules.test(OTHER_ID),
+        {"alertRuleId": OTHER_ID},
+        {"deliveryIds": [OTHER_ID]},
+    ),
+    (
         "admin/apiKeys/revoke",
         lambda c: c.admin.api_keys.revoke(OTHER_ID),
         {"apiKeyId": OTHER_ID},
@@ -1084,6 +1139,37 @@ LISTS: list[Case] = [
         {"sessions": [{"sessionId": OTHER_ID, "kind": "BROWSER", "createdAt": AT, "expiresAt": AT}]},
     ),
     (
+        "admin/alertRules/list",
+        lambda c: c.admin.alert_rules.list(),
+        {},
+        {"alertRules": [ALERT_RULE_ROW], "mailEnabled": False},
+    ),
+    (
+        "admin/alertRules/listDeliveries",
+        lambda c: c.admin.alert_rules.list_deliveries(alert_rule_id=OTHER_ID),
+        {"alertRuleId": OTHER_ID},
+        {
+            "deliveries": [
+                {
+                    "deliveryId": OTHER_ID,
+                    "alertRuleId": OTHER_ID,
+                    "type": "alert.test",
+                    "status": "PENDING",
+                    "attemptCount": 1,
+                    "attempts": [{"at": AT, "statusCode": 500, "error": "The receiver answers 500."}],
+                    "createdAt": AT,
+                    "nextAttemptAt": AT,
+                }
+            ]
+        },
+    ),
+    (
+        "admin/alerts/list",
+        lambda c: c.admin.alerts.list(only_open=True),
+        {"onlyOpen": True},
+        {"alerts": [{"alertId": OTHER_ID, "kind": "RUN_FAILED", "name": "Travel", "code": "run_lost", "beganAt": AT}]},
+    ),
+    (
         "admin/auditLog/query",
         lambda c: c.admin.audit_log.query(query="desk", from_="2026-01-01T02:00:00+02:00", ids=[OTHER_ID]),
         {"query": "desk", "from": "2026-01-01T00:00:00Z", "ids": [OTHER_ID]},
@@ -1141,13 +1227,14 @@ def test_every_operation_has_a_case() -> None:
         index_rebuilds.IndexRebuilds,
         search.Search,
         sources.Sources,
+        alerts.Alerts,
         permissions.Permissions,
         copilots.Copilots,
         *(admin.Users, admin.Groups, admin.Grants, admin.ApiKeys, admin.OrganizationSettings),
         *(admin.ServiceAccounts, admin.ServiceAccountTokens, admin.AuditLog, admin.SearchLog, admin.Directory),
         admin.QuestionLog,
         *(admin.Sessions, admin.OAuthClients, admin.AgentDefinitions, admin.AccessLists, admin.Owners, admin.Status),
-        admin.EvaluationSets,
+        *(admin.EvaluationSets, admin.AlertRules, admin.AdminAlerts),
     ]
     members = [member for group in groups for member in vars(group).values()]
     assert sum(isinstance(member, Operation) for member in members) == len({path for path, *_ in SINGLE}) + 2
@@ -1223,6 +1310,9 @@ async def test_arguments_are_checked(caller: Caller, server: Server, operate: Ca
 KEYED = {
     "admin/agents/create",
     "admin/agents/delete",
+    "admin/alertRules/create",
+    "admin/alertRules/delete",
+    "admin/alertRules/test",
     "admin/evaluationSets/create",
     "admin/evaluationSets/delete",
     "admin/evaluationSets/addRun",

@@ -31,6 +31,7 @@ SOURCE_ITEM = {
     "since": "2026-01-31T09:30:00Z",
 }
 CLIENT = {"name": "Logbook", "redirectUris": ["https://app.example.test/cb"], "scopes": ["api:catalog:read"]}
+ALERT_RULE = {"kinds": ["RUN_FAILED"], "webhookUrl": "https://hooks.example.test/carrel"}
 _numbers = count(1)
 
 
@@ -135,6 +136,8 @@ class Things:
     source_id: str = field(init=False)
     reported_source_id: str = field(init=False)
     spare_source_id: str = field(init=False)
+    alert_rule_id: str = ""
+    spare_alert_rule_id: str = ""
     evaluation_set_id: str = ""
     spare_evaluation_set_id: str = ""
     case_id: str = ""
@@ -248,6 +251,18 @@ class Things:
             "savedSearchId"
         ]
 
+    def new_alert_rule(self) -> None:
+        """Make the spare alert rule anew."""
+        self.spare_alert_rule_id = done(self.owner.call("admin/alertRules/create", ALERT_RULE))["alertRuleId"]
+
+    def fail(self) -> None:
+        """Make an alert rule, and let a run fail."""
+        self.new_alert_rule()
+        self.alert_rule_id = self.spare_alert_rule_id
+        self.new_alert_rule()
+        body = {**EXAMPLES["alerts/reportRun"].body(self), "source": self.owner.mark, "outcome": "FAILED"}
+        done(self.owner.call("alerts/reportRun", body))
+
     def new_evaluation_set(self) -> None:
         """Make the spare evaluation set anew."""
         made = done(self.owner.call("admin/evaluationSets/create", {"name": f"{self.owner.mark} {next(_numbers)}"}))
@@ -311,6 +326,7 @@ NO_CONVERSATION = (404, "conversation_not_found")
 NO_MESSAGE = (404, "message_not_found")
 NO_JOB = (404, "job_not_found")
 NO_EVALUATION_SET = (404, "evaluation_set_not_found")
+NO_ALERT_RULE = (404, "alert_rule_not_found")
 NO_ACCOUNT = (404, "service_account_not_found")
 USER_EMAIL = "userEmail"
 
@@ -677,6 +693,33 @@ EXAMPLES: dict[str, Example] = {
         acting=USER_EMAIL,
         elsewhere=NO_MESSAGE,
     ),
+    "alerts/reportRun": Example(
+        lambda _: {
+            "runId": str(uuid4()),
+            "subject": a_ledger(),
+            "flow": "bulk-upload",
+            "source": "/srv/handbook",
+            "outcome": "RUNNING",
+        }
+    ),
+    "alerts/reportSchedules": Example(
+        lambda _: {"schedules": [{"subject": "nightly", "name": "Nightly", "dueAt": "2036-01-31T09:30:00Z"}]}
+    ),
+    "admin/alertRules/create": Example(lambda _: ALERT_RULE),
+    "admin/alertRules/list": Example(lambda _: {"pageSize": 1000}),
+    "admin/alertRules/update": Example(
+        lambda things: {"alertRuleId": things.alert_rule_id, "enabled": False}, elsewhere=NO_ALERT_RULE
+    ),
+    "admin/alertRules/delete": Example(
+        lambda things: {"alertRuleId": things.spare_alert_rule_id},
+        elsewhere=NO_ALERT_RULE,
+        anew=Things.new_alert_rule,
+    ),
+    "admin/alertRules/test": Example(lambda things: {"alertRuleId": things.alert_rule_id}, elsewhere=NO_ALERT_RULE),
+    "admin/alertRules/listDeliveries": Example(
+        lambda things: {"alertRuleId": things.alert_rule_id}, elsewhere=NO_ALERT_RULE
+    ),
+    "admin/alerts/list": Example(lambda _: {"pageSize": 1000}),
 }
 
 

@@ -12,12 +12,12 @@ from sqlalchemy import text
 
 from carrel.wire.docstore import DocstoreConfig
 from carrel.wire.oversight import StorageLevel
-from service.domains.docstore.addresses import AllowedHosts
 from service.domains.docstore.mongodb import open_mongodb
 from service.domains.docstore.running import applying, queries
 from service.domains.docstore.running.run import OvertakenError, Run
 from service.domains.docstore.sources import Page, Source
 from service.platform.disk import FileSystem
+from service.platform.networks import AllowedHosts
 from tests.harness.jobs import organization_of
 from tests.harness.mongo.processes import MongoServer
 from tests.harness.services import RunningService

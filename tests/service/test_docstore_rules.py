@@ -2,21 +2,17 @@
 
 import io
 import json
-import logging
-import sys
 import threading
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any
 from uuid import UUID
 
 import pytest
-import structlog
 from pydantic import SecretStr
 
-from service.domains.docstore.sealing import SealError, unseal
 from service.operate.commands import run as run_command
 from service.platform.keys import Keys
-from service.platform.logs import configure
+from service.platform.sealing import SealError, unseal
 from tests.harness.mongo.processes import MongoServer, server_over_mongomock
 from tests.harness.services import RunningService
 from tests.service.directory import a_user, another_organization, code, done, walk
@@ -199,24 +195,6 @@ def test_a_name_is_judged_by_the_address_it_has(
 
 
 @pytest.fixture
-def service_logs() -> Iterator[io.StringIO]:
-    """Everything that a service logs when it is asked to log all; afterwards logging is as it was."""
-    names = ("", "pymongo", "alembic.runtime.plugins", "procrastinate", "psycopg.pool")
-    levels = {name: logging.getLogger(name).level for name in names}
-    handlers = logging.getLogger().handlers[:]
-    structured = structlog.get_config()
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(sys, "stderr", io.StringIO())
-        configure("DEBUG")
-        logged = cast("io.StringIO", sys.stderr)
-    yield logged
-    logging.getLogger().handlers[:] = handlers
-    for name, level in levels.items():
-        logging.getLogger(name).setLevel(level)
-    structlog.configure(**structured)
-
-
-@pytest.fixture
 def betrayer() -> Iterator[MongoServer]:
     """A server that is allowed, and names another one that isn't."""
     with server_over_mongomock("10.1.2.3:27017") as server:
@@ -253,7 +231,7 @@ def test_an_address_is_nowhere_to_be_read(
     told = "\n".join([*answers, str(rows), str(jobs), sealed.decode("latin-1"), logged])
     assert not [secret for secret in SECRETS if secret in told]
     keys, sync_id = service.runtime.keys, UUID(rows[0][0]["sync_id"])
-    assert unseal(keys, organization[0], sync_id=sync_id, sealed=sealed).get_secret_value() == DOCSTORE_URI
+    assert unseal(keys.docstore_key(organization[0]), row_id=sync_id, sealed=sealed).get_secret_value() == DOCSTORE_URI
     for wrong in (
         {"keys": Keys(NEW)},
         {"sync_id": organization[0]},
@@ -261,8 +239,9 @@ def test_an_address_is_nowhere_to_be_read(
         {"sealed": sealed[:-1] + bytes([sealed[-1] ^ 1])},
     ):
         given = {"keys": keys, "organization_id": organization[0], "sync_id": sync_id, "sealed": sealed, **wrong}
+        key = given["keys"].docstore_key(given["organization_id"])
         with pytest.raises(SealError):
-            unseal(given.pop("keys"), given.pop("organization_id"), **given)
+            unseal(key, row_id=given["sync_id"], sealed=given["sealed"])
 
 
 @pytest.mark.parametrize("is_lost", [False, True])

@@ -21,10 +21,10 @@ from pydantic import SecretStr
 
 from carrel.wire.docstore import DocstoreConfig
 from service.domains.docstore import mongodb
-from service.domains.docstore.addresses import AllowedHosts
 from service.domains.docstore.mongodb import MongoSource, open_mongodb
 from service.domains.docstore.sources import Position, SourceDocument, SourceError
 from service.domains.docstore.values import SourceId
+from service.platform.networks import AllowedHosts
 from tests.harness.mongo.processes import (
     REAL_URI,
     MongoServer,

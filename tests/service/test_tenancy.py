@@ -114,6 +114,7 @@ class Tenant:
         done(call("admin/agents/deploy", {"agentId": things.agent_id, "principals": [], "organizationWide": True}))
         things.converse()
         things.evaluate()
+        things.fail()
         self._sign_in()
         self.run(lambda connection: fold_deltas(connection, self.organization_id, limit=3))
         self.run(self._keep_waiting_chunks)

@@ -3,6 +3,7 @@
 from typing import Literal, TypeAlias
 
 from carrel.wire.access import ResourceOrder
+from carrel.wire.alerts import AlertKind, RunOutcome
 from carrel.wire.catalog import IndexingStatus
 from carrel.wire.collections import DistanceMetric
 from carrel.wire.common import Action, ResourceType
@@ -14,12 +15,14 @@ from carrel.wire.scopes import Scope
 from carrel.wire.search import SearchFeedback, SearchMode
 
 AnyAction: TypeAlias = Action | Literal["READ"]
+AnyAlertKind: TypeAlias = AlertKind | Literal["RUN_FAILED", "RUN_QUARANTINE", "SYNC_BEHIND", "SCHEDULE_MISSED"]
 AnyBucket: TypeAlias = Bucket | Literal["day", "week"]
 AnyDistanceMetric: TypeAlias = DistanceMetric | Literal["EUCLIDEAN", "COSINE", "DOTPRODUCT"]
 AnyIndexingStatus: TypeAlias = IndexingStatus | Literal["DONE", "RUNNING", "FAILED"]
 AnyOAuthClientStatus: TypeAlias = OAuthClientStatus | Literal["pending", "approved"]
 AnyOutcome: TypeAlias = Outcome | Literal["RUNNING", "ANSWERED", "UNANSWERED", "FAILED"]
 AnyRankedBy: TypeAlias = RankedBy | Literal["AGENT", "GROUP"]
+AnyRunOutcome: TypeAlias = RunOutcome | Literal["RUNNING", "COMPLETED", "INCOMPLETE", "QUARANTINE", "FAILED", "STOPPED"]
 AnyResourceOrder: TypeAlias = ResourceOrder | Literal["ID", "NAME"]
 AnyResourceType: TypeAlias = (
     ResourceType

@@ -7,6 +7,7 @@ from carrel.wire import (
     access,
     admin,
     agents,
+    alerts,
     api_keys,
     catalog,
     collections,
@@ -58,6 +59,7 @@ MODULES = (
     sessions,
     evaluation,
     evaluation_runs,
+    alerts,
 )
 _ALL = [
     cast("ApiOperation[Any]", one)

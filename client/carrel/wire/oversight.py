@@ -107,6 +107,28 @@ class SyncsState(ResponseModel):
     """Syncs whose last run failed."""
 
 
+class SourceQuarantine(ResponseModel):
+    """A source that could not be loaded whole, as it was last reported."""
+
+    source_id: UUID
+    """Id of the source."""
+    source: str
+    """What is loaded from: a path, a pattern or an address."""
+    item_count: int
+    """Number of items in quarantine, without those that are ignored."""
+
+
+class QuarantineState(ResponseModel):
+    """What of all sources could not be loaded."""
+
+    item_count: int
+    """Number of items in quarantine, without those that are ignored."""
+    source_count: int
+    """Number of sources that have any."""
+    sources: list[SourceQuarantine]
+    """Those with the most, at most 20."""
+
+
 class StorageArea(StrEnum):
     """What is kept on a disk: the embedded database, files on their way in, the files of documents."""
 
@@ -170,6 +192,10 @@ class AdminStatusGetResponse(ResponseModel):
     """Replies of agents and runs of syncs."""
     syncs: SyncsState
     """How the syncs are doing."""
+    quarantine: QuarantineState | None = None
+    """What could not be loaded; absent from a service that doesn't tell."""
+    open_alert_count: int | None = None
+    """Number of alerts that are open; absent from a service without alerts."""
     rebuilds_running: int
     """Number of indexes that are being rebuilt."""
     embedding_model: str

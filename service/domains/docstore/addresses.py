@@ -8,93 +8,14 @@ from a server that lists its replicas, and nothing can change between the check 
 import ipaddress
 import socket
 import sys
-from collections.abc import Generator, Iterable
+from collections.abc import Generator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cache
-from typing import Any, Self, cast
+from typing import Any, cast
 from weakref import WeakSet
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
-
-# IPv4 addresses written as IPv6 ones, for translation on the way (RFC 6052).
-_TRANSLATED = ipaddress.IPv6Network("64:ff9b::/96")
-# What the library's `is_global` takes for public, and is not: of IPv6 all but global unicast (RFC 4291), such as
-# site-local addresses and translators of one's own (RFC 8215); of IPv4 protocol assignments (RFC 6890).
-_UNICAST = ipaddress.IPv6Network("2000::/3")
-_ASSIGNED = ipaddress.IPv4Network("192.0.0.0/24")
-
-
-class AddressDenied(OSError):  # noqa: N818 - an OSError, as every other reason why there is no connection
-    """The address is not public, and no setting allows it."""
-
-
-@dataclass(frozen=True, slots=True)
-class AllowedHosts:
-    """The setting CARREL_DOCSTORE_ALLOWED_HOSTS: networks and host names that are allowed beside public addresses."""
-
-    networks: tuple[Network, ...] = ()
-    names: frozenset[str] = frozenset()
-
-    @classmethod
-    def of(cls, entries: Iterable[str]) -> Self:
-        """Read the setting's entries: an address, a network such as 10.0.0.0/8, or a host's name."""
-        networks: list[Network] = []
-        names: set[str] = set()
-        for entry in entries:
-            try:
-                networks.append(ipaddress.ip_network(entry.strip("[]"), strict=False))
-            except ValueError:
-                names.add(entry.lower().rstrip("."))
-        return cls(tuple(networks), frozenset(names))
-
-    def allows(self, address: Address) -> bool:
-        """Return whether the service may connect to this address."""
-        meant = _embedded_ipv4(address)
-        if any(
-            one in network for one in {address, meant} for network in self.networks if one.version == network.version
-        ):
-            return True
-        return _is_public(meant)
-
-    def may_allow(self, host: str) -> bool:
-        """Return whether a host in a URI can be allowed; a name is checked again by its address when connecting."""
-        try:
-            address = ipaddress.ip_address(host.split("%", maxsplit=1)[0])
-        except ValueError:
-            name = host.lower().rstrip(".")
-            return name in self.names or not (name == "localhost" or name.endswith(".localhost")) or self._loopback()
-        return self.allows(address)
-
-    def _loopback(self) -> bool:
-        return any(self.allows(ipaddress.ip_address(one)) for one in ("127.0.0.1", "::1"))
-
-    def resolve(self) -> "AllowedHosts":
-        """Return these hosts with the current addresses of the allowed names; blocks."""
-        found: set[Network] = set()
-        for name in self.names:
-            try:
-                addresses = socket.getaddrinfo(name, None, type=socket.SOCK_STREAM)
-            except OSError:  # a name that nobody has allows nothing
-                continue
-            found |= {ipaddress.ip_network(str(one[4][0]).split("%")[0]) for one in addresses}
-        return AllowedHosts((*self.networks, *found), self.names)
-
-
-def _is_public(address: Address) -> bool:
-    within = address in _UNICAST if isinstance(address, ipaddress.IPv6Address) else address not in _ASSIGNED
-    return within and address.is_global and not address.is_multicast
-
-
-def _embedded_ipv4(address: Address) -> Address:
-    """Return the IPv4 address that an IPv6 one stands for, if it does."""
-    if isinstance(address, ipaddress.IPv4Address):
-        return address
-    if address in _TRANSLATED:
-        return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
-    return address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else address)
+from service.platform.networks import AddressDenied, AllowedHosts
 
 
 class Egress:

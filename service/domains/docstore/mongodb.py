@@ -24,7 +24,7 @@ from pymongo.asynchronous.collection import AsyncCollection
 from pymongo.errors import PyMongoError
 
 from carrel.wire.docstore import DocstoreConfig
-from service.domains.docstore.addresses import AllowedHosts, Egress
+from service.domains.docstore.addresses import Egress
 from service.domains.docstore.announcements import bound_announcements
 from service.domains.docstore.asking import SourceClient
 from service.domains.docstore.filters import filter_query
@@ -32,6 +32,7 @@ from service.domains.docstore.paths import value_at
 from service.domains.docstore.sources import Page, Position, SourceDocument, SourceError
 from service.domains.docstore.uris import connection_parts, words_of
 from service.domains.docstore.values import SourceId, times_of
+from service.platform.networks import AllowedHosts
 
 Raw: TypeAlias = RawBSONDocument
 Query: TypeAlias = Mapping[str, Any]

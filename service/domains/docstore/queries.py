@@ -78,6 +78,14 @@ class StoredFailure:
     failed_at: datetime
 
 
+@dataclass(frozen=True, slots=True)
+class StuckSync:
+    """A sync whose run doesn't go on."""
+
+    sync_id: UUID
+    name: str
+
+
 def _is_sync(organization_id: UUID, sync_id: UUID) -> ColumnElement[bool]:
     return and_(docstore_syncs.c.organization_id == organization_id, docstore_syncs.c.sync_id == sync_id)
 
@@ -223,6 +231,22 @@ async def request_run(connection: AsyncConnection, organization_id: UUID, *, syn
         .values(status="PENDING", attempt=docstore_syncs.c.attempt + 1, progress_at=func.now())
     )
     return (await connection.execute(statement)).rowcount == 1
+
+
+async def list_stuck_syncs(connection: AsyncConnection, organization_id: UUID, *, limit: int) -> list[StuckSync]:
+    """List the syncs whose run was requested or began, and has told nothing for long."""
+    told_at = func.coalesce(docstore_syncs.c.progress_at, docstore_syncs.c.updated_at)
+    statement = (
+        select(docstore_syncs.c.sync_id, docstore_syncs.c.config["syncName"].astext.label("name"))
+        .where(
+            docstore_syncs.c.organization_id == organization_id,
+            docstore_syncs.c.status.in_(("PENDING", "RUNNING")),
+            told_at < func.now() - LOST_AFTER,
+        )
+        .order_by(docstore_syncs.c.sync_id)
+        .limit(limit)
+    )
+    return await find_rows(connection, statement, StuckSync)
 
 
 async def delete_sync(connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID) -> None:

@@ -38,14 +38,14 @@ from service.auth.callers import Caller
 from service.domains.collections.queries import read_collection
 from service.domains.collections.service import require_collection
 from service.domains.docstore import queries
-from service.domains.docstore.addresses import AllowedHosts
 from service.domains.docstore.filters import filter_query
 from service.domains.docstore.queries import StoredSync
 from service.domains.docstore.running.task import RUN_SYNC
-from service.domains.docstore.sealing import seal
 from service.permissions.service import resolve_readers
 from service.platform.errors import Forbidden, NotFound
 from service.platform.identifiers import uuid7
+from service.platform.networks import AllowedHosts
+from service.platform.sealing import seal
 from service.runtime import Runtime
 from service.web.pagination import Cursor, Page
 
@@ -77,7 +77,7 @@ async def create_sync(
         caller,
         sync_id=sync_id,
         collection_id=collection.collection_id,
-        sealed_uri=seal(runtime.keys, caller.organization_id, sync_id=sync_id, uri=request.docstore_uri),
+        sealed_uri=_seal(runtime, caller, sync_id, request.docstore_uri),
         config=_to_json(request.config),
     )
     await _record(connection, caller, "docstore.create_sync", sync_id, collection.collection_id)
@@ -100,7 +100,7 @@ async def update_sync(
         connection,
         caller.organization_id,
         sync_id=sync.sync_id,
-        sealed_uri=seal(runtime.keys, caller.organization_id, sync_id=sync.sync_id, uri=request.docstore_uri),
+        sealed_uri=_seal(runtime, caller, sync.sync_id, request.docstore_uri),
         config=_to_json(request.config),
     )
     await _record(connection, caller, "docstore.update_sync", sync.sync_id, sync.collection_id)
@@ -172,6 +172,10 @@ async def hand_over_syncs(
     for one in syncs:
         if one.status == DocstoreSyncStatus.RUNNING:
             await _enqueue(runtime, connection, caller.organization_id, one.sync_id)
+
+
+def _seal(runtime: Runtime, caller: Caller, sync_id: UUID, uri: SecretStr) -> bytes:
+    return seal(runtime.keys.docstore_key(caller.organization_id), row_id=sync_id, secret=uri)
 
 
 async def _check(runtime: Runtime, uri: SecretStr, config: DocstoreConfig) -> None:

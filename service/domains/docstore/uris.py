@@ -13,9 +13,9 @@ from pydantic import SecretStr
 from pymongo.errors import PyMongoError
 from pymongo.uri_parser import parse_uri
 
-from service.domains.docstore.addresses import AllowedHosts
 from service.domains.docstore.sources import unknown_host
 from service.platform.errors import BadRequest, FieldError
+from service.platform.networks import AllowedHosts
 
 FIELD = "docstoreURI"
 _SCHEME = re.compile(r"mongodb(\+srv)?://", re.ASCII)

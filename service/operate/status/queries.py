@@ -22,9 +22,12 @@ from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import ResourceType
+from carrel.wire.oversight import SourceQuarantine
+from service.domains.alerts.sending.task import ALERTS
 from service.index.progress import FAILED_AFTER
 from service.index.queries import is_pending
-from service.platform.sql import get_row
+from service.platform.sql import columns_of, find_rows, get_row
+from service.schema.alerts import alerts
 from service.schema.catalog import document_versions
 from service.schema.collections import collections
 from service.schema.conversations import conversations, turns
@@ -32,13 +35,15 @@ from service.schema.docstore import docstore_syncs
 from service.schema.indexing import TOTAL_TERM, space_documents, spaces, term_deltas, term_statistics
 from service.schema.permissions import resources
 from service.schema.rebuilds import index_rebuilds
+from service.schema.sources import source_reports, sources
 
 LATELY = timedelta(hours=24)
 # A conversation is noted as changed when a message comes, and the reply may end so much later.
 REPLYING = timedelta(hours=1)
+MOST_SOURCES = 20
 NO_DOCUMENTS = (ResourceType.DOCUMENT_COLLECTION.value, ResourceType.AGENT.value)
 
-_jobs = table("procrastinate_jobs", column("status", Text), column("args", JSONB))
+_jobs = table("procrastinate_jobs", column("status", Text), column("args", JSONB), column("queue_name", Text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +62,9 @@ class State:
     replies_failed: int
     syncs_running: int
     syncs_failed: int
+    quarantined: int
+    quarantined_sources: int
+    open_alerts: int
     rebuilds: int
     embedding_model: str | None
 
@@ -80,11 +88,32 @@ async def read_state(connection: AsyncConnection, organization_id: UUID) -> Stat
         "replies_failed": _failed_replies(organization_id),
         "syncs_running": _syncs(organization_id, "PENDING", "RUNNING"),
         "syncs_failed": _syncs(organization_id, "FAILED"),
+        "quarantined": _quarantined(organization_id, func.coalesce(func.sum(sources.c.item_count), 0)),
+        "quarantined_sources": _quarantined(organization_id, func.count()),
+        "open_alerts": _number(alerts, alerts.c.organization_id == organization_id, alerts.c.ended_at.is_(None)),
         "rebuilds": _number(index_rebuilds, of_rebuilds, index_rebuilds.c.status == "RUNNING"),
         "embedding_model": _catalog(organization_id, spaces.c.model),
     }
     statement = select(*(figure.label(name) for name, figure in figures.items()))
     return await get_row(connection, statement, State)
+
+
+async def list_quarantined(connection: AsyncConnection, organization_id: UUID) -> list[SourceQuarantine]:
+    """List the sources with the most items in quarantine."""
+    shown = and_(source_reports.c.source_id == sources.c.source_id, source_reports.c.report_no == sources.c.shown_no)
+    statement = (
+        select(*columns_of(sources, SourceQuarantine, source_reports.c.source))
+        .join(source_reports, shown)
+        .where(sources.c.organization_id == organization_id, sources.c.item_count > 0)
+        .order_by(sources.c.item_count.desc(), sources.c.source_id)
+        .limit(MOST_SOURCES)
+    )
+    return await find_rows(connection, statement, SourceQuarantine)
+
+
+def _quarantined(organization_id: UUID, figure: ColumnElement[int]) -> ColumnElement[int]:
+    has_items = and_(sources.c.organization_id == organization_id, sources.c.item_count > 0)
+    return select(figure).where(has_items).scalar_subquery()
 
 
 def _number(source: Any, *conditions: ColumnElement[bool]) -> ColumnElement[int]:
@@ -141,7 +170,8 @@ def _select_jobs(organization_id: UUID) -> Subquery:
     return (
         select(cast(_jobs.c.status, Text).label("status"), cast(asked_at, DateTime(timezone=True)).label("since"))
         .select_from(_jobs.outerjoin(turns, own).outerjoin(docstore_syncs, sync))
-        .where(_jobs.c.args["organization_id"].astext == str(organization_id))
+        # Deliveries of alerts wait on purpose, and are listed by themselves.
+        .where(_jobs.c.args["organization_id"].astext == str(organization_id), _jobs.c.queue_name != ALERTS)
         .subquery("jobs")
     )
 

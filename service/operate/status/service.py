@@ -2,7 +2,7 @@
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.oversight import AdminStatusGetResponse, IndexingState, JobsState, SyncsState
+from carrel.wire.oversight import AdminStatusGetResponse, IndexingState, JobsState, QuarantineState, SyncsState
 from service.auth.callers import Caller
 from service.index.ingestion.backlog.queries import measure_backlog
 from service.operate.status import queries
@@ -42,6 +42,12 @@ async def get_status(
             oldest_waiting_at=row.jobs_since,
         ),
         syncs=SyncsState(running=row.syncs_running, failed=row.syncs_failed),
+        quarantine=QuarantineState(
+            item_count=row.quarantined,
+            source_count=row.quarantined_sources,
+            sources=await queries.list_quarantined(connection, caller.organization_id) if row.quarantined else [],
+        ),
+        open_alert_count=row.open_alerts,
         rebuilds_running=row.rebuilds,
         embedding_model=row.embedding_model or runtime.embedders.default.model.name,
         language_model=settings.model_names[0] if settings.model_url else BUILT_IN,

@@ -1,6 +1,7 @@
 """The job queue as requests see it, and counts of the jobs' outcomes."""
 
 from dataclasses import dataclass, field
+from datetime import timedelta
 from uuid import UUID
 
 import psycopg
@@ -33,15 +34,29 @@ class Jobs:
         self._app = App(connector=PsycopgConnector())
 
     async def enqueue(
-        self, connection: AsyncConnection, task: Task, *, organization_id: UUID, lock: str | None = None, **ids: UUID
+        self,
+        connection: AsyncConnection,
+        task: Task,
+        *,
+        organization_id: UUID,
+        lock: str | None = None,
+        pause: timedelta | None = None,
+        **ids: UUID,
     ) -> None:
         """Have `task` run with these ids once the transaction that `connection` is in has been committed.
 
-        A job holds ids only; everybody with access to the database sees them. Jobs of one `lock` run one after the
-        other, in the order in which they were enqueued. The transaction is to be the organization's own.
+        With a `pause` it is run so much later. A job holds ids only; everybody with access to the database sees them.
+        Jobs of one `lock` run one after the other, in the order in which they were enqueued. The transaction is to be
+        the organization's own.
         """
         raw = (await connection.get_raw_connection()).driver_connection
         assert isinstance(raw, psycopg.AsyncConnection)  # noqa: S101 - the only driver there is
-        job = self._app.configure_task(task.name, queue=task.queue, lock=lock, connection=raw)
+        job = self._app.configure_task(
+            task.name,
+            queue=task.queue,
+            lock=lock,
+            connection=raw,
+            schedule_in=None if pause is None else {"seconds": int(pause.total_seconds())},
+        )
         given = {ORGANIZATION_ID: organization_id, **ids}
         await job.defer_async(**{name: str(value) for name, value in given.items()}, **{REQUEST_ID: request_id()})

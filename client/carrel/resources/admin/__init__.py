@@ -6,6 +6,7 @@ from carrel._operations import Resource
 from carrel.resources.admin.access import Grants, Groups, Users
 from carrel.resources.admin.access_lists import AccessLists
 from carrel.resources.admin.agents import AgentDefinitions
+from carrel.resources.admin.alerts import AdminAlerts, AlertRules
 from carrel.resources.admin.directory import Directory
 from carrel.resources.admin.evaluation_sets import EvaluationSets
 from carrel.resources.admin.oauth_clients import OAuthClients
@@ -93,6 +94,16 @@ class Admin(Resource[M]):
         return EvaluationSets(self._session)
 
     @property
+    def alerts(self) -> AdminAlerts[M]:
+        """What is wrong, and what was."""
+        return AdminAlerts(self._session)
+
+    @property
+    def alert_rules(self) -> AlertRules[M]:
+        """Who is told when something fails."""
+        return AlertRules(self._session)
+
+    @property
     def audit_log(self) -> AuditLog[M]:
         """The audit log: all changes, and who made them."""
         return AuditLog(self._session)
@@ -116,7 +127,9 @@ class Admin(Resource[M]):
 __all__ = [
     "AccessLists",
     "Admin",
+    "AdminAlerts",
     "AgentDefinitions",
+    "AlertRules",
     "ApiKeys",
     "AuditLog",
     "Directory",

@@ -4,20 +4,24 @@ import asyncio
 from importlib import import_module
 from uuid import UUID
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.alerts import AlertKind
 from carrel.wire.docstore import DocstoreConfig
 from carrel.wire.oversight import StorageLevel
 from service.audit.service import Change, Origin, record_later
-from service.domains.docstore.addresses import AllowedHosts
+from service.domains.alerts.telling import begin_alert, end_alerts
 from service.domains.docstore.queries import StoredSync
 from service.domains.docstore.running import queries
-from service.domains.docstore.running.failed import sum_up
+from service.domains.docstore.running.failed import SOME_FAILED, sum_up
 from service.domains.docstore.running.reconciling import reconcile
 from service.domains.docstore.running.run import Note, OvertakenError, Run, RunError
 from service.domains.docstore.running.walking import walk
-from service.domains.docstore.sealing import SealError, unseal
 from service.domains.docstore.sources import SourceError
 from service.platform.errors import InsufficientStorage, ServiceError
 from service.platform.logs import logger, request_id
+from service.platform.networks import AllowedHosts
+from service.platform.sealing import SealError, unseal
 from service.runtime import Runtime
 from service.runtime.jobs.models import Task
 from service.runtime.jobs.running import is_away, is_last_attempt
@@ -65,7 +69,7 @@ async def _run(runtime: Runtime, organization_id: UUID, sync: StoredSync) -> Not
     if sync.sealed_uri is None:
         raise RunError("docstore_uri_lost", "The address was lost with the secret key. Update the sync with it.")
     try:
-        uri = unseal(runtime.keys, organization_id, sync_id=sync.sync_id, sealed=sync.sealed_uri)
+        uri = unseal(runtime.keys.docstore_key(organization_id), row_id=sync.sync_id, sealed=sync.sealed_uri)
     except SealError as exc:
         raise RunError("docstore_uri_lost", "The address can't be decrypted. Update the sync with it.") from exc
     # What talks to MongoDB takes a good part of the service's start; the first run loads it, off the event loop.
@@ -118,8 +122,25 @@ async def _finish(
             **({} if error is None else {"error": error.code}),
             **({} if warning is None else {"warning": warning.code}),
         }
+        await _tell(runtime, connection, organization_id, sync, problem=error or warning)
         change = Change(action="docstore.sync", target_type="docstoreSync", target_id=sync.sync_id, details=details)
         await record_later(connection, organization_id, origin=_origin(sync), change=change)
+
+
+async def _tell(
+    runtime: Runtime, connection: AsyncConnection, organization_id: UUID, sync: StoredSync, *, problem: Note | None
+) -> None:
+    """Begin the alert that a sync is behind, or end it; some documents that could not be taken are no such problem."""
+    subject, name = str(sync.sync_id), str(sync.config["syncName"])
+    failed = problem is not None and problem.code == SOME_FAILED
+    over = [AlertKind.RUN_QUARANTINE] if not failed else []
+    over += [AlertKind.SYNC_BEHIND] if problem is None or failed else []
+    await end_alerts(runtime, connection, organization_id, kinds=over, subjects=[subject])
+    if problem is not None:
+        kind = AlertKind.RUN_QUARANTINE if failed else AlertKind.SYNC_BEHIND
+        await begin_alert(
+            runtime, connection, organization_id, kind=kind, subject=subject, name=name, code=problem.code
+        )
 
 
 def _origin(sync: StoredSync) -> Origin:

@@ -1,0 +1,146 @@
+"""`carrel alerts`: who is told when something fails, and what is wrong."""
+
+from itertools import islice
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from carrel.wire.alerts import Alert, AlertDelivery, AlertKind, AlertRule
+from cli.choosing import AsJson, Yes, check_can_ask, is_confirmed
+from cli.listing import Columns, say_done, show_first, show_list, to_json, words_of
+from cli.outcome import client_of, usage
+from cli.screen import Screen
+
+app = typer.Typer(no_args_is_help=True)
+
+_Rule = Annotated[UUID, typer.Argument(metavar="RULE", help="Its id, as `carrel alerts rules` lists it.")]
+_Kinds = Annotated[
+    list[AlertKind] | None,
+    typer.Option("--kind", case_sensitive=False, help="Only these alerts, repeatable; all unless given."),
+]
+_Emails = Annotated[list[str] | None, typer.Option("--mail", metavar="EMAIL", help="Whom to send mail; repeatable.")]
+_Most = Annotated[int, typer.Option("--most", min=1, max=999, metavar="NUMBER", help="The most to show.")]
+
+ALERTS: Columns[Alert] = {
+    "since": lambda one: one.began_at,
+    "until": lambda one: one.ended_at,
+    "kind": lambda one: one.kind,
+    "what": lambda one: one.name,
+    "reason": lambda one: one.code,
+    "not loaded": lambda one: one.quarantined_count,
+}
+RULES: Columns[AlertRule] = {
+    "rule": lambda one: one.alert_rule_id,
+    "alerts": lambda one: one.kinds,
+    "to": lambda one: one.webhook_url or [person.email for person in one.recipients],
+    "sends": lambda one: one.enabled,
+}
+DELIVERIES: Columns[AlertDelivery] = {
+    "at": lambda one: one.created_at,
+    "rule": lambda one: one.alert_rule_id,
+    "tells": lambda one: one.type,
+    "to": lambda one: one.recipient and one.recipient.email,
+    "status": lambda one: one.status,
+    "attempts": lambda one: one.attempt_count,
+    "last answer": lambda one: one.attempts and (one.attempts[-1].error or one.attempts[-1].status_code),
+    "again at": lambda one: one.next_attempt_at,
+}
+
+
+@app.command("list")
+def list_alerts(
+    *,
+    ended: Annotated[bool, typer.Option("--ended", help="Also those of the last 30 days that are over.")] = False,
+    most: _Most = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List what is wrong now, newest first."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        found = list(islice(client.admin.alerts.list(only_open=not ended, page_size=most + 1), most + 1))
+    show_first(screen, "alerts", found, ALERTS, most=most, empty="Nothing is wrong.")
+
+
+@app.command()
+def rules(*, as_json: AsJson = False) -> None:
+    """List the rules about who is told."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        found = list(client.admin.alert_rules.list(page_size=1000))
+    show_list(screen, "alertRules", found, RULES, empty="Nobody is told: carrel alerts add makes a rule.")
+
+
+@app.command()
+def add(
+    *,
+    webhook: Annotated[str | None, typer.Option("--webhook", metavar="URL", help="Where to post to, by https.")] = None,
+    mail: _Emails = None,
+    kind: _Kinds = None,
+    as_json: AsJson = False,
+) -> None:
+    """Have alerts posted to a web address, or sent to people of the organization by mail.
+
+    The secret by which a receiver verifies what is posted is printed once, and never again.
+    """
+    screen = Screen(as_json=as_json)
+    if (webhook is None) == (not mail):
+        raise usage(screen, "Say either --webhook or --mail.")
+    with client_of(screen) as client:
+        made = client.admin.alert_rules.create(kind or list(AlertKind), webhook_url=webhook, emails=mail or None)
+    say_done(screen, "created", f"Made rule {made.alert_rule_id}.", **to_json(made))
+    if made.webhook_secret is not None and not as_json:
+        screen.line(f"The secret, shown this once: {made.webhook_secret}")
+
+
+@app.command()
+def change(
+    rule: _Rule,
+    *,
+    mail: _Emails = None,
+    kind: _Kinds = None,
+    pause: Annotated[bool | None, typer.Option("--pause/--resume", help="Send nothing by it, or send again.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change what a rule is about, or whom it sends mail; or let it send nothing for a while."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        enabled = None if pause is None else not pause
+        changed = client.admin.alert_rules.update(rule, kinds=kind or None, emails=mail or None, enabled=enabled)
+    say_done(screen, "changed", f"Rule {rule} is about {words_of(changed.kinds)}.", **to_json(changed))
+
+
+@app.command()
+def delete(rule: _Rule, *, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Delete a rule with its secret and its deliveries."""
+    screen = Screen(as_json=as_json)
+    check_can_ask(screen, yes=yes)
+    if not is_confirmed(f"Delete rule {rule}?", screen=screen, yes=yes):
+        return
+    with client_of(screen) as client:
+        client.admin.alert_rules.delete(rule)
+    say_done(screen, "deleted", f"Rule {rule} is deleted.", alertRuleId=str(rule))
+
+
+@app.command("test")
+def send_test(rule: _Rule, *, as_json: AsJson = False) -> None:
+    """Send a test message by a rule; `carrel alerts deliveries` shows what came of it."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        sent = client.admin.alert_rules.test(rule)
+    say_done(screen, "sent", "A test is on its way: carrel alerts deliveries shows what came of it.", **to_json(sent))
+
+
+@app.command()
+def deliveries(
+    rule: Annotated[UUID | None, typer.Argument(help="Only those of this rule.")] = None,
+    *,
+    most: _Most = 50,
+    as_json: AsJson = False,
+) -> None:
+    """List the messages of the last 30 days, newest first, with what came of each; of one rule, or of all."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        listed = client.admin.alert_rules.list_deliveries(alert_rule_id=rule, page_size=most + 1)
+        found = list(islice(listed, most + 1))
+    show_first(screen, "deliveries", found, DELIVERIES, most=most, empty="Nothing was sent yet.")

@@ -1,0 +1,366 @@
+"""Alerts: what runs and schedules report, what is wrong or was, and whom an organization tells of it; extensions.
+
+An alert begins when something fails and ends when it works again. Rules say which alerts are sent to which web address
+or which people; each message to one receiver is a delivery.
+"""
+
+from enum import StrEnum
+from typing import Annotated, ClassVar
+from uuid import UUID
+
+from pydantic import AfterValidator, Field, model_validator
+
+from carrel.wire.common import PagedRequest, PagedResponse, RequestModel, ResponseModel, UserPrincipal
+from carrel.wire.fields import NO_NUL, EmailAddress, Instant, Label, RequestInstant, StrictFlag
+from carrel.wire.operations import ADDS_DATA, ADMIN, CONFLICT, KEYED, NOT_FOUND, SECRET, WRITE, ApiOperation
+from carrel.wire.sources import SourceText
+
+MOST_SCHEDULES = 1000
+"""Most schedules that one report names."""
+
+
+class AlertKind(StrEnum):
+    """What an alert is about."""
+
+    RUN_FAILED = "RUN_FAILED"
+    """A run failed, was killed, or left something undone."""
+    RUN_QUARANTINE = "RUN_QUARANTINE"
+    """A run ended, and could not load some of its source."""
+    SYNC_BEHIND = "SYNC_BEHIND"
+    """A sync's last run failed, left something undone, or doesn't go on: the collection is not as its source."""
+    SCHEDULE_MISSED = "SCHEDULE_MISSED"
+    """Nothing has started what a schedule says."""
+
+
+class DeliveryStatus(StrEnum):
+    """How far a delivery is; a pending one is tried again."""
+
+    PENDING = "PENDING"
+    DELIVERED = "DELIVERED"
+    FAILED = "FAILED"
+
+
+class RunOutcome(StrEnum):
+    """How a run is going, or how it ended."""
+
+    RUNNING = "RUNNING"
+    COMPLETED = "COMPLETED"
+    INCOMPLETE = "INCOMPLETE"
+    """It ended, and left something undone, such as deletions that it held back."""
+    QUARANTINE = "QUARANTINE"
+    """It ended, and could not load some of its source."""
+    FAILED = "FAILED"
+    STOPPED = "STOPPED"
+    """Somebody has stopped it."""
+
+
+def _refuse_repetition(kinds: list[AlertKind]) -> list[AlertKind]:
+    if len(set(kinds)) < len(kinds):
+        msg = "must be given once each"
+        raise ValueError(msg)
+    return kinds
+
+
+def _refuse_other_schemes(url: str) -> str:
+    if not url.lower().startswith(("https://", "http://")):
+        msg = "must be an https address, such as https://hooks.example.com/carrel"
+        raise ValueError(msg)
+    return url
+
+
+Kinds = Annotated[
+    list[AlertKind],
+    Field(min_length=1, max_length=len(AlertKind), examples=[["RUN_FAILED", "SCHEDULE_MISSED"]]),
+    AfterValidator(_refuse_repetition),
+]
+WebhookUrl = Annotated[
+    str,
+    Field(min_length=1, max_length=2048, examples=["https://hooks.example.com/carrel"]),
+    NO_NUL,
+    AfterValidator(_refuse_other_schemes),
+]
+Emails = Annotated[list[EmailAddress], Field(min_length=1, max_length=50)]
+Count = Annotated[int, Field(strict=True, ge=0, le=2**53)]
+
+
+class ReportRunRequest(RequestModel):
+    """Report how a run is going, or how it ended; whoever reports `RUNNING` says so again in time, or ends it."""
+
+    run_id: UUID
+    """Id of the run, made by whoever reports it."""
+    subject: Label
+    """What tells the runs over one thing from others, such as the name of its ledger; its newest run counts."""
+    flow: Label
+    """What kind of run it is, such as `bulk-upload`."""
+    source: SourceText
+    """What the run is over, as people know it: a path, a pattern or an address, without credentials."""
+    outcome: RunOutcome
+    """How it is going, or how it ended."""
+    code: Label | None = None
+    """Stable code of the reason, of a run that failed."""
+    document_count: Count | None = None
+    """Number of documents of the source, as far as it was read."""
+    quarantined_count: Count | None = None
+    """Number of items that could not be loaded."""
+
+
+class ReportRunResponse(ResponseModel):
+    """When to report the run again."""
+
+    run_id: UUID
+    """Id of the run."""
+    report_again_seconds: int | None = None
+    """So often a run that goes on is to be reported; after five times as long it counts as lost. Absent: it ended."""
+
+
+class ReportedSchedule(RequestModel):
+    """A schedule, and when it is due."""
+
+    subject: Label
+    """Id of the schedule."""
+    name: Label
+    """What people call it."""
+    due_at: RequestInstant
+    """When it is due next, or since when it has been due, if nothing has started it yet."""
+
+
+class ReportSchedulesRequest(RequestModel):
+    """Report all schedules that whoever reports serves; one that isn't named any more is forgotten."""
+
+    schedules: Annotated[list[ReportedSchedule], Field(max_length=MOST_SCHEDULES)]
+    """Every schedule that isn't paused, at most 1000."""
+
+    @model_validator(mode="after")
+    def refuse_repeated_subjects(self) -> "ReportSchedulesRequest":
+        """Refuse a schedule that is given twice."""
+        if len({one.subject for one in self.schedules}) < len(self.schedules):
+            msg = "schedules must be given once each"
+            raise ValueError(msg)
+        return self
+
+
+class ReportSchedulesResponse(ResponseModel):
+    """When to report them again."""
+
+    report_again_seconds: int
+    """So often they are to be reported."""
+
+
+class AlertRule(ResponseModel):
+    """A rule: which alerts are sent, and to whom."""
+
+    alert_rule_id: UUID
+    """Id of the rule."""
+    kinds: list[AlertKind]
+    """Which alerts it is about."""
+    webhook_url: str | None = None
+    """Address that it posts to; absent of a rule that sends mail."""
+    recipients: list[UserPrincipal]
+    """The people that it sends mail to."""
+    enabled: bool
+    """Whether it sends anything."""
+    created_at: Instant
+    """When it was made."""
+
+
+class AdminAlertRulesCreateRequest(RequestModel):
+    """Make a rule that posts alerts to a web address, or sends them to people of the organization by mail."""
+
+    kinds: Kinds
+    """Which alerts it is about."""
+    webhook_url: WebhookUrl | None = None
+    """Public https address to post to, as the Standard Webhooks specification says; or `emails`."""
+    emails: Emails | None = None
+    """Addresses of people of the organization, at most 50; or `webhookUrl`."""
+
+    @model_validator(mode="after")
+    def require_one_target(self) -> "AdminAlertRulesCreateRequest":
+        """Refuse a rule with both targets, or none."""
+        if (self.webhook_url is None) == (self.emails is None):
+            msg = "give either webhookUrl or emails"
+            raise ValueError(msg)
+        return self
+
+
+class AdminAlertRulesCreateResponse(AlertRule):
+    """The rule, and the secret of a webhook's signatures, which is shown here alone."""
+
+    webhook_secret: str | None = Field(default=None, repr=False)
+    """What signatures are made with, `whsec_…`; shown once."""
+
+
+class AdminAlertRulesListRequest(PagedRequest):
+    """List the rules."""
+
+
+class AdminAlertRulesListResponse(PagedResponse):
+    """One page of rules."""
+
+    rows_in: ClassVar[str] = "alert_rules"
+    alert_rules: list[AlertRule]
+    """The rules, oldest first."""
+    mail_enabled: bool
+    """Whether the service can send mail: an operator sets CARREL_SMTP_URL and CARREL_MAIL_FROM."""
+
+
+class AdminAlertRulesUpdateRequest(RequestModel):
+    """Change what a rule is about, or to whom it sends mail, or let it rest. What isn't given stays."""
+
+    alert_rule_id: UUID
+    """Id of the rule."""
+    kinds: Kinds | None = None
+    """Which alerts it is about."""
+    emails: Emails | None = None
+    """Addresses of people of the organization, of a rule that sends mail."""
+    enabled: StrictFlag | None = None
+    """Whether it sends anything."""
+
+
+class AdminAlertRulesUpdateResponse(AlertRule):
+    """The rule, as it is now."""
+
+
+class AdminAlertRulesDeleteRequest(RequestModel):
+    """Delete a rule, its secret and its deliveries; what is on its way is not sent again."""
+
+    alert_rule_id: UUID
+    """Id of the rule."""
+
+
+class AdminAlertRulesDeleteResponse(ResponseModel):
+    """The rule that is gone."""
+
+    alert_rule_id: UUID
+    """Id of the rule."""
+
+
+class AdminAlertRulesTestRequest(RequestModel):
+    """Send a test message by a rule, now and once; its outcome is listed with the deliveries."""
+
+    alert_rule_id: UUID
+    """Id of the rule."""
+
+
+class AdminAlertRulesTestResponse(ResponseModel):
+    """The deliveries of the test."""
+
+    delivery_ids: list[UUID]
+    """Ids of the deliveries: one of a webhook, one for each person of a mail."""
+
+
+class DeliveryAttempt(ResponseModel):
+    """An attempt of a delivery."""
+
+    at: Instant
+    """When it ended."""
+    status_code: int | None = None
+    """What the receiver answered; absent when there was no answer, and of mail."""
+    error: str | None = None
+    """Why it failed, for people; absent when it did not."""
+
+
+class AlertDelivery(ResponseModel):
+    """A message on its way to one receiver."""
+
+    delivery_id: UUID
+    """Id of the delivery."""
+    alert_rule_id: UUID
+    """Id of the rule that it belongs to."""
+    alert_id: UUID | None = None
+    """Id of the alert; absent of a test."""
+    type: str
+    """What it tells: `alert.began`, `alert.continues`, `alert.ended` or `alert.test`."""
+    recipient: UserPrincipal | None = None
+    """The person that a mail goes to."""
+    status: DeliveryStatus
+    """How far it is."""
+    attempt_count: int
+    """Number of attempts."""
+    attempts: list[DeliveryAttempt]
+    """The last ten attempts, oldest first."""
+    created_at: Instant
+    """When it was made."""
+    next_attempt_at: Instant | None = None
+    """When it is tried again."""
+
+
+class AdminAlertRulesListDeliveriesRequest(PagedRequest):
+    """List deliveries of the last 30 days, newest first."""
+
+    alert_rule_id: UUID | None = None
+    """Only those of this rule."""
+
+
+class AdminAlertRulesListDeliveriesResponse(PagedResponse):
+    """One page of deliveries."""
+
+    rows_in: ClassVar[str] = "deliveries"
+    deliveries: list[AlertDelivery]
+    """The deliveries, newest first."""
+
+
+class Alert(ResponseModel):
+    """Something that is wrong, or was."""
+
+    alert_id: UUID
+    """Id of the alert."""
+    kind: AlertKind
+    """What it is about."""
+    name: str
+    """What has failed: a source, a sync or a schedule, as people know it."""
+    code: str
+    """Stable code of the reason."""
+    quarantined_count: int | None = None
+    """Number of items that could not be loaded, of an alert about quarantine."""
+    began_at: Instant
+    """Since when it is wrong."""
+    ended_at: Instant | None = None
+    """When it worked again; absent while it doesn't."""
+
+
+class AdminAlertsListRequest(PagedRequest):
+    """List alerts, newest first: what is wrong, and what was in the last 30 days."""
+
+    only_open: StrictFlag = False
+    """Only what is wrong now; false unless given."""
+
+
+class AdminAlertsListResponse(PagedResponse):
+    """One page of alerts."""
+
+    rows_in: ClassVar[str] = "alerts"
+    alerts: list[Alert]
+    """The alerts, newest first."""
+
+
+REPORT_RUN = ApiOperation("alerts/reportRun", ReportRunRequest, ReportRunResponse, WRITE, CONFLICT)
+REPORT_SCHEDULES = ApiOperation(
+    "alerts/reportSchedules", ReportSchedulesRequest, ReportSchedulesResponse, WRITE, CONFLICT
+)
+ADMIN_ALERT_RULES_CREATE = ApiOperation(
+    "admin/alertRules/create",
+    AdminAlertRulesCreateRequest,
+    AdminAlertRulesCreateResponse,
+    ADMIN,
+    KEYED | SECRET | ADDS_DATA | CONFLICT,
+)
+ADMIN_ALERT_RULES_LIST = ApiOperation(
+    "admin/alertRules/list", AdminAlertRulesListRequest, AdminAlertRulesListResponse, ADMIN
+)
+ADMIN_ALERT_RULES_UPDATE = ApiOperation(
+    "admin/alertRules/update", AdminAlertRulesUpdateRequest, AdminAlertRulesUpdateResponse, ADMIN, NOT_FOUND
+)
+ADMIN_ALERT_RULES_DELETE = ApiOperation(
+    "admin/alertRules/delete", AdminAlertRulesDeleteRequest, AdminAlertRulesDeleteResponse, ADMIN, KEYED | NOT_FOUND
+)
+ADMIN_ALERT_RULES_TEST = ApiOperation(
+    "admin/alertRules/test", AdminAlertRulesTestRequest, AdminAlertRulesTestResponse, ADMIN, KEYED | NOT_FOUND
+)
+ADMIN_ALERT_RULES_LIST_DELIVERIES = ApiOperation(
+    "admin/alertRules/listDeliveries",
+    AdminAlertRulesListDeliveriesRequest,
+    AdminAlertRulesListDeliveriesResponse,
+    ADMIN,
+    NOT_FOUND,
+)
+ADMIN_ALERTS_LIST = ApiOperation("admin/alerts/list", AdminAlertsListRequest, AdminAlertsListResponse, ADMIN)

@@ -1,0 +1,1 @@
+"""Alerts: something failed, and people and programs are told, until it works again."""

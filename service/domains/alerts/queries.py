@@ -1,0 +1,209 @@
+"""SQL of alerts and of reports that are waited for; SQL of rules and deliveries is in `sending.queries`."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, and_, case, delete, func, null, or_, select, text, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.alerts import AlertKind
+from service.auth.callers import Caller
+from service.platform.identifiers import uuid7
+from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array
+from service.schema.alerts import alert_leases, alerts
+
+# What is as it was told is told again after so long.
+TOLD_AGAIN_AFTER = timedelta(days=1)
+# Alerts that have ended, deliveries and leases are kept for so long.
+KEPT = timedelta(days=30)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredAlert:
+    """Something that is wrong, or was until `ended_at`."""
+
+    alert_id: UUID
+    kind: AlertKind
+    name: str
+    code: str
+    quarantined_count: int | None
+    began_at: datetime
+    told_at: datetime
+    ended_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """What was to be reported again by now, and was not."""
+
+    principal_id: UUID
+    kind: AlertKind
+    subject: str
+    name: str
+    expires_at: datetime
+
+
+_ALERT = columns_of(alerts, StoredAlert, as_member(alerts.c.kind, AlertKind))
+
+
+async def begin_alert(
+    connection: AsyncConnection, organization_id: UUID, *, subject: str, values: Mapping[str, Any]
+) -> StoredAlert | None:
+    """Begin an alert about a subject, or note that it is still so; None when nothing of it is to be told.
+
+    `values`: kind, name, code, state and quarantined_count. It is told when it begins, when its state is another than
+    was told last, and again after a day.
+    """
+    row = {"alert_id": uuid7(), "organization_id": organization_id, "subject": subject, **values}
+    statement = insert(alerts).values(row)
+    new = statement.excluded
+    told = {name: new[name] for name in ("name", "code", "state", "quarantined_count")}
+    upsert = statement.on_conflict_do_update(
+        index_elements=["organization_id", "kind", "subject"],
+        index_where=text("ended_at IS NULL"),
+        set_={**told, "told_at": func.now()},
+        where=or_(alerts.c.state != new.state, alerts.c.told_at < func.now() - TOLD_AGAIN_AFTER),
+    )
+    return await find_row(connection, upsert.returning(*_ALERT), StoredAlert)
+
+
+async def end_alerts(
+    connection: AsyncConnection, organization_id: UUID, *, kinds: Collection[AlertKind], subjects: Collection[str]
+) -> list[StoredAlert]:
+    """End the open alerts of these kinds about these subjects; return them."""
+    statement = (
+        update(alerts)
+        .where(
+            alerts.c.organization_id == organization_id,
+            in_array(alerts.c.kind, kinds),
+            in_array(alerts.c.subject, subjects),
+            alerts.c.ended_at.is_(None),
+        )
+        .values(ended_at=func.now())
+    )
+    return await find_rows(connection, statement.returning(*_ALERT), StoredAlert)
+
+
+async def list_alerts(
+    connection: AsyncConnection, organization_id: UUID, *, is_open: bool, before: UUID | None, limit: int
+) -> list[StoredAlert]:
+    """List alerts, newest first; `is_open`: only what is wrong now."""
+    statement = select(*_ALERT).where(alerts.c.organization_id == organization_id)
+    if is_open:
+        statement = statement.where(alerts.c.ended_at.is_(None))
+    if before is not None:
+        statement = statement.where(alerts.c.alert_id < before)
+    return await find_rows(connection, statement.order_by(alerts.c.alert_id.desc()).limit(limit), StoredAlert)
+
+
+async def delete_old(connection: AsyncConnection, organization_id: UUID) -> None:
+    """Delete the alerts that ended, or were told last, long ago, with their deliveries, and the leases of old runs."""
+    old = func.now() - KEPT
+    is_old = func.coalesce(alerts.c.ended_at, alerts.c.told_at) < old
+    await connection.execute(delete(alerts).where(alerts.c.organization_id == organization_id, is_old))
+    done = and_(alert_leases.c.expires_at.is_(None), alert_leases.c.reported_at < old)
+    await connection.execute(delete(alert_leases).where(alert_leases.c.organization_id == organization_id, done))
+
+
+def _own(caller: Caller, kind: AlertKind) -> ColumnElement[bool]:
+    return and_(
+        alert_leases.c.organization_id == caller.organization_id,
+        alert_leases.c.principal_id == caller.principal_id,
+        alert_leases.c.kind == kind,
+    )
+
+
+async def count_leases(connection: AsyncConnection, caller: Caller) -> int:
+    """Count what is reported in the caller's organization."""
+    statement = select(func.count()).where(alert_leases.c.organization_id == caller.organization_id)
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def save_run(
+    connection: AsyncConnection, caller: Caller, *, subject: str, values: Mapping[str, Any], lasts: timedelta | None
+) -> bool:
+    """Save that a run goes on, for so long unless it is reported again, or (None) has ended; False when it had before.
+
+    `values`: name and run_id. What comes late of a run that has ended changes nothing.
+    """
+    row = {
+        "organization_id": caller.organization_id,
+        "principal_id": caller.principal_id,
+        "kind": AlertKind.RUN_FAILED,
+        "subject": subject,
+        **values,
+        "expires_at": null() if lasts is None else func.now() + lasts,
+    }
+    statement = insert(alert_leases).values(row)
+    new = statement.excluded
+    upsert = statement.on_conflict_do_update(
+        index_elements=["principal_id", "kind", "subject"],
+        set_={"name": new.name, "run_id": new.run_id, "expires_at": new.expires_at, "reported_at": func.now()},
+        where=or_(alert_leases.c.run_id.is_distinct_from(new.run_id), alert_leases.c.expires_at.is_not(None)),
+    )
+    return (await connection.execute(upsert.returning(alert_leases.c.subject))).one_or_none() is not None
+
+
+async def save_schedules(connection: AsyncConnection, caller: Caller, *, rows: Sequence[Mapping[str, Any]]) -> None:
+    """Save when schedules (subject, name, expires_at) are to have been started."""
+    of_them = {
+        "organization_id": caller.organization_id,
+        "principal_id": caller.principal_id,
+        "kind": AlertKind.SCHEDULE_MISSED,
+    }
+    if not rows:
+        return
+    statement = insert(alert_leases).values([{**of_them, **row} for row in rows])
+    new = statement.excluded
+    # One whose time has passed stays expired until something starts it: only a later time takes its place.
+    expires_at = case(
+        (and_(alert_leases.c.expires_at.is_(None), new.expires_at < func.now()), null()), else_=new.expires_at
+    )
+    await connection.execute(
+        statement.on_conflict_do_update(
+            index_elements=["principal_id", "kind", "subject"],
+            set_={"name": new.name, "expires_at": expires_at, "reported_at": func.now()},
+        )
+    )
+
+
+async def delete_other_schedules(
+    connection: AsyncConnection, caller: Caller, *, subjects: Collection[str]
+) -> Sequence[str]:
+    """Delete the caller's schedules but for these; return the subjects of those that were there."""
+    statement = delete(alert_leases).where(
+        _own(caller, AlertKind.SCHEDULE_MISSED), ~in_array(alert_leases.c.subject, subjects)
+    )
+    return (await connection.execute(statement.returning(alert_leases.c.subject))).scalars().all()
+
+
+async def take_expired(connection: AsyncConnection, organization_id: UUID, *, limit: int) -> list[Lease]:
+    """Return leases that have expired, once each: from then on they wait for nothing until they are reported again."""
+    expired = (
+        select(alert_leases.c.principal_id, alert_leases.c.kind, alert_leases.c.subject, alert_leases.c.expires_at)
+        .where(alert_leases.c.organization_id == organization_id, alert_leases.c.expires_at < func.now())
+        .order_by(alert_leases.c.expires_at)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+        .cte("expired")
+    )
+    statement = (
+        update(alert_leases)
+        .where(
+            alert_leases.c.organization_id == organization_id,
+            alert_leases.c.principal_id == expired.c.principal_id,
+            alert_leases.c.kind == expired.c.kind,
+            alert_leases.c.subject == expired.c.subject,
+        )
+        .values(expires_at=null(), run_id=null())
+        .returning(
+            *columns_of(
+                alert_leases, Lease, as_member(alert_leases.c.kind, AlertKind), expired.c.expires_at.label("expires_at")
+            )
+        )
+    )
+    return await find_rows(connection, statement, Lease)

@@ -1,0 +1,126 @@
+"""What runs and schedules report, and alerts when a report that was to come doesn't.
+
+A run that goes on, and a schedule that is served, is a lease: it is renewed by each report. A process that was killed
+renews nothing, its lease expires, and that is the alert.
+"""
+
+from collections.abc import Mapping
+from datetime import timedelta
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.alerts import (
+    AlertKind,
+    ReportRunRequest,
+    ReportRunResponse,
+    ReportSchedulesRequest,
+    ReportSchedulesResponse,
+    RunOutcome,
+)
+from service.auth.callers import Caller
+from service.domains.alerts import queries
+from service.domains.alerts.telling import begin_alert, end_alerts
+from service.platform.errors import Conflict
+from service.runtime import Runtime
+
+AGAIN_SECONDS = 60
+LEASE = timedelta(seconds=5 * AGAIN_SECONDS)
+# So late a schedule may start before it is missed.
+GRACE = timedelta(minutes=15)
+MOST_LEASES = 10_000
+# So many that have expired are taken up in one transaction.
+AT_ONCE = 100
+LOST, MISSED = "run_lost", "schedule_missed"
+_CODES: Mapping[RunOutcome, str] = {
+    RunOutcome.FAILED: "run_failed",
+    RunOutcome.INCOMPLETE: "run_incomplete",
+    RunOutcome.QUARANTINE: "run_quarantine",
+}
+
+
+async def report_run(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: ReportRunRequest
+) -> ReportRunResponse:
+    """Note how a run goes on, or begin and end alerts by how it ended. Conflict `too_many_reports`."""
+    goes_on = request.outcome is RunOutcome.RUNNING
+    await _refuse_too_many(connection, caller, adding=1)
+    values = {"name": request.source, "run_id": request.run_id}
+    lasts = LEASE if goes_on else None
+    is_news = await queries.save_run(connection, caller, subject=request.subject, values=values, lasts=lasts)
+    if is_news and not goes_on:
+        await _end_run(runtime, connection, caller, request)
+    return ReportRunResponse(run_id=request.run_id, report_again_seconds=AGAIN_SECONDS if goes_on else None)
+
+
+async def report_schedules(
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: ReportSchedulesRequest
+) -> ReportSchedulesResponse:
+    """Note when schedules are due, and end the alerts of those that are on time. Conflict `too_many_reports`."""
+    await _refuse_too_many(connection, caller, adding=len(request.schedules))
+    now = await runtime.clock.now(connection)
+    rows = [{"subject": one.subject, "name": one.name, "expires_at": one.due_at + GRACE} for one in request.schedules]
+    forgotten = await queries.delete_other_schedules(
+        connection, caller, subjects=[one.subject for one in request.schedules]
+    )
+    await queries.save_schedules(connection, caller, rows=rows)
+    on_time = [one.subject for one in request.schedules if one.due_at + GRACE > now]
+    await end_alerts(
+        runtime,
+        connection,
+        caller.organization_id,
+        kinds=[AlertKind.SCHEDULE_MISSED],
+        subjects=[_subject(caller.principal_id, one) for one in (*on_time, *forgotten)],
+    )
+    return ReportSchedulesResponse(report_again_seconds=AGAIN_SECONDS)
+
+
+async def _end_run(runtime: Runtime, connection: AsyncConnection, caller: Caller, request: ReportRunRequest) -> None:
+    """Begin the alert of how a run ended, and end those that are over with that."""
+    if request.outcome is RunOutcome.STOPPED:
+        return
+    subject = _subject(caller.principal_id, request.subject)
+    is_quarantine = request.outcome is RunOutcome.QUARANTINE
+    over: Mapping[RunOutcome, list[AlertKind]] = {
+        RunOutcome.COMPLETED: [AlertKind.RUN_FAILED, AlertKind.RUN_QUARANTINE],
+        RunOutcome.QUARANTINE: [AlertKind.RUN_FAILED],
+        RunOutcome.INCOMPLETE: [AlertKind.RUN_QUARANTINE],
+    }
+    kinds = over.get(request.outcome, [])
+    await end_alerts(runtime, connection, caller.organization_id, kinds=kinds, subjects=[subject])
+    if request.outcome is not RunOutcome.COMPLETED:
+        await begin_alert(
+            runtime,
+            connection,
+            caller.organization_id,
+            kind=AlertKind.RUN_QUARANTINE if is_quarantine else AlertKind.RUN_FAILED,
+            subject=subject,
+            name=request.source,
+            code=request.code or _CODES[request.outcome],
+            quarantined_count=request.quarantined_count if is_quarantine else None,
+        )
+
+
+async def _refuse_too_many(connection: AsyncConnection, caller: Caller, *, adding: int) -> None:
+    if await queries.count_leases(connection, caller) + adding > MOST_LEASES:
+        message = f"The organization has {MOST_LEASES:,} reported runs and schedules already."
+        raise Conflict(message, code="too_many_reports")
+
+
+def _subject(principal_id: object, subject: str) -> str:
+    """Name a subject of whoever reports it, so that nobody ends the alerts of another."""
+    return f"{principal_id}/{subject}"
+
+
+async def begin_expired(runtime: Runtime, connection: AsyncConnection, organization_id: UUID) -> None:
+    """Begin the alerts of runs and schedules that were to be reported by now, and were not."""
+    for lease in await queries.take_expired(connection, organization_id, limit=AT_ONCE):
+        await begin_alert(
+            runtime,
+            connection,
+            organization_id,
+            kind=lease.kind,
+            subject=_subject(lease.principal_id, lease.subject),
+            name=lease.name,
+            code=LOST if lease.kind is AlertKind.RUN_FAILED else MISSED,
+        )

@@ -1,0 +1,1 @@
+"""Sending messages by rules: by webhooks and by mail, each tried again for a day."""

@@ -1,0 +1,178 @@
+"""Webhooks: messages posted to a web address, signed as the Standard Webhooks specification says.
+
+The specification: https://www.standardwebhooks.com. Who sets an address is an admin, and the service posts to it from
+inside its network. So the host's name is looked up here, each address is judged, and the connection is made to the one
+that was judged: a name that changes its address meanwhile changes nothing. Redirects are not followed.
+"""
+
+import asyncio
+import base64
+import hashlib
+import hmac
+import ipaddress
+import secrets
+import socket
+import ssl
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, cast
+from uuid import UUID
+
+import httpcore
+from pydantic import SecretStr
+
+from service.platform.addresses import parts_of
+from service.platform.errors import BadRequest, FieldError
+from service.platform.networks import Address, AddressDenied, AllowedHosts
+from service.platform.version import VERSION
+
+SECONDS = 20.0
+_CONNECT_SECONDS = 10.0
+_PREFIX = "whsec_"
+_SECRET_BYTES = 32
+_GONE = 410
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """What came of an attempt: no `error` when the message was taken; `is_last` when no other is to follow."""
+
+    status_code: int | None = None
+    error: str | None = None
+    is_last: bool = False
+
+
+def new_secret() -> SecretStr:
+    """Make the secret of a webhook's signatures."""
+    return SecretStr(_PREFIX + base64.b64encode(secrets.token_bytes(_SECRET_BYTES)).decode())
+
+
+def sign(secret: SecretStr, *, message_id: str, timestamp: int, body: bytes) -> str:
+    """Return the signature of a message: HMAC-SHA256 of its id, the time in seconds and its body."""
+    key = base64.b64decode(secret.get_secret_value().removeprefix(_PREFIX))
+    signed = f"{message_id}.{timestamp}.".encode() + body
+    return "v1," + base64.b64encode(hmac.digest(key, signed, hashlib.sha256)).decode()
+
+
+def check_url(url: str, allowed: AllowedHosts) -> None:
+    """Refuse (400) an address that nothing may be posted to, as far as can be told without a look-up.
+
+    Raises BadRequest `webhook_not_allowed`.
+    """
+    parts = parts_of(url)
+    if parts is None or parts.hostname is None:
+        raise _not_allowed("It can't be read. It is an https address without user and password.")
+    if not allowed.may_allow(parts.hostname):
+        raise _not_allowed("Its host is not public. An operator can allow it with CARREL_WEBHOOK_ALLOWED_HOSTS.")
+    if parts.scheme != "https" and not _is_named(parts.hostname, allowed):
+        raise _not_allowed("It is not https. By http, messages go to hosts in CARREL_WEBHOOK_ALLOWED_HOSTS alone.")
+
+
+async def post(url: str, body: bytes, *, message_id: UUID, secret: SecretStr, allowed: AllowedHosts) -> Attempt:
+    """Post a signed message, in at most 20 seconds, and return what came of it."""
+    timestamp = int(time.time())
+    headers: dict[str | bytes, str | bytes] = {
+        "Content-Type": "application/json",
+        "User-Agent": f"carrel/{VERSION}",
+        "webhook-id": str(message_id),
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": sign(secret, message_id=str(message_id), timestamp=timestamp, body=body),
+    }
+    try:
+        async with asyncio.timeout(SECONDS):
+            allowed = await asyncio.to_thread(allowed.resolve)
+            return _to_attempt(await _post(url, body, headers=headers, allowed=allowed))
+    except AddressDenied as error:
+        return Attempt(error=str(error))
+    except (TimeoutError, httpcore.TimeoutException):
+        return Attempt(error=f"There was no answer within {SECONDS:.0f} seconds.")
+    except socket.gaierror:
+        return Attempt(error="The host's name is unknown.")
+    except (httpcore.ConnectError, ssl.SSLError) as error:
+        is_tls = isinstance(error, ssl.SSLError) or isinstance(error.__cause__, ssl.SSLError)
+        return Attempt(error="Its certificate is not trusted, or it speaks no TLS." if is_tls else "Nothing answers.")
+    except (httpcore.NetworkError, httpcore.ProtocolError, OSError):
+        return Attempt(error="The connection broke, or what answered was not HTTP.")
+
+
+async def _post(url: str, body: bytes, *, headers: dict[str | bytes, str | bytes], allowed: AllowedHosts) -> int:
+    timeouts = dict.fromkeys(("connect", "read", "write", "pool"), _CONNECT_SECONDS)
+    backend = GuardedBackend(allowed, named_only=not url.lower().startswith("https://"))
+    async with (
+        httpcore.AsyncConnectionPool(ssl_context=_tls(), network_backend=backend, max_connections=1) as pool,
+        # What it answers is not read: the status says all.
+        pool.stream("POST", url, headers=headers, content=body, extensions={"timeout": timeouts}) as response,
+    ):
+        return response.status
+
+
+def _to_attempt(status: int) -> Attempt:
+    if 200 <= status < 300:
+        return Attempt(status)
+    if status == _GONE:
+        return Attempt(status, "The receiver answers 410: it wants no more messages.", is_last=True)
+    hint = " Redirects are not followed: name the address that it leads to." if 300 <= status < 400 else ""
+    return Attempt(status, f"The receiver answers {status}.{hint}")
+
+
+class GuardedBackend(httpcore.AsyncNetworkBackend):
+    """Connects to allowed addresses alone, of which a host's name must have one; by IP address, as it was judged."""
+
+    def __init__(self, allowed: AllowedHosts, *, named_only: bool) -> None:
+        self._backend = cast("httpcore.AsyncNetworkBackend", httpcore.AnyIOBackend())
+        self._is_allowed = allowed.names_address if named_only else allowed.allows
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the library's
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Connect to the first allowed address of a host that answers; AddressDenied when none is allowed."""
+        failure: Exception = AddressDenied(
+            "The address is not public, and CARREL_WEBHOOK_ALLOWED_HOSTS doesn't allow it."
+        )
+        for address in await _look_up(host, port):
+            if not self._is_allowed(address):
+                continue
+            try:
+                return await self._backend.connect_tcp(
+                    str(address), port, timeout=timeout, local_address=local_address, socket_options=socket_options
+                )
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+        raise failure
+
+    async def connect_unix_socket(self, *_arguments: Any, **_options: Any) -> httpcore.AsyncNetworkStream:
+        """Refuse a socket of this machine."""
+        raise AddressDenied("A message goes to a web address alone.")
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await self._backend.sleep(seconds)
+
+
+async def _look_up(host: str, port: int) -> list[Address]:
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [ipaddress.ip_address(str(one[4][0]).split("%", maxsplit=1)[0]) for one in found]
+
+
+def _is_named(host: str, allowed: AllowedHosts) -> bool:
+    try:
+        return allowed.names_address(ipaddress.ip_address(host))
+    except ValueError:
+        return host.lower().rstrip(".") in allowed.names
+
+
+@cache
+def _tls() -> ssl.SSLContext:
+    return ssl.create_default_context()
+
+
+def _not_allowed(message: str) -> BadRequest:
+    return BadRequest(message, code="webhook_not_allowed", details=[FieldError("webhookUrl", message)])

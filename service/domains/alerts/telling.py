@@ -1,0 +1,125 @@
+"""Beginning and ending alerts, and having the rules' receivers told of it, in one transaction.
+
+An alert begins once, however often its reason is reported; it is told again when the reason changes, or after a day.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.alerts import AlertKind
+from carrel.wire.fields import format_instant
+from service.domains.alerts import queries
+from service.domains.alerts.queries import StoredAlert
+from service.domains.alerts.sending import queries as sending_queries
+from service.domains.alerts.sending.queries import Rule
+from service.domains.alerts.sending.task import DELIVER
+from service.identity.queries import get_organization
+from service.platform.clock import Clock
+from service.platform.identifiers import uuid7
+from service.runtime import Runtime
+
+BEGAN, CONTINUES, ENDED = "alert.began", "alert.continues", "alert.ended"
+# Where people see more of it, in the workbench.
+_PAGES: Mapping[AlertKind, str] = {
+    AlertKind.RUN_FAILED: "ingestion?part=runs",
+    AlertKind.RUN_QUARANTINE: "ingestion?part=quarantine",
+    AlertKind.SYNC_BEHIND: "syncs",
+    AlertKind.SCHEDULE_MISSED: "ingestion?part=schedules",
+}
+
+
+async def begin_alert(
+    runtime: Runtime,
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    kind: AlertKind,
+    subject: str,
+    name: str,
+    code: str,
+    quarantined_count: int | None = None,
+) -> None:
+    """Begin an alert about a subject, or note that it is still so, and tell of it where that is news."""
+    values = {
+        "kind": kind,
+        "name": name,
+        "code": code,
+        "state": f"{code} {quarantined_count}",
+        "quarantined_count": quarantined_count,
+    }
+    alert = await queries.begin_alert(connection, organization_id, subject=subject, values=values)
+    if alert is not None:
+        is_new = alert.told_at == alert.began_at
+        await _tell(runtime, connection, organization_id, alert, what=BEGAN if is_new else CONTINUES)
+
+
+async def end_alerts(
+    runtime: Runtime,
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    kinds: Sequence[AlertKind],
+    subjects: Sequence[str],
+) -> None:
+    """End the alerts of these kinds about these subjects, and tell of each."""
+    for alert in await queries.end_alerts(connection, organization_id, kinds=kinds, subjects=subjects):
+        await _tell(runtime, connection, organization_id, alert, what=ENDED)
+
+
+async def send(
+    runtime: Runtime,
+    connection: AsyncConnection,
+    organization_id: UUID,
+    rules: Sequence[Rule],
+    *,
+    what: str,
+    about: Mapping[str, Any],
+    alert_id: UUID | None = None,
+) -> list[UUID]:
+    """Have a message sent by each of the rules, to each of its receivers; return the ids of the deliveries."""
+    organization = await get_organization(connection, organization_id)
+    message = {
+        "type": what,
+        "timestamp": format_instant(await Clock().now(connection)),
+        "data": {"organization": {"id": str(organization_id), "name": organization.name}, **about},
+    }
+    rows = [
+        {
+            "delivery_id": uuid7(),
+            "alert_rule_id": rule.alert_rule_id,
+            "alert_id": alert_id,
+            "recipient_id": recipient_id,
+            "message": message,
+        }
+        for rule in rules
+        for recipient_id in ([None] if rule.webhook_url is not None else rule.recipient_ids)
+    ]
+    if rows:
+        await sending_queries.insert_deliveries(connection, organization_id, rows=rows)
+    ids = [UUID(str(row["delivery_id"])) for row in rows]
+    for delivery_id in ids:
+        await runtime.jobs.enqueue(connection, DELIVER, organization_id=organization_id, delivery_id=delivery_id)
+    return ids
+
+
+async def _tell(
+    runtime: Runtime, connection: AsyncConnection, organization_id: UUID, alert: StoredAlert, *, what: str
+) -> None:
+    rules = await sending_queries.list_rules_about(connection, organization_id, kind=alert.kind)
+    if not rules:
+        return
+    workbench = runtime.settings.workbench_url
+    about = {
+        "alertId": str(alert.alert_id),
+        "kind": alert.kind,
+        "name": alert.name,
+        "code": alert.code,
+        "beganAt": format_instant(alert.began_at),
+        **({} if alert.ended_at is None else {"endedAt": format_instant(alert.ended_at)}),
+        **({} if alert.quarantined_count is None else {"quarantinedCount": alert.quarantined_count}),
+        **({} if workbench is None else {"link": f"{workbench}/{_PAGES[alert.kind]}"}),
+    }
+    await send(runtime, connection, organization_id, rules, what=what, about=about, alert_id=alert.alert_id)

@@ -1,0 +1,97 @@
+"""Receivers of alerts on loopback: an HTTP server that is posted to, and an SMTP server."""
+
+import socket
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from email import message_from_bytes, policy
+from email.message import EmailMessage
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from aiosmtpd.controller import Controller
+
+SECONDS = 30
+
+
+@dataclass
+class Receiver:
+    """What was posted, and how the next posts are answered (200 when nothing is said)."""
+
+    port: int = 0
+    posts: list[tuple[dict[str, str], bytes]] = field(default_factory=list)
+    answers: list[int] = field(default_factory=list)
+    open: threading.Event = field(default_factory=threading.Event)
+
+    def __post_init__(self) -> None:
+        self.open.set()
+
+    @property
+    def url(self) -> str:
+        """Where to post."""
+        return f"http://127.0.0.1:{self.port}/carrel"
+
+
+@contextmanager
+def receiving() -> Generator[Receiver]:
+    """Receive posts on a free port; while `open` is cleared, what was posted gets no answer."""
+    receiver = Receiver()
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            receiver.posts.append(({name.lower(): value for name, value in self.headers.items()}, body))
+            receiver.open.wait(SECONDS)
+            status = receiver.answers.pop(0) if receiver.answers else 200
+            try:
+                self.send_response(status)
+                self.send_header("Location", receiver.url)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+            except OSError:  # whoever posted was killed
+                return
+
+        def log_message(self, *_: Any) -> None:
+            """Write nothing."""
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    receiver.port = server.server_port
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    try:
+        yield receiver
+    finally:
+        receiver.open.set()
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+@dataclass
+class Mailbox:
+    """The mails that came, each with the addresses of its envelope."""
+
+    mails: list[tuple[list[str], EmailMessage]] = field(default_factory=list)
+
+    async def handle_DATA(self, _server: object, _session: object, envelope: Any) -> str:  # noqa: N802 - the library's
+        """Take a mail."""
+        mail = message_from_bytes(envelope.content, policy=policy.default)
+        assert isinstance(mail, EmailMessage)
+        self.mails.append((list(envelope.rcpt_tos), mail))
+        return "250 OK"
+
+
+@contextmanager
+def mail_server(host: str = "127.0.0.1") -> Generator[tuple[Mailbox, str]]:
+    """Take mail on a free port, without TLS; gives what comes, and the server's address."""
+    mailbox = Mailbox()
+    with socket.socket() as one:  # the library can't take port 0
+        one.bind((host, 0))
+        port = one.getsockname()[1]
+    controller = Controller(mailbox, hostname=host, port=port)
+    controller.start()
+    try:
+        yield mailbox, f"smtp://{host}:{port}"
+    finally:
+        controller.stop()

@@ -1,0 +1,350 @@
+"""Alerts: who is told that something failed, how, how often, and what nobody is told."""
+
+import io
+import json
+import socket
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from standardwebhooks import Webhook, WebhookVerificationError
+
+from service.domains.alerts.reports import begin_expired
+from service.domains.docstore.running.stuck import begin_stuck
+from tests.harness.jobs import until
+from tests.harness.receivers import Mailbox, Receiver, mail_server, receiving
+from tests.harness.services import RunningService
+from tests.service.directory import a_user, another_organization, code, done, organization_id
+from tests.service.docstore import FOLDER
+from tests.service.examples import DOCSTORE_CONFIG, a_ledger
+
+LOOPBACK = ("127.0.0.1",)
+KINDS = ["RUN_FAILED", "RUN_QUARANTINE", "SYNC_BEHIND", "SCHEDULE_MISSED"]
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+def receiver(monkeypatch: pytest.MonkeyPatch) -> Iterator[Receiver]:
+    """A server to post to; what fails is tried again at once, three times."""
+    monkeypatch.setattr("service.domains.alerts.sending.task.PAUSES", (timedelta(0),) * 3)
+    with receiving() as receiver:
+        yield receiver
+
+
+@pytest.fixture
+def mailbox() -> Iterator[tuple[Mailbox, str]]:
+    """A mail server on this machine."""
+    with mail_server() as served:
+        yield served
+
+
+@pytest.fixture
+def service(make_service: Callable[..., RunningService], mailbox: tuple[Mailbox, str]) -> RunningService:
+    """A service that may post to loopback and send mail, with a workbench to link to."""
+    return make_service(
+        webhook_allowed_hosts=LOOPBACK,
+        smtp_url=mailbox[1],
+        mail_from="carrel@example.test",
+        workbench_url="https://carrel.example.test",
+    )
+
+
+def a_rule(service: RunningService, **body: Any) -> dict[str, Any]:
+    """A rule about everything."""
+    return done(service.call("admin/alertRules/create", {"kinds": KINDS, **body}))
+
+
+def report(service: RunningService, outcome: str, *, api_key: str | None = None, **body: Any) -> dict[str, Any]:
+    """Report a run over a handbook."""
+    run = {"runId": str(uuid4()), "subject": "handbook", "flow": "bulk-upload", "source": "/srv/handbook"}
+    return done(service.call("alerts/reportRun", {**run, "outcome": outcome, **body}, api_key=api_key))
+
+
+def deliveries(service: RunningService, status: str | None = None) -> list[dict[str, Any]]:
+    """The deliveries, newest first."""
+    found = done(service.call("admin/alertRules/listDeliveries"))["deliveries"]
+    return [one for one in found if status in {None, one["status"]}]
+
+
+def alerts(service: RunningService, *, only_open: bool = True) -> list[tuple[str, str, str]]:
+    """The kind, name and code of each alert."""
+    found = done(service.call("admin/alerts/list", {"onlyOpen": only_open}))["alerts"]
+    return [(one["kind"], one["name"], one["code"]) for one in found]
+
+
+def look(service: RunningService, check: Any) -> None:
+    """Look for reports that didn't come."""
+    organization = organization_id(service)
+
+    async def look_once() -> None:
+        async with service.runtime.database.transaction(organization) as connection:
+            await check(service.runtime, connection, organization)
+
+    service.run(look_once())
+
+
+def expire(service: RunningService) -> None:
+    """Let everything that is to be reported again be overdue."""
+    with service.owner_connection() as connection:
+        connection.execute("UPDATE alert_leases SET expires_at = now() - interval '1 second' WHERE expires_at > now()")
+    look(service, begin_expired)
+
+
+def test_a_run_that_fails_is_posted_once_and_signed(
+    service: RunningService, receiver: Receiver, service_logs: io.StringIO
+) -> None:
+    """Reported twice it is told once; it is told when it works again; an independent library verifies the signature.
+
+    The secret is in no other answer, no log and no row as it is.
+    """
+    rule = a_rule(service, webhookUrl=receiver.url)
+    secret, run = rule.pop("webhookSecret"), str(uuid4())
+    for _ in range(2):
+        report(service, "FAILED", runId=run, code="source_unreadable")
+    report(service, "FAILED", code="source_unreadable")
+    report(service, "QUARANTINE", quarantinedCount=3, documentCount=10)
+    until(lambda: len(receiver.posts) == 3)
+    verified = [Webhook(secret).verify(body, headers) for headers, body in receiver.posts]
+    told = sorted((one["type"], one["data"]["kind"], one["data"]["code"]) for one in verified)
+    assert told == [
+        ("alert.began", "RUN_FAILED", "source_unreadable"),
+        ("alert.began", "RUN_QUARANTINE", "run_quarantine"),
+        ("alert.ended", "RUN_FAILED", "source_unreadable"),
+    ]
+    [quarantine] = [one["data"] for one in verified if one["data"]["kind"] == "RUN_QUARANTINE"]
+    assert quarantine["quarantinedCount"] == 3
+    assert quarantine["name"] == "/srv/handbook"
+    assert quarantine["link"] == "https://carrel.example.test/ingestion?part=quarantine"
+    headers, body = receiver.posts[0]
+    for wrong in ({"webhook-id": "another"}, {"webhook-timestamp": str(int(headers["webhook-timestamp"]) + 1)}):
+        with pytest.raises(WebhookVerificationError):
+            Webhook(secret).verify(body, {**headers, **wrong})
+    with pytest.raises(WebhookVerificationError):
+        Webhook(secret).verify(body.replace(b"handbook", b"cookbook"), headers)
+    assert len({headers["webhook-id"] for headers, _ in receiver.posts}) == 3
+    until(lambda: len(deliveries(service, "DELIVERED")) == 3)
+    with service.owner_connection() as connection:
+        rows = [str(connection.execute(statement).fetchall()) for statement in EVERYTHING]
+    listed = service.call("admin/alertRules/list").text + service.call("admin/auditLog/query").text
+    assert secret not in "\n".join([*rows, listed, json.dumps(deliveries(service)), service_logs.getvalue()])
+
+
+EVERYTHING = (
+    "SELECT to_jsonb(t) FROM alert_rules t",
+    "SELECT to_jsonb(t) FROM alert_deliveries t",
+    "SELECT to_jsonb(t) FROM procrastinate_jobs t",
+    "SELECT to_jsonb(t) FROM audit_entries t",
+)
+
+
+def test_what_fails_is_tried_again_and_says_why(service: RunningService, receiver: Receiver) -> None:
+    """A receiver that is broken, and then leads elsewhere, gets the same message again; after 410 none."""
+    receiver.answers[:] = [500, 302, 200]
+    a_rule(service, webhookUrl=receiver.url)
+    report(service, "FAILED")
+    until(lambda: bool(deliveries(service, "DELIVERED")))
+    [delivery] = deliveries(service)
+    assert [one.get("statusCode") for one in delivery["attempts"]] == [500, 302, 200]
+    assert [bool(one.get("error")) for one in delivery["attempts"]] == [True, True, False]
+    assert "nextAttemptAt" not in delivery
+    assert len({(headers["webhook-id"], body) for headers, body in receiver.posts}) == 1
+    receiver.answers[:] = [410]
+    report(service, "COMPLETED")
+    until(lambda: bool(deliveries(service, "FAILED")))
+    assert [one["attemptCount"] for one in deliveries(service)] == [1, 3]
+    receiver.answers[:] = [503] * 4
+    report(service, "FAILED")
+    until(lambda: len(deliveries(service, "FAILED")) == 2)
+    assert deliveries(service)[0]["attemptCount"] == 4
+    assert len(receiver.posts) == 8
+
+
+REFUSED = (
+    "http://hooks.example.com/carrel",
+    "https://127.0.0.2/carrel",
+    "https://localhost/carrel",
+    "https://[::1]/carrel",
+    "https://[::ffff:10.0.0.1]/carrel",
+    "https://169.254.169.254/latest",
+    "https://user:password@hooks.example.com/carrel",
+)
+
+
+def test_internal_and_unsafe_addresses_are_refused(make_service: Callable[..., RunningService]) -> None:
+    """What is plainly no public https address can't be set."""
+    service = make_service()
+    bodies = [{"kinds": KINDS, "webhookUrl": url} for url in REFUSED]
+    answers = [code(service.call("admin/alertRules/create", body)) for body in bodies]
+    assert answers == [(400, "webhook_not_allowed")] * len(REFUSED)
+
+
+def test_a_name_that_leads_inside_is_posted_nothing(
+    make_service: Callable[..., RunningService], receiver: Receiver
+) -> None:
+    """A name is judged by the address that is connected to, when it is: this machine's own leads inside."""
+    service = make_service()
+    rule = a_rule(service, webhookUrl=f"https://{socket.gethostname()}:{receiver.port}/carrel")
+    sent = done(service.call("admin/alertRules/test", {"alertRuleId": rule["alertRuleId"]}))["deliveryIds"]
+    until(lambda: bool(deliveries(service, "FAILED")))
+    [delivery] = deliveries(service)
+    assert [delivery["deliveryId"]] == sent
+    assert delivery["attempts"][0]["error"].startswith(("The address is not public", "The host's name is unknown"))
+    assert receiver.posts == []
+
+
+def test_mail_goes_to_people_of_the_organization(service: RunningService, mailbox: tuple[Mailbox, str]) -> None:
+    """Each gets one of their own; a name can't add a header; who was deactivated gets none."""
+    mails = mailbox[0].mails
+    for name in ("ada", "ben"):
+        a_user(service, f"{name}@example.test", name=name)
+    refused = {"kinds": KINDS, "emails": ["eve@elsewhere.test"]}
+    assert code(service.call("admin/alertRules/create", refused)) == (400, "unknown_principal")
+    rule = a_rule(service, emails=["ada@example.test", "ben@example.test"])
+    assert [one["email"] for one in rule["recipients"]] == ["ada@example.test", "ben@example.test"]
+    report(service, "FAILED", source="/srv/a\r\nBcc: eve@elsewhere.test\r\n\r\nhello")
+    until(lambda: len(mails) == 2)
+    assert sorted(to for to, _ in mails) == [["ada@example.test"], ["ben@example.test"]]
+    for to, mail in mails:
+        assert mail["To"] == to[0]
+        assert mail["Bcc"] is None
+        assert "A run failed: /srv/a Bcc: eve@elsewhere.test hello" in mail["Subject"]
+        assert mail["Subject"].startswith("[")
+        assert "Look at it: https://carrel.example.test/ingestion?part=runs" in mail.get_content()
+    a_user(service, "ben@example.test", active=False)
+    report(service, "COMPLETED")
+    until(lambda: len(mails) == 3 and bool(deliveries(service, "FAILED")))
+    assert mails[2][0] == ["ada@example.test"]
+    assert "Works again: " in mails[2][1]["Subject"]
+
+
+def test_mail_needs_a_server_and_tls(make_service: Callable[..., RunningService]) -> None:
+    """Without settings it is refused and said; a server elsewhere that offers no TLS gets nothing."""
+    service = make_service()
+    body = {"kinds": KINDS, "emails": [service.admin_email]}
+    assert code(service.call("admin/alertRules/create", body)) == (400, "mail_not_set_up")
+    assert done(service.call("admin/alertRules/list"))["mailEnabled"] is False
+    with mail_server("127.0.0.2") as (mailbox, url):
+        service = make_service(smtp_url=url, mail_from="carrel@example.test")
+        rule = a_rule(service, emails=[service.admin_email])
+        done(service.call("admin/alertRules/test", {"alertRuleId": rule["alertRuleId"]}))
+        until(lambda: bool(deliveries(service, "FAILED")))
+        assert "TLS" in deliveries(service)[0]["attempts"][0]["error"]
+        assert mailbox.mails == []
+
+
+def test_a_run_that_reports_no_more_is_lost(service: RunningService) -> None:
+    """A killed process can't say that it failed; what comes late of a run that has ended changes nothing."""
+    run = str(uuid4())
+    assert report(service, "RUNNING", runId=run)["reportAgainSeconds"] == 60
+    look(service, begin_expired)
+    assert alerts(service) == []
+    expire(service)
+    expire(service)
+    assert alerts(service) == [("RUN_FAILED", "/srv/handbook", "run_lost")]
+    report(service, "RUNNING", runId=run)  # it was only cut off
+    report(service, "COMPLETED", runId=run)
+    assert alerts(service) == []
+    report(service, "RUNNING", runId=run)
+    report(service, "RUNNING", runId=(stopped := str(uuid4())))
+    report(service, "STOPPED", runId=stopped)
+    expire(service)
+    assert alerts(service) == []
+    assert len(alerts(service, only_open=False)) == 1
+
+
+def test_nobody_ends_the_alerts_of_another(service: RunningService) -> None:
+    """Who reports the same subject with another key reports something else."""
+    other = service.new_user("other@example.test")
+    report(service, "INCOMPLETE")
+    report(service, "COMPLETED", api_key=other)
+    assert alerts(service) == [("RUN_FAILED", "/srv/handbook", "run_incomplete")]
+    assert code(service.call("admin/alerts/list", api_key=other)) == (403, "admin_only")
+    elsewhere = another_organization(service)
+    assert done(service.call("admin/alerts/list", api_key=elsewhere))["alerts"] == []
+    assert done(service.call("admin/alertRules/list", api_key=elsewhere))["alertRules"] == []
+
+
+def test_a_schedule_that_nothing_starts_is_missed(service: RunningService) -> None:
+    """When it is due and late, or nobody reports it any more; not when it is on time, paused or deleted."""
+
+    def serve(**due: datetime) -> None:
+        rows = [{"subject": name, "name": name.title(), "dueAt": at.isoformat()} for name, at in due.items()]
+        assert done(service.call("alerts/reportSchedules", {"schedules": rows}))["reportAgainSeconds"] == 60
+        look(service, begin_expired)
+
+    hour = timedelta(hours=1)
+    serve(nightly=NOW + hour, hourly=NOW - timedelta(minutes=5))
+    assert alerts(service) == []
+    serve(nightly=NOW + hour, hourly=NOW - hour)
+    serve(nightly=NOW + hour, hourly=NOW - hour)
+    assert alerts(service) == [("SCHEDULE_MISSED", "Hourly", "schedule_missed")]
+    serve(nightly=NOW + hour, hourly=NOW + hour)
+    assert alerts(service) == []
+    expire(service)
+    assert sorted(alerts(service)) == [
+        ("SCHEDULE_MISSED", "Hourly", "schedule_missed"),
+        ("SCHEDULE_MISSED", "Nightly", "schedule_missed"),
+    ]
+    serve(hourly=NOW + hour)
+    assert alerts(service) == []
+
+
+def test_a_sync_that_fails_or_stands_still_is_behind(service: RunningService) -> None:
+    """Its failed run begins an alert; so does a run that tells nothing for a quarter of an hour."""
+    made = done(service.call("documentCollections/createDocumentCollection", {"collectionName": "Things"}))
+    body = {
+        "documentCollectionId": made["documentCollectionId"],
+        "docstoreURI": "mongodb://things.invalid/shop",
+        "config": DOCSTORE_CONFIG,
+    }
+    done(service.call(f"{FOLDER}/createDocstoreSync", body))
+    until(lambda: bool(alerts(service)))
+    [(kind, name, why)] = alerts(service)
+    assert (kind, name) == ("SYNC_BEHIND", "things")
+    assert why.startswith("source_")
+    with service.owner_connection() as connection:
+        connection.execute("UPDATE docstore_syncs SET status = 'RUNNING', progress_at = now() - interval '16 minutes'")
+    look(service, begin_stuck)
+    assert alerts(service) == [("SYNC_BEHIND", "things", "run_stuck")]
+
+
+def test_rules_are_changed_and_deleted(service: RunningService, receiver: Receiver) -> None:
+    """A rule that rests, or is about something else, sends nothing; the audit log has each change, without the path."""
+    rule = a_rule(service, webhookUrl=receiver.url)
+    named = {"alertRuleId": rule["alertRuleId"]}
+    changed = done(service.call("admin/alertRules/update", {**named, "kinds": ["SYNC_BEHIND"]}))
+    assert changed["kinds"] == ["SYNC_BEHIND"]
+    report(service, "FAILED")
+    done(service.call("admin/alertRules/update", {**named, "kinds": KINDS, "enabled": False}))
+    report(service, "COMPLETED")
+    assert deliveries(service) == []
+    emails = {**named, "emails": [service.admin_email]}
+    assert code(service.call("admin/alertRules/update", emails)) == (400, "not_a_mail_rule")
+    done(service.call("admin/alertRules/delete", named))
+    assert code(service.call("admin/alertRules/test", named)) == (404, "alert_rule_not_found")
+    entries = done(service.call("admin/auditLog/query", {"pageSize": 4}))["entries"]
+    actions = [one["action"] for one in entries]
+    assert actions == ["alertRule.delete", "alertRule.update", "alertRule.update", "alertRule.create"]
+    assert entries[0]["details"]["host"] == "127.0.0.1"
+    assert "/carrel" not in json.dumps(entries)
+
+
+def test_the_status_knows_of_the_quarantine_and_of_alerts(service: RunningService) -> None:
+    """How much of each source is in quarantine, and how much is wrong."""
+    item = {"place": "x", "code": "gone", "message": "", "fingerprint": "f", "since": "2026-01-31T09:30:00Z"}
+    for number in (1, 2):
+        begun = done(service.call("sources/reportSource", {"ledger": a_ledger(), "source": f"/srv/{number}"}))
+        items = [{**item, "place": f"line {line}"} for line in range(number)]
+        done(service.call("sources/reportSourceItems", {**begun, "items": items}))
+        done(service.call("sources/endSourceReport", begun))
+    report(service, "FAILED")
+    status = done(service.call("admin/status/get"))
+    assert (status["quarantine"]["itemCount"], status["quarantine"]["sourceCount"]) == (3, 2)
+    assert [(one["source"], one["itemCount"]) for one in status["quarantine"]["sources"]] == [
+        ("/srv/2", 2),
+        ("/srv/1", 1),
+    ]
+    assert status["openAlertCount"] == 1
+    assert status["jobs"]["waiting"] == 0
