@@ -17,6 +17,7 @@ from flows.limits import set_limits
 from flows.lost_runs import watch_for_lost_runs
 from flows.operations.jobs import open_client, outage_policy_of
 from flows.operations.reporting import report_ledgers
+from flows.schedule_reports import report_schedules
 from flows.scheduling import register
 from flows.settings import FlowSettings
 
@@ -50,11 +51,12 @@ async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> No
     say("Serving the flows; stop with Ctrl-C.")
     following = asyncio.create_task(_follow_file(settings.deployments, seen=read, runner=runner, say=say))
     reporting = asyncio.create_task(_report_ledgers(settings, say=say))
+    due = asyncio.create_task(report_schedules(settings, say=say))
     try:
         await runner.start()
     finally:
-        following.cancel()
-        reporting.cancel()
+        for task in (following, reporting, due):
+            task.cancel()
 
 
 def _refuse_former_file() -> None:

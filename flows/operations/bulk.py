@@ -12,6 +12,7 @@ from flows.operations.notes import notes_of
 from flows.operations.options import UploadOptions, options_for_ledger
 from flows.operations.plan import make_plan, read_plan
 from flows.operations.reporting import report_at_end, take_ignored
+from flows.operations.run_reports import RunReport, report_run
 from flows.operations.scan import scan
 from flows.operations.sources.reading import source_identity
 from flows.operations.summary import summarize
@@ -45,7 +46,8 @@ async def upload(
     done is kept and the next run goes on from there.
     """
     watch = Stopwatch()
-    async with open_client(settings) as client:
+    reporting = nullcontext(RunReport()) if dry_run else report_run(settings, flow="bulk-upload", source=source)
+    async with reporting as report, open_client(settings) as client:
         with upload_ledger(source, settings=settings) as ledger:
             kept = None if retry or dry_run else options_for_ledger(source, options)
             await asyncio.to_thread(ledger.begin, options=kept, retry=retry)
@@ -72,6 +74,7 @@ async def upload(
                 )
                 await carry_out(planned, client, ledger, settings=settings, outages=outages, hooks=hooks)
                 outcome = Outcome(summarize(ledger), plan, scanned, watch.seconds, ledger.address)
+                report.take(outcome.summary)
                 if dry_run:
                     await asyncio.to_thread(ledger.forget_plan)
                 return outcome

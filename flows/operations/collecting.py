@@ -17,6 +17,7 @@ from flows.operations.options import CollectionOptions, options_for_ledger
 from flows.operations.outages import OutagePolicy
 from flows.operations.plan import read_plan
 from flows.operations.reporting import report_at_end, take_ignored
+from flows.operations.run_reports import report_run
 from flows.operations.scan import Prepare, scan
 from flows.operations.sources.documents import Defaults, SourceDocument
 from flows.operations.sources.reading import source_identity
@@ -53,7 +54,8 @@ async def add_to_collection(
     Needs EDITOR on the collection and READ on the documents. Raises the errors of flows.operations.bulk.upload.
     """
     watch = Stopwatch()
-    async with open_client(settings) as client:
+    reporting = report_run(settings, flow="collection-add", source=source, within=options.collection)
+    async with reporting as report, open_client(settings) as client:
         outages = outage_policy_of(client, settings)
         names = names_of(client, outages=outages)
         collection = await names.id_of("collection", options.collection)
@@ -83,7 +85,9 @@ async def add_to_collection(
                 plan = await asyncio.to_thread(read_plan, ledger)
                 planned = Planned("collection", scanned, plan, options.wait_for_index)
                 await carry_out(planned, client, ledger, settings=settings, outages=outages, hooks=hooks)
-                return Outcome(summarize(ledger), plan, scanned, watch.seconds, ledger.address)
+                outcome = Outcome(summarize(ledger), plan, scanned, watch.seconds, ledger.address)
+                report.take(outcome.summary)
+                return outcome
 
 
 def _membership(collection: str) -> Prepare:

@@ -18,6 +18,7 @@ from flows.operations.names import names_of
 from flows.operations.options import CATALOG, ReindexOptions
 from flows.operations.outages import OutagePolicy
 from flows.operations.reindexing import SHOWN_FAILURES
+from flows.operations.run_reports import report_run
 from flows.settings import FlowSettings
 
 _FIRST_PAUSE, _LONGEST_PAUSE, _SLOWER = 0.2, 5.0, 1.3
@@ -64,7 +65,7 @@ async def rebuild_index(
     SourceBusyError while it is rebuilt with another model, SourceError for an unknown model, RefusedError,
     ServiceDownError.
     """
-    async with open_client(settings) as client:
+    async with report_run(settings, flow="reindex", source=collection) as report, open_client(settings) as client:
         outages = outage_policy_of(client, settings)
         collection_id = await index_id(collection, client, outages=outages)
         try:
@@ -78,7 +79,9 @@ async def rebuild_index(
         if options.wait_for_end:
             now = await _watch(client, collection_id, now, outages=outages, on_update=on_update)
         failures = await outages.call(lambda: failure_rows(client, collection_id)) if now.failed_count else []
-        return Rebuilt(now, failures)
+        done = Rebuilt(now, failures)
+        report.take_problems(found=done.has_problems)
+        return done
 
 
 async def index_id(collection: str, client: AsyncCarrel, *, outages: OutagePolicy) -> str | None:

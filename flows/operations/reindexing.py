@@ -19,6 +19,7 @@ from flows.operations.jobs import open_client, outage_policy_of
 from flows.operations.names import names_of
 from flows.operations.options import ReindexOptions
 from flows.operations.outages import OutagePolicy
+from flows.operations.run_reports import report_run
 from flows.settings import FlowSettings
 
 SHOWN_FAILURES = 200
@@ -79,11 +80,13 @@ async def reindex_documents(
     A document that can't be indexed is a row of `failures`, and doesn't stop the others. Raises NameUnknownError,
     RefusedError, ServiceDownError.
     """
-    async with open_client(settings) as client:
+    async with report_run(settings, flow="reindex", source=collection) as report, open_client(settings) as client:
         outages = outage_policy_of(client, settings)
         collection_id = await names_of(client, outages=outages).id_of("collection", collection)
         work = _Reindexing(client, outages, collection_id, options, on_update)
-        return await work.run(settings.flows_concurrency)
+        done = await work.run(settings.flows_concurrency)
+        report.take_problems(found=done.has_problems)
+        return done
 
 
 @dataclass

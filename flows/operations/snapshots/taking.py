@@ -9,6 +9,7 @@ from typing import Any
 
 from flows.errors import SnapshotError
 from flows.operations.jobs import open_client, outage_policy_of
+from flows.operations.run_reports import report_run
 from flows.operations.snapshots.comparing import compare
 from flows.operations.snapshots.difference import Difference
 from flows.operations.snapshots.files import (
@@ -59,7 +60,8 @@ async def take_snapshot(settings: FlowSettings, *, on_rows: Callable[[int], None
     Needs an admin's key. `on_rows` is called with the number of rows written of the current list. Raises RefusedError,
     ServiceDownError, or OSError when the folder can't be written to; nothing is left then.
     """
-    async with open_client(settings) as client:
+    reporting = report_run(settings, flow="permission-snapshot", source="permissions")
+    async with reporting as report, open_client(settings) as client:
         outages = outage_policy_of(client, settings)
         organization = await outages.call(client.admin.organization.get)
         home = settings.snapshots / str(organization.organization_id)
@@ -72,7 +74,9 @@ async def take_snapshot(settings: FlowSettings, *, on_rows: Callable[[int], None
                 attempts=listed.attempts,
                 rows=listed.rows,
             )
-            return await asyncio.to_thread(_finish, folder, manifest)
+            taken = await asyncio.to_thread(_finish, folder, manifest)
+            report.take_problems(found=bool(taken.problems))
+            return taken
 
 
 def _finish(folder: Path, manifest: Manifest) -> Taken:
