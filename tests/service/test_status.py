@@ -46,6 +46,8 @@ def test_an_empty_organization(service: RunningService) -> None:
         "indexing": {"done": 0, "running": 0, "failed": 0} | NOTHING_WAITS,
         "jobs": {"waiting": 0, "running": 0, "failed": 0},
         "syncs": {"running": 0, "failed": 0},
+        "quarantine": {"itemCount": 0, "sourceCount": 0, "sources": []},
+        "openAlertCount": 0,
         "rebuildsRunning": 0,
         "embeddingModel": "all-MiniLM-L6-v2",
         "languageModel": "built-in",
