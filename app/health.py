@@ -99,6 +99,7 @@ def findings_of(status: AdminStatusGetResponse, *, now: datetime | None = None) 
         ),
         _of_index(status.indexing, at),
         *_of_rebuilds(status.rebuilds_running),
+        *_of_pages(status.pages_waiting or 0),
         _of_jobs(status.jobs, at),
         _of_syncs(status.syncs),
         *(_of_connections(connections, at) for connections in (status.connections,) if connections),
@@ -149,6 +150,13 @@ def _of_rebuilds(running: int) -> list[Finding]:
         return []
     said = f"{count_text(running, 'index is', 'indexes are')} being rebuilt with another model."
     return [Finding("Rebuilding", Level.BUSY, said, see=PageLink("Open the collections", "collections"))]
+
+
+def _of_pages(waiting: int) -> list[Finding]:
+    if not waiting:
+        return []
+    said = f"{count_text(waiting, 'scanned page waits', 'scanned pages wait')} to be read by machine (OCR)."
+    return [Finding("Text recognition", Level.BUSY, said, see=_help_page("operating#text-recognition"))]
 
 
 def _of_jobs(jobs: JobsState, at: datetime) -> Finding:

@@ -74,6 +74,7 @@ def show(document: Named, *, as_json: AsJson = False) -> None:
             ("file", f"{found.file_name}, {found.media_type}, {found.file_size:,} bytes"),
             ("version", f"{found.document_version} of {found.updated_at:%Y-%m-%d %H:%M}"),
             *((field, value) for field, value in found.custom_metadata.items()),
+            *(("read by machine", one) for one in (found.text_recognition,) if one),
             *(("not read", one) for one in found.not_read or ()),
             *(("index", f"{_place(one)}: {_progress(one)}") for one in found.indexed_in),
         ],

@@ -39,6 +39,7 @@ from service.domains.oauth import endpoints as oauth
 from service.domains.oauth import purging as oauth_purging
 from service.domains.owners import endpoints as owners
 from service.domains.rebuilds import endpoints as rebuilds
+from service.domains.recognition.jobs import OCR, READ_PAGES
 from service.domains.search import endpoints as search
 from service.domains.service_accounts import endpoints as service_accounts
 from service.domains.sessions import endpoints as sessions
@@ -158,6 +159,8 @@ def _keep_tasks(runtime: Runtime) -> None:
     _keep_worker(runtime, AGENTS, tasks=AGENT_TASKS, concurrency=settings.agent_workers)
     if settings.docstore_workers:
         _keep_worker(runtime, DOCSTORE, tasks=(RUN_SYNC,), concurrency=settings.docstore_workers)
+    if settings.ocr and settings.ocr_workers:
+        _keep_worker(runtime, OCR, tasks=(READ_PAGES,), concurrency=settings.ocr_workers)
 
 
 def _keep_worker(runtime: Runtime, queue: str, *, tasks: Sequence[Task], concurrency: int) -> None:

@@ -10,7 +10,7 @@ import docx
 import pypdf
 from fpdf import FPDF
 from openpyxl import Workbook
-from PIL import Image
+from PIL import Image, ImageDraw, ImageFont
 from pptx import Presentation
 from pptx.util import Inches
 
@@ -37,6 +37,24 @@ def picture_pdf() -> bytes:
     document.add_page()
     document.rect(10, 10, 50, 50, style="F")
     return bytes(document.output())
+
+
+def scan(*lines: str, size: int = 34) -> Image.Image:
+    """A page of paper, scanned at some 100 dots an inch, with these lines on it."""
+    page = Image.new("L", (850, 120 + 3 * size * len(lines)), 250)
+    for number, line in enumerate(lines):
+        place = (60, 60 + number * 3 * size)
+        ImageDraw.Draw(page).text(place, line, fill=30, font=ImageFont.load_default(size))
+    return page
+
+
+def scanned(*pages: Image.Image, kind: str) -> bytes:
+    """A PDF or TIFF of these pages."""
+    buffer = io.BytesIO()
+    # A picture keeps how it was saved last, which another format takes for its own.
+    first, *others = (page.copy() for page in pages)
+    first.save(buffer, kind, save_all=bool(others), append_images=others)
+    return buffer.getvalue()
 
 
 def encrypted_pdf(*, asks: bool = True) -> bytes:

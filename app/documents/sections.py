@@ -20,7 +20,7 @@ from app.ui.notices import show_empty, show_problem, show_table, show_text, show
 from app.ui.passages import place_html
 from app.ui.tables import PAGE_ROWS, Source, show_each, show_pages
 from carrel.wire.admin import AdminGrantsListResponse, GrantInfo
-from carrel.wire.catalog import DocumentIndexing, GetDocumentResponse, IndexingStatus
+from carrel.wire.catalog import DocumentIndexing, GetDocumentResponse, IndexingStatus, RecognitionStatus
 from carrel.wire.collections import DocumentChunk, GetDocumentChunksResponse
 from carrel.wire.common import UserPrincipal
 from carrel.wire.formats import NotReadKind
@@ -31,7 +31,6 @@ REFRESH_SECONDS = 2.0
 MOST_VERSIONS, MOST_PLACES = 50, 20
 _PROBLEM = "document.problem"
 _WHAT_HELPS = {
-    "Run text recognition (OCR) over the pages and add the result under the same name.": {NotReadKind.PAGE},
     "Add attachments and embedded files as documents of their own.": {NotReadKind.ATTACHMENT, NotReadKind.EMBEDDED},
 }
 
@@ -53,7 +52,12 @@ def show_about(document: GetDocumentResponse) -> None:
 
 
 def show_not_read(document: GetDocumentResponse) -> None:
-    """Say what of a document's file was not read, and what helps; nothing of one that was read in whole."""
+    """Say what of a document's file was read by machine, what was not read, and what helps; nothing of other ones."""
+    recognition = document.text_recognition
+    if recognition is not None:
+        goes_on = " The rest follows by itself." if recognition.status is RecognitionStatus.RUNNING else ""
+        why = f" {recognition.error}" if recognition.error else ""
+        show_text(f"Read by machine, which makes mistakes: {recognition}.{why}{goes_on}")
     if document.not_read:
         kinds = {part.kind for part in document.not_read}
         helps = [text for text, of in _WHAT_HELPS.items() if not kinds.isdisjoint(of)]

@@ -29,8 +29,9 @@ from service.platform.sharing import Share
 from service.runtime import Runtime
 from service.runtime.jobs import queries as job_queries
 from service.text.embedding import Arithmetic, Embedders, open_embedders
-from service.text.extraction import Extractor
+from service.text.extraction import Extractor, Limits
 from service.text.language_models import LanguageModels
+from service.text.recognition import PageReader
 from service.web.multipart import remove_leftovers
 
 # Two such waits, and the pauses between, are shorter than a claim on work lasts that is renewed on these connections.
@@ -139,6 +140,7 @@ async def open_runtime(
             extractor=extractor or await open_extractor(stack, settings),
             embedders=embedders,
             rate_limits=rate_limits or await stack.enter_async_context(open_rate_limits(settings, share=share)),
+            page_reader=_open_page_reader(stack, settings),
             models=_open_models(stack, settings),
             indexer=_open_indexer(stack, url, settings, embedders, share),
             share=share,
@@ -167,9 +169,21 @@ async def open_extractor(stack: AsyncExitStack, settings: Settings) -> Extractor
         workers=settings.extraction_workers,
         seconds=settings.extraction_seconds,
         memory_bytes=settings.extraction_memory_bytes,
+        limits=Limits(reads_scans=settings.ocr),
     )
     stack.push_async_callback(asyncio.to_thread, extractor.close)
     return extractor
+
+
+def _open_page_reader(stack: AsyncExitStack, settings: Settings) -> PageReader:
+    reader = PageReader(
+        workers=max(settings.ocr_workers, 1),
+        seconds=settings.ocr_seconds,
+        memory_bytes=settings.ocr_memory_bytes,
+        pixels=Limits().pixels,
+    )
+    stack.push_async_callback(asyncio.to_thread, reader.close)
+    return reader
 
 
 def _open_models(stack: AsyncExitStack, settings: Settings) -> LanguageModels:

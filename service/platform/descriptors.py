@@ -14,12 +14,12 @@ from service.platform.settings import Settings
 # connections that are closed in the same pass of the event loop.
 OWN = 96
 # Connections of the database beside those of requests. Indexing has fewer than there are turns at it, because most of
-# a turn is embedding, without a transaction; each of the three queues' workers has its own.
+# a turn is embedding, without a transaction; each of the four queues' workers has its own.
 INDEXING_CONNECTIONS = 4
 WORKER_CONNECTIONS = 2
 # With one, a request that needs two at a time would wait for itself, and everybody for the slowest.
 FEWEST_DATABASE_CONNECTIONS = 2
-QUEUES = 3
+QUEUES = 4
 # The most that the client of an embeddings endpoint keeps.
 ENDPOINT_CONNECTIONS = 100
 # The most that one of each has open at a time: pipes and the process of a reader; the model's endpoint and a database
@@ -65,6 +65,7 @@ def part_of(settings: Settings, *, worker: int) -> Settings:
             "extraction_workers": part(settings.extraction_workers, least=1),
             "agent_workers": part(settings.agent_workers, least=1),
             "docstore_workers": part(settings.docstore_workers, least=0),
+            "ocr_workers": part(settings.ocr_workers, least=0),
         }
     )
 
@@ -83,7 +84,7 @@ def reserved_descriptors(settings: Settings) -> int:
         + INDEXING_CONNECTIONS
         + WORKER_CONNECTIONS * QUEUES
         + (ENDPOINT_CONNECTIONS if settings.embeddings_url else 0)
-        + OF_A_READER * settings.extraction_workers
+        + OF_A_READER * (settings.extraction_workers + settings.ocr_workers)
         + OF_A_REPLY * settings.agent_workers
         + OF_A_SYNC * settings.docstore_workers
         + OF_A_THREAD * min(MOST_THREADS, (os.cpu_count() or 1) + 4)

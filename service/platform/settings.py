@@ -193,6 +193,24 @@ class Settings(BaseSettings):
         default=1024 * MEBIBYTE, ge=64 * MEBIBYTE, description="Most memory of one reader."
     )
 
+    ocr: bool = Field(
+        default=True,
+        description="Whether the text of scanned pages and pictures is read by machine (OCR), after their upload. "
+        "Without it files that have no other text are refused.",
+    )
+    ocr_workers: int = Field(
+        default=1,
+        ge=0,
+        le=64,
+        description="Processes that read pages, each on one core behind all other work, with about 650 MB; they end "
+        "when nothing waits. 0: pages are left to other replicas.",
+    )
+    ocr_pages: int = Field(default=1000, ge=1, description="Most pages of one document that are read by machine.")
+    ocr_seconds: float = Field(default=120.0, gt=0, description="Longest one page may take to read by machine.")
+    ocr_memory_bytes: int = Field(
+        default=2048 * MEBIBYTE, ge=1024 * MEBIBYTE, description="Most address space of a process that reads pages."
+    )
+
     docstore_allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
         description="Hosts, addresses and networks (10.0.0.0/8) that syncs with document databases may connect to "

@@ -16,6 +16,7 @@ from service.runtime.jobs.queue import Jobs
 from service.text.embedding import Embedders
 from service.text.extraction import Extractor
 from service.text.language_models import LanguageModels
+from service.text.recognition import PageReader
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class Runtime:
     database: Database
     files: FileStore
     extractor: Extractor
+    page_reader: PageReader
     embedders: Embedders
     rate_limits: RateLimits
     models: LanguageModels

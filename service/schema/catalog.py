@@ -1,7 +1,8 @@
-"""Documents, their versions, and the text extracted from the newest one."""
+"""Documents, their versions, the text extracted from the newest one, and its pages that wait for text recognition."""
 
 from sqlalchemy import (
     BigInteger,
+    CheckConstraint,
     Column,
     DateTime,
     ForeignKey,
@@ -78,4 +79,20 @@ document_contents = Table(
     Column("version", Integer, nullable=False),
     Column("title", Text),
     Column("blocks", LargeBinary, nullable=False),
+)
+
+# The pages of documents' newest files that are pictures: read by text recognition, still to be, or not to be read
+# (`error` says why). `blocks` is what was read, until it is among the document's contents.
+scanned_pages = Table(
+    "scanned_pages",
+    metadata,
+    Column("document_id", Uuid, ForeignKey("documents.document_id"), primary_key=True),
+    Column("page", Integer, primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("file_sha256", LargeBinary, nullable=False),
+    Column("state", Text, nullable=False),
+    Column("blocks", LargeBinary),
+    Column("error", Text),
+    CheckConstraint("state IN ('WAITING', 'READ', 'FAILED')", name="state"),
+    Index("ix_scanned_pages_waiting", "organization_id", postgresql_where=text("state = 'WAITING'")),
 )

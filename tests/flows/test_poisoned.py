@@ -48,7 +48,7 @@ POISONED = {
     "cut.pptx": (_cut(made_files.slides()), {"file_corrupt", "file_type_mismatch"}),
     "cut.xlsx": (_cut(made_files.workbook(A=[["x"], [1]])), {"file_corrupt", "file_type_mismatch"}),
     "nothing.zip": (_no_document(), {"file_type_unsupported"}),
-    "picture.png": (b"\x89PNG\r\n\x1a\n" + bytes(100), {"file_type_unsupported"}),
+    "picture.png": (b"\x89PNG\r\n\x1a\n" + bytes(100), {"file_corrupt"}),
     "program.md": (b"\x7fELF\x02\x01\x01" + bytes(500), {"file_type_unsupported", "file_type_mismatch"}),
     "deep.json": (b"[" * 200_000 + b"]" * 200_000, {"file_too_complex"}),
     "large.txt": (b"pears " * 200_000, {"file_too_large", "content_too_large"}),

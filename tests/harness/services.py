@@ -252,6 +252,8 @@ def settings_for_test(folder: Path, url: SecretStr | None, **overrides: Any) -> 
         "bootstrap_admin_password": SecretStr(ADMIN_PASSWORD),
         "bootstrap_api_key": SecretStr(API_KEY),
         "extraction_workers": 1,
+        # Pages wait for ever unless a test has them read.
+        "ocr_workers": 0,
         # Tests of refusals fail to authenticate more often than anybody should.
         "rate_limit_failures": 0,
     }

@@ -48,6 +48,7 @@ def test_an_empty_organization(service: RunningService) -> None:
         "syncs": {"running": 0, "failed": 0},
         "quarantine": {"itemCount": 0, "sourceCount": 0, "sources": []},
         "openAlertCount": 0,
+        "pagesWaiting": 0,
         "rebuildsRunning": 0,
         "embeddingModel": "all-MiniLM-L6-v2",
         "languageModel": "built-in",

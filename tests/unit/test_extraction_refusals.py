@@ -17,6 +17,7 @@ PDF = made_files.pdf([("Some words about pears", 12)])
 COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(4_000)
 ENCRYPTED_OFFICE = COMPOUND + "EncryptedPackage".encode("utf-16-le") + bytes(400)
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + bytes(100)
+TWO_PAGES = made_files.scanned(made_files.scan(), made_files.scan(), kind="TIFF")
 
 
 def plain_zip() -> bytes:
@@ -68,7 +69,7 @@ def refusal(folder, name: str, content: bytes, limits: Limits | None = None) -> 
         ("a.txt", bytes(range(256)) * 40, "file_type_mismatch"),
         ("a.doc", COMPOUND, "file_type_unsupported"),
         ("a.png", PNG, "file_type_unsupported"),
-        ("a.pdf", PNG, "file_type_unsupported"),
+        ("a.pdf", PNG, "file_type_mismatch"),
         ("a.zip", plain_zip(), "file_type_unsupported"),
         ("a.docx", plain_zip(), "file_type_unsupported"),
         ("a.docx", b"{\\rtf1 words}", "file_type_mismatch"),
@@ -107,9 +108,12 @@ def test_a_pdf_with_only_an_owner_password_is_read(tmp_path):
         (Limits(archive_entries=3), "a.docx", WORDS),
         (Limits(archive_bytes=1_000), "a.docx", WORDS),
         (Limits(entry_bytes=100), "a.xlsx", SHEET),
+        (Limits(pixels=50_000, reads_scans=True), "a.jpg", made_files.scanned(made_files.scan(), kind="PNG")),
+        (Limits(pages=1, reads_scans=True), "a.tif", TWO_PAGES),
     ],
 )
 def test_each_limit_refuses_what_passes_it(tmp_path, limits, name, content):
     """A file over any of the limits is too complex, and is read within the default ones."""
     assert refusal(tmp_path, name, content, limits).code == "file_too_complex"
-    assert parse_file(tmp_path / "file", name, Limits()).blocks
+    read = parse_file(tmp_path / "file", name, Limits(reads_scans=True))
+    assert read.blocks or read.scanned

@@ -46,6 +46,7 @@ SEVERAL = {
 # What answers no caller: whole packages, and why.
 WITHOUT_CALLERS = {
     "domains.files.": "it asks whether anything refers to a file, for nobody",
+    "domains.recognition.": "it reads scanned pages, for everybody who may read their document",
     "index.": "it keeps the index up to date, for everybody",
     "operate.": "operators see counts of everything, and no contents",
     "permissions.": "it keeps who may read what",

@@ -44,6 +44,41 @@ class NotRead(ResponseModel):
         return count_not_read(self.kind, self.count) + places
 
 
+class RecognitionStatus(StrEnum):
+    """Whether text recognition is done with a document: RUNNING goes on in the background."""
+
+    RUNNING = "RUNNING"
+    DONE = "DONE"
+
+
+class TextRecognition(ResponseModel):
+    """How far text recognition (OCR) is with the pages of a document that show their text as a picture.
+
+    Until it is done, the document is found by what else its file holds, and by the pages that were read so far.
+    """
+
+    status: RecognitionStatus
+    """Whether it is done."""
+    pages: int
+    """How many pages show their text as a picture."""
+    pages_read: int
+    """How many of them were read."""
+    pages_failed: int
+    """How many of them can't be read; `notRead` tells which."""
+    error: str | None = None
+    """Why the first of those can't be read."""
+
+    def __str__(self) -> str:
+        """Return the progress in words: `12 of 80 pages, 1 page could not be read`."""
+        failed = f", {count_pages(self.pages_failed)} could not be read" if self.pages_failed else ""
+        return f"{self.pages_read:,} of {count_pages(self.pages)}{failed}"
+
+
+def count_pages(count: int) -> str:
+    """Return a number of pages in words."""
+    return f"{count:,} page" if count == 1 else f"{count:,} pages"
+
+
 class Document(ResponseModel):
     """A document of the catalog at its newest version."""
 
@@ -131,6 +166,8 @@ class GetDocumentRequest(ActingRequest):
 class GetDocumentResponse(Document):
     """A document with its versions, newest first, and where it is indexed (of collections, those the caller sees)."""
 
+    text_recognition: TextRecognition | None = None
+    """How far the newest file's scanned pages are read; absent: it has none."""
     fingerprint: str | None = None
     """Fingerprint that the newest upload gave."""
     versions: list[DocumentVersion]

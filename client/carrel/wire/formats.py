@@ -55,6 +55,12 @@ FORMATS = (
     FileFormat("Org", "text/x-org", (".org",), "text"),
     FileFormat("Outlook message", "application/vnd.ms-outlook", (".msg",), "mail"),
     FileFormat("mailbox", "application/mbox", (".mbox",), "mail"),
+    FileFormat("PNG", "image/png", (".png",), "picture"),
+    FileFormat("JPEG", "image/jpeg", (".jpg", ".jpeg", ".jpe"), "picture"),
+    FileFormat("TIFF", "image/tiff", (".tif", ".tiff"), "picture"),
+    FileFormat("WebP", "image/webp", (".webp",), "picture"),
+    FileFormat("GIF", "image/gif", (".gif",), "picture"),
+    FileFormat("BMP", "image/bmp", (".bmp",), "picture"),
     FileFormat("mail", "message/rfc822", (".eml",), "mail"),
 )
 BY_SUFFIX: Mapping[str, FileFormat] = {suffix: each for each in FORMATS for suffix in each.suffixes}

@@ -196,6 +196,8 @@ class AdminStatusGetResponse(ResponseModel):
     """What could not be loaded; absent from a service that doesn't tell."""
     open_alert_count: int | None = None
     """Number of alerts that are open; absent from a service without alerts."""
+    pages_waiting: int | None = None
+    """Scanned pages that wait for text recognition."""
     rebuilds_running: int
     """Number of indexes that are being rebuilt."""
     embedding_model: str

@@ -7,7 +7,7 @@ from uuid import UUID
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from carrel.wire.catalog import IndexingStatus, NotRead
+from carrel.wire.catalog import IndexingStatus, NotRead, TextRecognition
 from carrel.wire.common import RequestModel, ResourceType, ResponseModel, Tabular, refuse_reserved_type
 from carrel.wire.fields import (
     NO_NUL,
@@ -172,6 +172,8 @@ class UploadFileResponse(ResponseModel):
     """Whether the document is searchable yet."""
     not_read: list[NotRead] | None = None
     """What the file holds that was not read; absent: unknown, by its format or its age."""
+    text_recognition: TextRecognition | None = None
+    """How far the file's scanned pages are read, which goes on after this answer; absent: it has none."""
 
 
 class UploadDocumentFileResponse(UploadFileResponse):

@@ -36,6 +36,7 @@ from service.domains.documents.queries import (
     read_file,
 )
 from service.domains.documents.rights import role_in, unknown_document
+from service.domains.recognition.queries import read_recognition
 from service.index.progress import indexing_status
 from service.index.service import remove_everywhere
 from service.permissions.service import unregister_resource
@@ -56,6 +57,7 @@ async def get_document(connection: AsyncConnection, caller: Caller, *, document_
     return GetDocumentResponse(
         **_document_members(document, owner),
         indexing=next((place.status for place in places if place.document_collection_id is None), None),
+        text_recognition=await read_recognition(connection, caller.organization_id, document_id=document_id),
         fingerprint=document.fields.fingerprint,
         versions=[_to_version(row) for row in versions],
         indexed_in=places,

@@ -32,7 +32,7 @@ from service.index.queries import has_status
 from service.permissions.queries import readable_classes
 from service.platform.batches import Batch
 from service.platform.sql import ORGANIZATION, as_member, columns_of, find_rows, get_row, in_array, param, params
-from service.schema.catalog import document_contents, document_versions, documents
+from service.schema.catalog import document_contents, document_versions, documents, scanned_pages
 from service.schema.collections import caller_chunks
 from service.schema.identity import principals
 from service.schema.indexing import space_documents, spaces
@@ -382,7 +382,7 @@ async def erase_document(connection: AsyncConnection, organization_id: UUID, *, 
     own = {"organization_id": organization_id, "document_id": document_id}
     erased = (
         delete(table).where(*(table.c[name] == value for name, value in own.items())).cte(f"erased_{table.name}")
-        for table in (document_contents, document_versions, caller_chunks)
+        for table in (document_contents, document_versions, scanned_pages, caller_chunks)
     )
     statement = (
         update(documents)

@@ -13,7 +13,7 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.catalog import IndexingStatus
+from carrel.wire.catalog import IndexingStatus, TextRecognition
 from carrel.wire.uploads import UploadFileForm, UploadStatus
 from service.audit.service import Change, record_in
 from service.auth.callers import Caller, ask_acting_for
@@ -23,6 +23,9 @@ from service.domains.catalog.queries import NewText
 from service.domains.collections.membership import place_document
 from service.domains.documents.queries import StoredDocument, StoredFile
 from service.domains.files.queries import keep_file
+from service.domains.recognition.jobs import enqueue_reading
+from service.domains.recognition.queries import read_recognition, replace_pages
+from service.domains.recognition.unread import has_unread_pages
 from service.index.ingestion.indexer import Waiter
 from service.index.ingestion.queries import IndexingWork, ask_indexing
 from service.index.service import ensure_catalog_space
@@ -47,15 +50,17 @@ class Uploaded:
     status: UploadStatus
     indexing: IndexingStatus
     not_read: Sequence[Mapping[str, Any]] | None
+    text_recognition: TextRecognition | None
 
 
 @dataclass(frozen=True, slots=True)
 class _Extracted:
-    """The result of extraction: the stored file, the title its contents carry, and the packed blocks."""
+    """The result of extraction: the stored file, its own title, the packed blocks, and the pages to be recognized."""
 
     file: StoredFile
     title: str | None
     blocks: bytes
+    scanned: Sequence[int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,13 +76,14 @@ class SavedUpload:
     status: UploadStatus
     is_pending: bool
     not_read: Sequence[Mapping[str, Any]] | None
+    text_recognition: TextRecognition | None = None
     waiter: Waiter | None = None
 
     def to_uploaded(self, *, is_indexed: bool) -> Uploaded:
         """Return what the upload came to, whether or not its index is there."""
         is_done = is_indexed and not self.is_pending
         indexing = IndexingStatus.DONE if is_done else IndexingStatus.RUNNING
-        return Uploaded(self.document_id, self.version, self.status, indexing, self.not_read)
+        return Uploaded(self.document_id, self.version, self.status, indexing, self.not_read, self.text_recognition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +168,8 @@ async def _read(runtime: Runtime, file: ReceivedFile) -> _Extracted:
         media_type=extraction.media_type,
         not_read=None if extraction.not_read is None else [asdict(each) for each in extraction.not_read],
     )
-    return _Extracted(file=stored, title=extraction.title, blocks=extraction.packed)
+    scanned = extraction.scanned if runtime.settings.ocr else ()
+    return _Extracted(file=stored, title=extraction.title, blocks=extraction.packed, scanned=scanned)
 
 
 async def _apply_decision(upload: _Upload) -> _Result:
@@ -181,7 +188,12 @@ async def _apply_decision(upload: _Upload) -> _Result:
     if decision.placement is not None and await _place_document(upload, version, plan):
         status = UploadStatus.UPDATED if status is UploadStatus.UNCHANGED else status
     is_pending = before is not None and before.pending and not plan.space_ids
-    saved = SavedUpload(decision.document_id, version, status, is_pending=is_pending, not_read=_file(upload).not_read)
+    not_read = _file(upload).not_read
+    saved = SavedUpload(decision.document_id, version, status, is_pending=is_pending, not_read=not_read)
+    if has_unread_pages(not_read):
+        organization_id = upload.caller.organization_id
+        recognition = await read_recognition(upload.connection, organization_id, document_id=decision.document_id)
+        saved = replace(saved, text_recognition=recognition)
     return _Result(saved, plan)
 
 
@@ -223,6 +235,9 @@ async def _write(upload: _Upload, *, details: dict[str, Any]) -> _IndexingPlan:
     await batch.run(upload.connection)
     if registration is not None:
         await registration.complete(upload.connection)
+    if request is not None and request.text is not None and upload.read is not None and upload.read.scanned:
+        document_id = decision.document_id
+        await enqueue_reading(upload.runtime, upload.connection, organization_id, document_id=document_id)
     return _IndexingPlan() if request is None else await request.plan(upload)
 
 
@@ -273,6 +288,15 @@ def _save_version(upload: _Upload, batch: Batch) -> "_Request":
         created_by=upload.caller.principal_id,
         text=text,
     )
+    if text is not None and read is not None:
+        replace_pages(
+            batch,
+            organization_id,
+            document_id=decision.document_id,
+            sha256=read.file.sha256,
+            pages=read.scanned,
+            most=upload.runtime.settings.ocr_pages,
+        )
     # While more waits than there is room for, the text is left where it was just written.
     packed_bytes = 0 if text is None else len(text.blocks)
     # A text that was kept before is claimed with its size.

@@ -30,7 +30,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.index.ingestion.backlog.queries import LEASE, has_large_text, select_is_large
+from service.index.ingestion.backlog.queries import FROM_THE_START, LEASE, has_large_text, select_is_large
 from service.index.ingestion.turns import LARGE_BYTES
 from service.index.queries import is_pending
 from service.index.spaces.queries import SearchedSpace, is_searched, stands_for
@@ -39,9 +39,6 @@ from service.platform.sql import ORGANIZATION, columns_of, find_row, param, para
 from service.schema.catalog import document_contents, document_versions, documents
 from service.schema.collections import caller_chunks
 from service.schema.indexing import space_documents, spaces
-
-# What is forgotten of earlier work when something new is wanted.
-FROM_THE_START = {"attempts": 0, "error": None, "chunks_embedded": 0, "chunks_expected": 0}
 
 
 class SpaceOfWork(Protocol):

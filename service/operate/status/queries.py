@@ -24,11 +24,12 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.common import ResourceType
 from carrel.wire.oversight import SourceQuarantine
 from service.domains.alerts.sending.task import ALERTS
+from service.domains.recognition.jobs import OCR
 from service.index.progress import FAILED_AFTER
 from service.index.queries import is_pending
 from service.platform.sql import columns_of, find_rows, get_row
 from service.schema.alerts import alerts
-from service.schema.catalog import document_versions
+from service.schema.catalog import document_versions, scanned_pages
 from service.schema.collections import collections
 from service.schema.conversations import conversations, turns
 from service.schema.docstore import docstore_syncs
@@ -60,6 +61,7 @@ class State:
     jobs_running: int
     jobs_since: datetime | None
     replies_failed: int
+    pages_waiting: int
     syncs_running: int
     syncs_failed: int
     quarantined: int
@@ -86,6 +88,7 @@ async def read_state(connection: AsyncConnection, organization_id: UUID) -> Stat
         "jobs_running": _number(jobs, jobs.c.status == "doing"),
         "jobs_since": _oldest(jobs, waits),
         "replies_failed": _failed_replies(organization_id),
+        "pages_waiting": _pages(organization_id),
         "syncs_running": _syncs(organization_id, "PENDING", "RUNNING"),
         "syncs_failed": _syncs(organization_id, "FAILED"),
         "quarantined": _quarantined(organization_id, func.coalesce(func.sum(sources.c.item_count), 0)),
@@ -170,8 +173,8 @@ def _select_jobs(organization_id: UUID) -> Subquery:
     return (
         select(cast(_jobs.c.status, Text).label("status"), cast(asked_at, DateTime(timezone=True)).label("since"))
         .select_from(_jobs.outerjoin(turns, own).outerjoin(docstore_syncs, sync))
-        # Deliveries of alerts wait on purpose, and are listed by themselves.
-        .where(_jobs.c.args["organization_id"].astext == str(organization_id), _jobs.c.queue_name != ALERTS)
+        # Deliveries of alerts wait on purpose, and are listed by themselves; text recognition is told by its pages.
+        .where(_jobs.c.args["organization_id"].astext == str(organization_id), _jobs.c.queue_name.not_in([ALERTS, OCR]))
         .subquery("jobs")
     )
 
@@ -193,6 +196,11 @@ def _failed_replies(organization_id: UUID) -> ColumnElement[int]:
         turns.c.status == "FAILED",
         turns.c.finished_at > func.now() - LATELY,
     )
+
+
+def _pages(organization_id: UUID) -> ColumnElement[int]:
+    is_waiting = scanned_pages.c.state == "WAITING"
+    return _number(scanned_pages, scanned_pages.c.organization_id == organization_id, is_waiting)
 
 
 def _syncs(organization_id: UUID, *statuses: str) -> ColumnElement[int]:

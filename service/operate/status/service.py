@@ -48,6 +48,7 @@ async def get_status(
             sources=await queries.list_quarantined(connection, caller.organization_id) if row.quarantined else [],
         ),
         open_alert_count=row.open_alerts,
+        pages_waiting=row.pages_waiting,
         rebuilds_running=row.rebuilds,
         embedding_model=row.embedding_model or runtime.embedders.default.model.name,
         language_model=settings.model_names[0] if settings.model_url else BUILT_IN,

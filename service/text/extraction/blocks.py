@@ -54,9 +54,11 @@ class NotRead:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """The text of a file: its real media type, its own title if it has one, and at least one block.
+    """The text of a file: its real media type, its own title if it has one, and at least one block or scanned page.
 
     `not_read` tells the parts that the text leaves out, as far as their format shows them; None: the reader can't tell.
+
+    `scanned` are the numbers of the pages that show text as a picture only; text recognition may read them later.
 
     `packed` is `pack_blocks(blocks)`, made in the worker already; it is empty in an Extraction made by hand.
     """
@@ -65,6 +67,7 @@ class Extraction:
     title: str | None
     blocks: tuple[Block, ...]
     not_read: tuple[NotRead, ...] | None = ()
+    scanned: tuple[int, ...] = ()
     packed: bytes = field(default=b"", compare=False, repr=False)
 
 

@@ -12,21 +12,23 @@ _UNSTORABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufff
 # Soft hyphens and zero-width spaces split a word that people search for in one piece.
 _INVISIBLE = re.compile("[\u00ad\u200b\ufeff]")
 _HEADING_CHARACTERS = 500
-_MOST_PLACES = 5
+MOST_PLACES = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one file may contain before it is refused as too complex."""
+    """How much one file may contain before it is refused as too complex, and whether scans are read later."""
 
     characters: int = 20_000_000
     blocks: int = 1_000_000
     block_characters: int = 8_000
     pages: int = 20_000
+    pixels: int = 100_000_000
     archive_entries: int = 20_000
     archive_bytes: int = 1 << 30
     archive_ratio: int = 200
     entry_bytes: int = 512 << 20
+    reads_scans: bool = False
 
 
 class BlockBuilder:
@@ -40,6 +42,7 @@ class BlockBuilder:
         self.blocks: list[Block] = []
         self.page: int | None = None
         self.sheet: str | None = None
+        self.scanned: list[int] = []
         self._not_read: dict[NotReadKind, NotRead] = {}
         self._characters = 0
 
@@ -92,9 +95,19 @@ class BlockBuilder:
         """
         if count:
             noted = self._not_read.get(kind, NotRead(kind, 0))
-            is_new = where and where not in noted.where and len(noted.where) < _MOST_PLACES
+            is_new = where and where not in noted.where and len(noted.where) < MOST_PLACES
             places = (*noted.where, where) if is_new else noted.where
             self._not_read[kind] = replace(noted, count=noted.count + count, where=places)
+
+    def scan(self, number: int) -> None:
+        """Note a page that shows text as a picture only."""
+        self.scanned.append(number)
+        self.leave_out(NotReadKind.PAGE, f"page {number}")
+
+    @property
+    def has_contents(self) -> bool:
+        """Whether there is text, or a page that text recognition will read."""
+        return bool(self.blocks or (self.scanned and self.limits.reads_scans))
 
     @property
     def not_read(self) -> tuple[NotRead, ...]:

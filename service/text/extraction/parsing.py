@@ -17,6 +17,7 @@ from service.text.extraction.markdown import parse_markdown
 from service.text.extraction.office import parse_docx, parse_pptx
 from service.text.extraction.opendocument import parse_odp
 from service.text.extraction.pdf import parse_pdf
+from service.text.extraction.pictures import PICTURES, parse_picture
 from service.text.extraction.plain import parse_plain
 from service.text.extraction.sheets import parse_xlsx
 from service.text.extraction.sniffing import EXCEL, POWERPOINT, TEXT, WORD, XML, sniff
@@ -62,6 +63,7 @@ READERS: Mapping[str, Callable[[Path, BlockBuilder], str | None]] = {
     "TeX": _read(parse_tex),
     "OpenDocument slides": parse_odp,
     **{name: convert(name, BY_NAME[name].media_type) for name in _CONVERTED},
+    **dict.fromkeys(PICTURES, parse_picture),
 }
 _ARCHIVES = (WORD, POWERPOINT, EXCEL)
 # Archives of which anything may be read, not only XML.
@@ -88,10 +90,10 @@ def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
         if refusal.code != "file_corrupt" or file_format is not XML or file_name.lower().endswith(XML.suffixes):
             raise
         file_format, title = TEXT, READERS[TEXT.name](path, builder)
-    if not builder.blocks:
+    if not builder.has_contents:
         raise without_text("The file has no text in it. Check that it is the file you meant to send.")
     # The first subject isn't what a whole mailbox is about.
     found = one_line(title or "") or ("" if file_format.name == "mailbox" else builder.first_heading() or "")
     title = found[:_TITLE_CHARACTERS] or None
     not_read = None if file_format.name in _SILENT else builder.not_read
-    return Extraction(file_format.media_type, title, tuple(builder.blocks), not_read)
+    return Extraction(file_format.media_type, title, tuple(builder.blocks), not_read, tuple(builder.scanned))

@@ -80,9 +80,10 @@ def parse_pdf(path: Path, builder: BlockBuilder) -> str | None:
         raise corrupt_file("PDF") from error
     finally:
         document.close()
-    if not builder.blocks:
+    if not builder.has_contents:
         raise without_text(
-            "The PDF has no text in it: it is blank or a scan. Run text recognition (OCR) over it and send the result."
+            "The PDF has no text in it: it is blank, a scan, or drawn. Run text recognition (OCR) over it and send the "
+            "result."
         )
     return _usable(title)
 
@@ -119,7 +120,7 @@ def _pages(document: Any, builder: BlockBuilder, *, with_pictures: bool) -> list
         lines = _lines(text_page, _measure(page))
         unread = _unread_pictures(page, text_page) if with_pictures or not lines else []
         if unread and (not lines or max(unread) >= _PAGE_SIZED):
-            builder.leave_out(NotReadKind.PAGE, f"page {number + 1}")
+            builder.scan(number + 1)
         else:
             builder.leave_out(NotReadKind.PICTURE, f"page {number + 1}", count=len(unread))
         text_page.close()

@@ -28,7 +28,20 @@ _STREAMS = tuple(
         ("Book\0", "Excel 97"),
     )
 )
-_BINARY = (PDF, WORD, POWERPOINT, EXCEL, _RTF, _BINARY_EXCEL, *_ARCHIVES.values(), *(kind for _, kind in _STREAMS))
+_PICTURES = (
+    (b"\x89PNG\r\n", BY_NAME["PNG"]),
+    (b"\xff\xd8\xff", BY_NAME["JPEG"]),
+    (b"GIF8", BY_NAME["GIF"]),
+    (b"II*\x00", BY_NAME["TIFF"]),
+    (b"MM\x00*", BY_NAME["TIFF"]),
+    (b"BM", BY_NAME["BMP"]),
+)
+_WEBP = BY_NAME["WebP"]
+_BINARY = (
+    *(PDF, WORD, POWERPOINT, EXCEL, _RTF, _BINARY_EXCEL, _WEBP),
+    *_ARCHIVES.values(),
+    *(kind for _, kind in (*_STREAMS, *_PICTURES)),
+)
 # What each kind of Office file can't be without.
 _MAIN_PARTS = (
     ("word/", WORD),
@@ -40,11 +53,6 @@ _FOREIGN_SUFFIXES = {
     ".zip": "an archive",
 }
 _FOREIGN_CONTENT = (
-    (b"\x89PNG\r\n", "a PNG picture"),
-    (b"\xff\xd8\xff", "a JPEG picture"),
-    (b"GIF8", "a GIF picture"),
-    (b"II*\x00", "a TIFF picture"),
-    (b"MM\x00*", "a TIFF picture"),
     (b"%!PS", "a PostScript file"),
     (b"\x1f\x8b", "a compressed file"),
     (b"BZh", "a compressed file"),
@@ -55,7 +63,7 @@ _FOREIGN_CONTENT = (
     (b"\x7fELF", "a program"),
     (b"MZ\x90", "a program"),
     (b"SQLite format 3", "a database"),
-    (b"RIFF", "a sound, film or picture"),
+    (b"RIFF", "a sound or film"),
     (b"ID3", "a sound"),
 )
 # A text may begin with ID3 or RIFF, but not with this.
@@ -78,7 +86,8 @@ def sniff(path: Path, file_name: str) -> FileFormat:
     named = BY_SUFFIX.get(suffix)
     found = _binary_kind(path, head, named)
     if found is not None:
-        if named not in {found, None}:
+        # Programs read a picture whatever suffix of another kind of picture its name has.
+        if named not in {found, None} and not (named and named.kind == found.kind == "picture"):
             raise _mismatch(named, found.name)
         return found
     return _text_kind(head, suffix, named)
@@ -93,10 +102,19 @@ def _binary_kind(path: Path, head: bytes, named: FileFormat | None) -> FileForma
         return _compound_kind(path, named)
     if head.lstrip().startswith(b"{\\rtf"):
         return _RTF
+    if (picture := _picture_kind(head)) is not None:
+        return picture
     foreign = next((name for magic, name in _FOREIGN_CONTENT if head.startswith(magic)), None)
     if foreign and (is_binary(head) or head.startswith(_PRINTABLE_MAGIC)):
         raise _unsupported(foreign)
     return None
+
+
+def _picture_kind(head: bytes) -> FileFormat | None:
+    if head.startswith(b"RIFF") and head[8:12] == b"WEBP":
+        return _WEBP
+    found = next((kind for magic, kind in _PICTURES if head.startswith(magic)), None)
+    return found if found is not None and is_binary(head) else None
 
 
 def _is_pdf(head: bytes) -> bool:

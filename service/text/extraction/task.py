@@ -25,6 +25,7 @@ class Extracted(NamedTuple):
     title: str | None
     packed: bytes
     not_read: tuple[NotRead, ...] | None
+    scanned: tuple[int, ...]
 
 
 class Refused(NamedTuple):
@@ -60,7 +61,8 @@ def extract(path: str, file_name: str, limits: Limits, seconds: float) -> Extrac
     _limit(resource.RLIMIT_CPU, ceil(used.ru_utime + used.ru_stime + seconds) + 1, hard=False)
     try:
         extraction = parse_file(Path(path), file_name, limits)
-        return Extracted(extraction.media_type, extraction.title, pack_blocks(extraction.blocks), extraction.not_read)
+        packed = pack_blocks(extraction.blocks)
+        return Extracted(extraction.media_type, extraction.title, packed, extraction.not_read, extraction.scanned)
     except Unreadable as refusal:
         return Refused(refusal.code, refusal.message)
     except MemoryError:

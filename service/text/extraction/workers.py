@@ -114,4 +114,6 @@ async def _unpack(extracted: task.Extracted) -> Extraction:
     packed = extracted.packed
     inline = len(packed) <= _UNPACK_INLINE
     blocks = unpack_blocks(packed) if inline else await asyncio.to_thread(unpack_blocks, packed)
-    return Extraction(extracted.media_type, extracted.title, blocks, extracted.not_read, packed)
+    return Extraction(
+        extracted.media_type, extracted.title, blocks, extracted.not_read, extracted.scanned, packed=packed
+    )

@@ -42,6 +42,8 @@ from service.schema.indexing import space_documents, spaces
 
 # How long a worker that died keeps its work from the others; a living one renews its claim well before.
 LEASE = timedelta(seconds=30)
+# What is forgotten of earlier work when something new is wanted.
+FROM_THE_START = {"attempts": 0, "error": None, "chunks_embedded": 0, "chunks_expected": 0}
 FIRST_RETRY = timedelta(seconds=10)
 # What is claimed from is an index with the oldest first and NULL last.
 FIRST_IN_LINE = datetime.fromtimestamp(0, UTC)
@@ -281,3 +283,31 @@ async def measure_backlog(connection: AsyncConnection, organization_id: UUID) ->
     )
     row = (await connection.execute(statement)).one()
     return Backlog(documents=row.documents, packed_bytes=int(row.packed_bytes), chunks=int(row.chunks))
+
+
+def _text_entries(organization_id: UUID, document_id: UUID) -> ColumnElement[bool]:
+    """Select a document's entries in spaces that exist, but for those with a caller's chunks."""
+    existing = select(spaces.c.space_id).where(
+        spaces.c.organization_id == organization_id, spaces.c.retired_at.is_(None)
+    )
+    return and_(
+        space_documents.c.organization_id == organization_id,
+        space_documents.c.document_id == document_id,
+        space_documents.c.space_id.in_(existing),
+        ~space_documents.c.caller_chunks,
+    )
+
+
+async def is_being_indexed(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> bool:
+    """Check whether a document's text is being indexed anywhere, or waits for it."""
+    waiting = exists().where(_text_entries(organization_id, document_id), is_pending())
+    return bool((await connection.execute(select(waiting))).scalar())
+
+
+async def request_again(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, version: int) -> None:
+    """Request the indexing of a version, whose text has changed, wherever it is indexed; old chunks stay until then."""
+    await connection.execute(
+        update(space_documents)
+        .where(_text_entries(organization_id, document_id), space_documents.c.version == version)
+        .values(indexed_version=None, is_large=select_is_large(), claimed_until=func.now(), **FROM_THE_START)
+    )

@@ -1,0 +1,1 @@
+"""Text recognition (OCR) of the scanned pages of documents, in the background."""

@@ -1,0 +1,123 @@
+"""The job that reads scanned pages of one document, and adds what they say to the document's contents.
+
+A job reads a few pages, each of which is kept at once, so that a kill costs one page; then it queues the rest behind
+the other documents' jobs. So a book keeps nobody waiting, and what was read of it is found before it ends.
+"""
+
+import asyncio
+import tempfile
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.domains.recognition import queries
+from service.domains.recognition.merging import merge_texts
+from service.domains.recognition.queries import WaitingPage
+from service.index.ingestion.turns import Lane
+from service.platform.errors import ServiceError
+from service.platform.logs import logger
+from service.runtime import Runtime
+from service.runtime.jobs.models import Task
+from service.text.extraction import pack_blocks
+from service.text.recognition import UnreadablePage
+
+OCR = "ocr"
+PAGES_AT_ONCE = 20
+# While the document is being indexed, its contents stay as they are; and a file store may be away for a while.
+LATER, AWAY = timedelta(seconds=5), timedelta(seconds=60)
+
+
+async def read_pages(runtime: Runtime, *, organization_id: UUID, document_id: UUID) -> None:
+    """Read the next pages of a document that wait, add them to its contents, and queue what is left.
+
+    Raises the database's errors while it can't be reached, by which the job is put back.
+    """
+    try:
+        await _read_some(runtime, organization_id, document_id)
+    except ServiceError:
+        logger.warning("recognition_waits_for_file", document_id=str(document_id), exc_info=True)
+        pause = AWAY
+    else:
+        pause = None
+    async with runtime.database.transaction(organization_id) as connection:
+        merged = await merge_texts(connection, organization_id, document_id=document_id)
+        rest = await queries.find_waiting_page(connection, organization_id, document_id=document_id)
+        if rest is None and not merged.is_done:
+            pause = pause or LATER
+        if rest is not None or not merged.is_done:
+            await enqueue_reading(runtime, connection, organization_id, document_id=document_id, pause=pause)
+    if merged.has_text:
+        runtime.indexer.note_backlog(organization_id, Lane.SMALL, Lane.LARGE)
+
+
+READ_PAGES = Task("read_pages", read_pages, queue=OCR)
+
+
+async def enqueue_reading(
+    runtime: Runtime,
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    document_id: UUID,
+    pause: timedelta | None = None,
+) -> None:
+    """Enqueue the reading of a document's scanned pages, after other jobs of the same document."""
+    await runtime.jobs.enqueue(
+        connection,
+        READ_PAGES,
+        organization_id=organization_id,
+        lock=f"{OCR}-{document_id}",
+        pause=pause,
+        document_id=document_id,
+    )
+
+
+async def _read_some(runtime: Runtime, organization_id: UUID, document_id: UUID) -> None:
+    """Read up to 20 pages; raises ServiceError when the document's file can't be fetched."""
+    left = PAGES_AT_ONCE
+    while left and (page := await _next_page(runtime, organization_id, document_id)) is not None:
+        sha256 = page.sha256
+        async with _local_copy(runtime, sha256) as path:
+            while left and page is not None and page.sha256 == sha256:
+                await _read_page(runtime, organization_id, document_id, path=path, page=page)
+                left -= 1
+                page = await _next_page(runtime, organization_id, document_id)
+
+
+async def _next_page(runtime: Runtime, organization_id: UUID, document_id: UUID) -> WaitingPage | None:
+    async with runtime.database.transaction(organization_id, read_only=True) as connection:
+        return await queries.find_waiting_page(connection, organization_id, document_id=document_id)
+
+
+async def _read_page(
+    runtime: Runtime, organization_id: UUID, document_id: UUID, *, path: Path, page: WaitingPage
+) -> None:
+    blocks, error = None, None
+    try:
+        read = await runtime.page_reader.read(
+            path, media_type=page.media_type, page=page.page, is_numbered=page.is_numbered
+        )
+        blocks = pack_blocks(read)
+    except UnreadablePage as refusal:
+        error = str(refusal)
+    async with runtime.database.transaction(organization_id) as connection:
+        await queries.save_page(
+            connection, organization_id, document_id=document_id, page=page, blocks=blocks, error=error
+        )
+
+
+@asynccontextmanager
+async def _local_copy(runtime: Runtime, sha256: bytes) -> AsyncGenerator[Path]:
+    """Give a file of the store as one on this machine's disk, until the block ends."""
+    folder = runtime.settings.uploads_dir
+    folder.mkdir(mode=0o700, exist_ok=True)
+    pieces = await runtime.files.stream(sha256)
+    with tempfile.NamedTemporaryFile(dir=folder, prefix="ocr-") as file:
+        async for piece in pieces:
+            await asyncio.to_thread(file.write, piece)
+        await asyncio.to_thread(file.flush)
+        yield Path(file.name)

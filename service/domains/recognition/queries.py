@@ -1,0 +1,204 @@
+"""SQL of documents' scanned pages: those that wait, what was read of them, and its way into documents' contents."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import and_, func, select, update
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.catalog import RecognitionStatus, TextRecognition
+from service.platform.batches import Batch
+from service.platform.sql import count_where, find_row, find_rows
+from service.schema.catalog import document_contents, document_versions, documents, scanned_pages
+
+WAITING, READ, FAILED = "WAITING", "READ", "FAILED"
+_FORGET = "DELETE FROM scanned_pages WHERE organization_id = $1::uuid AND document_id = $2::uuid"
+_ADD = """
+    INSERT INTO scanned_pages (organization_id, document_id, page, file_sha256, state, error)
+    SELECT $1::uuid, $2::uuid, page, $3::bytea,
+           CASE WHEN number <= $5::int THEN 'WAITING' ELSE 'FAILED' END,
+           CASE WHEN number > $5::int THEN 'At most ' || $5::int || ' pages of a document are read by machine.' END
+    FROM unnest($4::int[]) WITH ORDINALITY AS given (page, number)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingPage:
+    """A page to read: its number, the file that has it, and whether the file's pages have numbers."""
+
+    page: int
+    sha256: bytes
+    media_type: str
+    is_numbered: bool
+
+
+@dataclass(frozen=True, slots=True)
+class PageText:
+    """The packed blocks of a page that was read."""
+
+    page: int
+    blocks: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """The packed blocks of a document's newest version, its number, and what was not read of its file."""
+
+    version: int
+    blocks: bytes
+    not_read: list[dict[str, Any]] | None
+
+
+def replace_pages(
+    batch: Batch, organization_id: UUID, *, document_id: UUID, sha256: bytes, pages: Sequence[int], most: int
+) -> None:
+    """Note in a batch which pages of a document's new file are scanned, of which `most` are read, and forget others."""
+    batch.tell(_FORGET, organization_id, document_id)
+    if pages:
+        batch.tell(_ADD, organization_id, document_id, sha256, list(pages), most)
+
+
+def _own(organization_id: UUID, document_id: UUID) -> Any:
+    return and_(scanned_pages.c.organization_id == organization_id, scanned_pages.c.document_id == document_id)
+
+
+async def read_recognition(
+    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID
+) -> TextRecognition | None:
+    """Return how far the pages of a document are read; None when it has no scanned ones."""
+    pages = scanned_pages.c
+    first_failed = func.min(pages.page).filter(pages.state == FAILED).label("first_failed")
+    counted = (
+        select(
+            func.count().label("pages"),
+            count_where(pages.state == READ, "pages_read"),
+            count_where(pages.state == FAILED, "pages_failed"),
+            count_where((pages.state == WAITING) | pages.blocks.is_not(None), "unfinished"),
+            first_failed,
+        )
+        .where(_own(organization_id, document_id))
+        .subquery()
+    )
+    others = scanned_pages.alias()
+    error = select(others.c.error).where(others.c.document_id == document_id, others.c.page == counted.c.first_failed)
+    row = (await connection.execute(select(counted, error.scalar_subquery().label("error")))).one()
+    if not row.pages:
+        return None
+    return TextRecognition(
+        status=RecognitionStatus.RUNNING if row.unfinished else RecognitionStatus.DONE,
+        pages=row.pages,
+        pages_read=row.pages_read,
+        pages_failed=row.pages_failed,
+        error=row.error,
+    )
+
+
+async def find_waiting_page(
+    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID
+) -> WaitingPage | None:
+    """Return the first page of a document that waits to be read; None without any, or once it was deleted."""
+    last = select(func.max(scanned_pages.c.page)).where(_own(organization_id, document_id)).scalar_subquery()
+    version = document_versions.c
+    is_pdf = version.media_type == "application/pdf"
+    statement = (
+        select(
+            scanned_pages.c.page,
+            scanned_pages.c.file_sha256.label("sha256"),
+            version.media_type,
+            (is_pdf | (last > 1)).label("is_numbered"),
+        )
+        .join(documents, documents.c.document_id == scanned_pages.c.document_id)
+        .join(
+            document_versions,
+            and_(version.document_id == documents.c.document_id, version.version == documents.c.version),
+        )
+        .where(_own(organization_id, document_id), scanned_pages.c.state == WAITING)
+        .order_by(scanned_pages.c.page)
+        .limit(1)
+    )
+    return await find_row(connection, statement, WaitingPage)
+
+
+async def save_page(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    document_id: UUID,
+    page: WaitingPage,
+    blocks: bytes | None,
+    error: str | None,
+) -> None:
+    """Keep what a page came to, unless the document has another file by now."""
+    statement = (
+        update(scanned_pages)
+        .where(
+            _own(organization_id, document_id),
+            scanned_pages.c.page == page.page,
+            scanned_pages.c.file_sha256 == page.sha256,
+        )
+        .values(state=READ if error is None else FAILED, blocks=blocks, error=error)
+    )
+    await connection.execute(statement)
+
+
+async def read_contents(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> Contents | None:
+    """Return the contents of a document as they are; None once it was deleted."""
+    version = document_versions.c
+    newest = and_(
+        version.document_id == document_contents.c.document_id, version.version == document_contents.c.version
+    )
+    statement = (
+        select(version.version, document_contents.c.blocks, version.not_read)
+        .join(document_versions, newest)
+        .where(
+            document_contents.c.organization_id == organization_id,
+            document_contents.c.document_id == document_id,
+        )
+    )
+    return await find_row(connection, statement, Contents)
+
+
+async def take_texts(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> list[PageText]:
+    """Return the texts of pages that are not among the document's contents yet, and keep them no longer."""
+    is_kept = and_(_own(organization_id, document_id), scanned_pages.c.blocks.is_not(None))
+    statement = select(scanned_pages.c.page, scanned_pages.c.blocks).where(is_kept).order_by(scanned_pages.c.page)
+    texts = await find_rows(connection, statement, PageText)
+    if texts:
+        await connection.execute(update(scanned_pages).where(is_kept).values(blocks=None))
+    return texts
+
+
+async def list_unread(
+    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, most: int
+) -> tuple[int, Sequence[int]]:
+    """Return how many pages were not read, and the numbers of the first of them."""
+    unread = and_(_own(organization_id, document_id), scanned_pages.c.state != READ)
+    statement = select(scanned_pages.c.page, func.count().over().label("unread")).where(unread)
+    rows = (await connection.execute(statement.order_by(scanned_pages.c.page).limit(most))).all()
+    return (int(rows[0].unread) if rows else 0), [row.page for row in rows]
+
+
+async def save_contents(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    document_id: UUID,
+    version: int,
+    blocks: bytes | None,
+    not_read: Sequence[Mapping[str, Any]],
+) -> None:
+    """Replace the contents of a document's version (None: they stay), and what was not read of its file."""
+    contents, own = document_contents.c, document_versions.c
+    if blocks is not None:
+        await connection.execute(
+            update(document_contents)
+            .where(contents.organization_id == organization_id, contents.document_id == document_id)
+            .values(blocks=blocks)
+        )
+    await connection.execute(
+        update(document_versions)
+        .where(own.organization_id == organization_id, own.document_id == document_id, own.version == version)
+        .values(not_read=[dict(each) for each in not_read])
+    )

@@ -1,0 +1,49 @@
+"""Pictures as documents: each of their pages waits for text recognition, because reading one takes seconds."""
+
+from pathlib import Path
+
+from PIL import Image, UnidentifiedImageError
+
+from carrel.wire.formats import FORMATS
+from service.text.extraction.building import BlockBuilder
+from service.text.extraction.failures import Unreadable, corrupt_file, too_complex
+
+PICTURES = tuple(each.name for each in FORMATS if each.kind == "picture")
+# Their frames are pages; those of other formats are an animation.
+_PAGED = ("TIFF",)
+
+
+def parse_picture(path: Path, builder: BlockBuilder) -> None:
+    """Note a picture's pages as scanned; Unreadable when pictures aren't read, or it is damaged or too large."""
+    if not builder.limits.reads_scans:
+        raise Unreadable(
+            "file_type_unsupported",
+            "The file is a picture, and this service doesn't read text in pictures. Send the text itself, or ask an "
+            "operator to turn text recognition on (CARREL_OCR).",
+        )
+    try:
+        with open_picture(path, pixels=builder.limits.pixels) as picture:
+            pages: int = getattr(picture, "n_frames", 1) if picture.format in _PAGED else 1
+    except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
+        raise corrupt_file("a picture") from error
+    if pages > builder.limits.pages:
+        raise too_complex(f"The picture has {pages:,} pages; at most {builder.limits.pages:,} are read.")
+    for number in range(1, pages + 1):
+        builder.scan(number)
+
+
+def open_picture(path: Path, *, pixels: int) -> Image.Image:
+    """Open a picture without decoding it; Unreadable when its first page has more than so many pixels."""
+    Image.MAX_IMAGE_PIXELS = None
+    picture = Image.open(path)
+    check_pixels(picture, pixels=pixels)
+    return picture
+
+
+def check_pixels(picture: Image.Image, *, pixels: int) -> None:
+    """Raise Unreadable when the page that a picture shows has more than so many pixels."""
+    width, height = picture.size
+    if width * height > pixels:
+        raise too_complex(
+            f"The picture has {width:,} × {height:,} pixels; at most {pixels:,} are read."  # noqa: RUF001 - the sign of multiplication
+        )

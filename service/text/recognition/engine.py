@@ -1,0 +1,80 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false
+# rapidocr and OpenCV are untyped: this module is all of them that we use.
+"""Recognizing lines of text in a picture, by PP-OCR's models in ONNX Runtime on one core."""
+
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from service.text.extraction.building import one_line
+from service.text.recognition.layout import RecognizedLine
+
+# The longest side, in pixels, of what lines are looked for in; they are read from the picture as it is given.
+_LOOKED_AT = 1280
+# Readings that are less certain are left out: most are of pictures, stains and lines of forms.
+_LEAST_CONFIDENCE = 0.5
+# A page is turned when its reading is less certain on average, as of letters upside down.
+_DOUBTFUL = 0.8
+_PARAMETERS = {
+    "Global.log_level": "error",
+    "Global.text_score": _LEAST_CONFIDENCE,
+    "Global.max_side_len": 4_000,
+    # It turns long lines upside down that are not; pages are turned as a whole instead.
+    "Global.use_cls": False,
+    "Det.limit_type": "max",
+    "Det.limit_side_len": _LOOKED_AT,
+    # Lines of a page differ in length, and a batch costs the memory of its longest for each.
+    "Rec.rec_batch_num": 1,
+    "EngineConfig.onnxruntime.intra_op_num_threads": 1,
+    "EngineConfig.onnxruntime.inter_op_num_threads": 1,
+}
+
+
+class Recognizer:
+    """The models, loaded once."""
+
+    def __init__(self) -> None:
+        # They take seconds to import, and only a process that reads pages needs them.
+        import cv2  # noqa: PLC0415
+        from rapidocr import RapidOCR  # noqa: PLC0415
+
+        cv2.setNumThreads(1)
+        self._engine: Any = RapidOCR(params=_PARAMETERS)
+
+    def read(self, picture: Image.Image) -> tuple[list[RecognizedLine], tuple[int, int]]:
+        """Return the lines of a page, turned if it lies on its side or upside down, and the page's size as turned."""
+        lines = self._read_as_is(picture)
+        size = picture.size
+        for angle in _other_angles(lines):
+            turned = picture.transpose(angle)
+            again = self._read_as_is(turned)
+            if _certainty(again) > _certainty(lines):
+                lines, size = again, turned.size
+        return lines, size
+
+    def _read_as_is(self, picture: Image.Image) -> list[RecognizedLine]:
+        found = self._engine(np.asarray(picture)[:, :, ::-1])
+        if found.txts is None or found.boxes is None:
+            return []
+        return [
+            RecognizedLine(cleaned, float(score), tuple((float(x), float(y)) for x, y in corners))
+            for text, score, corners in zip(found.txts, found.scores, found.boxes, strict=True)
+            if (cleaned := one_line(text))
+        ]
+
+
+def _other_angles(lines: list[RecognizedLine]) -> tuple[Image.Transpose, ...]:
+    """Return the ways to turn a page that is read badly as it is."""
+    if not lines:
+        return ()
+    if sum(line.is_upright for line in lines) * 2 < len(lines):
+        return Image.Transpose.ROTATE_90, Image.Transpose.ROTATE_270
+    average = sum(line.confidence for line in lines) / len(lines)
+    return (Image.Transpose.ROTATE_180,) if average < _DOUBTFUL else ()
+
+
+def _certainty(lines: list[RecognizedLine]) -> float:
+    """Return by how much text and how certainly a page was read, to compare ways to turn it."""
+    return sum(len(line.text) * line.confidence**4 for line in lines)

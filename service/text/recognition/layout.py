@@ -1,0 +1,218 @@
+"""Making blocks of the lines that were recognized on a page: reading order, rows of tables, paragraphs, headings.
+
+Lengths are pixels of the page's picture, from its upper left corner.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from math import atan2, cos, sin
+from statistics import median
+
+from service.text.extraction.blocks import Block, BlockKind, Box
+from service.text.extraction.building import pieces
+
+_BULLET = re.compile(r"(?:[•◦▪‣·●○■–—*-]|\(?(?:\d{1,3}|[a-zA-Z])[.)])\s")  # noqa: RUF001 - bullets as pages have them
+_CELLS = " | "
+_BLOCK_CHARACTERS = 8_000
+# In heights of the page's usual line: the narrowest gap between columns, cells of a table, and paragraphs.
+_COLUMN_GAP = 1.0
+_CELL_GAP = 1.2
+_PARAGRAPH_GAP = 0.9
+_OTHER_SIZE = 1.35
+_TITLE_SIZE = 1.9
+_HEADING_CHARACTERS = 120
+# A part of a page is a column of text when it has so many lines, of so many characters on average.
+_COLUMN_LINES = 3
+_COLUMN_CHARACTERS = 20
+# A page is cut into smaller and smaller parts so often at most.
+_DEPTH = 40
+
+
+@dataclass(frozen=True, slots=True)
+class RecognizedLine:
+    """A line of text, the certainty from 0 to 1 of its reading, and its corners: upper left first, then upper right."""
+
+    text: str
+    confidence: float
+    corners: tuple[tuple[float, float], ...]
+
+    @property
+    def left(self) -> float:
+        """Its left edge."""
+        return min(x for x, _ in self.corners)
+
+    @property
+    def right(self) -> float:
+        """Its right edge."""
+        return max(x for x, _ in self.corners)
+
+    @property
+    def top(self) -> float:
+        """Its upper edge."""
+        return min(y for _, y in self.corners)
+
+    @property
+    def bottom(self) -> float:
+        """Its lower edge."""
+        return max(y for _, y in self.corners)
+
+    @property
+    def height(self) -> float:
+        """Its height."""
+        return self.bottom - self.top
+
+    @property
+    def is_upright(self) -> bool:
+        """Whether it is wider than high, as text is that doesn't lie on its side."""
+        return self.right - self.left >= self.height
+
+
+Row = Sequence[RecognizedLine]
+"""Lines side by side, from left to right: the cells of a table, or one line alone."""
+
+
+def make_blocks(lines: Sequence[RecognizedLine], *, size: tuple[int, int], page: int | None) -> list[Block]:
+    """Return the blocks of a page of this width and height, in reading order; `page` is the number that they get."""
+    if not lines:
+        return []
+    angle = _slant(lines)
+    straight = [_turn(line, -angle) for line in lines]
+    usual = median(line.height for line in straight)
+    blocks: list[Block] = []
+    for rows in _paragraphs(_reading_order(straight, usual), usual):
+        cells = [line for row in rows for line in row]
+        box = _box([_turn(line, angle) for line in cells], size)
+        kind, level, text = _compose(rows, usual)
+        confidence = round(_certainty(cells), 3)
+        texts = pieces(text, _BLOCK_CHARACTERS)
+        blocks += [Block(kind, each, level, page, box=box, confidence=confidence) for each in texts]
+    return blocks
+
+
+def _slant(lines: Sequence[RecognizedLine]) -> float:
+    """Return the angle at which most lines run, as of a page that was laid in askew."""
+    angles = [atan2(line.corners[1][1] - line.corners[0][1], line.corners[1][0] - line.corners[0][0]) for line in lines]
+    upright = sorted(angle for angle, line in zip(angles, lines, strict=True) if line.is_upright)
+    return upright[len(upright) // 2] if upright else 0.0
+
+
+def _turn(line: RecognizedLine, angle: float) -> RecognizedLine:
+    across, down = cos(angle), sin(angle)
+    return replace(line, corners=tuple((x * across - y * down, x * down + y * across) for x, y in line.corners))
+
+
+def _certainty(lines: Sequence[RecognizedLine]) -> float:
+    """Return the certainty of the reading of an average letter of some lines."""
+    return sum(len(line.text) * line.confidence for line in lines) / sum(len(line.text) for line in lines)
+
+
+def _box(lines: Iterable[RecognizedLine], size: tuple[int, int]) -> Box:
+    points = [point for line in lines for point in line.corners]
+    width, height = size
+    across, down = [x / width for x, _ in points], [y / height for _, y in points]
+    left, top, right, bottom = (
+        round(min(max(edge, 0.0), 1.0), 4) for edge in (min(across), min(down), max(across), max(down))
+    )
+    return left, top, right, bottom
+
+
+def _reading_order(lines: Sequence[RecognizedLine], usual: float, depth: int = 0) -> Iterator[Row]:
+    """Yield the rows of a part of a page: column by column where it has columns of text, else from the top down."""
+    edge = _column_edge(lines, usual)
+    if edge is not None:
+        yield from _reading_order([line for line in lines if line.left < edge], usual, depth)
+        yield from _reading_order([line for line in lines if line.left >= edge], usual, depth)
+        return
+    rows = _rows(lines, usual)
+    if depth >= _DEPTH or len(rows) < 2 * _COLUMN_LINES:
+        yield from rows
+        return
+    bottoms = [max(line.bottom for line in row) for row in rows]
+    gaps = [min(line.top for line in row) - bottom for bottom, row in zip(bottoms, rows[1:], strict=False)]
+    widest = gaps.index(max(gaps)) + 1
+    for part in (rows[:widest], rows[widest:]):
+        yield from _reading_order([line for row in part for line in row], usual, depth + 1)
+
+
+def _column_edge(lines: Sequence[RecognizedLine], usual: float) -> float | None:
+    """Return where a second column of text begins; None without one, as in a table, whose cells are short."""
+    ordered = sorted(lines, key=lambda line: line.left)
+    reached = float("-inf")
+    for number, line in enumerate(ordered):
+        is_gap = number >= _COLUMN_LINES and line.left - reached >= _COLUMN_GAP * usual
+        if is_gap and _is_column(ordered[:number]) and _is_column(ordered[number:]):
+            return line.left
+        reached = max(reached, line.right)
+    return None
+
+
+def _is_column(lines: Sequence[RecognizedLine]) -> bool:
+    enough = len(lines) >= _COLUMN_LINES
+    return enough and sum(len(line.text) for line in lines) >= _COLUMN_CHARACTERS * len(lines)
+
+
+def _rows(lines: Sequence[RecognizedLine], usual: float) -> list[Row]:
+    """Return lines whose middles are at the same height as rows, from the top down; those close together as one."""
+    rows: list[list[RecognizedLine]] = []
+    for line in sorted(lines, key=lambda line: line.top + line.bottom):
+        middle = (line.top + line.bottom) / 2
+        if rows and middle < rows[-1][0].bottom - rows[-1][0].height / 4:
+            rows[-1].append(line)
+        else:
+            rows.append([line])
+    return [_join_close(sorted(row, key=lambda line: line.left), usual) for row in rows]
+
+
+def _join_close(row: Sequence[RecognizedLine], usual: float) -> Row:
+    """Return a row whose lines that are no farther apart than words of justified text are joined."""
+    joined: list[RecognizedLine] = []
+    for line in row:
+        if joined and line.left - joined[-1].right < _CELL_GAP * usual:
+            parts = (joined.pop(), line)
+            corners = tuple(corner for part in parts for corner in part.corners)
+            joined.append(RecognizedLine(" ".join(part.text for part in parts), _certainty(parts), corners))
+        else:
+            joined.append(line)
+    return joined
+
+
+def _paragraphs(rows: Iterable[Row], usual: float) -> Iterator[list[Row]]:
+    run: list[Row] = []
+    for row in rows:
+        if run and _begins_another(run, row, usual):
+            yield run
+            run = []
+        run.append(row)
+    if run:
+        yield run
+
+
+def _begins_another(run: Sequence[Row], row: Row, usual: float) -> bool:
+    last, first = run[-1][0], row[0]
+    if (len(run[-1]) > 1) != (len(row) > 1) or _BULLET.match(first.text):
+        return True
+    if max(first.height, last.height) > _OTHER_SIZE * min(first.height, last.height):
+        return True
+    # Above the last one, the next column begins.
+    return first.top < last.top or first.top - last.bottom > _PARAGRAPH_GAP * usual
+
+
+def _compose(rows: Sequence[Row], usual: float) -> tuple[BlockKind, int, str]:
+    """Return the kind, the level and the text of a block: lines of a paragraph are joined, rows of a table kept."""
+    if any(len(row) > 1 for row in rows):
+        return "paragraph", 0, "\n".join(_CELLS.join(line.text for line in row) for row in rows)
+    lines = [row[0].text for row in rows]
+    text = "".join(_joined(line, after) for line, after in pairwise([*lines, ""]))
+    height = median(row[0].height for row in rows)
+    if height < _OTHER_SIZE * usual or len(text) > _HEADING_CHARACTERS:
+        return "paragraph", 0, text
+    return "heading", 1 if height >= _TITLE_SIZE * usual else 2, text
+
+
+def _joined(line: str, after: str) -> str:
+    """Return a line as it stands before the next one: a word that is divided at its end is made whole."""
+    if line.endswith("-") and line[-2:-1].isalpha() and after[:1].islower():
+        return line[:-1]
+    return f"{line} " if after else line

@@ -1,0 +1,67 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportPrivateImportUsage=false
+# pypdfium2 is untyped.
+"""Pages as pictures: those of a PDF are rendered, those of a picture are decoded and turned as its camera says."""
+
+import re
+from collections.abc import Collection
+from pathlib import Path
+from typing import Any
+
+import pypdfium2 as pdfium
+from PIL import Image, ImageOps
+
+from carrel.wire.formats import BY_NAME
+from service.text.extraction.pictures import check_pixels, open_picture
+
+_PDF = BY_NAME["PDF"].media_type
+_POINTS_AN_INCH = 72
+# Letters of six points are legible; what is larger than a sheet of A3 is rendered with fewer dots an inch.
+_DOTS_AN_INCH = 200
+_LONGEST_SIDE = 3_400
+_WORD = re.compile(r"\w+")
+
+
+def open_page(path: Path, *, media_type: str, page: int, pixels: int) -> tuple[Image.Image, Collection[str]]:
+    """Return a page of a file as a picture in RGB, and the words that its text layer has.
+
+    Raises Unreadable for a picture of more than so many pixels; OSError, ValueError and the libraries' own errors for
+    a damaged one.
+    """
+    if media_type == _PDF:
+        return _render(path, page)
+    with open_picture(path, pixels=pixels) as picture:
+        picture.seek(page - 1)
+        check_pixels(picture, pixels=pixels)
+        # A JPEG is decoded at a half, a fourth or an eighth of its size when that is enough.
+        picture.draft("RGB", (_LONGEST_SIDE, _LONGEST_SIDE))
+        picture.thumbnail((_LONGEST_SIDE, _LONGEST_SIDE))
+        return _on_white(ImageOps.exif_transpose(picture)), ()
+
+
+def _render(path: Path, page: int) -> tuple[Image.Image, Collection[str]]:
+    document: Any = pdfium.PdfDocument(path)
+    try:
+        shown = document[page - 1]
+        text_page = shown.get_textpage()
+        words = frozenset(_WORD.findall(text_page.get_text_range().lower()))
+        scale = min(_DOTS_AN_INCH / _POINTS_AN_INCH, _LONGEST_SIDE / max(*shown.get_size(), 1.0))
+        picture: Image.Image = shown.render(scale=scale).to_pil()
+        return picture.convert("RGB"), words
+    finally:
+        document.close()
+
+
+def _on_white(picture: Image.Image) -> Image.Image:
+    """Return a picture in RGB; what is transparent in it is white, as paper is."""
+    if not picture.has_transparency_data:
+        return picture.convert("RGB")
+    paper = Image.new("RGBA", picture.size, "white")
+    paper.alpha_composite(picture.convert("RGBA"))
+    return paper.convert("RGB")
+
+
+def is_known(text: str, words: Collection[str]) -> bool:
+    """Return whether the text layer has a line already: four fifths of its words."""
+    own = _WORD.findall(text.lower())
+    return bool(own) and sum(word in words for word in own) >= 0.8 * len(own)

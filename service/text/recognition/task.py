@@ -1,0 +1,49 @@
+"""Reading one page inside a worker process, within limits of memory and time; see `service.text.extraction.task`."""
+
+import os
+from pathlib import Path
+from typing import NamedTuple
+
+from service.text.extraction.blocks import pack_blocks
+from service.text.extraction.failures import Unreadable
+from service.text.extraction.task import prepare as limit_process
+from service.text.recognition.engine import Recognizer
+from service.text.recognition.layout import make_blocks
+from service.text.recognition.pages import is_known, open_page
+
+# Behind everything else that wants the processor.
+_NICENESS = 19
+_recognizers: list[Recognizer] = []
+
+
+class ReadPage(NamedTuple):
+    """The packed blocks of a page; `error` says in a sentence why there are none, and `cause` what nobody expected."""
+
+    packed: bytes = b""
+    error: str | None = None
+    cause: str | None = None
+
+
+def prepare(memory_bytes: int) -> None:
+    """Limit this process, give way to others, and load the models."""
+    os.nice(_NICENESS)
+    limit_process(memory_bytes)
+    _recognizers.append(Recognizer())
+
+
+def read_page(path: str, media_type: str, page: int, *, is_numbered: bool, pixels: int) -> ReadPage:
+    """Return the blocks of a page, which get its number if the file's pages are numbered; or why it can't be read.
+
+    What the page's text layer has already is left out.
+    """
+    try:
+        picture, words = open_page(Path(path), media_type=media_type, page=page, pixels=pixels)
+        lines, size = _recognizers[0].read(picture)
+    except Unreadable as refusal:
+        return ReadPage(error=refusal.message)
+    except MemoryError:
+        return ReadPage(error="Reading the page takes more memory than a page may take.")
+    except Exception as error:  # noqa: BLE001 - libraries raise anything on a broken file; the service logs what this was
+        return ReadPage(error="The page is damaged.", cause=repr(error))
+    new = [line for line in lines if not is_known(line.text, words)]
+    return ReadPage(pack_blocks(make_blocks(new, size=size, page=page if is_numbered else None)))

@@ -1,0 +1,90 @@
+"""Scanned pages and pictures: taken at once, read by machine afterwards, and found by what is on them."""
+
+import asyncio
+from collections.abc import Callable
+from concurrent.futures import CancelledError
+from typing import Any
+
+import pytest
+
+from service.domains.recognition.jobs import read_pages
+from service.text.recognition import PageReader
+from tests import made_files
+from tests.harness.documents import chunks, get_document, ok, refused, search, upload, uploaded
+from tests.harness.jobs import until
+from tests.harness.services import RunningService
+
+LANTERN = "The lantern room is painted every spring"
+KEEPER = "The keeper feeds seventeen grey geese"
+
+
+@pytest.fixture
+def reading(make_service: Callable[..., RunningService]) -> RunningService:
+    """A service that reads pages, at most two of a document."""
+    return make_service(ocr_workers=1, ocr_pages=2)
+
+
+def read_out(service: RunningService, document_id: str) -> dict[str, Any]:
+    """Return the document once its pages are read and indexed."""
+
+    def is_read() -> bool:
+        found = get_document(service, document_id)
+        return found["textRecognition"]["status"] == "DONE" and found["indexing"] == "DONE"
+
+    until(is_read)
+    return get_document(service, document_id)
+
+
+def test_scans_and_pictures_are_taken_at_once_and_found_once_they_are_read(reading: RunningService) -> None:
+    """A PDF of two scans, a TIFF of three pages where two are read, a picture without words, and one in bad order."""
+    pages = made_files.scan(LANTERN), made_files.scan(KEEPER)
+    content = made_files.scanned(*pages, kind="PDF")
+    pdf = uploaded(reading, "scan", content, file_name="scan.pdf")
+    assert pdf["textRecognition"] == {"status": "RUNNING", "pages": 2, "pagesRead": 0, "pagesFailed": 0}
+    assert pdf["notRead"] == [{"kind": "page", "count": 2, "where": ["page 1", "page 2"]}]
+    tiff = uploaded(reading, "tiff", made_files.scanned(*pages, pages[0], kind="TIFF"), file_name="a.tif")
+    blank = uploaded(reading, "blank", made_files.scanned(made_files.scan(), kind="PNG"), file_name="blank.png")
+    found = read_out(reading, pdf["documentId"])
+    assert (found["textRecognition"]["pagesRead"], found["notRead"]) == (2, [])
+    assert "lantern" in chunks(reading, pdf["documentId"])[0]
+    assert "geese" in chunks(reading, pdf["documentId"])[-1]
+    assert ok(upload(reading, "scan", content, file_name="scan.pdf"))["notRead"] == []
+    assert "scan.pdf" in search(reading, "seventeen geese")
+    partly = read_out(reading, tiff["documentId"])
+    assert partly["textRecognition"] == {
+        "status": "DONE",
+        "pages": 3,
+        "pagesRead": 2,
+        "pagesFailed": 1,
+        "error": "At most 2 pages of a document are read by machine.",
+    }
+    assert partly["notRead"] == [{"kind": "page", "count": 1, "where": ["page 3"]}]
+    empty = read_out(reading, blank["documentId"])
+    assert (empty["notRead"], chunks(reading, blank["documentId"])) == ([], [])
+    refused(upload(reading, "bad", b"\x89PNG\r\n\x1a\n" + bytes(100), file_name="bad.png"), 400, "file_corrupt")
+
+
+def test_reading_goes_on_where_it_was_cut_off(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A page that was read is not read again; what a later upload replaced is kept from the new contents."""
+    read: list[int] = []
+    runtime = service.runtime
+    with service.owner_connection() as connection:
+        ((organization_id,),) = connection.execute("SELECT organization_id FROM organizations").fetchall()
+    read_one = PageReader.read
+
+    async def read_one_and_die(reader: PageReader, *args: Any, page: int, **options: Any) -> Any:
+        if read == [1]:
+            read.append(0)
+            raise asyncio.CancelledError
+        read.append(page)
+        return await read_one(reader, *args, page=page, **options)
+
+    monkeypatch.setattr(PageReader, "read", read_one_and_die)
+    content = made_files.scanned(made_files.scan(LANTERN), made_files.scan(KEEPER), kind="TIFF")
+    document = uploaded(service, "a", content, file_name="a.tif")["documentId"]
+    with pytest.raises((asyncio.CancelledError, CancelledError)):
+        service.run(read_pages(runtime, organization_id=organization_id, document_id=document))
+    service.run(read_pages(runtime, organization_id=organization_id, document_id=document))
+    assert read == [1, 0, 2]
+    until(lambda: "geese" in " ".join(chunks(service, document)))
+    assert "lantern" in chunks(service, document)[0]
