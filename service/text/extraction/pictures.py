@@ -36,7 +36,11 @@ def open_picture(path: Path, *, pixels: int) -> Image.Image:
     """Open a picture without decoding it; Unreadable when its first page has more than so many pixels."""
     Image.MAX_IMAGE_PIXELS = None
     picture = Image.open(path)
-    check_pixels(picture, pixels=pixels)
+    try:
+        check_pixels(picture, pixels=pixels)
+    except Unreadable:
+        picture.close()
+        raise
     return picture
 
 
