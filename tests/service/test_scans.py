@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from carrel.wire.places import PassagePlace, describe_place
 from service.domains.recognition.jobs import read_pages
 from service.text.recognition import PageReader
 from tests import made_files
@@ -50,6 +51,10 @@ def test_scans_and_pictures_are_taken_at_once_and_found_once_they_are_read(readi
     assert "geese" in chunks(reading, pdf["documentId"])[-1]
     assert ok(upload(reading, "scan", content, file_name="scan.pdf"))["notRead"] == []
     assert "scan.pdf" in search(reading, "seventeen geese")
+    [first, *_] = ok(reading.call("documentCollections/getDocumentChunks", {"documentId": pdf["documentId"]}))["chunks"]
+    place = PassagePlace.model_validate(first["place"])
+    assert (place.page, describe_place(place)[:25]) == (1, "page 1, read by machine (")
+    assert 0.8 < (place.confidence or 0) <= 1
     partly = read_out(reading, tiff["documentId"])
     assert partly["textRecognition"] == {
         "status": "DONE",

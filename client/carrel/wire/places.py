@@ -49,7 +49,7 @@ class PassagePlace(ResponseModel):
 
 
 def describe_place(place: PassagePlace | None) -> str:
-    """Return a place as people name it, such as `page 3` or `sheet “Costs”, rows 12–18`; empty where it is unknown."""  # noqa: RUF002 - as it is shown
+    """Return a place as people name it, such as `page 3, read by machine (91% sure)`; empty where it is unknown."""
     if place is None:
         return ""
     parts = (
@@ -58,6 +58,7 @@ def describe_place(place: PassagePlace | None) -> str:
         _count("message", place.message, None),
         f"sheet “{' '.join(place.sheet.split())}”" if place.sheet else "",
         _count("row", place.rows.first, place.rows.last) if place.rows else "",
+        "" if place.confidence is None else f"read by machine ({place.confidence:.0%} sure)",
     )
     return ", ".join(part for part in parts if part)
 
