@@ -38,6 +38,7 @@ from service.domains.docstore import queries as docstore
 from service.domains.docstore.running import queries as docstore_runs
 from service.domains.documents import queries as documents
 from service.domains.oauth import queries as oauth
+from service.domains.recognition.queries import replace_pages
 from service.domains.search import queries as search
 from service.domains.search.search_query import WHOLE, Hit, Scope, SearchQuery, prepare_query
 from service.domains.signin import queries as signin
@@ -119,6 +120,7 @@ class Tenant:
         self.run(lambda connection: fold_deltas(connection, self.organization_id, limit=3))
         self.run(self._keep_waiting_chunks)
         self.run(self._keep_docstore_failure)
+        self.run(self._keep_scanned_page)
         for dimensions in INDEX_TABLES.keys() - {384}:
             self.run(partial(self._index_as_if, dimensions))
 
@@ -147,6 +149,11 @@ class Tenant:
         document_id = UUID(self.things.document_id)
         where = {"document_id": document_id, "space_id": space.space_id, "batch_id": uuid7()}
         await keep_caller_chunks(connection, self.organization_id, **where, chunks=b"")
+
+    async def _keep_scanned_page(self, connection: AsyncConnection) -> None:
+        batch, document_id = Batch(), UUID(self.things.document_id)
+        replace_pages(batch, self.organization_id, document_id=document_id, sha256=bytes(32), pages=[1], most=1)
+        await batch.run(connection)
 
     async def _keep_docstore_failure(self, connection: AsyncConnection) -> None:
         sync_id, document_id = UUID(self.things.sync_id), UUID(self.things.document_id)
