@@ -24,3 +24,29 @@ def is_confidential(address: str) -> bool:
     """Return whether data sent to an address stays secret on its way: by https, or by http within this machine."""
     parts = parts_of(address)
     return parts is not None and (parts.scheme == "https" or parts.hostname in LOOPBACK)
+
+
+def is_redis(url: str) -> bool:
+    """Return whether an address is a Redis database, whose number may be its path."""
+    try:
+        parsed = urlsplit(url)
+        return (
+            parsed.scheme in {"redis", "rediss"}
+            and bool(parsed.hostname)
+            and parsed.port != 0
+            and not parsed.fragment
+            and not parsed.query
+            and (parsed.path in {"", "/"} or parsed.path.removeprefix("/").isdecimal())
+        )
+    except ValueError:  # a port that is none, or half an IPv6 address
+        return False
+
+
+def is_mail_server(url: str) -> bool:
+    """Return whether an address is a mail server: smtp or smtps, a host, and nothing after its port."""
+    try:
+        parsed = urlsplit(url)
+        plain = not (parsed.path.strip("/") or parsed.query or parsed.fragment)
+        return parsed.scheme in {"smtp", "smtps"} and bool(parsed.hostname) and parsed.port != 0 and plain
+    except ValueError:  # as above
+        return False

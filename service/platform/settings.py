@@ -6,13 +6,12 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
-from urllib.parse import urlsplit
 
 import platformdirs
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from service.platform.addresses import is_confidential, parts_of
+from service.platform.addresses import is_confidential, is_mail_server, is_redis, parts_of
 
 MEBIBYTE = 1024 * 1024
 IN_MEMORY = "memory"
@@ -63,8 +62,8 @@ class Settings(BaseSettings):
         default=10,
         ge=1,
         le=1000,
-        description="Most database connections of requests, at least two of each worker; up to ten more a worker are "
-        "its indexing's and its jobs'.",
+        description="Most database connections of requests, at least two of each worker; up to twelve more of each "
+        "are its indexing's and its jobs'.",
     )
     bootstrap_admin_email: str | None = Field(
         default=None, description="On an empty database: the first admin's address."
@@ -312,7 +311,7 @@ class Settings(BaseSettings):
     @field_validator("smtp_url")
     @classmethod
     def _check_mail_server(cls, value: SecretStr | None) -> SecretStr | None:
-        if value is not None and not _is_mail_server(value.get_secret_value()):
+        if value is not None and not is_mail_server(value.get_secret_value()):
             msg = "must be an address such as smtps://user:password@mail.example.com or smtp://mail.example.com:587"
             raise ValueError(msg)
         return value
@@ -362,7 +361,7 @@ class Settings(BaseSettings):
     @field_validator("rate_limit_store")
     @classmethod
     def _check_store(cls, value: SecretStr) -> SecretStr:
-        if not _is_store(value.get_secret_value()):
+        if (url := value.get_secret_value()) != IN_MEMORY and not is_redis(url):
             msg = "must be memory, or an address such as redis://:password@host:6379/0 (rediss:// with TLS)"
             raise ValueError(msg)
         return value
@@ -382,29 +381,3 @@ class Settings(BaseSettings):
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value
-
-
-def _is_store(url: str) -> bool:
-    if url == IN_MEMORY:
-        return True
-    try:
-        parsed = urlsplit(url)
-        return (
-            parsed.scheme in {"redis", "rediss"}
-            and bool(parsed.hostname)
-            and parsed.port != 0
-            and not parsed.fragment
-            and not parsed.query
-            and (parsed.path in {"", "/"} or parsed.path.removeprefix("/").isdecimal())
-        )
-    except ValueError:  # a port that is none, or half an IPv6 address
-        return False
-
-
-def _is_mail_server(url: str) -> bool:
-    try:
-        parsed = urlsplit(url)
-        plain = not (parsed.path.strip("/") or parsed.query or parsed.fragment)
-        return parsed.scheme in {"smtp", "smtps"} and bool(parsed.hostname) and parsed.port != 0 and plain
-    except ValueError:  # as above
-        return False
