@@ -42,6 +42,7 @@ from service.runtime import Runtime
 from service.text.chunking import Chunk, chunk_blocks
 from service.text.embedding import Embedder, open_embedders
 from service.text.extraction import Block
+from service.text.languages import tell_language
 
 FOLDER = os.environ.get("CARREL_BENCH_BEIR")
 CUTOFF = 10
@@ -160,6 +161,7 @@ async def write(index: Index, collection: Collection, keys: Sequence[UUID]) -> N
             chunks=each,
             embeddings=vectors[offsets[number] : offsets[number + 1]],
             mean=index.embedder.model.mean,
+            language=tell_language([chunk.text for chunk in each]),
         )
         for number, (key, each) in enumerate(zip(keys, chunks, strict=True))
     ]

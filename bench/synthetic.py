@@ -233,7 +233,7 @@ def _chunk_rows(
     own = range(starts[number], starts[number + 1])
     title = title_of(number)
     for chunk_no, (at, terms) in enumerate(
-        zip(own, weigh_chunks([made.texts[at] for at in own], title=title, language="english"), strict=True)
+        zip(own, weigh_chunks([made.texts[at] for at in own], title=title, stemming="english"), strict=True)
     ):
         for term in terms:
             frequencies[term] = frequencies.get(term, 0) + 1

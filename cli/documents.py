@@ -77,6 +77,7 @@ def show(document: Named, *, as_json: AsJson = False) -> None:
             *(("read by machine", one) for one in (found.text_recognition,) if one),
             *(("not read", one) for one in found.not_read or ()),
             *(("index", f"{_place(one)}: {_progress(one)}") for one in found.indexed_in),
+            *(("language", f"{_place(one)}: {one.language}") for one in found.indexed_in if one.language),
         ],
     )
 

@@ -46,7 +46,8 @@ def state_in(place: DocumentIndexing) -> str:
         return f"Not searchable: version {place.document_version} could not be indexed; {searchable}."
     if place.status is IndexingStatus.RUNNING:
         return f"Being indexed: version {place.document_version}; until then {searchable}."
-    return f"Searchable: {searchable}, in {count_text(place.chunk_count, 'passage')}."
+    language = f" Language: {place.language}." if place.language else ""
+    return f"Searchable: {searchable}, in {count_text(place.chunk_count, 'passage')}.{language}"
 
 
 def is_stale(place: DocumentIndexing, document: GetDocumentResponse) -> bool:

@@ -1,7 +1,6 @@
 """SQL of the index: a document's chunks in a space, their code pages, and how many chunks contain which term."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any
@@ -30,11 +29,9 @@ from sqlalchemy import (
     delete,
     false,
     func,
-    insert,
     select,
     update,
 )
-from sqlalchemy import Insert as CoreInsert
 from sqlalchemy.dialects.postgresql import Insert, distinct_on
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -45,8 +42,9 @@ from carrel.wire.places import PassagePlace
 from service.index.codes import from_binary
 from service.index.progress import FAILED_AFTER
 from service.index.spaces.queries import stands_for
-from service.platform.sql import ORGANIZATION, ModelJson, columns_of, find_rows, param, params
-from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, space_documents, spaces, term_deltas
+from service.index.statistics.queries import ADD_DELTAS, OF_DELTAS, sum_changes
+from service.platform.sql import ORGANIZATION, ModelJson, as_arrays, columns_of, find_rows, param, params, unnest_rows
+from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, space_documents, spaces
 from service.schema.permissions import resources
 
 # As many rows as the driver writes into one statement without holding the event loop for longer than a moment.
@@ -61,6 +59,7 @@ class IndexEntry:
     space_id: int
     document_id: UUID
     dimensions: int
+    language: str | None = None
 
     def matches(self, table: Table) -> ColumnElement[bool]:
         """Build the condition that a row of `table` is of this document in this space."""
@@ -119,6 +118,7 @@ class LockedEntry:
     access_class: int
     version: int
     chunk_count: int
+    language: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class IndexedChunk:
 def _build_lock(*, skip_locked: bool) -> Select[*tuple[Any, ...]]:
     entry, ids = space_documents.c, bindparam("param_document_ids", type_=ARRAY(Uuid))
     return (
-        select(entry.document_id, resources.c.access_class, entry.version, entry.chunk_count)
+        select(entry.document_id, resources.c.access_class, entry.version, entry.chunk_count, entry.language)
         .join(space_documents, entry.document_id == resources.c.object_id)
         .join(spaces, spaces.c.space_id == entry.space_id)
         .where(
@@ -175,7 +175,7 @@ async def lock_entries(
     With `space_id`: in that space and its replacement only.
     """
     statement = (
-        select(space_documents.c.space_id, spaces.c.dimensions)
+        select(space_documents.c.space_id, spaces.c.dimensions, space_documents.c.language)
         .join(spaces, spaces.c.space_id == space_documents.c.space_id)
         .where(space_documents.c.organization_id == organization_id, space_documents.c.document_id == document_id)
         .order_by(space_documents.c.space_id)
@@ -184,7 +184,7 @@ async def lock_entries(
     if space_id is not None:
         statement = statement.where(stands_for(space_id))
     rows = await connection.execute(statement)
-    return [IndexEntry(organization_id, row.space_id, document_id, row.dimensions) for row in rows]
+    return [IndexEntry(organization_id, row.space_id, document_id, row.dimensions, row.language) for row in rows]
 
 
 @cache
@@ -241,7 +241,12 @@ async def read_embeddings(
 
 
 _SLOTS = tuple(f"c{number}" for number in range(1, CHUNKS_PER_PAGE + 1))
-_OF_DOCUMENTS: dict[str, TypeEngine[Any]] = {"document_id": Uuid(), "version": Integer(), "chunk_count": Integer()}
+_OF_DOCUMENTS: dict[str, TypeEngine[Any]] = {
+    "document_id": Uuid(),
+    "version": Integer(),
+    "chunk_count": Integer(),
+    "language": Text(),
+}
 _OF_EACH_ROW: dict[str, TypeEngine[Any]] = {"document_id": Uuid(), "access_class": BigInteger()}
 _OF_A_CHUNK: dict[str, TypeEngine[Any]] = {
     "chunk_no": Integer(),
@@ -254,13 +259,6 @@ _OF_A_CHUNK: dict[str, TypeEngine[Any]] = {
 }
 _OF_CHUNKS = _OF_EACH_ROW | _OF_A_CHUNK
 _OF_PAGES: dict[str, TypeEngine[Any]] = _OF_EACH_ROW | {"page_no": Integer(), **dict.fromkeys(_SLOTS, Text())}
-_OF_DELTAS: dict[str, TypeEngine[Any]] = {"term": Integer(), "delta": Integer()}
-
-
-def _unnest_rows(kind: str, types: Mapping[str, TypeEngine[Any]]) -> TableValuedAlias:
-    """Select rows passed as one array per column; the parameters are called like `chunks_text`."""
-    arrays = (bindparam(f"param_{kind}_{name}", type_=ARRAY(each)) for name, each in types.items())
-    return func.unnest(*arrays).table_valued(*types).render_derived(name=f"{kind}_given")
 
 
 def _upsert_rows(table: Table, rows: TableValuedAlias, *, key: str) -> Insert:
@@ -273,22 +271,12 @@ def _upsert_rows(table: Table, rows: TableValuedAlias, *, key: str) -> Insert:
     return statement.on_conflict_do_update(index_elements=["document_id", "space_id", key], set_=replaced)
 
 
-def _insert_deltas() -> CoreInsert:
-    rows = _unnest_rows("deltas", _OF_DELTAS)
-    space_id = param(term_deltas.c.space_id)
-    values = select(ORGANIZATION, space_id, cast(rows.c.term, Integer), cast(rows.c.delta, Integer))
-    return insert(term_deltas).from_select(["organization_id", "space_id", "term", "delta"], values)
-
-
-_ADD_DELTAS = _insert_deltas()
-
-
 @cache
 def _build_write(dimensions: int) -> Update:
     tables, entry = INDEX_TABLES[dimensions], space_documents.c
-    chunks = _upsert_rows(tables.chunks, _unnest_rows("chunks", _OF_CHUNKS), key="chunk_no")
-    pages = _upsert_rows(tables.code_pages, _unnest_rows("pages", _OF_PAGES), key="page_no")
-    written = _unnest_rows("documents", _OF_DOCUMENTS)
+    chunks = _upsert_rows(tables.chunks, unnest_rows("chunks", _OF_CHUNKS), key="chunk_no")
+    pages = _upsert_rows(tables.code_pages, unnest_rows("pages", _OF_PAGES), key="page_no")
+    written = unnest_rows("documents", _OF_DOCUMENTS)
     indexed = (
         update(space_documents)
         .where(
@@ -299,12 +287,13 @@ def _build_write(dimensions: int) -> Update:
         .values(
             indexed_version=written.c.version,
             chunk_count=written.c.chunk_count,
+            language=written.c.language,
             claimed_until=None,
             attempts=0,
             error=None,
         )
     )
-    return indexed.add_cte(chunks.cte("chunks"), pages.cte("pages"), _ADD_DELTAS.cte("deltas"))
+    return indexed.add_cte(chunks.cte("chunks"), pages.cte("pages"), ADD_DELTAS.cte("deltas"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +304,7 @@ class IndexChange:
     access_class: int
     version: int
     chunk_count: int
+    language: str | None
     rows: Sequence[ChunkRow]
     pages: Mapping[int, Sequence[str | None]]
     deltas: Mapping[int, int]
@@ -342,38 +332,19 @@ async def write(
         for each in changes
         for number in sorted(each.pages)
     ]
-    documents = [(each.document_id, each.version, each.chunk_count) for each in changes]
-    deltas = _sort_changes(_add_changes([each.deltas for each in changes]))
+    documents = [(each.document_id, each.version, each.chunk_count, each.language) for each in changes]
+    deltas = sum_changes([each.deltas for each in changes])
     for start in range(0, max(len(chunks), len(pages), 1), ROWS_AT_ONCE):
         part, once = slice(start, start + ROWS_AT_ONCE), slice(None if start == 0 else 0)
         parameters = params(
             organization_id,
             space_id=space_id,
-            **_arrays("chunks", _OF_CHUNKS, chunks[part]),
-            **_arrays("pages", _OF_PAGES, pages[part]),
-            **_arrays("documents", _OF_DOCUMENTS, documents[once]),
-            **_arrays("deltas", _OF_DELTAS, deltas[once]),
+            **as_arrays("chunks", _OF_CHUNKS, chunks[part]),
+            **as_arrays("pages", _OF_PAGES, pages[part]),
+            **as_arrays("documents", _OF_DOCUMENTS, documents[once]),
+            **as_arrays("deltas", OF_DELTAS, deltas[once]),
         )
         await connection.execute(_build_write(dimensions), parameters)
-
-
-def _arrays(kind: str, names: Iterable[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
-    """Return the columns of some rows by the names of `_unnest_rows`."""
-    return {f"{kind}_{name}": [row[position] for row in rows] for position, name in enumerate(names)}
-
-
-def _add_changes(changes: Sequence[Mapping[int, int]]) -> Mapping[int, int]:
-    """Return the sum of the changes of several documents, so that each term has one row."""
-    if len(changes) == 1:
-        return changes[0]
-    total = Counter[int]()
-    for each in changes:
-        total.update(each)
-    return total
-
-
-def _sort_changes(deltas: Mapping[int, int]) -> list[tuple[int, int]]:
-    return sorted((term, delta) for term, delta in deltas.items() if delta)
 
 
 async def truncate_entry(connection: AsyncConnection, entry: IndexEntry, *, chunk_count: int) -> None:
@@ -388,13 +359,3 @@ async def remove_entry(connection: AsyncConnection, entry: IndexEntry) -> None:
     """Remove an index entry, whose row is locked, from its space."""
     await truncate_entry(connection, entry, chunk_count=0)
     await connection.execute(delete(space_documents).where(entry.matches(space_documents)))
-
-
-async def add_deltas(
-    connection: AsyncConnection, organization_id: UUID, *, space_id: int, deltas: Mapping[int, int]
-) -> None:
-    """Append the changes of the number of chunks with each term."""
-    rows = _sort_changes(deltas)
-    if rows:
-        arrays = _arrays("deltas", _OF_DELTAS, rows)
-        await connection.execute(_ADD_DELTAS, params(organization_id, space_id=space_id, **arrays))

@@ -21,8 +21,9 @@ from service.index.codes import as_vector, binary_codes, pages_of
 from service.index.queries import ChunkRow, IndexChange, IndexedChunk, IndexEntry, LockedEntry, read_embeddings
 from service.index.spaces import queries as space_queries
 from service.index.spaces.queries import Space
-from service.index.statistics.queries import delete_unused_terms, fold_deltas, try_lock_statistics
-from service.index.terms import as_sparsevec, read_sparsevec, weigh_chunks
+from service.index.statistics.queries import add_deltas, delete_unused_terms, fold_deltas, try_lock_statistics
+from service.index.stemming import ENGLISH, stemming_of
+from service.index.terms import TERMS_OF_STEMMINGS, as_sparsevec, read_sparsevec, weigh_chunks
 from service.permissions.queries import lock_resource
 from service.platform.batches import Answer, Batch
 from service.platform.identifiers import uuid7
@@ -44,7 +45,6 @@ __all__ = [
     "write_index",
 ]
 
-ENGLISH = "english"
 FOLDED_AT_ONCE = 20_000
 
 # So little is worked on sooner than a thread is found for it: about five milliseconds.
@@ -133,7 +133,7 @@ async def create_space(
 class DocumentToIndex:
     """A version of a document to index: its title and chunks, and a vector of unit norm for each of the chunks.
 
-    `mean` is the mean of the model's vectors.
+    `mean` is the mean of the model's vectors, `language` that of the text by ISO 639-1 (None: not told).
     """
 
     document_id: UUID
@@ -142,6 +142,7 @@ class DocumentToIndex:
     chunks: Sequence[ChunkToIndex]
     embeddings: NDArray[np.float32]
     mean: NDArray[np.float32]
+    language: str | None = None
 
 
 async def write_index(
@@ -154,7 +155,7 @@ async def write_index(
     documents, of those that other transactions hold at the moment.
     """
     texts = [chunk.text for document in documents for chunk in document.chunks]
-    weighed = await _compute(texts, _weigh, documents, language=space.language)
+    weighed = await _compute(texts, _weigh, documents, default=space.language)
     locked = await queries.lock_to_write(
         connection,
         organization_id,
@@ -206,18 +207,19 @@ class _Weighed:
         )
 
 
-def _weigh(documents: Sequence[DocumentToIndex], *, language: str) -> list[_Weighed]:
-    return [
-        _Weighed(each, weigh_chunks([chunk.text for chunk in each.chunks], title=each.title, language=language))
-        for each in documents
-    ]
+def _weigh(documents: Sequence[DocumentToIndex], *, default: str) -> list[_Weighed]:
+    return [_Weighed(each, _weigh_document(each, stemming_of(each.language, default=default))) for each in documents]
+
+
+def _weigh_document(document: DocumentToIndex, stemming: str) -> Sequence[Mapping[int, float]]:
+    return weigh_chunks([chunk.text for chunk in document.chunks], title=document.title, stemming=stemming)
 
 
 def _list_changes(wanted: Sequence[_Weighed], locked: Mapping[UUID, LockedEntry]) -> list[IndexChange]:
-    return [_change(each, access_class=locked[each.document.document_id].access_class) for each in wanted]
+    return [_change(each, locked[each.document.document_id]) for each in wanted]
 
 
-def _change(weighed: _Weighed, *, access_class: int) -> IndexChange:
+def _change(weighed: _Weighed, locked: LockedEntry) -> IndexChange:
     document, terms = weighed.document, weighed.terms
     known = {row.chunk_no: row for row in weighed.before}
     written = [
@@ -229,14 +231,18 @@ def _change(weighed: _Weighed, *, access_class: int) -> IndexChange:
     replaced = [read_sparsevec(known[number].terms) for number in (*written, *gone) if number in known]
     touched = {number // CHUNKS_PER_PAGE for number in (*written, *gone)}
     pages = enumerate(pages_of(binary_codes(document.embeddings, document.mean)))
+    deltas = _count_deltas(added=[terms[number] for number in written], removed=replaced)
+    _count_chunks(deltas, document.language, len(document.chunks))
+    _count_chunks(deltas, locked.language, -len(weighed.before))
     return IndexChange(
         document_id=document.document_id,
-        access_class=access_class,
+        access_class=locked.access_class,
         version=document.version,
         chunk_count=len(document.chunks),
+        language=document.language,
         rows=[weighed.row(number) for number in written],
         pages={number: page for number, page in pages if number in touched},
-        deltas=_count_deltas(added=[terms[number] for number in written], removed=replaced),
+        deltas=deltas,
     )
 
 
@@ -296,18 +302,26 @@ def _is_unchanged(before: IndexedChunk, chunk: ChunkToIndex, terms: Mapping[int,
 async def _remove(connection: AsyncConnection, entry: IndexEntry) -> None:
     rows = await queries.list_chunks(connection, entry)
     deltas = await _compute([row.text for row in rows], _removal_deltas, rows)
-    await queries.add_deltas(connection, entry.organization_id, space_id=entry.space_id, deltas=deltas)
+    _count_chunks(deltas, entry.language, -len(rows))
+    await add_deltas(connection, entry.organization_id, space_id=entry.space_id, deltas=deltas)
     await queries.remove_entry(connection, entry)
 
 
-def _removal_deltas(rows: Sequence[IndexedChunk]) -> Mapping[int, int]:
+def _removal_deltas(rows: Sequence[IndexedChunk]) -> Counter[int]:
     return _count_deltas(added=[], removed=[read_sparsevec(row.terms) for row in rows])
 
 
-def _count_deltas(*, added: Sequence[Mapping[int, float]], removed: Sequence[Mapping[int, float]]) -> Mapping[int, int]:
+def _count_deltas(*, added: Sequence[Mapping[int, float]], removed: Sequence[Mapping[int, float]]) -> Counter[int]:
     deltas = Counter({TOTAL_TERM: len(added) - len(removed)})
     for terms in added:
         deltas.update(terms.keys())
     for terms in removed:
         deltas.subtract(terms.keys())
     return deltas
+
+
+def _count_chunks(deltas: Counter[int], language: str | None, number: int) -> None:
+    """Count chunks by their stemming among the terms; English ones, and those of a language not told, nowhere."""
+    term = TERMS_OF_STEMMINGS.get(stemming_of(language, default=ENGLISH))
+    if term is not None:
+        deltas[term] += number

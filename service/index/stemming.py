@@ -1,13 +1,37 @@
 # pyright: reportUnknownMemberType=false
 # PyStemmer has no annotations; this module gives it one.
-"""Snowball's stemmers, by the language of a space."""
+"""Snowball's stemmers, by their names, and which of them the words of a document are stemmed by."""
 
 from functools import cache
-from typing import Protocol, cast
+from typing import Final, Protocol, cast
 
 import Stemmer as Snowball
 
-UNSTEMMED = "simple"
+ENGLISH: Final = "english"
+UNSTEMMED: Final = "simple"
+
+_BY_LANGUAGE: Final = {
+    "ar": "arabic", "ca": "catalan", "cs": "czech", "da": "danish", "de": "german", "el": "greek", "es": "spanish",
+    "et": "estonian", "eu": "basque", "fa": "persian", "fi": "finnish", "fr": "french", "ga": "irish", "hi": "hindi",
+    "hu": "hungarian", "hy": "armenian", "id": "indonesian", "it": "italian", "lt": "lithuanian", "ne": "nepali",
+    "nl": "dutch", "no": "norwegian", "pl": "polish", "pt": "portuguese", "ro": "romanian", "ru": "russian",
+    "sr": "serbian", "sv": "swedish", "ta": "tamil", "tr": "turkish",
+}  # fmt: skip
+
+# Languages in Latin letters that have no stemmer. English endings would be cut off from their words.
+_UNSTEMMED_LANGUAGES: Final = frozenset({
+    "af", "az", "cy", "gl", "hr", "is", "lv", "ms", "mt", "sk", "sl", "sq", "sw", "tl", "vi",
+})  # fmt: skip
+
+# Of these, the letters are others, and words in Latin letters are stemmed as English ones: names, mostly.
+_NOT_LATIN: Final = frozenset({"arabic", "armenian", "greek", "hindi", "nepali", "persian", "russian", "tamil"})
+
+STEMMINGS: Final = (
+    "simple", "arabic", "armenian", "basque", "catalan", "czech", "danish", "dutch", "estonian", "finnish", "french",
+    "german", "greek", "hindi", "hungarian", "indonesian", "irish", "italian", "lithuanian", "nepali", "norwegian",
+    "persian", "polish", "portuguese", "romanian", "russian", "serbian", "spanish", "swedish", "tamil", "turkish",
+)  # fmt: skip
+"""All but English. Chunks are counted by their places here (`service.index.terms`): new ones are added at the end."""
 
 
 class Stemmer(Protocol):
@@ -18,8 +42,24 @@ class Stemmer(Protocol):
         ...
 
 
+def stemming_of(language: str | None, *, default: str) -> str:
+    """Return the name of the stemmer for a document in a language (ISO 639-1; None: not told), in a space.
+
+    `default` is the space's own. Where that isn't English, everything is stemmed by it. Without a stemmer of its own, a
+    language that isn't written in Latin letters is stemmed as English: only its foreign words have English endings.
+    """
+    if language is None or default != ENGLISH:
+        return default
+    return UNSTEMMED if language in _UNSTEMMED_LANGUAGES else _BY_LANGUAGE.get(language, ENGLISH)
+
+
+def stemming_of_word(word: str, stemming: str) -> str:
+    """Return the stemming of a lower-case word in a text with another one: words in Latin letters may be foreign."""
+    return ENGLISH if stemming in _NOT_LATIN and word.isascii() else stemming
+
+
 @cache
-def stemmer_for(language: str) -> Stemmer | None:
-    """Return the stemmer of a language; None for `simple`, whose words are kept as they are."""
+def stemmer_for(stemming: str) -> Stemmer | None:
+    """Return the stemmer of that name; None for `simple`, whose words are kept as they are."""
     # It keeps no stems itself, because `service.index.terms` keeps what comes of them.
-    return None if language == UNSTEMMED else cast("Stemmer", Snowball.Stemmer(language, 0))
+    return None if stemming == UNSTEMMED else cast("Stemmer", Snowball.Stemmer(stemming, 0))

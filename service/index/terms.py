@@ -3,21 +3,23 @@
 A chunk holds, for each term, `tf / (tf + K1 * (1 - B + B * length / LENGTH))`; a query `qtf * idf`. The average length
 is a constant, so that a chunk's vector depends on the chunk alone (Robertson & Zaragoza, "The Probabilistic Relevance
 Framework", 2009; the constant factor K1 + 1 is left out, as Lucene does).
+
+A chunk's words are stemmed by its document's language, a query's by every stemming that its space has: a word is then
+as many terms as it has stems, and as rare as all of them together.
 """
 
 import math
-import re
-import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from heapq import nlargest
 from threading import Lock
 
-from service.index.stemming import Stemmer, stemmer_for
+from service.index.stemming import ENGLISH, STEMMINGS, Stemmer, stemmer_for, stemming_of_word
 from service.index.stop_words import INDEX_STOP_WORDS, QUERY_STOP_WORDS
-from service.schema.indexing import TERM_DIMENSIONS
+from service.index.tokenization import fold, split_query, split_run, split_words
+from service.schema.indexing import TERM_DIMENSIONS, TOTAL_TERM
 
 K1 = 1.2
 B = 0.4
@@ -33,27 +35,21 @@ MOST_TERMS = 16_000
 MOST_QUERY_TERMS = 128
 """A pasted page is asked by its rarest terms."""
 
-LONGEST_WORD = 64
-
-# A letter, digit or underscore, and the combining marks that may follow one when the text is decomposed.
-WORD = re.compile(r"\w[\w\u0300-\u036f]*")
+TERMS_OF_STEMMINGS = {stemming: -1 - number for number, stemming in enumerate(STEMMINGS)}
+"""Where chunks are counted that have a stemming, among the frequencies of terms. English ones aren't counted."""
 
 _stemming = Lock()
 
 
 @lru_cache(maxsize=2**17)
-def term_of(word: str, language: str) -> int:
+def term_of(word: str, stemming: str) -> int:
     """Return the index in a term vector, from 1, of a word as it stands in a text; 0 for one that is not indexed."""
     folded = fold(word)
-    if language == "english" and folded in INDEX_STOP_WORDS:
+    own = stemming_of_word(folded, stemming)
+    if own == ENGLISH and folded in INDEX_STOP_WORDS:
         return 0
-    stemmer = stemmer_for(language)
+    stemmer = stemmer_for(own)
     return _hash_term(folded if stemmer is None else _stem(stemmer, folded))
-
-
-def fold(word: str) -> str:
-    """Return a word in lower case and composed form, cut at a length no real word has."""
-    return unicodedata.normalize("NFKC", word).lower()[:LONGEST_WORD]
 
 
 def _stem(stemmer: Stemmer, word: str) -> str:
@@ -66,17 +62,17 @@ def _hash_term(term: str) -> int:
     return int.from_bytes(digest) % TERM_DIMENSIONS + 1
 
 
-def count_terms(text: str, language: str) -> Counter[int]:
+def count_terms(text: str, stemming: str) -> Counter[int]:
     """Return how often each indexed term occurs in a text."""
-    counts = Counter(term_of(word, language) for word in WORD.findall(text))
+    counts = Counter(term_of(word, stemming) for word in split_words(text))
     del counts[0]
     return counts
 
 
-def weigh_chunks(texts: Sequence[str], *, title: str, language: str) -> list[dict[int, float]]:
+def weigh_chunks(texts: Sequence[str], *, title: str, stemming: str) -> list[dict[int, float]]:
     """Return the term vector of each chunk of a document, by term; the title counts in every one of them."""
-    of_title = count_terms(title, language)
-    return [_weigh_terms(count_terms(text, language), of_title) for text in texts]
+    of_title = count_terms(title, stemming)
+    return [_weigh_terms(count_terms(text, stemming), of_title) for text in texts]
 
 
 def _weigh_terms(counts: Counter[int], of_title: Counter[int]) -> dict[int, float]:
@@ -86,12 +82,25 @@ def _weigh_terms(counts: Counter[int], of_title: Counter[int]) -> dict[int, floa
     return {term: count / (count + norm) for term, count in counts.most_common(MOST_TERMS)}
 
 
-def query_words(query: str, language: str) -> list[str]:
+def query_words(query: str, stemmings: Sequence[str]) -> list[str]:
     """Return the words of a query that are looked for, as written, in order; all of them when all are stop words."""
-    words = [word for word in WORD.findall(query) if term_of(word, language)]
-    if language != "english":
+    words = [word for word in split_query(query) if any(terms_of(word, stemmings))]
+    if ENGLISH not in stemmings:
         return words
     return [word for word in words if fold(word) not in QUERY_STOP_WORDS] or words
+
+
+def terms_of(word: str, stemmings: Sequence[str]) -> list[tuple[int, ...]]:
+    """Return the terms of a query's word: of each part that it is looked for by, one for each of its stems."""
+    parts = split_run(word)
+    return [tuple(sorted({term_of(part, stemming) for stemming in stemmings} - {0})) for part in parts]
+
+
+def find_stemmings(frequencies: Mapping[int, int], *, own: str) -> tuple[str, ...]:
+    """Return the stemmings of a space's chunks, from its statistics; its own comes first, if any chunk has it."""
+    counts = {name: max(0, frequencies.get(term, 0)) for name, term in TERMS_OF_STEMMINGS.items()}
+    others = tuple(name for name, count in counts.items() if count)
+    return (own, *others) if not others or sum(counts.values()) < frequencies.get(TOTAL_TERM, 0) else others
 
 
 def round_frequency(frequency: float) -> float:
@@ -109,12 +118,21 @@ def inverse_frequency(frequency: float, total: float) -> float:
     return math.log(1 + (among - known + 0.5) / (known + 0.5))
 
 
-def weigh_query(words: Iterable[str], *, language: str, frequencies: Mapping[int, int], total: int) -> dict[int, float]:
-    """Return the query's term vector, by term, from the space's statistics."""
-    counts = Counter(term_of(word, language) for word in words)
-    weights = {
-        term: count * inverse_frequency(frequencies.get(term, 0), total) for term, count in counts.items() if term
-    }
+def weigh_query(
+    words: Iterable[str], *, stemmings: Sequence[str], frequencies: Mapping[int, int], total: int
+) -> dict[int, float]:
+    """Return the query's term vector, by term, from the space's statistics.
+
+    All terms of a word have one weight: of the chunks that contain any of them. Stems that no chunk has are left out
+    where there are others.
+    """
+    weights = defaultdict[int, float](float)
+    counts = Counter(terms for word in words for terms in terms_of(word, stemmings))
+    for terms, count in counts.items():
+        known = [term for term in terms if frequencies.get(term, 0) > 0] or terms
+        weight = count * inverse_frequency(sum(frequencies.get(term, 0) for term in known), total)
+        for term in known:
+            weights[term] += weight
     return dict(nlargest(MOST_QUERY_TERMS, weights.items(), key=lambda item: (item[1], item[0])))
 
 

@@ -32,6 +32,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.elements import KeyedColumnElement
+from sqlalchemy.types import TypeEngine
 
 from service.platform.database import ORGANIZATION_SETTING
 
@@ -190,3 +191,14 @@ def set_organization(organization_id: ColumnElement[UUID]) -> ColumnElement[str]
     As `service.platform.database.enter_organization` does, without a further message to the server.
     """
     return func.set_config(ORGANIZATION_SETTING, cast(organization_id, Text), True).label("entered")
+
+
+def unnest_rows(kind: str, types: Mapping[str, TypeEngine[Any]]) -> TableValuedAlias:
+    """Select rows passed as one array per column; the parameters are called like `chunks_text`."""
+    arrays = (bindparam(f"param_{kind}_{name}", type_=ARRAY(each)) for name, each in types.items())
+    return func.unnest(*arrays).table_valued(*types).render_derived(name=f"{kind}_given")
+
+
+def as_arrays(kind: str, names: Iterable[str], rows: Sequence[Sequence[Any]]) -> dict[str, list[Any]]:
+    """Return the columns of some rows by the names of `unnest_rows`."""
+    return {f"{kind}_{name}": [row[position] for row in rows] for position, name in enumerate(names)}

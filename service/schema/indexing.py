@@ -70,6 +70,7 @@ spaces = Table(
 # Work is whatever differs: a worker claims it until `claimed_until`, so a crash loses nothing, and tells how far it
 # is: `chunks_embedded` of `chunks_expected` (only while it works; afterwards `chunk_count` counts). Large texts wait in
 # a line of their own (`is_large`, as of the last request), so that its first is found however many small ones wait.
+# `language`: by which the words of what is indexed were stemmed, by ISO 639-1; NULL: as English.
 space_documents = Table(
     "space_documents",
     metadata,
@@ -81,6 +82,7 @@ space_documents = Table(
     Column("chunk_count", Integer, nullable=False, server_default=text("0")),
     Column("chunks_expected", Integer, nullable=False, server_default=text("0")),
     Column("chunks_embedded", Integer, nullable=False, server_default=text("0")),
+    Column("language", Text),
     Column("caller_chunks", Boolean, nullable=False, server_default=text("false")),
     Column("custom_metadata", JSONB, nullable=False, server_default=text("'{}'")),
     Column("is_large", Boolean, nullable=False, server_default=text("false")),

@@ -247,7 +247,9 @@ def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, 
     assert "No document" in run("documents", "list", "--query", "no such name").err
     for name in (desk.document_id, "Harbour desk notes", "Ferries"):
         assert ran(run, "documents", "show", name)["documentId"] == desk.document_id
-    assert "not read" not in run("documents", "show", "Ferries").out
+    shown = run("documents", "show", "Ferries").out
+    assert "not read" not in shown
+    assert "catalog: en\n" in shown
     mail = ran_upload(desk.service, "mail", "a.eml", made_files.mail())
     assert "1 attachment\n" in run("documents", "show", mail).out
     assert ran(run, "documents", "show", mail)["notRead"] == [{"kind": "attachment", "count": 1, "where": []}]

@@ -246,10 +246,10 @@ class Corpus:
 
     async def lexical_scores(self, query: str) -> list[float]:
         """The inner product of every chunk of the catalog with a query, as the database computes it."""
-        words = query_words(query, "english")
+        words = query_words(query, ["english"])
         terms = {term_of(word, "english") for word in words} | {TOTAL_TERM}
         counts = await self.frequencies(self.space.space_id, terms)
         async with self.transaction() as connection:
-            vector = weigh_query(words, language="english", frequencies=counts, total=counts[TOTAL_TERM])
+            vector = weigh_query(words, stemmings=["english"], frequencies=counts, total=counts[TOTAL_TERM])
             statement = text("SELECT -(terms <#> cast(:query AS sparsevec)) FROM chunks_384")
             return list((await connection.execute(statement, {"query": as_sparsevec(vector)})).scalars())

@@ -71,7 +71,7 @@ async def weigh(corpus: Corpus, words: list[str], *, most: int) -> SearchQuery:
     asked = prepare_query(query, mode=SearchMode.LEXICAL, language="english", embedding=vector_of(query), mean=MEAN)
     space_id = corpus.space.space_id
     frequencies = await corpus.frequencies(space_id, [TOTAL_TERM, *asked.term_set])
-    weights = weigh_query(asked.words, language="english", frequencies=frequencies, total=frequencies[TOTAL_TERM])
+    weights = weigh_query(asked.words, stemmings=["english"], frequencies=frequencies, total=frequencies[TOTAL_TERM])
     return asked.with_weights(weights, choose_keys(weights, space_id=space_id, frequencies=frequencies, most=most))
 
 

@@ -74,7 +74,7 @@ def test_a_long_word_is_cut():
 
 def test_the_title_counts_twice():
     """Term frequency and length count the title twice, as BM25 is defined."""
-    [vector] = weigh_chunks(["ship boat"], title="ship", language=ENGLISH)
+    [vector] = weigh_chunks(["ship boat"], title="ship", stemming=ENGLISH)
     length = 4
     norm = 1.2 * (0.6 + 0.4 * length / 80)
     assert vector == pytest.approx({term_of("ship", ENGLISH): 3 / (3 + norm), term_of("boat", ENGLISH): 1 / (1 + norm)})
@@ -82,13 +82,13 @@ def test_the_title_counts_twice():
 
 def test_query_words_leave_out_what_says_nothing():
     """Stop words of the longer list are dropped from a question, in order and as written."""
-    assert query_words("When does the Ferry leave, please?", ENGLISH) == ["Ferry", "leave"]
+    assert query_words("When does the Ferry leave, please?", [ENGLISH]) == ["Ferry", "leave"]
 
 
 def test_a_query_of_stop_words_keeps_them():
     """A query of nothing but stop words is asked with those that are indexed; one of unindexed words with none."""
-    assert query_words("who are you", ENGLISH) == ["who", "you"]
-    assert query_words("to be or not to be", ENGLISH) == []
+    assert query_words("who are you", [ENGLISH]) == ["who", "you"]
+    assert query_words("to be or not to be", [ENGLISH]) == []
 
 
 def test_idf_is_never_negative_and_tells_little():
@@ -109,7 +109,7 @@ def test_rarer_terms_weigh_no_less(one, other, total):
 @given(st.text(max_size=400))
 def test_any_text_makes_a_vector_pgvector_can_hold(text):
     """Whatever the text, terms are within bounds, weights between 0 and 1, and the vector reads back as written."""
-    [vector] = weigh_chunks([text], title=text[:20], language=ENGLISH)
+    [vector] = weigh_chunks([text], title=text[:20], stemming=ENGLISH)
     assert all(1 <= term <= TERM_DIMENSIONS and 0 < weight < 1 for term, weight in vector.items())
     assert read_sparsevec(as_sparsevec(vector)) == pytest.approx(vector)
 
@@ -125,7 +125,7 @@ def test_a_pasted_page_is_asked_by_its_rarest_terms():
     """Of more words than a query may have, the rarest stay."""
     words = [f"w{number}" for number in range(500)]
     frequencies = {term_of(word, ENGLISH): 1 + number * 1000 for number, word in enumerate(words)}
-    vector = weigh_query(words, language=ENGLISH, frequencies=frequencies, total=10**6)
+    vector = weigh_query(words, stemmings=[ENGLISH], frequencies=frequencies, total=10**6)
     assert len(vector) == 128
     assert term_of("w0", ENGLISH) in vector
     assert term_of("w499", ENGLISH) not in vector

@@ -152,6 +152,8 @@ class DocumentIndexing(ResponseModel):
     """Chunks embedded so far, while indexing runs; renewed about every ten seconds."""
     chunks_expected: int | None = None
     """Chunks that are to be embedded, while indexing runs."""
+    language: str | None = None
+    """Language of the text that is searchable there, by ISO 639-1; absent: not certain, its words count as English."""
     error: str | None = None
     """Why indexing failed last."""
 

@@ -2,8 +2,9 @@
 
 from collections.abc import Sequence
 
-from service.index.service import ENGLISH
-from service.index.terms import WORD, query_words
+from service.index.stemming import ENGLISH
+from service.index.terms import query_words
+from service.index.tokenization import WORD
 
 MOST_BEFORE = 3
 FEW_WORDS = 2
@@ -35,7 +36,7 @@ def leans_on_another(message: str) -> bool:
         return False
     if words[0] in _GOES_ON or words[:2] in (["what", "about"], ["how", "about"]):
         return True
-    telling = query_words(message, ENGLISH)
+    telling = query_words(message, [ENGLISH])
     if words[0] in _ASKS and len(telling) <= FEW_WORDS and len(words) <= 2 * FEW_WORDS:
         return True
     return not _POINTS_BACK.isdisjoint(words)

@@ -63,10 +63,16 @@ async def _prepare_query(runtime: Runtime, query: str, embeddings: Embeddings, s
     if space.model not in embeddings:
         [embeddings[space.model]] = await embedder.embed([query])
     mean, embedding = embedder.model.mean, embeddings[space.model]
-    question = prepare_query(query, mode=SearchMode.HYBRID, language=space.language, embedding=embedding, mean=mean)
     # How many chunks have a word is counted over what anybody may read. Left out, so that a reply doesn't depend on
     # documents that its reader can't know of; the sentences found are weighed among themselves later.
-    return question.with_weights(dict.fromkeys(question.term_set, 1.0))
+    return prepare_query(
+        query,
+        mode=SearchMode.HYBRID,
+        language=space.language,
+        embedding=embedding,
+        mean=mean,
+        by_frequency=False,
+    )
 
 
 async def _read_best(

@@ -13,9 +13,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from service.index.service import ENGLISH
-from service.index.terms import count_terms, query_words, term_of
+from service.index.stemming import ENGLISH, stemming_of
+from service.index.terms import count_terms, query_words, terms_of
 from service.text.embedding.models import Embedder
+from service.text.languages import tell_language
 
 OWN_WORDS = 0.3
 WORDS_IN_CONTEXT = 0.3
@@ -63,20 +64,39 @@ async def choose_quotes(embedder: Embedder, question: str, quotable: Sequence[Qu
 
 
 def _overlaps(question: str, quotable: Sequence[Quotable]) -> list[float]:
-    """Return what each sentence scores by the question's words; rare ones among the sentences count for more."""
-    asked = {term for word in query_words(question, ENGLISH) if (term := term_of(word, ENGLISH))}
-    own = [_terms(each.text) for each in quotable]
-    weights = {term: math.log(1 + (len(own) + 1) / (sum(term in terms for terms in own) + 0.5)) for term in asked}
+    """Return what each sentence scores by the question's words; rare ones among the sentences count for more.
+
+    A word of the question is looked for in the forms of each language that the documents are in.
+    """
+    stemmings = _tell_stemmings(quotable)
+    every = sorted(set(stemmings))
+    asked = {terms for word in query_words(question, every) for terms in terms_of(word, every) if terms}
+    own = [_terms(each.text, stemming) for each, stemming in zip(quotable, stemmings, strict=True)]
+    weights = {
+        word: math.log(1 + (len(own) + 1) / (sum(not terms.isdisjoint(word) for terms in own) + 0.5)) for word in asked
+    }
     total = sum(weights.values()) or 1.0
+
+    def share(terms: frozenset[int]) -> float:
+        return sum(weight for word, weight in weights.items() if not terms.isdisjoint(word)) / total
+
     return [
-        OWN_WORDS * sum(weights[term] for term in asked & terms) / total
-        + WORDS_IN_CONTEXT * sum(weights[term] for term in asked & (terms | _terms(each.context))) / total
-        for each, terms in zip(quotable, own, strict=True)
+        OWN_WORDS * share(terms) + WORDS_IN_CONTEXT * share(terms | _terms(each.context, stemming))
+        for each, terms, stemming in zip(quotable, own, stemmings, strict=True)
     ]
 
 
-def _terms(text: str) -> frozenset[int]:
-    return frozenset(count_terms(text, ENGLISH))
+def _tell_stemmings(quotable: Sequence[Quotable]) -> list[str]:
+    """Return the stemming of each sentence, by all sentences of its document."""
+    texts: dict[str, list[str]] = {}
+    for each in quotable:
+        texts.setdefault(each.document, []).append(each.text)
+    found = {name: stemming_of(tell_language(sentences), default=ENGLISH) for name, sentences in texts.items()}
+    return [found[each.document] for each in quotable]
+
+
+def _terms(text: str, stemming: str = ENGLISH) -> frozenset[int]:
+    return frozenset(count_terms(text, stemming))
 
 
 def _choose(quotable: Sequence[Quotable], scores: Sequence[float]) -> list[Quotable]:

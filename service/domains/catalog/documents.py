@@ -223,5 +223,6 @@ def _to_indexing(row: DocumentEntry) -> DocumentIndexing:
         chunk_count=row.chunk_count,
         chunks_embedded=row.chunks_embedded if told else None,
         chunks_expected=row.chunks_expected if told else None,
+        language=row.language,
         error=row.error,
     )

@@ -84,6 +84,7 @@ class DocumentEntry:
     chunk_count: int
     chunks_expected: int
     chunks_embedded: int
+    language: str | None
     attempts: int
     error: str | None
 

@@ -13,7 +13,7 @@ from service.domains.search.filters import Condition
 from service.index.codes import as_vector, binary_codes
 from service.index.service import Space
 from service.index.term_keys import NO_LOOKUP, Lookup
-from service.index.terms import as_sparsevec, query_words, term_of
+from service.index.terms import as_sparsevec, query_words, terms_of
 
 WHOLE = -1
 
@@ -43,31 +43,35 @@ class Scope:
 class SearchQuery:
     """A query in the forms that search the index; `terms` has no weights before `with_weights`.
 
-    A snapshot weighs a question by the space's statistics, and leaves one as it is that has weights already.
+    `stemmings` are those of the space's chunks, as far as they are known. A snapshot weighs the words by the space's
+    statistics, or all alike without `by_frequency`.
     """
 
     mode: SearchMode
+    text: str
+    stemmings: tuple[str, ...]
     words: tuple[str, ...]
-    language: str
     vector: str
     code: str
+    by_frequency: bool = True
     terms: str = as_sparsevec({})
     lookup: Lookup = NO_LOOKUP
 
     @property
     def term_set(self) -> frozenset[int]:
         """The query's terms, as the index knows them."""
-        return frozenset(term_of(word, self.language) for word in self.words)
+        return frozenset(term for word in self.words for part in terms_of(word, self.stemmings) for term in part)
 
     @property
     def looks_for_words(self) -> bool:
         """Whether the query is searched for by its words (also)."""
         return self.mode is not SearchMode.SEMANTIC and bool(self.words)
 
-    @property
-    def is_weighed(self) -> bool:
-        """Whether the query's terms have weights."""
-        return self.terms != as_sparsevec({})
+    def in_stemmings(self, stemmings: tuple[str, ...]) -> "SearchQuery":
+        """Return the query for a space whose chunks have these stemmings."""
+        if stemmings == self.stemmings:
+            return self
+        return replace(self, stemmings=stemmings, words=tuple(query_words(self.text, stemmings)))
 
     def with_weights(self, weights: dict[int, float], lookup: Lookup = NO_LOOKUP) -> "SearchQuery":
         """Return the query with its terms' weights, and the keys to find chunks by; without any, all are scored."""
@@ -75,13 +79,22 @@ class SearchQuery:
 
 
 def prepare_query(
-    query: str, *, mode: SearchMode, language: str, embedding: NDArray[np.float32], mean: NDArray[np.float32]
+    query: str,
+    *,
+    mode: SearchMode,
+    language: str,
+    embedding: NDArray[np.float32],
+    mean: NDArray[np.float32],
+    by_frequency: bool = True,
 ) -> SearchQuery:
-    """Prepare a search query; `embedding` has unit norm, `mean` is its model's."""
+    """Prepare a query for a space of a language; `embedding` has unit norm, `mean` is its model's."""
+    stemmings = (language,)
     return SearchQuery(
         mode=mode,
-        words=tuple(query_words(query, language)),
-        language=language,
+        text=query,
+        stemmings=stemmings,
+        words=tuple(query_words(query, stemmings)),
         vector=as_vector(embedding),
         code=binary_codes(embedding[np.newaxis, :], mean)[0],
+        by_frequency=by_frequency,
     )

@@ -235,7 +235,7 @@ async def _embed_query(runtime: Runtime, search: _Search, space: Space) -> Searc
 
 
 def _to_document(row: queries.FoundDocument, score: float, search_query: SearchQuery) -> CatalogSearchResult:
-    passage = snippet_of(row.text, search_query.term_set, language=search_query.language)
+    passage = snippet_of(row.text, search_query.term_set, stemmings=search_query.stemmings)
     return CatalogSearchResult(
         document_id=row.document_id,
         document_name=row.name,

@@ -12,12 +12,14 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.search import SearchMode
 from service.domains.search.search_query import SearchQuery
 from service.index.service import Space, ask_current_space
-from service.index.statistics.queries import ask_frequencies
+from service.index.statistics.queries import Frequency, ask_frequencies
 from service.index.term_keys import choose_keys
-from service.index.terms import weigh_query
-from service.platform.batches import Batch
+from service.index.terms import TERMS_OF_STEMMINGS, find_stemmings, weigh_query
+from service.index.tokenization import split_query
+from service.platform.batches import Answer, Batch
 from service.runtime import Runtime
 from service.schema.indexing import TOTAL_TERM
 
@@ -48,31 +50,54 @@ async def open_snapshot(
         search_query = await prepare(space)
         first = Batch()
         current = ask_current_space(first, organization_id, space_id=space.space_id)
-        weigh = _ask_weights(first, organization_id, space, search_query)
+        counted = _ask_statistics(first, organization_id, space, search_query)
         async with runtime.database.transaction(
             organization_id, isolation="REPEATABLE READ", read_only=read_only, first=first
         ) as connection:
             now = current.row or space
             if now.space_id == space.space_id:
-                yield Snapshot(connection, now, weigh())
+                weighed = await _weigh(connection, organization_id, now, search_query, counted)
+                yield Snapshot(connection, now, weighed)
                 return
         space = now
 
 
-def _ask_weights(
+def _ask_statistics(
     batch: Batch, organization_id: UUID, space: Space, search_query: SearchQuery
-) -> Callable[[], SearchQuery]:
-    """Ask for the statistics that a query is weighed by; what is returned weighs it, once the batch has been run."""
-    if search_query.is_weighed or not search_query.looks_for_words:
-        return lambda: search_query
-    terms = [TOTAL_TERM, *sorted(search_query.term_set)]
-    counted = ask_frequencies(batch, organization_id, space_id=space.space_id, terms=terms)
+) -> Answer[Frequency] | None:
+    """Ask for what a query is weighed by, as far as its terms are known; None for one that has no words."""
+    if search_query.mode is SearchMode.SEMANTIC or not split_query(search_query.text):
+        return None
+    terms = [TOTAL_TERM, *TERMS_OF_STEMMINGS.values()]
+    if search_query.by_frequency:
+        terms += sorted(search_query.term_set)
+    return ask_frequencies(batch, organization_id, space_id=space.space_id, terms=terms)
 
-    def weigh() -> SearchQuery:
-        frequencies = dict(counted.rows)
-        total = frequencies.get(TOTAL_TERM, 0)
-        weights = weigh_query(search_query.words, language=search_query.language, frequencies=frequencies, total=total)
-        lookup = choose_keys(weights, space_id=space.space_id, frequencies=frequencies)
-        return search_query.with_weights(weights, lookup)
 
-    return weigh
+async def _weigh(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    space: Space,
+    search_query: SearchQuery,
+    counted: Answer[Frequency] | None,
+) -> SearchQuery:
+    """Return the query with its terms' weights; those of further languages are asked for, if the space has any."""
+    if counted is None:
+        return search_query
+    frequencies = dict(counted.rows)
+    known = search_query.term_set
+    search_query = search_query.in_stemmings(find_stemmings(frequencies, own=space.language))
+    if not search_query.by_frequency:
+        return search_query.with_weights(dict.fromkeys(search_query.term_set, 1.0))
+    if further := sorted(search_query.term_set - known):
+        batch = Batch()
+        others = ask_frequencies(batch, organization_id, space_id=space.space_id, terms=further)
+        await batch.run(connection)
+        frequencies |= dict(others.rows)
+    weights = weigh_query(
+        search_query.words,
+        stemmings=search_query.stemmings,
+        frequencies=frequencies,
+        total=frequencies.get(TOTAL_TERM, 0),
+    )
+    return search_query.with_weights(weights, choose_keys(weights, space_id=space.space_id, frequencies=frequencies))

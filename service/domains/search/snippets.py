@@ -1,11 +1,12 @@
 """The passage of a text that shows best why it was found, and where in it the words of the query stand."""
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from service.index.terms import WORD, term_of
+from service.index.terms import term_of
+from service.index.tokenization import find_words
 
 SNIPPET_LENGTH = 320
 """At most so many characters, so that a result is read at a glance."""
@@ -30,22 +31,39 @@ class _Word:
     term: int
 
 
-def matches_in(text: str, terms: Collection[int], *, language: str) -> list[tuple[int, int, int]]:
-    """Return (start, end, term) of every word of a text that is one of these terms, in order."""
-    found = ((match.start(), match.end(), term_of(match[0], language)) for match in WORD.finditer(text))
-    return [word for word in found if word[2] in terms]
+def _find_matches(text: str, terms: Collection[int], stemmings: Sequence[str]) -> list[_Word]:
+    """Return every word of a text that is one of these terms by any of the stemmings, in order."""
+    found: list[_Word] = []
+    for word in find_words(text):
+        term = next((term for each in stemmings if (term := term_of(word.text, each)) in terms), None)
+        if term is not None:
+            found.append(_Word(word.start, word.end, term))
+    return sorted(found, key=lambda word: word.start)
 
 
-def snippet_of(text: str, terms: Collection[int], *, language: str, length: int = SNIPPET_LENGTH) -> Passage:
+def _merge_matches(words: Sequence[_Word]) -> Iterator[tuple[int, int]]:
+    """Return where matches stand, in order; those that touch, as bigrams do, are one."""
+    start, end = -1, -1
+    for word in words:
+        if word.start > end:
+            if end > 0:
+                yield start, end
+            start = word.start
+        end = max(end, word.end)
+    if end > 0:
+        yield start, end
+
+
+def snippet_of(text: str, terms: Collection[int], *, stemmings: Sequence[str], length: int = SNIPPET_LENGTH) -> Passage:
     """Return the passage with the most different terms of the query, and the beginning of the text when it has none.
 
     Among equals, the one with more matches, then the earlier one. It begins and ends between sentences where there are
     some around it, and always between words.
     """
-    words = [_Word(*match) for match in matches_in(text, terms, language=language)]
+    words = _find_matches(text, terms, stemmings)
     start, end = _window(text, _densest(words, length), length)
-    inside = tuple((word.start - start, word.end - start) for word in words if start <= word.start and word.end <= end)
-    return Passage(text[start:end], inside)
+    inside = [word for word in words if start <= word.start and word.end <= end]
+    return Passage(text[start:end], tuple((first - start, last - start) for first, last in _merge_matches(inside)))
 
 
 def _densest(words: list[_Word], length: int) -> list[_Word]:

@@ -25,12 +25,14 @@ from service.index.ingestion.queries import IndexingWork
 from service.index.ingestion.turns import Lane, Turn, Turns
 from service.index.ingestion.writing import Writer
 from service.index.service import DocumentToIndex, Space, read_embeddings, write_index
+from service.index.stemming import ENGLISH
 from service.platform.database import Database
 from service.platform.errors import Conflict, ServiceError, is_database_full
 from service.platform.logs import logger
 from service.text.chunking import Chunk, caller_chunks, chunk_blocks
 from service.text.embedding import Embedder, Embedders
 from service.text.extraction import unpack_blocks
+from service.text.languages import tell_language
 
 # A document with more texts to embed gives its turn up after each slice; short ones are embedded in one go.
 SLICE = 32
@@ -149,7 +151,7 @@ class Work:
 
     async def _attempt(self, work: IndexingWork) -> IndexOutcome:
         embedder = self.deps.embedders.get(work.model)
-        chunks = await asyncio.to_thread(_make_chunks, work, embedder)
+        chunks, language = await asyncio.to_thread(_read_text, work, embedder)
         self.deps.pace.learn_length(packed_bytes=work.packed_bytes, chunks=len(chunks))
         embeddings, embedded = await self._embed_chunks(work, chunks, embedder)
         document = DocumentToIndex(
@@ -159,6 +161,7 @@ class Work:
             chunks=chunks,
             embeddings=embeddings,
             mean=embedder.model.mean,
+            language=language,
         )
         if not await self._write(work, document):
             raise _OvertakenError
@@ -217,6 +220,12 @@ class Work:
                 dimensions=work.dimensions,
                 hashes=hashes,
             )
+
+
+def _read_text(work: IndexingWork, embedder: Embedder) -> tuple[list[Chunk], str | None]:
+    """Return a document's chunks and its language, which is told only where words are stemmed by it."""
+    chunks = _make_chunks(work, embedder)
+    return chunks, tell_language([chunk.text for chunk in chunks]) if work.language == ENGLISH else None
 
 
 def _make_chunks(work: IndexingWork, embedder: Embedder) -> list[Chunk]:

@@ -1,5 +1,6 @@
-"""SQL of term statistics: counting the chunks with a term, and folding the changes that writers append."""
+"""SQL of term statistics: counting the chunks with a term, appending changes, and folding them."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -8,12 +9,14 @@ from uuid import UUID
 from sqlalchemy import (
     ARRAY,
     BigInteger,
+    Insert,
     Integer,
     any_,
     bindparam,
     cast,
     delete,
     func,
+    insert,
     literal,
     select,
     tuple_,
@@ -21,9 +24,10 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import insert as upsert
 from sqlalchemy.ext.asyncio import AsyncConnection
+from sqlalchemy.types import TypeEngine
 
 from service.platform.batches import Answer, Batch
-from service.platform.sql import ORGANIZATION, count_of, in_array, param, params
+from service.platform.sql import ORGANIZATION, as_arrays, count_of, in_array, param, params, unnest_rows
 from service.schema.indexing import term_deltas, term_statistics
 
 _TERMS: Any = bindparam("param_terms", type_=ARRAY(Integer()))
@@ -52,6 +56,37 @@ class Frequency(NamedTuple):
 def ask_frequencies(batch: Batch, organization_id: UUID, *, space_id: int, terms: Iterable[int]) -> Answer[Frequency]:
     """Ask how many chunks of a space contain each of these terms, deltas not yet folded included."""
     return batch.ask(_FREQUENCIES, Frequency, params(organization_id, space_id=space_id, terms=list(terms)))
+
+
+OF_DELTAS: dict[str, TypeEngine[Any]] = {"term": Integer(), "delta": Integer()}
+
+
+def _insert_deltas() -> Insert:
+    rows = unnest_rows("deltas", OF_DELTAS)
+    space_id = param(term_deltas.c.space_id)
+    values = select(ORGANIZATION, space_id, cast(rows.c.term, Integer), cast(rows.c.delta, Integer))
+    return insert(term_deltas).from_select(["organization_id", "space_id", "term", "delta"], values)
+
+
+ADD_DELTAS = _insert_deltas()
+
+
+def sum_changes(changes: Sequence[Mapping[int, int]]) -> list[tuple[int, int]]:
+    """Return the sum of the changes of several documents, so that each term has one row, in order."""
+    total = Counter[int]()
+    for each in changes:
+        total.update(each)
+    return sorted((term, delta) for term, delta in total.items() if delta)
+
+
+async def add_deltas(
+    connection: AsyncConnection, organization_id: UUID, *, space_id: int, deltas: Mapping[int, int]
+) -> None:
+    """Append the changes of the number of chunks with each term."""
+    rows = sum_changes([deltas])
+    if rows:
+        arrays = as_arrays("deltas", OF_DELTAS, rows)
+        await connection.execute(ADD_DELTAS, params(organization_id, space_id=space_id, **arrays))
 
 
 async def try_lock_statistics(connection: AsyncConnection, organization_id: UUID) -> bool:

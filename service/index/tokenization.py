@@ -1,0 +1,106 @@
+"""Texts to words. Scripts without spaces between words are cut into overlapping pairs of characters instead.
+
+A word is what stands between spaces and punctuation, with the marks that belong to its letters (vowel signs, accents).
+A run of Chinese, Japanese, Korean, Thai, Lao, Khmer or Burmese characters is found by its bigrams, and Chinese
+characters also one by one: many a word is one of them alone.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+LONGEST_WORD = 64
+
+_MARKS = "".join(
+    character
+    for character in map(chr, range(0x300, 0xFE00))
+    # Those for symbols (⃣) belong to no letter.
+    if unicodedata.category(character) in {"Mn", "Mc"} and not "\u20d0" <= character <= "\u20ff"
+)
+WORD = re.compile(rf"\w[\w{_MARKS}]*")
+
+_HAN = "\u2e80-\u2fdf\u3005-\u3007\u3021-\u3029\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_UNSPACED = (
+    rf"{_HAN}\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3031-\u31ff\ua960-\ua97f\uac00-\ud7ff\uff66-\uffdc"
+)
+_IS_HAN = re.compile(rf"[{_HAN}]")
+_HAS_UNSPACED = re.compile(rf"[{_UNSPACED}]")
+_PARTS = re.compile(rf"[{_UNSPACED}]+|[^{_UNSPACED}]+")
+
+# Signs that are seldom written: Arabic and Hebrew vowels, and the dash that stretches an Arabic word.
+_POINTS = re.compile(r"[\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0640\u064b-\u065f\u0670]")
+
+
+class Word(NamedTuple):
+    """A word of a text, or a bigram, and where it stands, in characters."""
+
+    start: int
+    end: int
+    text: str
+
+
+def fold(word: str) -> str:
+    """Return a word in lower case and composed form, without vowel points, cut at a length no real word has."""
+    folded = _fold(word)
+    return (folded if folded.isascii() else _POINTS.sub("", folded))[:LONGEST_WORD]
+
+
+def _fold(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).lower()
+
+
+def split_words(text: str) -> list[str]:
+    """Return the words of a text as they are indexed, in order, with the bigrams of runs without spaces."""
+    words = WORD.findall(text)
+    if _HAS_UNSPACED.search(text) is None:
+        return words
+    return [found.text for word in words for found in _split_word(0, word)]
+
+
+def find_words(text: str) -> Iterator[Word]:
+    """Return the words of a text as `split_words` does, with where they stand."""
+    for match in WORD.finditer(text):
+        if _HAS_UNSPACED.search(match[0]):
+            yield from _split_word(match.start(), match[0])
+        else:
+            yield Word(match.start(), match.end(), match[0])
+
+
+def split_query(query: str) -> list[str]:
+    """Return the words of a query as written, in order; runs without spaces are left whole."""
+    words = WORD.findall(query)
+    return [part for word in words for part in _PARTS.findall(word)] if _HAS_UNSPACED.search(query) else words
+
+
+def split_run(run: str) -> list[str]:
+    """Return what a word of `split_query` is looked for by: itself, or its bigrams if it is a run without spaces."""
+    if _HAS_UNSPACED.match(run) is None:
+        return [run]
+    folded = _fold(run)
+    return [one + other for one, other in pairwise(folded)] or [folded]
+
+
+def _split_word(start: int, word: str) -> Iterator[Word]:
+    for part in _PARTS.finditer(word):
+        begin = start + part.start()
+        if _HAS_UNSPACED.match(part[0]):
+            yield from _split_run(begin, part[0])
+        else:
+            yield Word(begin, start + part.end(), part[0])
+
+
+def _split_run(start: int, run: str) -> Iterator[Word]:
+    """Cut a run into bigrams and single characters; where folding moves characters, each stands for the whole run."""
+    folded = _fold(run)
+    moved = len(folded) != len(run)
+
+    def word(at: int, length: int) -> Word:
+        begin, end = (start, start + len(run)) if moved else (start + at, start + at + length)
+        return Word(begin, end, folded[at : at + length])
+
+    for at in range(max(1, len(folded) - 1)):
+        yield word(at, 2)
+    if len(folded) > 1:
+        yield from (word(at, 1) for at, character in enumerate(folded) if _IS_HAN.match(character))

@@ -1,0 +1,117 @@
+# ruff: noqa: RUF001 - words of many scripts
+"""Telling languages, and the terms of words in them."""
+
+import unicodedata
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.domains.search.snippets import snippet_of
+from service.index.stemming import STEMMINGS, stemmer_for, stemming_of
+from service.index.terms import count_terms, find_stemmings, query_words, term_of, terms_of, weigh_query
+from service.index.tokenization import split_words
+from service.schema.indexing import TOTAL_TERM
+from service.text import languages
+from service.text.languages import tell_language
+
+ENGLISH = "english"
+
+TEXTS = {
+    "The ferry leaves the harbour at nine, and dogs may travel with it.": "en",
+    "Die Fähre verlässt den Hafen um neun Uhr, und Hunde dürfen mitfahren.": "de",
+    "Le ferry quitte le port à neuf heures, et les chiens peuvent embarquer.": "fr",
+    "Паром выходит из порта в девять часов, собак можно брать с собой.": "ru",
+    "Το πλοίο φεύγει από το λιμάνι στις εννέα και οι σκύλοι επιτρέπονται.": "el",
+    "Prom odpływa z portu o dziewiątej, a psy mogą płynąć razem z właścicielami.": "pl",
+    "Ferie søkes hos nærmeste leder minst fire uker i forveien. Bedriften holder stengt i jula.": "no",
+    "フェリーは九時に港を出ます。犬も一緒に乗ることができます。": "ja",
+    "渡轮九点离开港口，乘客可以带狗上船，但是必须用绳子牵着。": "zh",
+    "Ferry": None,
+    "id,qty\n1,20\n2,30\n3,40\n4,50": None,
+    "INV-2291 KX-77 ZZ/4 B12 PO-88131 QX-5 LT-900 MM-31 GH-8 TR-55": None,
+    "": None,
+}
+
+
+@pytest.mark.parametrize(("text", "language"), TEXTS.items())
+def test_languages_are_told(text, language):
+    """By a sentence or two; little text, and numbers and codes, are no language."""
+    assert tell_language([text]) == language
+
+
+def test_plain_english_needs_no_model(monkeypatch):
+    """Nor does a long document with a short preface in another language become one of that."""
+    monkeypatch.setattr(languages, "_load_identifier", lambda: pytest.fail("The model is loaded."))
+    assert tell_language(["Kurzes Vorwort."] + ["The ferry leaves the harbour at nine with the dogs."] * 20) == "en"
+    assert tell_language([]) is None
+
+
+def test_stemmings_are_those_there_are():
+    """Each has a stemmer; a language without one is stemmed as English only if its letters aren't Latin."""
+    assert all(stemmer_for(stemming) for stemming in STEMMINGS if stemming != "simple")
+    told = {code: stemming_of(code, default=ENGLISH) for code in (None, "en", "de", "ja", "uk", "sk")}
+    assert told == {None: ENGLISH, "en": ENGLISH, "de": "german", "ja": ENGLISH, "uk": ENGLISH, "sk": "simple"}
+    assert stemming_of("de", default="simple") == "simple"
+    unknown = {stemming_of(code, default=ENGLISH) for code in languages._LANGUAGES.split()} - {ENGLISH, *STEMMINGS}
+    assert not unknown
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "stemming"),
+    [
+        ("Verträge", "Vertrag", "german"), ("Muller", "Müller", "german"), ("factures", "facture", "french"),
+        ("договоров", "договор", "russian"), ("contracts", "contract", "russian"), ("συμβάσεις", "σύμβαση", "greek"),
+        ("كِتَاب", "كتاب", "english"), ("كتــاب", "كتاب", "arabic"), ("שָׁלוֹם", "שלום", "english"),
+    ],
+)  # fmt: skip
+def test_forms_of_a_word_are_one_term(one, other, stemming):
+    """Inflected, with vowel points or without, stretched; words in Latin letters as English in other scripts."""
+    assert term_of(one, stemming) == term_of(other, stemming) != 0
+
+
+def test_words_are_whole_in_every_script():
+    """Vowel signs and accents belong to their word; without spaces there are bigrams, and Chinese characters."""
+    assert split_words("हिन्दी भाषा, naïve café") == ["हिन्दी", "भाषा", "naïve", "café"]
+    assert split_words("2024年度予算 PDF") == ["2024", "年度", "度予", "予算", "年", "度", "予", "算", "PDF"]
+    assert split_words("ｶﾀﾞ") == ["カダ"]
+
+
+SCRIPTS = ("契約書の支払期限ー々税", "계약서해지", "สัญญาค่าเช่า", "ສັນຍາ", "កិច្ចសន្យា")
+
+
+@given(st.sampled_from(SCRIPTS).flatmap(lambda script: st.text(script, min_size=2, max_size=20)), st.data())
+def test_a_part_of_a_run_is_found(run, data):
+    """Whatever part of two characters or more one looks for: all its terms are among those of the text."""
+    run = f"ก{run}" if unicodedata.category(run[0]).startswith("M") else run
+    start = data.draw(st.integers(0, len(run) - 2).filter(lambda at: not unicodedata.category(run[at]).startswith("M")))
+    part = run[start : data.draw(st.integers(start + 2, len(run)))]
+    asked = {term for word in query_words(part, [ENGLISH]) for terms in terms_of(word, [ENGLISH]) for term in terms}
+    assert asked
+    assert asked <= count_terms(f"Nr. 7 {run}.", ENGLISH).keys()
+
+
+def test_a_run_is_marked_whole():
+    """Neighbouring bigrams are one match, and a single Chinese character is found in the midst of others."""
+
+    def mark(query: str, text: str) -> list[str]:
+        terms = {term for word in query_words(query, [ENGLISH]) for part in terms_of(word, [ENGLISH]) for term in part}
+        passage = snippet_of(text, terms, stemmings=[ENGLISH])
+        return [passage.text[start:end] for start, end in passage.matches]
+
+    assert mark("支払期限", "請求書の支払期限は三十日です。期限後は支払えません。") == ["支払期限", "期限", "支払"]
+    assert mark("税", "納税者 tax") == ["税"]
+
+
+def test_a_word_is_looked_for_by_the_stemmings_of_the_space():
+    """With English alone by one stem; with others by each, all as rare as they are together, none counted twice."""
+    assert find_stemmings({TOTAL_TERM: 5}, own=ENGLISH) == (ENGLISH,)
+    german = {-1 - STEMMINGS.index("german"): 3}
+    assert find_stemmings({TOTAL_TERM: 5, **german}, own=ENGLISH) == (ENGLISH, "german")
+    assert find_stemmings({TOTAL_TERM: 3, **german}, own=ENGLISH) == ("german",)
+    stemmings = (ENGLISH, "german", "french")
+    own, english = term_of("Verträge", "german"), term_of("Verträge", ENGLISH)
+    frequencies = {own: 6, english: 2, term_of("Harbour", ENGLISH): 8}
+    weights = weigh_query(["Verträge", "Harbour"], stemmings=stemmings, frequencies=frequencies, total=100)
+    assert set(weights) == set(frequencies)
+    assert len(set(weights.values())) == 1
