@@ -10,7 +10,7 @@ from lxml import etree
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.failures import damaged_file, too_complex
 from service.text.extraction.plain import read_text
-from service.text.extraction.tabular import TableWriter
+from service.text.extraction.tabular import MOST_SPANNED, Spans, TableWriter
 
 _NEVER = frozenset(
     {
@@ -134,8 +134,8 @@ class _Page:
         self._prefix = ""
         self._lists: list[int | None] = []
         # None stands for a table that only lays out the page.
-        self._tables: list[TableWriter | None] = []
-        self._cells: list[str] = []
+        self._tables: list[tuple[TableWriter, Spans] | None] = []
+        self._cells: list[tuple[str, int, int]] = []
         self._head_cells = 0
 
     def write(self, root: Any) -> None:
@@ -151,7 +151,7 @@ class _Page:
                     self._start(element, tag)
             else:
                 if not dropped:
-                    self._end(tag)
+                    self._end(element, tag)
                 self._add(element.tail)
         self._flush()
 
@@ -178,15 +178,15 @@ class _Page:
         elif tag == "li":
             self._prefix = self._bullet()
         elif tag == "table":
-            self._tables.append(None if _is_layout(element) else TableWriter(self._builder))
+            self._tables.append(None if _is_layout(element) else (TableWriter(self._builder), Spans()))
         elif tag == "th":
             self._head_cells += 1
         self._add(element.text)
 
-    def _end(self, tag: str) -> None:
+    def _end(self, element: Any, tag: str) -> None:
         table = self._tables[-1] if self._tables else None
         if table is not None:
-            self._end_in_table(table, tag)
+            self._end_in_table(*table, element, tag)
         elif tag in _HEADINGS:
             self._builder.heading(self._take(), _HEADINGS[tag])
         elif tag == "pre":
@@ -198,11 +198,11 @@ class _Page:
         elif tag in {"ul", "ol"} and self._lists:
             self._lists.pop()
 
-    def _end_in_table(self, table: TableWriter, tag: str) -> None:
+    def _end_in_table(self, table: TableWriter, spans: Spans, element: Any, tag: str) -> None:
         if tag in {"td", "th"}:
-            self._cells.append(self._take())
+            self._cells.append((self._take(), _count_spanned(element, "colspan"), _count_spanned(element, "rowspan")))
         elif tag == "tr":
-            table.row(self._cells, header=0 < self._head_cells == len(self._cells))
+            table.row(spans.place(self._cells), header=0 < self._head_cells == len(self._cells))
             self._cells, self._head_cells = [], 0
         elif tag == "caption":
             self._builder.paragraph(self._take())
@@ -239,6 +239,12 @@ def _is_layout(table: Any) -> bool:
     if table.get("role") in {"presentation", "none"}:
         return True
     return any(table.find(f".//{tag}") is not None for tag in ("table", "h1", "h2", "h3", "ul", "ol", "pre"))
+
+
+def _count_spanned(cell: Any, name: str) -> int:
+    """Return how many columns or rows a cell says that it stands over."""
+    said = (cell.get(name) or "").strip()
+    return min(max(int(said), 1), MOST_SPANNED) if said.isdecimal() and len(said) < 10 else 1
 
 
 def _is_in_article(element: Any) -> bool:

@@ -4,7 +4,7 @@
 """Word documents and presentations, read from XML that is parsed with entities off and no network."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.drawings import FALLBACK, A
 from service.text.extraction.failures import damaged_file, too_complex
 from service.text.extraction.packages import as_document
-from service.text.extraction.tabular import TableWriter
+from service.text.extraction.tabular import MOST_SPANNED, TableWriter
 
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
@@ -149,10 +149,29 @@ def _word_text(element: Any) -> str:
 
 def _add_word_table(table: Any, builder: BlockBuilder) -> None:
     writer = TableWriter(builder)
+    above: list[str] = []
     for row in _flow(table, {_ROW}, _WRAPPERS):
         marked = row.find(f"{_WORD}trPr/{_WORD}tblHeader") is not None
-        writer.row([_word_text(cell) for cell in _flow(row, {_CELL}, _WRAPPERS)], header=marked)
+        above = _word_row(row, above)
+        writer.row(above, header=marked)
     writer.close()
+
+
+def _word_row(row: Any, above: Sequence[str]) -> list[str]:
+    """Return a row's texts; a cell over several columns stands in each, one over several rows in each of them."""
+    texts: list[str] = []
+    cells = list(_flow(row, {_CELL}, _WRAPPERS))
+    for cell in cells:
+        properties = cell.find(_WORD + "tcPr")
+        merged = properties.find(_WORD + "vMerge") if properties is not None else None
+        span = properties.find(_WORD + "gridSpan") if properties is not None else None
+        text, column = _word_text(cell), len(texts)
+        if merged is not None and merged.get(_WORD + "val") != "restart" and not text.strip() and column < len(above):
+            text = above[column]
+        said = span.get(_WORD + "val") or "" if span is not None else ""
+        texts += [text] * (min(max(int(said), 1), MOST_SPANNED) if re.fullmatch(r"[0-9]{1,9}", said) else 1)
+    # A cell that is its row stands once.
+    return texts[:1] if len(cells) == 1 else texts
 
 
 def _related(part: Any, *kinds: str) -> Iterator[tuple[str, Any]]:

@@ -8,9 +8,9 @@ What was filled into forms and noted on pages follows the text.
 
 import ctypes
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import islice, pairwise
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
 from typing import Any
@@ -19,15 +19,21 @@ import pypdfium2 as pdfium
 from pypdfium2 import raw
 
 from carrel.wire.formats import NotReadKind
+from service.text.extraction.blocks import Box, join_boxes
 from service.text.extraction.building import BlockBuilder
 from service.text.extraction.failures import Unreadable, corrupt_file, encrypted_file, too_complex, without_text
-from service.text.extraction.pdf_layout import Line, add_pages
+from service.text.extraction.pdf_layout import Line, Table, add_pages
+from service.text.extraction.pdf_tables import find_tables, reads_as_table
 
 # A whole PDF ends with this mark; PDFium reads what is left of a cut one, and pages would be missing silently.
 _END_MARK = b"%%EOF"
 _TAIL = 16_384
 # Points of a page, and units of a screen, that are far enough apart for rounding not to matter.
 _FAR, _FINE = 1_000, 1_000_000
+# A page of a table has so many pieces of lines more than lines; on one of more pieces, none is looked for.
+_FEWEST_CELLS, _MOST_PIECES = 3, 4_000
+# A line in a table may reach out of it by this part of the page.
+_SLACK = 0.004
 # In points: a quarter of an inch.
 _SMALLEST = 18
 _MOST_PICTURES = 200
@@ -47,20 +53,30 @@ _FIELDS = frozenset({raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, 
 
 @dataclass(frozen=True, slots=True)
 class _Frame:
-    """How points of a page become parts of it as it is shown: what an origin is moved by, for each point to the right
-    and up.
+    """How a page is shown: its width and height in points, and how points of it become parts of what is shown.
+
+    The page's origin is at `left` and `top`; a point to the right, and a point up, move that by `across` and `down`.
     """
 
     left: float
     top: float
     across: tuple[float, float]
     down: tuple[float, float]
+    size: tuple[float, float]
 
-    def locate(self, x: float, y: float) -> tuple[float, float]:
-        """Return where a point is shown, in parts of the page from its upper left corner, within the page."""
-        left = self.left + x * self.across[0] + y * self.across[1]
-        top = self.top + x * self.down[0] + y * self.down[1]
-        return round(min(max(left, 0.0), 1.0), 4), round(min(max(top, 0.0), 1.0), 4)
+    def show(self, left: float, bottom: float, right: float, top: float) -> Box:
+        """Return where a rectangle is shown, in points from the page's upper left corner."""
+        (width, height), (a, b), (c, d) = self.size, self.across, self.down
+        x, other_x = (self.left + left * a + bottom * b) * width, (self.left + right * a + top * b) * width
+        y, other_y = (self.top + left * c + bottom * d) * height, (self.top + right * c + top * d) * height
+        return min(x, other_x), min(y, other_y), max(x, other_x), max(y, other_y)
+
+    def to_parts(self, shown: Box) -> Box:
+        """Return a rectangle that is shown in parts of the page, within the page."""
+        width, height = self.size
+        parts = (shown[0] / width, shown[1] / height, shown[2] / width, shown[3] / height)
+        left, top, right, bottom = (round(min(max(part, 0.0), 1.0), 4) for part in parts)
+        return left, top, right, bottom
 
 
 def parse_pdf(path: Path, builder: BlockBuilder) -> str | None:
@@ -117,7 +133,7 @@ def _pages(document: Any, builder: BlockBuilder, *, with_pictures: bool) -> list
     for number in range(len(document)):
         page = document[number]
         text_page = page.get_textpage()
-        lines = _lines(text_page, _measure(page))
+        lines = _lines(page, text_page)
         unread = _unread_pictures(page, text_page) if with_pictures or not lines else []
         if unread and (not lines or max(unread) >= _PAGE_SIZED):
             builder.scan(number + 1)
@@ -165,13 +181,15 @@ def _bounds(picture: Any) -> tuple[float, float, float, float]:
     return bounds
 
 
-def _lines(text_page: Any, frame: _Frame) -> list[Line]:
+def _lines(page: Any, text_page: Any) -> list[Line]:
     """Return a page's lines; the position of each is read from PDFium at its first and its last character."""
+    frame = _measure(page)
     count: int = text_page.count_chars()
     text: str = text_page.get_text_range(0, count) if count else ""
     # PDFium counts in UTF-16 and leaves some characters out of its text; places are told only where the two agree.
     located = len(text) == count
     lines: list[Line] = []
+    firsts: list[int] = []
     start = 0
     for line in text.split("\n"):
         stripped = line.strip()
@@ -179,18 +197,66 @@ def _lines(text_page: Any, frame: _Frame) -> list[Line]:
             first = start + len(line) - len(line.lstrip())
             ends = _extents(text_page, first, first + len(stripped) - 1) if located else []
             lines.append(_to_line(stripped, ends, frame))
+            firsts.append(first)
         start += len(line) + 1
+    if located:
+        _find_tables(text_page, frame, lines, firsts)
     return lines
+
+
+def _find_tables(text_page: Any, frame: _Frame, lines: list[Line], firsts: Sequence[int]) -> None:
+    """Replace the lines that are in tables by lines that name their table; `firsts` has their first characters."""
+    for area in find_tables(_pieces(text_page, frame, lines)):
+        left, top, right, bottom = frame.to_parts(area.box)
+        inside = [
+            number
+            for number, line in enumerate(lines)
+            if line.box is not None
+            and top - _SLACK <= (line.box[1] + line.box[3]) / 2 <= bottom + _SLACK
+            and left - _SLACK <= (line.box[0] + line.box[2]) / 2 <= right + _SLACK
+        ]
+        words = (each for number in inside for each in _words(text_page, frame, lines[number].text, firsts[number]))
+        table = Table(area.fill(words), [frame.to_parts(row) for row in area.rows], area)
+        for number in inside if reads_as_table(table.cells) else ():
+            lines[number] = replace(lines[number], table=table)
+
+
+def _pieces(text_page: Any, frame: _Frame, lines: Sequence[Line]) -> list[Box]:
+    """Return where the pieces of a page's lines are shown; nothing of a page without tables, or of too many."""
+    count: int = raw.FPDFText_CountRects(text_page, 0, -1)
+    # PDFium takes the next cell for a line of its own where a cell has several lines.
+    beside = sum(
+        before.box is not None and line.box is not None and line.box[1] < before.box[3] - _SLACK
+        for before, line in pairwise(lines)
+    )
+    if not len(lines) - beside + _FEWEST_CELLS <= count <= _MOST_PIECES:
+        return []
+    edges = [ctypes.c_double() for _ in range(4)]
+    pieces: list[Box] = []
+    for index in range(count):
+        raw.FPDFText_GetRect(text_page, index, *edges)
+        left, top, right, bottom = (edge.value for edge in edges)
+        pieces.append(frame.show(left, bottom, right, top))
+    return pieces
+
+
+def _words(text_page: Any, frame: _Frame, line: str, first: int) -> Iterator[tuple[str, Box]]:
+    """Yield the words of a line, whose first character has a number, with where they are shown."""
+    place = 0
+    for word in line.split():
+        place = line.index(word, place)
+        ends = _extents(text_page, first + place, first + place + len(word) - 1)
+        boxes = [frame.show(box.left, box.bottom, box.right, box.top) for box in ends]
+        yield word, join_boxes(boxes) or (0.0, 0.0, 0.0, 0.0)
+        place += len(word)
 
 
 def _to_line(text: str, ends: Sequence[Any], frame: _Frame) -> Line:
     """Return a line between two characters' em boxes, the first of which tells its size; without any, its text."""
     if not ends:
         return Line(text)
-    corners = [frame.locate(x, y) for box in ends for x, y in ((box.left, box.bottom), (box.right, box.top))]
-    across, down = zip(*corners, strict=True)
-    edges = (min(across), min(down), max(across), max(down))
-    return Line(text, bottom=ends[0].bottom, top=ends[0].top, box=edges)
+    boxes = [frame.to_parts(frame.show(box.left, box.bottom, box.right, box.top)) for box in ends]
+    return Line(text, bottom=ends[0].bottom, top=ends[0].top, box=join_boxes(boxes))
 
 
 def _extents(text_page: Any, *indexes: int) -> list[Any]:
@@ -207,11 +273,8 @@ def _extents(text_page: Any, *indexes: int) -> list[Any]:
 def _measure(page: Any) -> _Frame:
     """Return where points of a page stand when it is shown: cut to its visible part, and turned."""
     origin, right, up = (_show(page, x, y) for x, y in ((0, 0), (_FAR, 0), (0, _FAR)))
-    return _Frame(
-        *origin,
-        across=((right[0] - origin[0]) / _FAR, (up[0] - origin[0]) / _FAR),
-        down=((right[1] - origin[1]) / _FAR, (up[1] - origin[1]) / _FAR),
-    )
+    (a, b), (c, d) = (((right[axis] - origin[axis]) / _FAR, (up[axis] - origin[axis]) / _FAR) for axis in range(2))
+    return _Frame(*origin, across=(a, b), down=(c, d), size=page.get_size())
 
 
 def _show(page: Any, x: float, y: float) -> tuple[float, float]:

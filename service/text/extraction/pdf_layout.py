@@ -4,10 +4,12 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import groupby, pairwise
 
 from service.text.extraction.blocks import Box, join_boxes
 from service.text.extraction.building import BlockBuilder
+from service.text.extraction.pdf_tables import TableArea
+from service.text.extraction.tabular import TableWriter
 
 _NUMBER = re.compile(r"[0-9]{1,6}")
 _BULLET = re.compile(r"(?:[•◦▪‣·●○■–—*-]|\(?(?:\d{1,3}|[a-zA-Z])[.)])\s")  # noqa: RUF001 - bullets as PDFs have them
@@ -21,14 +23,27 @@ _FEWEST_PAGES = 4
 _FEWEST_LINES = 5
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Table:
+    """A table on a page: the texts of its cells by rows, each row's part of the page, and where it was found."""
+
+    cells: list[list[str]]
+    boxes: list[Box]
+    area: TableArea
+
+
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A line of a page: bottom and top in points from the lower edge, both 0 when unknown, and its box if known."""
+    """A line of a page: bottom and top in points from the lower edge, both 0 when unknown, and its box if known.
+
+    A line in a table is told by the table.
+    """
 
     text: str
     bottom: float = 0.0
     top: float = 0.0
     box: Box | None = None
+    table: Table | None = None
 
     @property
     def size(self) -> float:
@@ -40,12 +55,54 @@ def add_pages(pages: Sequence[Sequence[Line]], builder: BlockBuilder) -> None:
     """Add the blocks of all pages, numbered from 1."""
     kept = _without_running_lines(pages)
     levels = _heading_levels(kept)
+    tables = _Tables(builder)
     for number, page in enumerate(kept, start=1):
-        for level, text, box in _paragraphs(page, levels):
-            if level:
-                builder.heading(text, level, page=number, box=box)
-            else:
-                builder.paragraph(text, page=number, box=box)
+        for table, lines in groupby(page, key=lambda line: line.table):
+            if table is not None:
+                tables.add(table, number)
+                continue
+            others = list(lines)
+            tables.pass_over(len(others))
+            for level, text, box in _paragraphs(others, levels):
+                if level:
+                    builder.heading(text, level, page=number, box=box)
+                else:
+                    builder.paragraph(text, page=number, box=box)
+    tables.close()
+
+
+class _Tables:
+    """Adds tables, each once; one that goes on on the next page, below and above no more than edges, is the same."""
+
+    def __init__(self, builder: BlockBuilder) -> None:
+        self._builder = builder
+        self._writer: TableWriter | None = None
+        self._last: tuple[int, Table] | None = None
+        self._lines_since = 0
+
+    def add(self, table: Table, page: int) -> None:
+        """Add the rows of a table."""
+        if self._last is not None:
+            last_page, last = self._last
+            if last is table:
+                return
+            is_near = last_page + 1 == page and self._lines_since <= 2 * _EDGE_LINES
+            if not (is_near and last.area.continues_on(table.area)):
+                self.close()
+        self._writer = self._writer or TableWriter(self._builder)
+        self._last, self._lines_since = (page, table), 0
+        for cells, box in zip(table.cells, table.boxes, strict=True):
+            self._writer.row(cells, page=page, box=box)
+
+    def pass_over(self, lines: int) -> None:
+        """Count lines that are in no table."""
+        self._lines_since += lines
+
+    def close(self) -> None:
+        """End the table, if there is one."""
+        if self._writer is not None:
+            self._writer.close()
+        self._writer = self._last = None
 
 
 def _without_running_lines(pages: Sequence[Sequence[Line]]) -> Sequence[Sequence[Line]]:

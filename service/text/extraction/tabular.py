@@ -2,19 +2,36 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
 
+from service.text.extraction.blocks import Box
 from service.text.extraction.building import BlockBuilder, one_line
 
 _NUMBER = re.compile(r"[-+(]?[\d.,:/%€$£ ()-]{1,40}")
 _LONGEST_HEADER = 120
+MOST_SPANNED = 50
+"""Columns and rows that a cell may claim to stand over."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row's cells, its number in the table, its page, and its part of the page."""
+
+    values: list[str]
+    number: int
+    page: int | None
+    box: Box | None
 
 
 class TableWriter:
     """Adds the rows of one table to a builder, in order.
 
     The header is the first row with at least two cells that is all words and has rows below it, or the row that the
-    caller marks. A row of one cell before it (a caption) is a paragraph. A `numbered` table tells the number of each
-    row, as programs show it: the caller adds the empty rows, too.
+    caller marks. A row of one cell before it (a caption) is a paragraph. The rows of a header of several are joined:
+    those that the caller marks, or a first row of a few cells that stand apart, each over several columns.
+
+    A `numbered` table tells the number of each row, as programs show it: the caller adds the empty rows, too.
     """
 
     def __init__(self, builder: BlockBuilder, *, page: int | None = None, numbered: bool = False) -> None:
@@ -23,42 +40,66 @@ class TableWriter:
         self._numbered = numbered
         self._number = 0
         self._header: list[str] | None = None
-        self._candidate: list[str] | None = None
-        self._candidate_number = 0
+        self._named: set[int] = set()
+        self._candidate: _Row | None = None
+        self._groups: _Row | None = None
 
-    def row(self, cells: Sequence[str], *, header: bool = False) -> None:
+    def row(
+        self, cells: Sequence[str], *, header: bool = False, page: int | None = None, box: Box | None = None
+    ) -> None:
         """Add the next row; `header` when the file itself marks it as one."""
         self._number += 1
-        values = [one_line(cell) for cell in cells]
-        if not any(values):
+        row = _Row([one_line(cell) for cell in cells], self._number, self._page if page is None else page, box)
+        if not any(row.values):
+            return
+        if self._candidate is not None and header:
+            self._candidate = replace(row, values=_join_headers(self._candidate.values, row.values))
             return
         if self._candidate is not None:
-            self._header, self._candidate = self._candidate, None
+            self._header, self._candidate = self._candidate.values, None
         if self._header is not None:
-            self._write(values, self._number)
-        elif header or _looks_like_header(values):
-            self._candidate, self._candidate_number = values, self._number
-        elif sum(map(bool, values)) == 1:
-            self._builder.paragraph("".join(values), page=self._page)
+            self._write(row)
+            return
+        names = row.values if self._groups is None else _join_headers(_fill(self._groups.values), row.values)
+        if header or _looks_like_header(names):
+            self._candidate, self._groups = replace(row, values=names), None
+            return
+        groups, self._groups = self._groups, None
+        if groups is not None:
+            self._write(groups)
+        if _looks_like_groups(row.values):
+            self._groups = row
+        elif sum(map(bool, row.values)) == 1:
+            self._builder.paragraph("".join(row.values), page=row.page, box=box)
         else:
             self._header = []
-            self._write(values, self._number)
+            self._write(row)
 
     def close(self) -> None:
-        """End the table; a presumed header without rows below it is added as a row."""
-        if self._candidate is not None:
-            self._header, row = [], self._candidate
-            self._write(row, self._candidate_number)
+        """End the table; a presumed header without rows is added as one, as are names of columns without a value."""
+        pending = self._candidate or self._groups
+        if pending is not None:
+            self._header = []
+            self._write(pending)
+        unused = [name for column, name in enumerate(self._header or ()) if name and column not in self._named]
+        self._builder.table_row(" | ".join(unused), page=self._page)
 
-    def _write(self, values: Sequence[str], number: int) -> None:
-        header = self._header or []
+    def _write(self, row: _Row) -> None:
+        header, values = self._header or [], row.values
+        # A table over several pages has its header on each.
+        if values == header:
+            return
+        # What stands over more columns than have names stands once.
+        while header and len(values) > len(header) and values[-1] == values[-2]:
+            values = values[:-1]
+        self._named.update(column for column, value in enumerate(values) if value)
         parts = [
             f"{header[column]}: {value}" if column < len(header) and header[column] else value
             for column, value in enumerate(values)
             if value
         ]
-        rows = (number, number) if self._numbered else None
-        self._builder.table_row(" | ".join(parts), page=self._page, rows=rows)
+        rows = (row.number, row.number) if self._numbered else None
+        self._builder.table_row(" | ".join(parts), page=row.page, rows=rows, box=row.box)
 
 
 def _looks_like_header(values: Sequence[str]) -> bool:
@@ -67,5 +108,61 @@ def _looks_like_header(values: Sequence[str]) -> bool:
         len(filled) >= 2
         and len(filled) * 2 >= len(values)
         and len(set(filled)) == len(filled)
-        and all(len(value) <= _LONGEST_HEADER and not _NUMBER.fullmatch(value) for value in filled)
+        # What ends with a colon names the value beside it, not those below.
+        and not any(len(value) > _LONGEST_HEADER or value.endswith(":") or _NUMBER.fullmatch(value) for value in filled)
     )
+
+
+def _looks_like_groups(values: Sequence[str]) -> bool:
+    """Return whether a row may name groups of columns: several cells, fewer than half of the columns, apart."""
+    filled = [column for column, value in enumerate(values) if value]
+    return len(filled) >= 2 and all(after - before > 1 for before, after in pairwise(filled))
+
+
+def _fill(values: Sequence[str]) -> list[str]:
+    """Return cells with each empty one filled from its left."""
+    filled: list[str] = []
+    for value in values:
+        filled.append(value or (filled[-1] if filled else ""))
+    return filled
+
+
+def _join_headers(above: Sequence[str], below: Sequence[str]) -> list[str]:
+    """Return the names of columns that two rows give; a name that both give stands once, the last one above goes on."""
+    names: list[str] = []
+    for column in range(max(len(above), len(below))):
+        upper = above[min(column, len(above) - 1)] if above else ""
+        lower = below[column] if column < len(below) else ""
+        names.append(upper if lower in {"", upper} else f"{upper} {lower}".strip())
+    return names
+
+
+class Spans:
+    """Puts cells that stand over several columns or rows of a table into each of them."""
+
+    def __init__(self) -> None:
+        self._below: dict[int, tuple[str, int]] = {}
+
+    def place(self, cells: Sequence[tuple[str, int, int]]) -> list[str]:
+        """Return the texts of the next row; each cell has its text, and how many columns and rows it stands over.
+
+        A cell that is its row stands once.
+        """
+        if len(cells) == 1 and not self._below:
+            return [cells[0][0]]
+        row: list[str] = []
+        waiting = [(text, min(columns, MOST_SPANNED), rows) for text, columns, rows in reversed(cells)]
+        below: dict[int, tuple[str, int]] = {}
+        while waiting or len(row) in self._below:
+            if len(row) in self._below:
+                text, rows = self._below[len(row)]
+                found = [(text, rows)]
+            else:
+                text, columns, rows = waiting.pop()
+                found = [(text, rows)] * columns
+            for text, rows in found:
+                if rows > 1:
+                    below[len(row)] = text, rows - 1
+                row.append(text)
+        self._below = below
+        return row

@@ -1,0 +1,231 @@
+"""Finding tables on a page of a PDF, which says where words stand and not what they are: by columns that line up.
+
+Everything here is in points from the page's upper left corner, as the page is shown.
+"""
+
+import re
+from bisect import bisect
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from statistics import median
+
+from service.text.extraction.blocks import Box
+
+_FEWEST_ROWS = 3
+# A line that is nearer to the one before than this part of the usual distance of rows goes on in the same row.
+_SAME_ROW = 0.75
+# The usual distance of rows is one that so many are not above: lines inside a row are nearer.
+_USUAL = 0.8
+# In heights of a line: words of a cell are nearer to each other; a longer cell is prose; so far apart nothing is a row.
+_WORD_GAP, _LONG_CELL, _FURTHEST = 0.8, 30, 6
+# Columns most of whose lines fill them are columns of prose, unless the lines are short.
+_FILLED, _SHORT_LINE = 0.85, 8
+_NARROW = 3
+_TOUCHING = 0.3
+# A cell takes less than this part of its table's width.
+_NARROW_PART = 0.75
+# Of a table, so many of the cells hold something, and half of those fewer words than this.
+_DENSE, _WORDY = 0.55, 4
+# What begins the entries of lists, and leads to the page numbers of contents; tables have them in few rows.
+_MARK, _LEADER = re.compile(r"[•◦▪‣·●○■–—*-]|\(?(?:\d{1,3}|[a-zA-Z])[.)]"), re.compile(r"(?:\. ?){4}")  # noqa: RUF001 - bullets
+_MARKED = 0.2
+# In points, how far the edges of the columns of a table that goes on on the next page may be from each other.
+_SHIFT = 6
+
+
+@dataclass(frozen=True, slots=True)
+class TableArea:
+    """A table on a page: the rectangles of its rows, the left and right edges of its columns, and its rectangle."""
+
+    rows: list[Box]
+    columns: list[tuple[float, float]]
+    box: Box
+
+    def continues_on(self, other: "TableArea") -> bool:
+        """Return whether another table, on the next page, has the same columns."""
+        edges = zip(self.columns, other.columns, strict=False)
+        return len(self.columns) == len(other.columns) and all(
+            min(abs(one[0] - two[0]), abs(one[1] - two[1])) <= _SHIFT for one, two in edges
+        )
+
+    def fill(self, words: Iterable[tuple[str, Box]]) -> list[list[str]]:
+        """Return the texts of the cells by rows: each word is in the row and the column that its middle is nearest."""
+        below = [(above[3] + row[1]) / 2 for above, row in pairwise(self.rows)]
+        beside = [(left[1] + right[0]) / 2 for left, right in pairwise(self.columns)]
+        cells: list[list[list[str]]] = [[[] for _ in self.columns] for _ in self.rows]
+        for word, box in words:
+            row, column = bisect(below, _middle(box)), bisect(beside, (box[0] + box[2]) / 2)
+            cells[row][column].append(word)
+        return [[" ".join(cell) for cell in row] for row in cells]
+
+
+def find_tables(pieces: Sequence[Box]) -> list[TableArea]:
+    """Return the tables that pieces of lines are in, from top to bottom; the work is that of sorting the pieces."""
+    tables: list[TableArea] = []
+    run: list[list[Box]] = []
+    before: list[Box] = []
+    for line in [*_lines(pieces), []]:
+        if line and run and (_is_inside(run, line) if len(line) == 1 else not _is_far(run, line)):
+            run.append(line)
+        else:
+            tables += _to_table(run)
+            run = [*([before] if before and _touches(before, line) else []), line] if len(line) >= 2 else []
+        before = line
+    return tables
+
+
+def reads_as_table(cells: Sequence[Sequence[str]]) -> bool:
+    """Return whether texts in rows and columns are a table's: short, in most places, neither a list nor contents."""
+    texts = [text for row in cells for text in row if text]
+    if len(texts) < _DENSE * sum(len(row) for row in cells):
+        return False
+    marked = sum(any(_MARK.fullmatch(text) or _LEADER.search(text) for text in row) for row in cells)
+    return marked <= _MARKED * len(cells) and median(len(text.split()) for text in texts) < _WORDY
+
+
+def _lines(pieces: Sequence[Box]) -> list[list[Box]]:
+    """Gather pieces on the same height to lines, from top to bottom; words that are near each other are one piece."""
+    lines: list[list[Box]] = []
+    for piece in sorted(pieces, key=_middle):
+        if lines and abs(_middle(lines[-1][0]) - _middle(piece)) < _height(piece) * 0.5:
+            lines[-1].append(piece)
+        else:
+            lines.append([piece])
+    return [_join_near(line) for line in lines]
+
+
+def _join_near(line: list[Box]) -> list[Box]:
+    joined: list[Box] = []
+    for piece in sorted(line):
+        if joined and piece[0] - joined[-1][2] < _WORD_GAP * max(_height(piece), _height(joined[-1])):
+            joined[-1] = _around([joined[-1], piece])
+        else:
+            joined.append(piece)
+    return joined
+
+
+def _touches(above: Sequence[Box], line: Sequence[Box]) -> bool:
+    """Return whether a line is the first of a cell beside which the others have fewer lines and stand in the middle."""
+    return len(above) == 1 and line[0][1] - above[0][3] < _TOUCHING * _height(line[0])
+
+
+def _is_far(run: Sequence[Sequence[Box]], line: Sequence[Box]) -> bool:
+    return line[0][1] - run[-1][0][3] > _FURTHEST * _height(line[0])
+
+
+def _is_inside(run: Sequence[Sequence[Box]], line: Sequence[Box]) -> bool:
+    """Return whether a piece alone on its line goes on under a cell of the line above, and no wider than the table."""
+    near = line[0][1] - run[-1][0][3] <= 1.5 * _height(line[0])
+    row = next((above for above in reversed(run) if len(above) >= 2), run[0])
+    left, right = min(piece[0] for piece in row), max(piece[2] for piece in row)
+    narrow = line[0][2] - line[0][0] < (right - left) * _NARROW_PART
+    return near and narrow and left - _SHIFT <= line[0][0] and line[0][2] <= right + _SHIFT
+
+
+def _to_table(lines: Sequence[list[Box]]) -> Iterator[TableArea]:
+    """Yield the table of lines that follow each other, if they are one."""
+    if sum(len(line) >= 2 for line in lines) < _FEWEST_ROWS:
+        return
+    columns = _columns(lines)
+    while lines and _is_across(lines[0], columns):
+        lines = lines[1:]
+    if len(columns) < 2 or _is_prose(lines, columns):
+        return
+    rows = [_around(row) for row in _gather_rows(lines, columns)]
+    if len(rows) >= _FEWEST_ROWS:
+        yield TableArea(rows, columns, _around(rows))
+
+
+def _columns(lines: Sequence[Sequence[Box]]) -> list[tuple[float, float]]:
+    """Return the left and right edges of columns: of the pieces of lines with the most pieces, those above each other.
+
+    A piece over several columns, such as a heading of them, is in a line with fewer pieces. One beside all of them is
+    in a column of its own, of whose cells no line is on the height of the others.
+    """
+    most = sorted(len(line) for line in lines)[len(lines) * 3 // 4]
+    pieces = [piece for line in lines for piece in line]
+    columns = _merge((piece[0], piece[2]) for line in lines if len(line) >= most for piece in line)
+    beside = [piece for piece in pieces if not any(_overlaps(piece, column) for column in columns)]
+    return _widen(_merge([*columns, *((piece[0], piece[2]) for piece in beside)]), pieces)
+
+
+def _merge(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Return spans from left to right, those that overlap as one."""
+    merged: list[tuple[float, float]] = []
+    for left, right in sorted(spans):
+        if merged and left < merged[-1][1]:
+            merged[-1] = merged[-1][0], max(merged[-1][1], right)
+        else:
+            merged.append((left, right))
+    return merged
+
+
+def _widen(columns: Sequence[tuple[float, float]], pieces: Sequence[Box]) -> list[tuple[float, float]]:
+    """Return the columns with all pieces that stand in one of them alone."""
+    widened = list(columns)
+    for piece in pieces:
+        over = [number for number, column in enumerate(columns) if _overlaps(piece, column)]
+        if len(over) == 1:
+            left, right = widened[over[0]]
+            widened[over[0]] = min(left, piece[0]), max(right, piece[2])
+    return widened
+
+
+def _is_across(line: Sequence[Box], columns: Sequence[tuple[float, float]]) -> bool:
+    """Return whether a line stands over the columns and not in them, as a note above a table does."""
+    across = [piece for piece in line if sum(_overlaps(piece, column) for column in columns) > 1]
+    return 2 * len(across) >= len(line)
+
+
+def _is_prose(lines: Sequence[Sequence[Box]], columns: Sequence[tuple[float, float]]) -> bool:
+    """Return whether columns hold running text: long lines, or lines that fill them."""
+    pieces = [piece for line in lines for piece in line]
+    if not pieces:
+        return True
+    first = columns[0][1] - columns[0][0]
+    # The numbers or bullets of a list.
+    if len(columns) == 2 and first < _NARROW * median(_height(piece) for piece in pieces):
+        return True
+    lengths = [(right - left) / max(bottom - top, 1.0) for left, top, right, bottom in pieces]
+    if median(lengths) > _LONG_CELL:
+        return True
+    widths = [
+        max((right - left for left, right in columns if _overlaps(piece, (left, right))), default=0.0)
+        for piece in pieces
+    ]
+    filled = sum(piece[2] - piece[0] >= _FILLED * width for piece, width in zip(pieces, widths, strict=True) if width)
+    return filled > 0.6 * len(pieces) and median(lengths) > _SHORT_LINE
+
+
+def _gather_rows(lines: Sequence[list[Box]], columns: Sequence[tuple[float, float]]) -> list[list[Box]]:
+    """Join the lines of each row: a line that is near the one before, where one of the two has no words in a column."""
+    distances = sorted(_middle(after[0]) - _middle(before[0]) for before, after in pairwise(lines))
+    usual = distances[int((len(distances) - 1) * _USUAL)]
+    rows: list[list[Box]] = []
+    last: list[Box] = []
+    for line in lines:
+        near = bool(last) and _middle(line[0]) - _middle(last[0]) < usual * _SAME_ROW
+        if near and min(len(line), len(last)) < len(columns):
+            rows[-1] += line
+        else:
+            rows.append(list(line))
+        last = line
+    return rows
+
+
+def _overlaps(piece: Box, column: tuple[float, float]) -> bool:
+    return piece[0] < column[1] and column[0] < piece[2]
+
+
+def _around(pieces: Sequence[Box]) -> Box:
+    lefts, tops, rights, bottoms = zip(*pieces, strict=True)
+    return min(lefts), min(tops), max(rights), max(bottoms)
+
+
+def _middle(piece: Box) -> float:
+    return (piece[1] + piece[3]) / 2
+
+
+def _height(piece: Box) -> float:
+    return max(piece[3] - piece[1], 1.0)

@@ -1,0 +1,155 @@
+"""Tables keep their rows, and cells the names of their columns: in PDFs by columns that line up, elsewhere by spans."""
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from fpdf import FPDF
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from service.text.extraction.blocks import Block
+from service.text.extraction.building import BlockBuilder, Limits
+from service.text.extraction.html_pages import add_html
+from service.text.extraction.parsing import parse_file
+from service.text.extraction.tabular import TableWriter
+from tests import made_files
+
+PROSE = "The harbour master writes down who comes and who goes, and at noon he reads the glass. "
+HEADER = ["Vessel", "Home port", "Built"]
+
+
+def page() -> FPDF:
+    """A document with a page to write on."""
+    document = FPDF()
+    document.add_page()
+    document.set_font("Helvetica", size=10)
+    return document
+
+
+def add_table(document: FPDF, rows: Sequence[Sequence[str]], **options: object) -> None:
+    """Draw a table."""
+    with document.table(**options) as table:  # pyright: ignore[reportArgumentType]
+        for cells in rows:
+            row = table.row()
+            for cell in cells:
+                row.cell(cell)
+
+
+def blocks_of(folder: Path, document: FPDF) -> list[Block]:
+    """Read the document."""
+    return list(parse_file(made_files.saved(folder, "a.pdf", bytes(document.output())), "a.pdf", Limits()).blocks)
+
+
+def rows_of(blocks: Sequence[Block]) -> list[str]:
+    """The table rows alone."""
+    return [block.text for block in blocks if block.kind == "table_row"]
+
+
+def test_a_pdf_table_over_two_pages_is_one(tmp_path: Path) -> None:
+    """Rows on the second page name the columns of the first, also cells of several lines; prose around stays prose."""
+    document = page()
+    document.multi_cell(0, 5, PROSE * 4, new_x="LMARGIN", new_y="NEXT")
+    rows = [
+        [f"Gull {number}", "Bergen harbour on the north side of the old wall", str(1900 + number)]
+        for number in range(30)
+    ]
+    add_table(document, [HEADER, *rows], repeat_headings=0)
+    document.multi_cell(0, 5, PROSE * 4, new_x="LMARGIN", new_y="NEXT")
+    blocks = blocks_of(tmp_path, document)
+    assert rows_of(blocks) == [f"Vessel: {name} | Home port: {port} | Built: {year}" for name, port, year in rows]
+    assert {block.page for block in blocks if block.kind == "table_row"} == {1, 2}
+    assert [block.text for block in blocks if block.kind == "paragraph"] == [(PROSE * 4).strip()] * 2
+    assert all(block.box is not None for block in blocks)
+
+
+@pytest.mark.parametrize("lines", [
+    [f"{number}. {PROSE[:60]}" for number in range(1, 9)],
+    [f"Chapter {number}{' .' * 60} {number * 7}" for number in range(1, 9)],
+])  # fmt: skip
+def test_lists_and_contents_are_no_tables(tmp_path: Path, lines: list[str]) -> None:
+    """Numbers before or after lines are no columns, however far apart they stand."""
+    document = page()
+    for line in lines:
+        first, _, rest = line.partition(" ")
+        document.cell(20, 6, first)
+        document.cell(0, 6, rest, new_x="LMARGIN", new_y="NEXT")
+    assert rows_of(blocks_of(tmp_path, document)) == []
+
+
+def test_columns_of_prose_are_no_table(tmp_path: Path) -> None:
+    """Two columns of running text, whose lines stand beside each other, stay paragraphs."""
+    document = page()
+    with document.text_columns(ncols=2, gutter=10) as columns:
+        columns.write(PROSE * 60)
+    assert rows_of(blocks_of(tmp_path, document)) == []
+
+
+WORDS = st.lists(st.sampled_from(["ferry", "x", "1,204", "Kai", "north", "2019-05-01", "(a)", "50 %"]), max_size=6)
+
+
+@given(
+    cells=st.lists(st.lists(WORDS, min_size=3, max_size=3), min_size=1, max_size=12),
+    borders=st.sampled_from(["ALL", "NONE"]),
+)
+@settings(max_examples=25, deadline=None)
+def test_a_pdf_table_loses_no_words(
+    tmp_path_factory: pytest.TempPathFactory, cells: list[list[list[str]]], borders: str
+) -> None:
+    """Whatever stands in the cells, and whether or not it is taken for a table, all words are read."""
+    document = page()
+    rows = [[" ".join(words) for words in row] for row in cells]
+    add_table(document, [HEADER, *rows], borders_layout=borders)
+    blocks = blocks_of(tmp_path_factory.mktemp("pdf"), document)
+    said = Counter(word.strip(":") for block in blocks for word in block.text.split())
+    wanted = Counter(word.strip(":") for row in rows for cell in row for word in cell.split())
+    assert not wanted - said
+
+
+def written(*rows: Sequence[str], headers: int = 0) -> list[str]:
+    """What a table of these rows becomes, the first of which are marked as headers."""
+    builder = BlockBuilder(Limits())
+    writer = TableWriter(builder)
+    for number, row in enumerate(rows):
+        writer.row(row, header=number < headers)
+    writer.close()
+    return [block.text for block in builder.blocks]
+
+
+@pytest.mark.parametrize(
+    ("rows", "headers", "expected"),
+    [
+        # Names of groups, each over several columns, above a header whose names stand twice.
+        (
+            [["", "2024", "", "2025"], ["Centre", "Plan", "Spent", "Plan", "Spent"], ["East", "1", "2", "3", "4"]],
+            0,
+            ["Centre: East | 2024 Plan: 1 | 2024 Spent: 2 | 2025 Plan: 3 | 2025 Spent: 4"],
+        ),
+        ([["A", "B", "B"], ["A", "x", "y"], ["1", "2", "3"]], 2, ["A: 1 | B x: 2 | B y: 3"]),
+        # A header that is repeated on each page, and a column that nothing stands in.
+        ([["A", "B", "C"], ["1", "2"], ["A", "B", "C"], ["3", "4"]], 0, ["A: 1 | B: 2", "A: 3 | B: 4", "C"]),
+        # Names beside their values are no header.
+        ([["Name:", "Ann"], ["Town:", "Oslo"]], 0, ["Name: | Ann", "Town: | Oslo"]),
+        # What a cell says over more columns than have names stands once.
+        ([["All"], ["A", "B"], ["1", "2"], ["0", "0", "0"]], 0, ["All", "A: 1 | B: 2", "A: 0 | B: 0"]),
+        ([["", "1", "", "2"], ["3", "4"]], 0, ["1 | 2", "3 | 4"]),
+    ],
+)
+def test_cells_have_the_names_of_their_columns(rows: list[list[str]], headers: int, expected: list[str]) -> None:
+    """Also under headers of two rows; nothing of a header is lost."""
+    assert written(*rows, headers=headers) == expected
+
+
+def test_spans_of_pages_stand_in_each_column_and_row() -> None:
+    """A cell over two rows is in both, one over two columns in both; a claim of a million is none."""
+    builder = BlockBuilder(Limits())
+    add_html(
+        "<table><tr><th rowspan=2>Line<th colspan=2>Journey</tr><tr><th>From<th>To</tr>"
+        "<tr><td rowspan=2>7<td>A<td>B</tr><tr><td>C<td colspan=1000000>D</tr></table>",
+        builder,
+    )
+    texts = [block.text for block in builder.blocks]
+    assert texts[0] == "Line: 7 | Journey From: A | Journey To: B"
+    assert texts[1].startswith("Line: 7 | Journey From: C | Journey To: D")
+    assert len(texts[1]) < 200
