@@ -5,6 +5,7 @@
 import re
 from collections.abc import Sequence
 from functools import cache
+from threading import Lock
 from typing import Protocol
 
 ENGLISH = "en"
@@ -38,6 +39,8 @@ _ENGLISH_SHARE = 0.04
 
 _WORD = re.compile(r"[^\W\d_]+")
 
+_loading = Lock()
+
 
 class _Identifier(Protocol):
     def set_languages(self, langs: Sequence[str]) -> None: ...
@@ -55,7 +58,9 @@ def tell_language(chunks: Sequence[str]) -> str | None:
         return None
     if sum(word.lower() in _ENGLISH_WORDS for word in words) >= _ENGLISH_SHARE * len(words):
         return ENGLISH
-    language, certainty = _load_identifier().classify(sample)
+    with _loading:  # so that many documents at once load it once
+        identifier = _load_identifier()
+    language, certainty = identifier.classify(sample)
     return language if certainty >= _CERTAIN else None
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from service.index.ingestion import indexing
 from service.index.service import remove_everywhere, write_index
 from service.index.terms import TERMS_OF_STEMMINGS
 from tests.harness.corpus import Corpus
@@ -70,6 +71,20 @@ def test_a_question_finds_its_document_among_those_of_many_languages(service: Ru
         assert marked in [snippet["text"][match["start"] : match["end"]] for match in snippet["matches"]]
         document = ok(service.call("catalog/getDocument", {"documentId": result["documentId"]}))
         assert [place["language"] for place in document["indexedIn"]] == [language]
+
+
+def test_a_document_of_before_is_brought_to_its_language(
+    service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One that was indexed while no language was told is found as it was; indexed again, by its own language."""
+    with monkeypatch.context() as before:
+        before.setattr(indexing, "tell_language", lambda _: None)
+        text = "Die Mietverträge für alle Lager laufen zehn Jahre und werden schriftlich gekündigt."
+        document_id = ok(upload(service, "a", text.encode(), file_name="a.txt"))["documentId"]
+    assert search(service, "Mietverträge", mode="LEXICAL")
+    assert not search(service, "Mietvertrag", mode="LEXICAL")
+    ok(service.call("catalog/reindexDocument", {"documentId": document_id}))
+    assert search(service, "Mietvertrag", mode="LEXICAL")
 
 
 @pytest.fixture
