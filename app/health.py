@@ -13,8 +13,7 @@ from app import api
 from app.credentials.accounts import all_tokens
 from app.credentials.expiry import ends, select_ending_soon
 from app.credentials.keys import all_keys
-from app.formatting import ago, moment, size
-from app.loading.sources import read_sources
+from app.formatting import ago, moment, one_line, size
 from app.settings import settings
 from app.ui.help import help_address
 from carrel.wire.oversight import (
@@ -23,6 +22,7 @@ from carrel.wire.oversight import (
     ConnectionsState,
     IndexingState,
     JobsState,
+    QuarantineState,
     StorageArea,
     StorageLevel,
     StorageState,
@@ -38,6 +38,7 @@ RECENT_PRESSURE = timedelta(minutes=5)
 EARLY = 2
 _KEPT = {StorageArea.DATABASE: "database", StorageArea.UPLOADS: "uploads", StorageArea.FILES: "files"}
 _PATIENCE = 2.0
+_NAMED_SOURCES = 3
 
 
 class Level(StrEnum):
@@ -103,6 +104,8 @@ def findings_of(status: AdminStatusGetResponse, *, now: datetime | None = None) 
         _of_jobs(status.jobs, at),
         _of_syncs(status.syncs),
         *(_of_connections(connections, at) for connections in (status.connections,) if connections),
+        *(_of_quarantine(quarantine) for quarantine in (status.quarantine,) if quarantine),
+        *_of_alerts(status.open_alert_count),
         *(_of_disk(storage) for storage in status.storage),
     ]
 
@@ -290,22 +293,35 @@ def of_work() -> list[Finding]:
     """Return what the documents and agents need of people; nothing when the service can't say it."""
     now = datetime.now(UTC)
     try:
-        failed = sum(one.item_count for one in read_sources())
         buckets = (
             api.client().admin.question_log.summarize(from_=now - timedelta(days=7), to=now, bucket=Bucket.WEEK).buckets
         )
     except carrel.CarrelError:  # as above
         return []
     asked, unanswered = (sum(getattr(one, name) for one in buckets) for name in ("questions", "unanswered"))
-    return [_of_failed_files(failed), _of_questions(asked, unanswered)]
+    return [_of_questions(asked, unanswered)]
 
 
-def _of_failed_files(count: int) -> Finding:
+def _of_quarantine(quarantine: QuarantineState) -> Finding:
+    count, sources = quarantine.item_count, quarantine.sources[:_NAMED_SOURCES]
     if not count:
         return Finding("Loading", Level.FINE, "Every document was loaded.")
-    said = f"{count_text(count, 'document')} could not be loaded."
+    others = quarantine.source_count - len(sources)
+    of_each = [f"{one.item_count:,} of {one_line(one.source)}" for one in sources]
+    more = [count_text(others, "other source")] if others > 0 else []
+    said = f"{count_text(count, 'document')} could not be loaded. By source: {', '.join([*of_each, *more])}."
     see = PageLink("Open what failed", "ingestion?part=quarantine")
     return Finding("Loading", Level.TROUBLE, said, "See why, then retry them, load them mended, or ignore them.", see)
+
+
+def _of_alerts(count: int | None) -> list[Finding]:
+    if count is None:
+        return []
+    if not count:
+        return [Finding("Alerts", Level.FINE, "No alert is open.")]
+    said = f"{count_text(count, 'alert is', 'alerts are')} open."
+    todo = "Look at the list of alerts on this page, and at the runs: an alert ends when it works again."
+    return [Finding("Alerts", Level.TROUBLE, said, todo, PageLink("Open the runs", "ingestion?part=runs"))]
 
 
 def _of_questions(asked: int, unanswered: int) -> Finding:

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import streamlit as st
 
+from app.alerts.section import show_alerts
 from app.documentation import HELP
 from app.health import Finding, PageLink, ask_service, findings_of, of_credentials, of_flows, of_work, troubles
 from app.ui.access import require_admin
@@ -73,6 +74,7 @@ def page() -> None:
     require_admin()
     show_title("Health", "What works, what is running, and what needs attention.")
     watch()
+    show_alerts()
 
 
 page()
