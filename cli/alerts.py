@@ -23,6 +23,7 @@ _Emails = Annotated[list[str] | None, typer.Option("--mail", metavar="EMAIL", he
 _Most = Annotated[int, typer.Option("--most", min=1, max=999, metavar="NUMBER", help="The most to show.")]
 
 ALERTS: Columns[Alert] = {
+    "alert": lambda one: one.alert_id,
     "since": lambda one: one.began_at,
     "until": lambda one: one.ended_at,
     "kind": lambda one: one.kind,
@@ -60,6 +61,19 @@ def list_alerts(
     with client_of(screen) as client:
         found = list(islice(client.admin.alerts.list(only_open=not ended, page_size=most + 1), most + 1))
     show_first(screen, "alerts", found, ALERTS, most=most, empty="Nothing is wrong.")
+
+
+@app.command()
+def end(
+    alert: Annotated[UUID, typer.Argument(metavar="ALERT", help="Its id, as `carrel alerts list` shows it.")],
+    *,
+    as_json: AsJson = False,
+) -> None:
+    """End an alert of what nobody runs any more, such as a folder that was renamed; nobody is told."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        ended = client.admin.alerts.end(alert)
+    say_done(screen, "ended", f"Ended: {ended.kind} of {ended.name}.", **to_json(ended))
 
 
 @app.command()

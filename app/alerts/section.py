@@ -41,10 +41,25 @@ def show_alerts() -> None:
 
 def _show_open() -> None:
     found = show_errors(_open_alerts).alerts
-    if found:
-        show_table(map(alert_row, found), heads=("Alert", "Of", "Reason", "Since"))
-    else:
+    if not found:
         show_text("No alert is open.")
+        return
+    show_table(map(alert_row, found), heads=("Alert", "Of", "Reason", "Since"))
+    by_id = {str(one.alert_id): one for one in found}
+    with st.container(horizontal=True, vertical_alignment="bottom"):
+        chosen = st.selectbox(
+            "End an alert of what nobody runs any more",
+            list(by_id),
+            index=None,
+            key="alert.end",
+            format_func=lambda one: " · ".join(alert_row(by_id[one])[:2]),
+        )
+        st.button("End", key="alert.end.do", disabled=chosen is None, on_click=_end, args=(chosen,))
+
+
+def _end(alert_id: str | None) -> None:
+    if alert_id is not None:
+        show_errors(partial(api.client().admin.alerts.end, alert_id))
 
 
 def _show_rule(rule: AlertRule) -> None:

@@ -37,6 +37,11 @@ def test_a_webhook_is_set_and_its_secret_shown_once(house: House) -> None:
 def test_what_is_wrong_is_shown(house: House) -> None:
     """An open alert with its reason, among the findings and in the list; names of others are text."""
     report(house.service, "FAILED", source="/srv/<b>handbook</b>", code="source_unreadable")
-    shown = html_of(house.open("health"))
+    page = house.open("health")
+    shown = html_of(page)
     assert "1 alert is open." in shown
     assert "<td>A run failed</td><td>/srv/&lt;b&gt;handbook&lt;/b&gt;</td><td>source_unreadable</td>" in shown
+    [alert] = list(house.client.admin.alerts.list(only_open=True))
+    page.selectbox(key="alert.end").set_value(str(alert.alert_id)).run()
+    page = press(page, "End")
+    assert "No alert is open." in html_of(page)

@@ -34,13 +34,16 @@ def test_what_is_wrong_is_listed(service: RunningService, run: Run) -> None:
     """What is open, and with --ended what is over, too."""
     assert "Nothing is wrong." in run("alerts", "list").err
     report(service, "QUARANTINE", quarantinedCount=3)
-    assert run("alerts", "list").out.splitlines()[1].split()[1:] == [
+    assert run("alerts", "list").out.splitlines()[1].split()[2:] == [
         "RUN_QUARANTINE",
         "/srv/handbook",
         "run_quarantine",
         "3",
     ]
     report(service, "COMPLETED")
+    report(service, "FAILED")
+    [failed] = json.loads(run("alerts", "list", "--json").out)["alerts"]
+    assert "RUN_FAILED of /srv/handbook" in run("alerts", "end", failed["alertId"]).out
     assert json.loads(run("alerts", "list", "--json").out)["alerts"] == []
-    [over] = json.loads(run("alerts", "list", "--ended", "--json").out)["alerts"]
-    assert over["endedAt"] >= over["beganAt"]
+    over = json.loads(run("alerts", "list", "--ended", "--json").out)["alerts"]
+    assert [one["endedAt"] >= one["beganAt"] for one in over] == [True, True]

@@ -642,6 +642,12 @@ SINGLE: list[Case] = [
         {"alertRuleId": OTHER_ID},
     ),
     (
+        "admin/alerts/end",
+        lambda c: c.admin.alerts.end(OTHER_ID),
+        {"alertId": OTHER_ID},
+        {"alertId": OTHER_ID, "kind": "RUN_FAILED", "name": "Travel", "code": "run_lost", "beganAt": AT},
+    ),
+    (
         "admin/alertRules/test",
         lambda c: c.admin.alert_rules.test(OTHER_ID),
         {"alertRuleId": OTHER_ID},

@@ -136,6 +136,7 @@ class Things:
     source_id: str = field(init=False)
     reported_source_id: str = field(init=False)
     spare_source_id: str = field(init=False)
+    alert_id: str = ""
     alert_rule_id: str = ""
     spare_alert_rule_id: str = ""
     evaluation_set_id: str = ""
@@ -262,6 +263,7 @@ class Things:
         self.new_alert_rule()
         body = {**EXAMPLES["alerts/reportRun"].body(self), "source": self.owner.mark, "outcome": "FAILED"}
         done(self.owner.call("alerts/reportRun", body))
+        self.alert_id = done(self.owner.call("admin/alerts/list", {"pageSize": 1}))["alerts"][0]["alertId"]
 
     def new_evaluation_set(self) -> None:
         """Make the spare evaluation set anew."""
@@ -326,6 +328,7 @@ NO_CONVERSATION = (404, "conversation_not_found")
 NO_MESSAGE = (404, "message_not_found")
 NO_JOB = (404, "job_not_found")
 NO_EVALUATION_SET = (404, "evaluation_set_not_found")
+NO_ALERT = (404, "alert_not_found")
 NO_ALERT_RULE = (404, "alert_rule_not_found")
 NO_ACCOUNT = (404, "service_account_not_found")
 USER_EMAIL = "userEmail"
@@ -719,6 +722,7 @@ EXAMPLES: dict[str, Example] = {
     "admin/alertRules/listDeliveries": Example(
         lambda things: {"alertRuleId": things.alert_rule_id}, elsewhere=NO_ALERT_RULE
     ),
+    "admin/alerts/end": Example(lambda things: {"alertId": things.alert_id}, elsewhere=NO_ALERT),
     "admin/alerts/list": Example(lambda _: {"pageSize": 1000}),
 }
 

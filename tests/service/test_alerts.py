@@ -261,9 +261,28 @@ def test_nobody_ends_the_alerts_of_another(service: RunningService) -> None:
     report(service, "COMPLETED", api_key=other)
     assert alerts(service) == [("RUN_FAILED", "/srv/handbook", "run_incomplete")]
     assert code(service.call("admin/alerts/list", api_key=other)) == (403, "admin_only")
+    [alert] = done(service.call("admin/alerts/list"))["alerts"]
+    named = {"alertId": alert["alertId"]}
     elsewhere = another_organization(service)
+    assert code(service.call("admin/alerts/end", named, api_key=elsewhere)) == (404, "alert_not_found")
     assert done(service.call("admin/alerts/list", api_key=elsewhere))["alerts"] == []
     assert done(service.call("admin/alertRules/list", api_key=elsewhere))["alertRules"] == []
+
+
+def test_an_admin_ends_the_alert_of_what_nobody_runs_any_more(service: RunningService, receiver: Receiver) -> None:
+    """It is over, once, and nobody is told; what fails later begins another one."""
+    report(service, "FAILED")
+    a_rule(service, webhookUrl=receiver.url)
+    [alert] = done(service.call("admin/alerts/list"))["alerts"]
+    named = {"alertId": alert["alertId"]}
+    ended = [done(service.call("admin/alerts/end", named)) for _ in range(2)]
+    assert ended[0] == ended[1]
+    assert ended[0]["endedAt"]
+    assert deliveries(service) == []
+    assert len(done(service.call("admin/auditLog/query", {"action": "alert.end"}))["entries"]) == 1
+    report(service, "FAILED")
+    assert len(alerts(service)) == 1
+    assert len(alerts(service, only_open=False)) == 2
 
 
 def test_a_schedule_that_nothing_starts_is_missed(service: RunningService) -> None:

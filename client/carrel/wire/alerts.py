@@ -333,6 +333,17 @@ class AdminAlertsListResponse(PagedResponse):
     """The alerts, newest first."""
 
 
+class AdminAlertsEndRequest(RequestModel):
+    """End an alert whose subject nobody runs any more, such as a folder that was renamed; nobody is told."""
+
+    alert_id: UUID
+    """Id of the alert."""
+
+
+class AdminAlertsEndResponse(Alert):
+    """The alert, which has ended. What fails later begins another one."""
+
+
 REPORT_RUN = ApiOperation("alerts/reportRun", ReportRunRequest, ReportRunResponse, WRITE, CONFLICT)
 REPORT_SCHEDULES = ApiOperation(
     "alerts/reportSchedules", ReportSchedulesRequest, ReportSchedulesResponse, WRITE, CONFLICT
@@ -364,3 +375,4 @@ ADMIN_ALERT_RULES_LIST_DELIVERIES = ApiOperation(
     NOT_FOUND,
 )
 ADMIN_ALERTS_LIST = ApiOperation("admin/alerts/list", AdminAlertsListRequest, AdminAlertsListResponse, ADMIN)
+ADMIN_ALERTS_END = ApiOperation("admin/alerts/end", AdminAlertsEndRequest, AdminAlertsEndResponse, ADMIN, NOT_FOUND)

@@ -76,6 +76,15 @@ async def list_alert_deliveries(
     return wire.AdminAlertRulesListDeliveriesResponse(deliveries=list(page.items), next_page_token=page.next_page_token)
 
 
+@router.operation(wire.ADMIN_ALERTS_END)
+async def end_alert(
+    request: wire.AdminAlertsEndRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.AdminAlertsEndResponse:
+    """End an alert whose subject nobody runs any more; nobody is told."""
+    alert = await service.end_alert(connection, caller, alert_id=request.alert_id)
+    return wire.AdminAlertsEndResponse(**dict(alert))
+
+
 @router.operation(wire.ADMIN_ALERTS_LIST)
 async def list_alerts(
     request: wire.AdminAlertsListRequest, connection: ConnectionDep, caller: CallerDep

@@ -88,6 +88,22 @@ async def end_alerts(
     return await find_rows(connection, statement.returning(*_ALERT), StoredAlert)
 
 
+async def end_alert(connection: AsyncConnection, organization_id: UUID, *, alert_id: UUID) -> bool:
+    """End an alert; False when it was not open."""
+    statement = (
+        update(alerts)
+        .where(alerts.c.organization_id == organization_id, alerts.c.alert_id == alert_id, alerts.c.ended_at.is_(None))
+        .values(ended_at=func.now())
+    )
+    return (await connection.execute(statement)).rowcount == 1
+
+
+async def find_alert(connection: AsyncConnection, organization_id: UUID, *, alert_id: UUID) -> StoredAlert | None:
+    """Find an alert, open or not."""
+    statement = select(*_ALERT).where(alerts.c.organization_id == organization_id, alerts.c.alert_id == alert_id)
+    return await find_row(connection, statement, StoredAlert)
+
+
 async def list_alerts(
     connection: AsyncConnection, organization_id: UUID, *, is_open: bool, before: UUID | None, limit: int
 ) -> list[StoredAlert]:

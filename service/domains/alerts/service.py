@@ -28,6 +28,7 @@ from carrel.wire.common import UserPrincipal
 from service.audit.service import record
 from service.auth.callers import Caller
 from service.domains.alerts import queries as alert_queries
+from service.domains.alerts.queries import StoredAlert
 from service.domains.alerts.sending import queries
 from service.domains.alerts.sending.queries import ListedDelivery, Recipient, Rule
 from service.domains.alerts.sending.task import TEST
@@ -150,19 +151,31 @@ async def list_alerts(connection: AsyncConnection, caller: Caller, *, request: A
         connection, caller.organization_id, is_open=request.only_open, before=before, limit=cursor.limit
     )
     page = cursor.page(rows, position=lambda row: [str(row.alert_id)])
-    shown = [
-        Alert(
-            alert_id=row.alert_id,
-            kind=row.kind,
-            name=row.name,
-            code=row.code,
-            quarantined_count=row.quarantined_count,
-            began_at=row.began_at,
-            ended_at=row.ended_at,
-        )
-        for row in page.items
-    ]
-    return Page(items=shown, next_page_token=page.next_page_token)
+    return Page(items=[_to_alert(row) for row in page.items], next_page_token=page.next_page_token)
+
+
+async def end_alert(connection: AsyncConnection, caller: Caller, *, alert_id: UUID) -> Alert:
+    """End an alert, of which nobody is told; ending it again changes nothing. NotFound `alert_not_found`."""
+    ended = await alert_queries.end_alert(connection, caller.organization_id, alert_id=alert_id)
+    alert = await alert_queries.find_alert(connection, caller.organization_id, alert_id=alert_id)
+    if alert is None:
+        raise NotFound("There is no such alert in this organization.", code="alert_not_found")
+    if ended:
+        details = {"kind": alert.kind, "code": alert.code}
+        await record(connection, caller, action="alert.end", target_type="alert", target_id=alert_id, details=details)
+    return _to_alert(alert)
+
+
+def _to_alert(row: StoredAlert) -> Alert:
+    return Alert(
+        alert_id=row.alert_id,
+        kind=row.kind,
+        name=row.name,
+        code=row.code,
+        quarantined_count=row.quarantined_count,
+        began_at=row.began_at,
+        ended_at=row.ended_at,
+    )
 
 
 def _in_order(kinds: Collection[AlertKind]) -> list[str]:

@@ -108,3 +108,8 @@ class AdminAlerts(Resource[M]):
         """Walk the alerts of the last 30 days, newest first, or only what is wrong now (`only_open`)."""
         request = wire.AdminAlertsListRequest(only_open=only_open, page_size=page_size, page_token=page_token)
         return Listing(wire.ADMIN_ALERTS_LIST, request, lambda page: page.alerts)
+
+    @Operation
+    def end(self, alert_id: Id) -> Call[wire.AdminAlertsEndResponse]:
+        """End an alert whose subject nobody runs any more; nobody is told. Ending it again changes nothing."""
+        return Call(wire.ADMIN_ALERTS_END, wire.AdminAlertsEndRequest(alert_id=as_any(UUID, alert_id)))
