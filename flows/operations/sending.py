@@ -8,7 +8,7 @@ from uuid import UUID
 
 from carrel import AsyncCarrel
 from carrel.errors import NotFoundError
-from carrel.wire.catalog import IndexingStatus
+from carrel.wire.catalog import IndexingStatus, TextRecognition
 from carrel.wire.collections import CollectionIndexStatus
 from flows.operations.apply import IndexingFailedError
 from flows.operations.ledger.ledger import Ledger
@@ -45,7 +45,7 @@ def uploader(client: AsyncCarrel, *, upload_as: str | None = None) -> Send:
             msg = "The document was stored, but its index could not be made."
             raise IndexingFailedError(msg)
         state = State.INDEXED if response.indexing is IndexingStatus.DONE else State.UPLOADED
-        not_read = sum(part.count for part in response.not_read or ())
+        not_read = sum(part.count for part in response.not_read or ()) - _count_waiting(response.text_recognition)
         return Sent(state, str(response.document_id), contents.size, contents.fingerprint, not_read)
 
     return send
@@ -98,3 +98,8 @@ def adder(client: AsyncCarrel) -> Send:
         return Sent(_INDEXED[response.status], str(response.document_id), 0, entry.fingerprint)
 
     return send
+
+
+def _count_waiting(recognition: TextRecognition | None) -> int:
+    """Return how many pages will be read by machine, though they aren't yet."""
+    return 0 if recognition is None else recognition.pages - recognition.pages_read - recognition.pages_failed
