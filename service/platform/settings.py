@@ -201,7 +201,7 @@ class Settings(BaseSettings):
         default=1,
         ge=0,
         le=64,
-        description="Processes that read pages, each on one core behind all other work, with about 650 MB; they end "
+        description="Processes that read pages, each on one core behind all other work, with 300 to 770 MiB; they end "
         "when nothing waits. 0: pages are left to other replicas.",
     )
     ocr_pages: int = Field(default=1000, ge=1, description="Most pages of one document that are read by machine.")

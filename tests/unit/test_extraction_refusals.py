@@ -45,6 +45,7 @@ def refusal(folder, name: str, content: bytes, limits: Limits | None = None) -> 
         ("a.csv", b",,\n,,\n", "file_without_text"),
         ("a.html", b"<html><script>x()</script></html>", "file_without_text"),
         ("a.pdf", made_files.picture_pdf(), "file_without_text"),
+        ("a.pdf", made_files.scanned(made_files.scan("Words"), kind="PDF"), "file_without_text"),
         ("a.docx", made_files.word(), "file_without_text"),
         ("a.xlsx", made_files.workbook(A=[]), "file_without_text"),
         ("a.eml", b"From: a@b.example\n\n", "file_without_text"),

@@ -126,7 +126,7 @@ def _reading_order(lines: Sequence[RecognizedLine], usual: float, depth: int = 0
         yield from _reading_order([line for line in lines if line.left >= edge], usual, depth)
         return
     rows = _rows(lines, usual)
-    if depth >= _DEPTH or len(rows) < 2 * _COLUMN_LINES:
+    if depth >= _DEPTH or len(rows) <= _COLUMN_LINES:
         yield from rows
         return
     bottoms = [max(line.bottom for line in row) for row in rows]

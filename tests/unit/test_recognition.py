@@ -1,0 +1,72 @@
+"""Text recognition: the order and the kinds of what was read of a page, and pages that can't be read."""
+
+from math import cos, radians, sin
+
+import pytest
+
+from service.text.recognition import PageReader, UnreadablePage
+from service.text.recognition.layout import RecognizedLine, make_blocks
+from tests import made_files
+
+PAGE = (1000, 1400)
+
+
+def line(text: str, left: float, top: float, *, width: float = 400, height: float = 20, turn: float = 0):
+    """Return a line of text whose upper left corner is there, on a page that is turned by so many degrees."""
+    corners = ((left, top), (left + width, top), (left + width, top + height), (left, top + height))
+    across, down = cos(radians(turn)), sin(radians(turn))
+    return RecognizedLine(text, 0.9, tuple((x * across - y * down, x * down + y * across) for x, y in corners))
+
+
+def texts(lines) -> list[tuple[str, str]]:
+    """Return the kind and text of each block of a page with these lines."""
+    return [(block.kind, block.text) for block in make_blocks(lines, size=PAGE, page=1)]
+
+
+@pytest.mark.parametrize("turn", [0, 2, -2])
+def test_columns_are_read_one_after_the_other_and_rows_of_a_table_across(turn):
+    """A title over two columns of text comes first; cells side by side are a row, however the page lies."""
+    title = line("The lighthouse", 50, 40, width=600, height=44, turn=turn)
+    columns = [
+        line(f"{side} column, its line with number {number}", left, 140 + 28 * number, turn=turn)
+        for number in range(4)
+        for side, left in (("Left", 50), ("Right", 550))
+    ]
+    assert texts([*columns, title]) == [
+        ("heading", "The lighthouse"),
+        ("paragraph", " ".join(f"Left column, its line with number {number}" for number in range(4))),
+        ("paragraph", " ".join(f"Right column, its line with number {number}" for number in range(4))),
+    ]
+    cells = [
+        line(text, left, 140 + 28 * number, width=80, turn=turn)
+        for number in range(8)
+        for text, left in ((f"boat {number}", 50), (str(number * 7), 400), ("noon", 800))
+    ]
+    assert texts(cells) == [("paragraph", "\n".join(f"boat {number} | {number * 7} | noon" for number in range(8)))]
+
+
+def test_a_divided_word_is_made_whole_and_gaps_begin_paragraphs():
+    """Lines of a paragraph are joined; a block has its part of the page, and the certainty of its letters."""
+    lines = [line("The light-", 50, 100), line("house keeper", 50, 126), line("sleeps.", 50, 240, width=100)]
+    first, second = make_blocks(lines, size=PAGE, page=3)
+    assert (first.text, second.text) == ("The lighthouse keeper", "sleeps.")
+    assert (first.page, first.confidence, second.box) == (3, 0.9, (0.05, 0.1714, 0.15, 0.1857))
+
+
+async def test_a_page_that_is_damaged_or_takes_too_long_is_told(tmp_path):
+    """Neither ends the reader: the next page is read, turned as it lies."""
+    reader = PageReader(workers=1, seconds=60, memory_bytes=2 << 30, pixels=10**8)
+    upside_down = made_files.scan("The lantern room is painted every spring").rotate(180)
+    page = made_files.saved(tmp_path, "page", made_files.scanned(upside_down, kind="PNG"))
+    broken = made_files.saved(tmp_path, "broken", page.read_bytes()[:300])
+    one = {"media_type": "image/png", "page": 1, "is_numbered": False}
+    try:
+        with pytest.raises(UnreadablePage, match="damaged"):
+            await reader.read(broken, **one)
+        reader._seconds = 0.01
+        with pytest.raises(UnreadablePage, match=r"longer than 0\.01 seconds"):
+            await reader.read(page, **one)
+        reader._seconds = 60
+        assert "lantern room" in (await reader.read(page, **one))[0].text
+    finally:
+        reader.close()
