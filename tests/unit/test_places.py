@@ -1,6 +1,7 @@
 """Where passages stand: told by the readers, joined by chunks, and named in words."""
 
 import io
+import zipfile
 from pathlib import Path
 
 import pypdf
@@ -25,6 +26,25 @@ MAILBOX = b"".join(
     for subject in (b"One", b"Two")
 )
 SHEETS = {"Costs": [["Item", "Price"], ["Apple", 3], [None, None], ["Pear", 4]], "Empty": [], "Notes": [["One cell"]]}
+
+
+def open_sheets(**sheets: made_files.Rows) -> bytes:
+    """Return OpenDocument sheets."""
+    odf = "urn:oasis:names:tc:opendocument:xmlns:"
+    spaces = " ".join(f'xmlns:{name}="{odf}{name}:1.0"' for name in ("office", "table", "text"))
+    cell = '<table:table-cell office:value-type="string"><text:p>{}</text:p></table:table-cell>'
+    tables = ""
+    for name, rows in sheets.items():
+        lines = ("".join(cell.format(value) for value in row) for row in rows)
+        inside = "".join(f"<table:table-row>{line}</table:table-row>" for line in lines)
+        tables += f'<table:table table:name="{name}">{inside}</table:table>'
+    body = f"<office:body><office:spreadsheet>{tables}</office:spreadsheet></office:body>"
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        archive.writestr("mimetype", "application/vnd.oasis.opendocument.spreadsheet")
+        archive.writestr("content.xml", f"<office:document-content {spaces}>{body}</office:document-content>")
+        archive.writestr("META-INF/manifest.xml", f'<m:manifest xmlns:m="{odf}manifest:1.0"/>')
+    return buffer.getvalue()
 
 
 def places_in(folder: Path, name: str, content: bytes) -> dict[str, PassagePlace | None]:
@@ -57,6 +77,14 @@ def places_in(folder: Path, name: str, content: bytes) -> dict[str, PassagePlace
                 "Costs": PassagePlace(sheet="Costs"),
                 "Item: Pear | Price: 4": PassagePlace(sheet="Costs", rows=Rows(first=4, last=4)),
                 "One cell": PassagePlace(sheet="Notes"),
+            },
+        ),
+        (
+            "a.ods",
+            open_sheets(Costs=[["Item", "Price"], ["Apple", 3]], Notes=[["Who", "When"], ["Ann", "May"]]),
+            {
+                "Item: Apple | Price: 3": PassagePlace(sheet="Costs"),
+                "Who: Ann | When: May": PassagePlace(sheet="Notes"),
             },
         ),
         ("a.md", b"# Pears\n\nThey ripen.", {"Pears": None, "They ripen.": None}),

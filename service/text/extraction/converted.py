@@ -3,10 +3,12 @@
 import re
 import zipfile
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from carrel.wire.formats import NotReadKind
+from service.text.extraction.blocks import Block
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.failures import corrupt_file, encrypted_file, too_complex
 from service.text.extraction.markdown import parse_markdown
@@ -17,6 +19,7 @@ _ATTACHMENT = re.compile(re.escape("__attach_version1.0_#".encode("utf-16-le")) 
 # Two backslashes are one in the text.
 _RTF_PARTS = re.compile(rb"(?<!\\)(?:\\\\)*\\(pict|nonshppict|objdata)(?![a-z])")
 _ARCHIVES = ("OpenDocument text", "OpenDocument sheets", "EPUB")
+_SHEETS = ("Excel 97", "binary Excel", "OpenDocument sheets")
 _PROTECTED = ("password", "encrypted")
 
 
@@ -45,9 +48,20 @@ def convert(kind: str, media_type: str) -> Callable[[Path, BlockBuilder], str | 
             raise too_complex(f"The file holds more than {builder.limits.characters:,} characters of text.")
         _leave_out_parts(path, kind, builder)
         parse_markdown(result.content.encode("utf-8", "replace"), builder)
+        if kind in _SHEETS:
+            builder.blocks[:] = _with_sheets(builder.blocks)
         return one_line(str(result.metadata.get("title") or result.metadata.get("subject") or "")) or None
 
     return parse
+
+
+def _with_sheets(blocks: Iterable[Block]) -> Iterator[Block]:
+    """Yield the blocks of a workbook with the names of their sheets, which are its headings of the second level."""
+    sheet = None
+    for block in blocks:
+        if block.kind == "heading" and block.level == 2:
+            sheet = block.text
+        yield replace(block, sheet=sheet)
 
 
 def _leave_out_parts(path: Path, kind: str, builder: BlockBuilder) -> None:

@@ -41,12 +41,25 @@ def read_part(blob: bytes) -> Any:
         raise damaged_file("an Office document", error) from error
 
 
-def texts(element: Any, wanted: Collection[str], breaks: Mapping[str, str], dropped: Collection[str]) -> str:
-    """Return the text of the wanted elements below an element, breaks as their characters, without what is dropped."""
+def texts(
+    element: Any,
+    wanted: Collection[str],
+    breaks: Mapping[str, str],
+    dropped: Collection[str],
+    *,
+    apart: Collection[str] = (),
+) -> str:
+    """Return the text of the wanted elements below an element, breaks as their characters, without what is dropped.
+
+    What follows an element that stands `apart` doesn't run on from it.
+    """
     parts: list[str] = []
-    walk = etree.iterwalk(element, events=("start",))
-    for _, node in walk:
-        if node.tag in wanted:
+    walk = etree.iterwalk(element, events=("start", "end"))
+    for event, node in walk:
+        if event == "end":
+            if node.tag in apart:
+                parts.append(" ")
+        elif node.tag in wanted:
             parts.append(node.text or "")
         elif node.tag in dropped:
             walk.skip_subtree()

@@ -144,7 +144,7 @@ def _add_word_paragraph(paragraph: Any, styles: dict[str, int], builder: BlockBu
 
 def _word_text(element: Any) -> str:
     """Return the text below an element, equations included, and a text box only once."""
-    return drawings.texts(element, _TEXTS, _SPACES, _DROPPED)
+    return drawings.texts(element, _TEXTS, _SPACES, _DROPPED, apart={_WORD + "txbxContent"})
 
 
 def _add_word_table(table: Any, builder: BlockBuilder) -> None:
