@@ -3,10 +3,12 @@
 
 import unicodedata
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from service.domains.answering.scoring import Quotable, choose_quotes
 from service.domains.search.snippets import snippet_of
 from service.index.stemming import STEMMINGS, stemmer_for, stemming_of
 from service.index.terms import count_terms, find_stemmings, query_words, term_of, terms_of, weigh_query
@@ -115,3 +117,18 @@ def test_a_word_is_looked_for_by_the_stemmings_of_the_space():
     weights = weigh_query(["Verträge", "Harbour"], stemmings=stemmings, frequencies=frequencies, total=100)
     assert set(weights) == set(frequencies)
     assert len(set(weights.values())) == 1
+
+
+class EvenModel:
+    """A model to which all texts mean the same."""
+
+    async def embed(self, texts):
+        """Return the same vector for each."""
+        return np.ones((len(texts), 1), np.float32)
+
+
+async def test_sentences_answer_in_their_language():
+    """The sentence with the question's words in other forms is quoted, as it would be in English."""
+    texts = ("Der Mietvertrag für das Lager gilt zehn Jahre.", "Die Kantine öffnet mittags und bietet viele Gerichte.")
+    quotable = [Quotable(number, "Handbuch", "", text) for number, text in enumerate(texts)]
+    assert await choose_quotes(EvenModel(), "Mietverträge?", quotable) == [quotable[0]]
