@@ -9,6 +9,7 @@ from streamlit.testing.v1 import AppTest
 
 from carrel import Carrel
 from carrel.wire.catalog import IndexingStatus
+from tests import made_files
 from tests.app.conftest import House, html_of, markdown_of
 from tests.app.pressing import answer, button, press
 from tests.oauth.flow import a_person
@@ -22,10 +23,10 @@ def _member(house: House) -> None:
     a_person(house.service, MEMBER, name="Jonas")
 
 
-def load(client: Carrel, name: str, text: str = "The ferry leaves at nine.", **options: Any) -> str:
+def load(client: Carrel, name: str, text: str | bytes = "The ferry leaves at nine.", **options: Any) -> str:
     """Put a document into the catalog; return its id."""
     uploaded = client.catalog.upload_file(
-        text.encode(),
+        text.encode() if isinstance(text, str) else text,
         document_external_id=options.pop("identifier", f"{name[:100]} {uuid4()}"),
         document_name=name,
         file_name=options.pop("file_name", "note.txt"),
@@ -379,3 +380,6 @@ def test_a_document_says_what_of_it_was_not_read(house: House) -> None:
     page = open_document(house, load(house.client, "Mail", mail.decode(), file_name="a.eml"))
     assert "Not read, so that nobody finds it: 1 attachment. Add attachments and embedded files" in html_of(page)
     assert "Not read" not in html_of(open_document(house, load(house.client, "Whole")))
+    scan = made_files.scanned(made_files.scan("Pears"), kind="PNG")
+    waiting = html_of(open_document(house, load(house.client, "Scan", scan, file_name="a.png")))
+    assert "Read by machine, which makes mistakes: 0 of 1 page. The rest follows by itself." in waiting

@@ -87,6 +87,7 @@ def test_what_is_well_is_fine_and_asks_for_nothing() -> None:
         ({"syncs": SyncsState(running=1, failed=0)}, "Syncs", Level.BUSY),
         ({"syncs": SyncsState(running=0, failed=2)}, "Syncs", Level.TROUBLE),
         ({"rebuilds_running": 2}, "Rebuilding", Level.BUSY),
+        ({"pages_waiting": 12}, "Text recognition", Level.BUSY),
     ],
 )
 def test_what_is_at_work_or_wrong_is_told_apart(changes: dict[str, Any], about: str, level: Level) -> None:
