@@ -39,6 +39,9 @@ def list_documents(
     indexing: Annotated[
         IndexingStatus | None, typer.Option(case_sensitive=False, help="Only what the catalog's index has like this.")
     ] = None,
+    parent: Annotated[
+        str | None, typer.Option(metavar="DOCUMENT", help="Only the files in this archive or mail.")
+    ] = None,
     most: Annotated[int, typer.Option("--most", min=1, help="No more documents than this.")] = 100,
     as_json: AsJson = False,
 ) -> None:
@@ -46,11 +49,17 @@ def list_documents(
     screen = Screen(as_json=as_json)
     with client_of(screen) as client:
         listed = client.catalog.list_documents(
-            document_name=query, owner_email=owner, indexing=indexing, page_size=min(most + 1, 1000)
+            document_name=query,
+            owner_email=owner,
+            indexing=indexing,
+            parent_document_id=None if parent is None else document_of(parent, client).document_id,
+            page_size=min(most + 1, 1000),
         )
         found = list(islice(listed, most + 1))
     empty = (
-        "There is no document that may be read." if not (query or owner or indexing) else "No document is like this."
+        "There is no document that may be read."
+        if not (query or owner or indexing or parent)
+        else "No document is like this."
     )
     empty = f"{empty} carrel upload brings some."
     show_first(screen, "documents", found, COLUMNS, most=most, empty=empty, more="There are more")
@@ -73,6 +82,8 @@ def show(document: Named, *, as_json: AsJson = False) -> None:
             ("owner", found.owner.name),
             ("file", f"{found.file_name}, {found.media_type}, {found.file_size:,} bytes"),
             ("version", f"{found.document_version} of {found.updated_at:%Y-%m-%d %H:%M}"),
+            *([("in", found.parent_document_id)] if found.parent_document_id else []),
+            *([("files", _files(found))] if found.file_count else []),
             *((field, value) for field, value in found.custom_metadata.items()),
             *(("read by machine", one) for one in (found.text_recognition,) if one),
             *(("not read", one) for one in found.not_read or ()),
@@ -167,6 +178,12 @@ def document_of(name: str, client: "Carrel") -> GetDocumentResponse:
         found = [one for one in named if one.document_name == name]
     one = require_one(found, kind="document", name=name, hint="carrel documents list --query finds it, with its id")
     return client.catalog.get_document(one.document_id)
+
+
+def _files(one: Document) -> str:
+    """Return how many files are in a document, and how far they are documents of their own."""
+    done, count = one.files_done or 0, one.file_count or 0
+    return f"{count:,}, listed by --parent" if done == count else f"{done:,} of {count:,} so far"
 
 
 def _place(one: DocumentIndexing) -> str:

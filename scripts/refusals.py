@@ -25,7 +25,7 @@ GAP = "…"
 # Made of errors that are made elsewhere, where they are read: their codes are those.
 FORWARDED = frozenset(
     {
-        ("service.text.extraction.workers", "extract"),
+        ("service.text.extraction.workers", "_run"),
         ("service.domains.conversations.reading.results", "_failure"),
         ("service.domains.answering.replying", "_run"),
         ("service.text.embedding.exchange", "take"),

@@ -20,6 +20,7 @@ from service.domains.alerts.reports import begin_expired
 from service.domains.alerts.sending.task import ALERTS, DELIVER, WORKERS
 from service.domains.catalog import endpoints as catalog
 from service.domains.catalog import v0_endpoints as catalog_v0
+from service.domains.catalog.containers.unpacking import UNPACK
 from service.domains.collections import endpoints as collections
 from service.domains.conversations import abandoned
 from service.domains.conversations import v0_endpoints as conversations_v0
@@ -92,6 +93,8 @@ V0_DOMAINS: tuple[ModuleType, ...] = (catalog_v0, conversations_v0)
 V1_DOMAINS = (me, agents_v1, conversations_v1)
 # What jobs of the agents' queue run.
 AGENT_TASKS: tuple[Task, ...] = (ANSWER_TURN,)
+# So many containers in each process: several files of each are brought at a time.
+UNPACKED_AT_ONCE = 2
 ERRORS: dict[int | str, dict[str, Any]] = {
     "default": {"model": ErrorResponse, "description": "Every error: 400 to 507, in one shape."}
 }
@@ -157,6 +160,7 @@ def _keep_tasks(runtime: Runtime) -> None:
     repeat("old-alerts", partial(watching.purge, beside), every=watching.PURGE_SECONDS)
     _keep_worker(runtime, ALERTS, tasks=(DELIVER,), concurrency=WORKERS)
     _keep_worker(runtime, AGENTS, tasks=AGENT_TASKS, concurrency=settings.agent_workers)
+    _keep_worker(runtime, UNPACK.queue, tasks=(UNPACK,), concurrency=UNPACKED_AT_ONCE)
     if settings.docstore_workers:
         _keep_worker(runtime, DOCSTORE, tasks=(RUN_SYNC,), concurrency=settings.docstore_workers)
     if settings.ocr and settings.ocr_workers:

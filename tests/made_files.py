@@ -2,7 +2,7 @@
 
 import io
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from email.message import EmailMessage
 from pathlib import Path
 
@@ -138,6 +138,20 @@ def mail(*, html_only: bool = False) -> bytes:
         message.add_alternative(html, subtype="html")
     message.add_attachment(b"\x00\x01", maintype="application", subtype="octet-stream", filename="prices.bin")
     return message.as_bytes()
+
+
+def mailbox() -> bytes:
+    """A mailbox of that one message."""
+    return b"From ada Mon Mar  2 10:00:00 2026\n" + mail()
+
+
+def archive(files: Mapping[str, bytes | str]) -> bytes:
+    """A ZIP archive of these files by their paths."""
+    written = io.BytesIO()
+    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as packed:
+        for path, content in files.items():
+            packed.writestr(path, content)
+    return written.getvalue()
 
 
 def with_part(package: bytes, name: str, content: bytes, *, declared_size: int | None = None) -> bytes:

@@ -1,6 +1,7 @@
 """The sections of a document's page: its indexes, versions, passages and readers."""
 
 import html
+from functools import partial
 from uuid import UUID
 
 import streamlit as st
@@ -28,7 +29,7 @@ from flows.operations.formatting import count_text
 
 CHUNKS = 20
 REFRESH_SECONDS = 2.0
-MOST_VERSIONS, MOST_PLACES = 50, 20
+MOST_VERSIONS, MOST_PLACES, MOST_FILES = 50, 20, 50
 _PROBLEM = "document.problem"
 _WHAT_HELPS = {
     "Add attachments and embedded files as documents of their own.": {NotReadKind.ATTACHMENT, NotReadKind.EMBEDDED},
@@ -49,6 +50,26 @@ def show_about(document: GetDocumentResponse) -> None:
         *document.custom_metadata.items(),
     ]
     show_table([(name, fact) for name, fact in facts if fact], named=True)
+
+
+def show_container(document: GetDocumentResponse) -> None:
+    """Show which archive or mail a document is a file in, and which files are in it."""
+    catalog = api.client().catalog
+    if document.parent_document_id is not None:
+        parent = show_errors(partial(catalog.get_document, document.parent_document_id))
+        show_link(f"In: {parent.document_name}", "documents", document=str(parent.document_id))
+    if not document.file_count:
+        return
+    st.subheader("Files in it", anchor=False)
+    done = min(document.files_done or 0, document.file_count)
+    if done < document.file_count:
+        st.progress(done / document.file_count, text=f"{done:,} of {count_text(document.file_count, 'file')} so far")
+    listed = catalog.list_documents(parent_document_id=document.document_id, page_size=MOST_FILES)
+    page = show_errors(lambda: next(listed.pages()))
+    for one in page.documents:
+        show_link(one.document_name, "documents", document=str(one.document_id))
+    if page.next_page_token:
+        show_text(f"These are {MOST_FILES} of them. The list of documents finds the others by their names.")
 
 
 def show_not_read(document: GetDocumentResponse) -> None:
@@ -95,7 +116,8 @@ def _watch(document_id: UUID) -> None:
 
 
 def _is_indexing(document: GetDocumentResponse) -> bool:
-    return any(place.status is IndexingStatus.RUNNING for place in document.indexed_in)
+    is_unpacking = document.files_done != document.file_count
+    return is_unpacking or any(place.status is IndexingStatus.RUNNING for place in document.indexed_in)
 
 
 def _draw_places(document: GetDocumentResponse) -> None:

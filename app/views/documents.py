@@ -13,6 +13,7 @@ from app.documents.sections import (
     may_update,
     show_about,
     show_chunks,
+    show_container,
     show_not_read,
     show_places,
     show_readers,
@@ -130,6 +131,7 @@ def show_document(document: GetDocumentResponse) -> None:
     if part == "about":
         show_about(document)
         show_not_read(document)
+        show_container(document)
         st.subheader("Where it can be found", anchor=False)
         show_places(document)
         if may_update(document):
@@ -148,10 +150,11 @@ def offer_deletion(document: GetDocumentResponse) -> None:
         return
     places = [name_of_place(place) for place in document.indexed_in if place.document_collection_id is not None]
     leaves = f" It leaves {count_text(len(places), 'collection')}: {', '.join(places[:10])}." if places else ""
+    files = f", {count_text(document.file_count, 'file')} in it" if document.file_count else ""
     confirm(
         "Delete this document?",
-        f"{document.document_name}: {count_text(len(document.versions), 'version')}.{leaves} Nobody finds it any more, "
-        "and this can't be undone.",
+        f"{document.document_name}: {count_text(len(document.versions), 'version')}{files}.{leaves} Nobody finds it "
+        "any more, and this can't be undone.",
         doing="Delete",
         action=partial(delete, document.document_id),
     )

@@ -52,12 +52,16 @@ class Reader(Protocol):
 
 @dataclass(frozen=True)
 class Resource:
-    """Something that grants are set on: its object, its identity in its source system, and its access class."""
+    """Something that grants are set on: its object, its identity in its source system, and its access class.
+
+    Of a document that is a file in another one (`container_id`), the grants are that one's.
+    """
 
     object_id: UUID
     resource_type: str
     resource_id: str
     access_class: int
+    container_id: UUID | None
 
 
 _RESOURCE = columns_of(resources, Resource)
@@ -165,12 +169,16 @@ async def lock_owned_resources(
     resource_types: Collection[str] | None,
     limit: int,
 ) -> list[Resource]:
-    """Lock the first resources that a principal owns, of these types if any are given, in the order of other locks."""
+    """Lock the first resources that a principal owns, of these types if any are given, in the order of other locks.
+
+    Files in containers are left out: they follow those.
+    """
     statement = (
         select(*_RESOURCE)
         .where(
             resources.c.organization_id == organization_id,
             resources.c.access_class.in_(owned_classes(organization_id, owner_id)),
+            resources.c.container_id.is_(None),
         )
         .order_by(resources.c.object_id)
         .limit(limit)
@@ -179,6 +187,29 @@ async def lock_owned_resources(
     if resource_types is not None:
         statement = statement.where(in_array(resources.c.resource_type, resource_types))
     return await find_rows(connection, statement, Resource)
+
+
+async def lock_contained(
+    connection: AsyncConnection, organization_id: UUID, *, container_ids: Collection[UUID]
+) -> dict[UUID, UUID]:
+    """Lock the files in these containers, whose resources are locked, and in containers there; outer ones come first.
+
+    Returns the container of each.
+    """
+    found: dict[UUID, UUID] = {}
+    outer = container_ids
+    # Level by level: whoever brings a file into a container holds the container's lock.
+    while outer:
+        statement = (
+            select(resources.c.object_id, resources.c.container_id)
+            .where(resources.c.organization_id == organization_id, in_array(resources.c.container_id, outer))
+            .order_by(resources.c.object_id)
+            .with_for_update()
+        )
+        inner = {row.object_id: row.container_id for row in await connection.execute(statement)}
+        found |= inner
+        outer = inner.keys()
+    return found
 
 
 async def find_resource(
@@ -201,7 +232,7 @@ async def get_resource(connection: AsyncConnection, organization_id: UUID, *, ob
     return await find_row(connection, statement, Resource)
 
 
-_INSERTED = ("organization_id", "object_id", "resource_type", "resource_id")
+_INSERTED = ("organization_id", "object_id", "resource_type", "resource_id", "container_id")
 _INSERTED_RESOURCE = (
     insert(resources)
     .from_select(
@@ -228,14 +259,12 @@ def ask_resource(
     return batch.ask(_INSERT_RESOURCE, dict[str, UUID], params(organization_id, digest=digest, **row))
 
 
-async def delete_resource(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID) -> bool:
-    """Remove a resource; False when there was none."""
-    statement = (
-        resources.delete()
-        .where(resources.c.organization_id == organization_id, resources.c.object_id == object_id)
-        .returning(resources.c.object_id)
+async def delete_resources(connection: AsyncConnection, organization_id: UUID, *, object_ids: Collection[UUID]) -> None:
+    """Remove resources; a container goes with all that is in it."""
+    statement = resources.delete().where(
+        resources.c.organization_id == organization_id, in_array(resources.c.object_id, object_ids)
     )
-    return (await connection.execute(statement)).one_or_none() is not None
+    await connection.execute(statement)
 
 
 async def move_resources(connection: AsyncConnection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:

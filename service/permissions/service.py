@@ -29,7 +29,7 @@ __all__ = [
     "resolve_readers",
     "set_access",
     "unknown_resource",
-    "unregister_resource",
+    "unregister_resources",
 ]
 
 
@@ -85,9 +85,18 @@ def ask_registration(
     resource_type: ResourceType | str,
     resource_id: str,
     access: Access,
+    container_id: UUID | None = None,
 ) -> "Registration":
-    """Do in a batch what `register_resource` does; the registration is to be completed after it."""
-    row = {"object_id": object_id, "resource_type": str(resource_type), "resource_id": resource_id}
+    """Do in a batch what `register_resource` does; the registration is to be completed after it.
+
+    A file in a container has the container's access; the container's resource is locked.
+    """
+    row = {
+        "object_id": object_id,
+        "resource_type": str(resource_type),
+        "resource_id": resource_id,
+        "container_id": container_id,
+    }
     answer = queries.ask_resource(batch, organization_id, row=row, digest=access.digest())
     return Registration(organization_id, row, access, answer)
 
@@ -117,9 +126,11 @@ class Registration:
             )
 
 
-async def unregister_resource(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID) -> None:
-    """Remove an object's resource with its grants."""
-    await queries.delete_resource(connection, organization_id, object_id=object_id)
+async def unregister_resources(
+    connection: AsyncConnection, organization_id: UUID, *, object_ids: Collection[UUID]
+) -> None:
+    """Remove objects' resources with their grants; a container goes with the files in it."""
+    await queries.delete_resources(connection, organization_id, object_ids=object_ids)
 
 
 async def set_access(connection: AsyncConnection, organization_id: UUID, *, object_id: UUID, access: Access) -> None:
@@ -133,8 +144,12 @@ async def set_access(connection: AsyncConnection, organization_id: UUID, *, obje
 
 
 async def move(connection: AsyncConnection, organization_id: UUID, *, classes: Mapping[UUID, int]) -> None:
-    """Move locked resources, and their documents' index entries, to other access classes."""
+    """Move locked resources, the files that they hold, and the documents' index entries to other access classes."""
     if classes:
+        classes = dict(classes)
+        inside = await queries.lock_contained(connection, organization_id, container_ids=classes.keys())
+        for object_id, container_id in inside.items():
+            classes[object_id] = classes[container_id]
         await queries.move_resources(connection, organization_id, classes=classes)
         await queries.move_access_classes(connection, organization_id, classes=classes)
 
@@ -187,6 +202,24 @@ async def resolve_readers(
     people = await find_people(connection, organization_id, emails=emails, field="allowedUsersEmailAddresses")
     groups = await find_group_ids(connection, organization_id, group_ids=group_ids, field="allowedGroupIds")
     return people | groups
+
+
+def refuse_contained(named: Iterable[tuple[str, queries.Resource]]) -> None:
+    """Refuse to change the access to files in containers, each named in a field of the request: it is the container's.
+
+    Raises Conflict `document_in_container`.
+    """
+    details = [
+        FieldError(field, f"is a file in the document with the documentId {one.container_id}")
+        for field, one in named
+        if one.container_id is not None
+    ]
+    if details:
+        raise Conflict(
+            f"This document {details[0].message}, and has its readers and its owner. Change those of that document.",
+            code="document_in_container",
+            details=details,
+        )
 
 
 def unknown_resource(*fields: str) -> NotFound:

@@ -14,12 +14,12 @@ from service.platform.settings import Settings
 # connections that are closed in the same pass of the event loop.
 OWN = 96
 # Connections of the database beside those of requests. Indexing has fewer than there are turns at it, because most of
-# a turn is embedding, without a transaction; each of the four queues' workers has its own.
+# a turn is embedding, without a transaction; each of the five queues' workers has its own.
 INDEXING_CONNECTIONS = 4
 WORKER_CONNECTIONS = 2
 # With one, a request that needs two at a time would wait for itself, and everybody for the slowest.
 FEWEST_DATABASE_CONNECTIONS = 2
-QUEUES = 4
+QUEUES = 5
 # The most that the client of an embeddings endpoint keeps.
 ENDPOINT_CONNECTIONS = 100
 # The most that one of each has open at a time: pipes and the process of a reader; the model's endpoint and a database

@@ -54,6 +54,9 @@ document_versions = Table(
     Column("media_type", Text, nullable=False),
     # What reading left out of the file: kind, count and where of each; NULL for files read before this was told.
     Column("not_read", JSONB(none_as_null=True)),
+    # Of a file that holds others: how many, and how many of them have been brought into the catalog or given up.
+    Column("file_count", Integer),
+    Column("files_done", Integer),
     Column("created_by", Uuid, ForeignKey("principals.principal_id"), nullable=False),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Index("ix_document_versions_created_by", "created_by"),

@@ -5,6 +5,7 @@ from sqlalchemy import (
     CheckConstraint,
     Column,
     ForeignKey,
+    ForeignKeyConstraint,
     Identity,
     Index,
     LargeBinary,
@@ -12,6 +13,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     Uuid,
+    text,
 )
 
 from service.platform.database import metadata
@@ -39,6 +41,8 @@ class_readers = Table(
 
 # Everything a grant can be set on: documents, collections, agents. `object_id` is the document's or
 # collection's own id; (resource_type, resource_id) its identity in the source system.
+# `container_id` is the document whose file holds this one's: both are always in the same class, and the container can't
+# go before what it holds.
 resources = Table(
     "resources",
     metadata,
@@ -47,7 +51,11 @@ resources = Table(
     Column("resource_type", Text, nullable=False),
     Column("resource_id", Text, nullable=False),
     Column("access_class", BigInteger, ForeignKey("access_classes.access_class"), nullable=False),
+    Column("container_id", Uuid),
     UniqueConstraint("organization_id", "resource_type", "resource_id"),
+    UniqueConstraint("object_id", "access_class"),
+    ForeignKeyConstraint(["container_id", "access_class"], ["resources.object_id", "resources.access_class"]),
+    Index("ix_resources_container", "container_id", "access_class", postgresql_where=text("container_id IS NOT NULL")),
     Index("ix_resources_class", "organization_id", "access_class", "object_id"),
     Index("ix_resources_class_type", "organization_id", "access_class", "resource_type", "object_id"),
     Index("ix_resources_object", "organization_id", "object_id", postgresql_include=["access_class"]),

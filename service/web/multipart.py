@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import threading
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -97,6 +97,19 @@ async def write_bytes(data: bytes, *, folder: Path, name: str, max_bytes: int) -
         await _write(sink, [data])
         size = len(data)
         del data  # whoever has the file may be busy with it for long
+        yield ReceivedFile(sink.path, name, size, sink.sha256())
+    finally:
+        await asyncio.to_thread(sink.discard)
+
+
+@asynccontextmanager
+async def write_stream(pieces: AsyncIterator[bytes], *, folder: Path, name: str) -> AsyncGenerator[ReceivedFile]:
+    """Yield bytes that come in pieces as `write_bytes` does, whatever their number."""
+    sink, size = _Sink(folder / f"{TEMPORARY_PREFIX}{uuid4().hex}"), 0
+    try:
+        async for piece in pieces:
+            size += len(piece)
+            await _write(sink, [piece])
         yield ReceivedFile(sink.path, name, size, sink.sha256())
     finally:
         await asyncio.to_thread(sink.discard)

@@ -12,6 +12,7 @@ from carrel.wire.catalog import IndexingStatus
 from tests import made_files
 from tests.app.conftest import House, html_of, markdown_of
 from tests.app.pressing import answer, button, press
+from tests.harness.jobs import until
 from tests.oauth.flow import a_person
 
 MEMBER = "jonas@example.test"
@@ -373,13 +374,23 @@ def test_an_address_that_nobody_wrote_by_the_page_is_taken_as_far_as_it_goes(hou
 
 def test_a_document_says_what_of_it_was_not_read(house: House) -> None:
     """The page names the parts with what helps, and says nothing of a document that was read in whole."""
-    mail = (
-        b"From: a@b.example\nContent-Type: multipart/mixed; boundary=x\n\n--x\n\nPears\n--x\nContent-Type: image/png\n"
-    )
+    mail = b"From a Mon Mar  2 10:00:00 2026\nFrom: a@b.example\n"
+    mail += b"Content-Type: multipart/mixed; boundary=x\n\n--x\n\nPears\n--x\nContent-Type: image/png\n"
     mail += b"Content-Disposition: attachment; filename=a.png\n\nx\n--x--\n"
-    page = open_document(house, load(house.client, "Mail", mail.decode(), file_name="a.eml"))
-    assert "Not read, so that nobody finds it: 1 attachment. Add attachments and embedded files" in html_of(page)
+    page = open_document(house, load(house.client, "Mail", mail.decode(), file_name="a.mbox"))
+    assert "Not read, so that nobody finds it: 1 attachment (message 1). Add attachments and embedded files" in html_of(
+        page
+    )
     assert "Not read" not in html_of(open_document(house, load(house.client, "Whole")))
     scan = made_files.scanned(made_files.scan("Pears"), kind="PNG")
     waiting = html_of(open_document(house, load(house.client, "Scan", scan, file_name="a.png")))
     assert "Read by machine, which makes mistakes: 0 of 1 page. The rest follows by itself." in waiting
+
+
+def test_an_archive_and_the_files_in_it_lead_to_each_other(house: House) -> None:
+    """The page of the archive lists its files, and that of a file names the archive."""
+    archive = load(house.client, "Box", made_files.archive({"in/one.txt": "One."}), file_name="box.zip")
+    until(lambda: house.client.catalog.get_document(archive).files_done == 1)
+    assert "one.txt</a>" in html_of(open_document(house, archive))
+    [inside] = house.client.catalog.list_documents(parent_document_id=archive)
+    assert "In: Box</a>" in html_of(open_document(house, str(inside.document_id)))

@@ -12,6 +12,7 @@ from carrel.wire.common import PrincipalReference
 from cli import grants
 from tests import made_files
 from tests.cli.conftest import Run
+from tests.harness.jobs import until
 from tests.harness.services import ADMIN_EMAIL, RunningService, ServiceHarness
 from tests.service.conversations import FERRY, Desk, a_desk
 from tests.service.directory import a_user, code, done
@@ -250,9 +251,16 @@ def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, 
     shown = run("documents", "show", "Ferries").out
     assert "not read" not in shown
     assert "catalog: en\n" in shown
-    mail = ran_upload(desk.service, "mail", "a.eml", made_files.mail())
-    assert "1 attachment\n" in run("documents", "show", mail).out
-    assert ran(run, "documents", "show", mail)["notRead"] == [{"kind": "attachment", "count": 1, "where": []}]
+    mail = ran_upload(desk.service, "mail", "a.mbox", made_files.mailbox())
+    assert "1 attachment (message 1)\n" in run("documents", "show", mail).out
+    told = {"kind": "attachment", "count": 1, "where": ["message 1"]}
+    assert ran(run, "documents", "show", mail)["notRead"] == [told]
+    ran_upload(desk.service, "box.zip", "box.zip", made_files.archive({"in/one.txt": "One."}))
+    until(lambda: ran(run, "documents", "list", "--parent", "box.zip")["documents"])
+    [inside] = ran(run, "documents", "list", "--parent", "box.zip")["documents"]
+    assert inside["documentExternalId"] == "box.zip!/in/one.txt"
+    assert "1, listed by --parent" in run("documents", "show", "box.zip").out
+    assert inside["parentDocumentId"] in run("documents", "show", inside["documentId"]).out
     assert "catalog: done, 1 chunk\n" in run("documents", "state", "Ferries").out
     assert [one["status"] for one in ran(run, "documents", "state", "Ferries")["indexedIn"]] == ["DONE", "DONE"]
     assert ran(run, "documents", "reindex", "Ferries")["indexing"] == "DONE"

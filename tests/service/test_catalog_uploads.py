@@ -340,16 +340,16 @@ def test_a_wait_for_the_index_ends_when_the_service_stops(
 
 def test_what_was_not_read_is_told_wherever_the_document_is(service: RunningService) -> None:
     """The upload's answer, the document and the list tell it; it stays with the bytes, and goes with them."""
-    mail = made_files.mail()
-    told = [{"kind": "attachment", "count": 1, "where": []}]
-    answer = uploaded(service, "mail/1", mail, file_name="a.eml")
+    mail = made_files.mailbox()
+    told = [{"kind": "attachment", "count": 1, "where": ["message 1"]}]
+    answer = uploaded(service, "mail/1", mail, file_name="a.mbox")
     assert answer["notRead"] == told
     assert get_document(service, answer["documentId"])["notRead"] == told
     listed = ok(service.http.post("/api/v0/catalog/listDocuments", json={}))["documents"]
     assert [document["notRead"] for document in listed] == [told]
-    again = uploaded(service, "mail/1", mail, file_name="a.eml")
+    again = uploaded(service, "mail/1", mail, file_name="a.mbox")
     assert (again["status"], again["notRead"]) == ("UNCHANGED", told)
-    renamed = uploaded(service, "mail/1", mail, file_name="a.eml", documentName="Other")
+    renamed = uploaded(service, "mail/1", mail, file_name="a.mbox", documentName="Other")
     assert (renamed["documentVersion"], renamed["notRead"]) == (2, told)
     assert get_document(service, answer["documentId"])["notRead"] == told
     assert uploaded(service, "mail/1", "whole", file_name="a.txt")["notRead"] == []

@@ -427,7 +427,10 @@ UNINDEXED = """
             WHERE attrelid = conrelid AND attname = 'organization_id' AND attnum = indkey[0] AND attnum <> conkey[1]
         ) organization
         WHERE indrelid = conrelid AND conkey <@ (indkey::int2[])[first:first + cardinality(conkey) - 1]
-        AND (indpred IS NULL OR pg_get_expr(indpred, indrelid) = '(' || attname || ' IS NOT NULL)')
+        AND (indpred IS NULL OR EXISTS (
+            SELECT FROM pg_attribute WHERE attrelid = conrelid AND attnum = ANY(conkey)
+            AND pg_get_expr(indpred, indrelid) = '(' || attname || ' IS NOT NULL)'
+        ))
     )
     GROUP BY c.oid, conrelid
 """

@@ -36,11 +36,12 @@ EMBEDDED, RECORDING, ENCRYPTED = NotReadKind.EMBEDDED, NotReadKind.RECORDING, No
 
 @pytest.fixture
 def not_read(tmp_path):
-    """Parse the content under a name, and return what was left out."""
+    """Parse the content under a name, and return what was left out; `file_count` is of the last one."""
 
     def run(name: str, content: bytes) -> list[NotRead] | None:
-        left_out = parse_file(made_files.saved(tmp_path, "file", content), name, Limits()).not_read
-        return None if left_out is None else [*left_out]
+        found = parse_file(made_files.saved(tmp_path, "file", content), name, Limits())
+        run.file_count = found.file_count
+        return None if found.not_read is None else [*found.not_read]
 
     return run
 
@@ -230,8 +231,9 @@ def mail(*, number: int = 1) -> EmailMessage:
 
 
 def test_attachments_pictures_and_encrypted_parts_of_mail(not_read):
-    """Attachments count, a signature doesn't; a picture of the HTML half and an encrypted part are told."""
-    assert not_read("a.eml", bytes(mail(number=2))) == [NotRead(ATTACHMENT, 2)]
+    """Attachments are files to be read, a signature isn't; a picture of the HTML half and an encrypted part count."""
+    assert not_read("a.eml", bytes(mail(number=2))) == []
+    assert not_read.file_count == 2
     message = EmailMessage()
     message["From"], message["Subject"] = "ann@garden.example", "Pears"
     message.set_content("Prune them.")
@@ -255,18 +257,22 @@ def parted(kind: str, *parts, level: int = 0) -> str:
     [
         ([("multipart/alternative", "text/plain", "text/html"), "application/pgp-signature"], []),
         (["text/plain", "image/png\nContent-ID: <a>", "image/png"], [NotRead(PICTURE, 2)]),
-        (["text/html", "image/png\nContent-Disposition: attachment"], [NotRead(ATTACHMENT, 1)]),
+        (["text/html", "image/png\nContent-Disposition: attachment"], 1),
         (["application/pkcs7-mime; smime-type=signed-data"], [NotRead(ENCRYPTED, 1)]),
         ([("multipart/encrypted", "application/pgp-encrypted", "application/octet-stream")], [NotRead(ENCRYPTED, 1)]),
-        (["text/plain", "message/rfc822\n\nSubject: B\nContent-Type: image/png"], [NotRead(ATTACHMENT, 1)]),
-        ([("multipart/mixed", *["text/plain", "application/pdf", "application/pdf"])], [NotRead(ATTACHMENT, 2)]),
+        (["text/plain", "message/rfc822\n\nSubject: B\nContent-Type: image/png"], 1),
+        ([("multipart/mixed", *["text/plain", "application/pdf", "application/pdf"])], 2),
     ],
 )
 @pytest.mark.parametrize("kind", ["mixed", "signed", "related"])
 def test_each_part_of_a_mail_counts_once(not_read, kind, parts, told):
-    """Containers, the body and signatures don't count; a forwarded message or an encrypted part counts as one."""
+    """Containers, the body and signatures don't count; a forwarded message or an encrypted part counts as one.
+
+    Of files to be read, the number is told.
+    """
     content = parted(f"multipart/{kind}", *parts)
-    assert not_read("a.eml", f"Subject: Pears\n{content}".encode()) == told
+    left_out = not_read("a.eml", f"Subject: Pears\n{content}".encode())
+    assert (left_out or not_read.file_count or []) == told
 
 
 def test_an_encrypted_mail_counts_once(not_read):

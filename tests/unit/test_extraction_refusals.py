@@ -20,11 +20,11 @@ PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + bytes(100)
 TWO_PAGES = made_files.scanned(made_files.scan(), made_files.scan(), kind="TIFF")
 
 
-def plain_zip() -> bytes:
+def plain_zip(name: str = "a.txt") -> bytes:
     """An archive that is no Office file."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr("a.txt", "words")
+        archive.writestr(name, "words")
     return buffer.getvalue()
 
 
@@ -71,7 +71,10 @@ def refusal(folder, name: str, content: bytes, limits: Limits | None = None) -> 
         ("a.doc", COMPOUND, "file_type_unsupported"),
         ("a.png", PNG, "file_type_unsupported"),
         ("a.pdf", PNG, "file_type_mismatch"),
-        ("a.zip", plain_zip(), "file_type_unsupported"),
+        ("a.jar", plain_zip(), "file_type_unsupported"),
+        ("a.zip", plain_zip()[:-30], "file_corrupt"),
+        ("a.zip", plain_zip("folder/"), "file_without_text"),
+        ("a.zip", PDF, "file_type_mismatch"),
         ("a.docx", plain_zip(), "file_type_unsupported"),
         ("a.docx", b"{\\rtf1 words}", "file_type_mismatch"),
         ("a.svg", b"<svg>words</svg>", "file_type_unsupported"),

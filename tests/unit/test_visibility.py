@@ -45,6 +45,7 @@ SEVERAL = {
 
 # What answers no caller: whole packages, and why.
 WITHOUT_CALLERS = {
+    "domains.catalog.containers.": "a job brings files into containers, and answers nobody",
     "domains.files.": "it asks whether anything refers to a file, for nobody",
     "domains.recognition.": "it reads scanned pages, for everybody who may read their document",
     "index.": "it keeps the index up to date, for everybody",

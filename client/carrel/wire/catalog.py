@@ -114,6 +114,12 @@ class Document(ResponseModel):
     """Whether the newest version is searchable in the catalog."""
     not_read: list[NotRead] | None = None
     """What the newest file holds that was not read; absent: unknown, by its format or its age."""
+    parent_document_id: UUID | None = None
+    """Id of the archive or mail that this document is a file in, whose readers and owner it has; absent: none."""
+    file_count: int | None = None
+    """Number of files in the newest file, each of which becomes a document of its own; absent: none."""
+    files_done: int | None = None
+    """How many of those are documents by now or could not be read; those that could not are in `notRead` at the end."""
 
 
 class DocumentVersion(ResponseModel):
@@ -197,6 +203,8 @@ class ListDocumentsRequest(ActingRequest, NarrowedRequest):
     """Only documents changed before then, this time not included."""
     indexing: IndexingStatus | None = None
     """Only documents with this status in the catalog's index."""
+    parent_document_id: UUID | None = None
+    """Only the files in this archive or mail."""
 
 
 class ListDocumentsResponse(PagedResponse):

@@ -62,6 +62,7 @@ FORMATS = (
     FileFormat("GIF", "image/gif", (".gif",), "picture"),
     FileFormat("BMP", "image/bmp", (".bmp",), "picture"),
     FileFormat("mail", "message/rfc822", (".eml",), "mail"),
+    FileFormat("ZIP", "application/zip", (".zip",), "archive"),
 )
 BY_SUFFIX: Mapping[str, FileFormat] = {suffix: each for each in FORMATS for suffix in each.suffixes}
 BY_NAME: Mapping[str, FileFormat] = {each.name: each for each in FORMATS}
@@ -75,9 +76,9 @@ class NotReadKind(StrEnum):
     PICTURE = "picture"
     """A picture, whatever is written in it."""
     ATTACHMENT = "attachment"
-    """A file that a mail carries, or that is attached to a PDF."""
+    """A file that a mail carries and that is no document of its own, or that is attached to a PDF."""
     EMBEDDED = "embedded"
-    """A file or object of another program inside an Office file."""
+    """A file or object of another program inside an Office file, or a file in an archive that could not be read."""
     RECORDING = "recording"
     """A sound or film."""
     SHEET = "sheet"

@@ -21,7 +21,7 @@ from service.identity.principals import MOST_DETAILS, resolve, to_named_principa
 from service.permissions import queries
 from service.permissions.access import Access, roles_by_id
 from service.permissions.classes import queries as classes
-from service.permissions.service import access_classes_for, move, unknown_resource
+from service.permissions.service import access_classes_for, move, refuse_contained, unknown_resource
 from service.platform.errors import BadRequest, FieldError
 from service.web.pagination import Cursor
 
@@ -121,6 +121,7 @@ async def _lock(
     missing = [one for one in desired if one.identity not in found]
     if missing:
         raise unknown_resource(*(f"{one.field}resource" for one in missing[:MOST_DETAILS]))
+    refuse_contained((f"{one.field}resource", found[one.identity]) for one in desired)
     return found
 
 

@@ -26,7 +26,7 @@ from service.domains.agents import queries
 from service.domains.agents.queries import StoredAgent, get_deployed_agent
 from service.identity.queries import lock_organization
 from service.permissions.access import Access
-from service.permissions.service import register_resource, unregister_resource
+from service.permissions.service import register_resource, unregister_resources
 from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
 from service.platform.identifiers import uuid7
 from service.web.pagination import Cursor, Page
@@ -142,7 +142,7 @@ async def delete_agent(connection: AsyncConnection, caller: Caller, *, agent_id:
     await lock_organization(connection, caller.organization_id)
     if not await queries.mark_deleted(connection, caller.organization_id, agent_id=agent_id):
         raise unknown_agent()
-    await unregister_resource(connection, caller.organization_id, object_id=agent_id)
+    await unregister_resources(connection, caller.organization_id, object_ids=[agent_id])
     await _record(connection, caller, "agent.delete", agent_id)
 
 

@@ -9,6 +9,7 @@ from carrel.wire.common import ResourceType
 from carrel.wire.uploads import UploadFileForm
 from service.auth.callers import Caller
 from service.domains.collections.service import Placement, check_placement, refuse_caller_chunks
+from service.domains.documents.containers import refuse_contained
 from service.domains.documents.queries import (
     AskedDocument,
     DocumentFields,
@@ -17,7 +18,7 @@ from service.domains.documents.queries import (
     ask_version,
     lock_document,
 )
-from service.domains.documents.rights import require_sharing, require_update
+from service.domains.documents.rights import external_id_taken, require_sharing, require_update
 from service.permissions.access import Access
 from service.permissions.service import resolve_readers
 from service.platform.batches import Answer, Batch
@@ -30,7 +31,10 @@ _COMPARED = ("name", "external_url", "custom_metadata", "source_updated_at", "fi
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """What a document is to be; `before` is how it is (None: new), `placement` the collection it also goes to."""
+    """What a document is to be; `before` is how it is (None: new), `placement` the collection it also goes to.
+
+    `container_id`: the document whose file holds this one's, if one does.
+    """
 
     document_id: UUID
     before: StoredDocument | None
@@ -40,6 +44,7 @@ class Decision:
     placement: Placement | None
     next_version: int
     new_contents: bool
+    container_id: UUID | None = None
 
     @property
     def new_version(self) -> bool:
@@ -99,32 +104,55 @@ def ask_state(batch: Batch, caller: Caller, *, external_id: str, lock: bool) -> 
 
 
 async def decide(
-    connection: AsyncConnection, caller: Caller, *, state: AskedState, form: UploadFileForm, file: ReceivedFile
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    state: AskedState,
+    form: UploadFileForm,
+    file: ReceivedFile,
+    container: StoredDocument | None = None,
 ) -> Decision:
-    """Judge the upload of a document in this state.
+    """Judge the upload of a document in this state; of a file in a `container`, whose owner and access it has.
 
     Raises:
         Forbidden: `external_id_taken`, `owner_required`, `collection_editor_required`.
-        NotFound: a collection the caller has no role in. Conflict: `caller_chunks`.
+        NotFound: a collection the caller has no role in. Conflict: `caller_chunks`, `document_in_container`.
         BadRequest: unknown readers, metadata that doesn't fit the collection's schema.
     """
     document_id, before = state.document_id, state.before
-    if before is not None:
-        require_update(before.access, caller)
-    access = await _access(connection, caller, form, before)
-    if before is not None and access != before.access:
-        require_sharing(before.access, caller)
+    fields = _fields(caller, form, file, before)
+    if container is None:
+        access = await _own_access(connection, caller, form, before)
+    else:
+        if before is not None and before.container_id != container.document_id:
+            raise external_id_taken()
+        access, fields = container.access, replace(fields, owner_id=container.fields.owner_id)
     decision = Decision(
         document_id=document_id,
         before=before,
-        fields=_fields(caller, form, file, before),
+        fields=fields,
         access=access,
         resource=_resource(form, document_id, before),
         placement=await _placement(connection, caller, form, document_id),
         next_version=state.next_version,
         new_contents=before is None or form.force_update or before.file.sha256 != file.sha256,
+        container_id=None if container is None else container.document_id,
     )
     return _with_fingerprint(decision, form.fingerprint)
+
+
+async def _own_access(
+    connection: AsyncConnection, caller: Caller, form: UploadFileForm, before: StoredDocument | None
+) -> Access:
+    """Return who may do what with a document that is no file in a container; refuse what the caller may not change."""
+    if before is not None:
+        require_update(before.access, caller)
+        if before.container_id is not None:
+            raise refuse_contained(before.container_id)
+    access = await _access(connection, caller, form, before)
+    if before is not None and access != before.access:
+        require_sharing(before.access, caller)
+    return access
 
 
 async def _access(

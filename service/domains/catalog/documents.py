@@ -1,4 +1,4 @@
-"""Rules of looking at documents, fetching their files, and deleting them.
+"""Rules of looking at documents and fetching their files.
 
 An admin sees the names and the history of every document; contents only where access says so.
 """
@@ -22,7 +22,6 @@ from carrel.wire.catalog import (
 )
 from carrel.wire.common import Principal, ResourceIdentifier, ResourceType, Role, UserPrincipal
 from carrel.wire.fields import normal_email
-from service.audit.service import record
 from service.auth.callers import Caller
 from service.domains.catalog import queries
 from service.domains.catalog.queries import DocumentFilter
@@ -38,10 +37,8 @@ from service.domains.documents.queries import (
 from service.domains.documents.rights import role_in, unknown_document
 from service.domains.recognition.queries import read_recognition
 from service.index.progress import indexing_status
-from service.index.service import remove_everywhere
-from service.permissions.service import unregister_resource
 from service.platform.batches import Batch
-from service.platform.errors import Forbidden, NotFound
+from service.platform.errors import NotFound
 from service.platform.identifiers import document_id_for
 from service.web.pagination import Cursor, Page
 
@@ -79,6 +76,7 @@ async def list_documents(
         updated_from=request.updated_from,
         updated_before=request.updated_to,
         indexing=request.indexing,
+        container_id=request.parent_document_id,
     )
     rows = await queries.list_documents(connection, caller, filters=filters, after=after, limit=cursor.limit)
     page = cursor.page(rows, position=lambda row: (row.created_at.isoformat(), str(row.document_id)))
@@ -123,27 +121,6 @@ async def lock_known_document(
     return document, role
 
 
-async def delete_document(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> None:
-    """Delete a document everywhere at once, for its owner and admins; its id and versions are never used again.
-
-    404 when the caller may not know of it, 403 `owner_required` when it is somebody else's.
-    """
-    document, role = await lock_known_document(connection, caller, document_id=document_id)
-    if role is not Role.OWNER and not caller.is_admin:
-        raise Forbidden("Only the document's owner or an admin may delete it.", code="owner_required")
-    await record(
-        connection,
-        caller,
-        action="document.delete",
-        target_type="document",
-        target_id=document_id,
-        details={"version": document.version},
-    )
-    await remove_everywhere(connection, caller.organization_id, document_id=document_id)
-    await queries.erase_document(connection, caller.organization_id, document_id=document_id)
-    await unregister_resource(connection, caller.organization_id, object_id=document_id)
-
-
 def _principal(row: queries.Author) -> Principal:
     return UserPrincipal(email=row.email, id=str(row.principal_id), name=row.name)
 
@@ -164,6 +141,9 @@ def _document_members(document: StoredDocument, owner: queries.Author) -> dict[s
         "file_size": file.size,
         "media_type": file.media_type,
         "not_read": _to_not_read(file.not_read),
+        "file_count": file.file_count,
+        "files_done": file.files_done,
+        "parent_document_id": document.container_id,
         "custom_metadata": dict(fields.custom_metadata),
         "source_system_updated": fields.source_updated_at,
         "created_at": document.created_at,
@@ -188,6 +168,9 @@ def _to_document(row: queries.ListedDocument) -> Document:
         file_size=row.file_size,
         media_type=row.media_type,
         not_read=_to_not_read(row.not_read),
+        file_count=row.file_count,
+        files_done=row.files_done,
+        parent_document_id=row.container_id,
         custom_metadata=row.custom_metadata,
         source_system_updated=row.source_updated_at,
         created_at=row.created_at,

@@ -9,7 +9,7 @@ from fastapi.responses import StreamingResponse
 from carrel.wire import catalog as wire
 from carrel.wire import uploads
 from service.auth.callers import acting_for
-from service.domains.catalog import documents
+from service.domains.catalog import deletion, documents
 from service.domains.catalog.downloads import download
 from service.domains.catalog.forms import UPLOAD_DOCUMENT_FILE_BODY, UPLOAD_FILE_BODY, receive_form, upload_form
 from service.domains.catalog.plan import plan_uploads
@@ -111,5 +111,5 @@ async def delete_document(
 ) -> wire.DeleteDocumentResponse:
     """Delete a document everywhere."""
     caller = await acting_for(connection, caller, request.user_email)
-    await documents.delete_document(connection, caller, document_id=request.document_id)
+    await deletion.delete_document(connection, caller, document_id=request.document_id)
     return wire.DeleteDocumentResponse(document_id=request.document_id)

@@ -13,7 +13,6 @@ from sqlalchemy import (
     Update,
     and_,
     case,
-    delete,
     func,
     select,
     tuple_,
@@ -32,8 +31,7 @@ from service.index.queries import has_status
 from service.permissions.queries import readable_classes
 from service.platform.batches import Batch
 from service.platform.sql import ORGANIZATION, as_member, columns_of, find_rows, get_row, in_array, param, params
-from service.schema.catalog import document_contents, document_versions, documents, scanned_pages
-from service.schema.collections import caller_chunks
+from service.schema.catalog import document_contents, document_versions, documents
 from service.schema.identity import principals
 from service.schema.indexing import space_documents, spaces
 from service.schema.permissions import resources
@@ -59,6 +57,7 @@ class DocumentFilter:
     updated_from: datetime | None = None
     updated_before: datetime | None = None
     indexing: IndexingStatus | None = None
+    container_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +98,9 @@ class ListedDocument:
     file_size: int
     media_type: str
     not_read: list[dict[str, Any]] | None
+    file_count: int | None
+    files_done: int | None
+    container_id: UUID | None
     custom_metadata: dict[str, str]
     source_updated_at: datetime | None
     created_at: datetime
@@ -156,7 +158,7 @@ def save_document(
     batch.ask(_SAVE_DOCUMENT, dict[str, int], parameters)
 
 
-_FILE = ("file_sha256", "file_size", "file_name", "media_type", "not_read", "created_by")
+_FILE = ("file_sha256", "file_size", "file_name", "media_type", "not_read", "file_count", "files_done", "created_by")
 _IDENTITY = ("document_id", "organization_id")
 _OWN_ID = param(documents.c.document_id)
 
@@ -217,6 +219,8 @@ def save_version(
         "file_name": file.name,
         "media_type": file.media_type,
         "not_read": file.not_read,
+        "file_count": file.file_count,
+        "files_done": file.files_done,
         "created_by": created_by,
     }
     statement = _SAVE_VERSION if text is None else _SAVE_VERSION_WITH_TEXT
@@ -311,6 +315,9 @@ async def list_documents(
                 document_versions.c.file_size,
                 document_versions.c.media_type,
                 document_versions.c.not_read,
+                document_versions.c.file_count,
+                document_versions.c.files_done,
+                resources.c.container_id,
                 as_member(resources.c.resource_type, ResourceType),
                 resources.c.resource_id,
                 principals.c.email.label("owner_email"),
@@ -371,30 +378,9 @@ def _filter_conditions(filters: DocumentFilter) -> Iterator[ColumnElement[bool]]
         yield in_array(resources.c.resource_type, filters.resource_types)
     if filters.media_types is not None:
         yield in_array(document_versions.c.media_type, filters.media_types)
+    if filters.container_id is not None:
+        yield resources.c.container_id == filters.container_id
     if filters.updated_from is not None:
         yield documents.c.updated_at >= filters.updated_from
     if filters.updated_before is not None:
         yield documents.c.updated_at < filters.updated_before
-
-
-async def erase_document(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> None:
-    """Erase everything about a document but its id, its external id and its last version number."""
-    own = {"organization_id": organization_id, "document_id": document_id}
-    erased = (
-        delete(table).where(*(table.c[name] == value for name, value in own.items())).cte(f"erased_{table.name}")
-        for table in (document_contents, document_versions, scanned_pages, caller_chunks)
-    )
-    statement = (
-        update(documents)
-        .where(*(documents.c[name] == value for name, value in own.items()))
-        .values(
-            name="",
-            external_url=None,
-            custom_metadata={},
-            fingerprint=None,
-            source_updated_at=None,
-            deleted_at=func.now(),
-        )
-        .add_cte(*erased)
-    )
-    await connection.execute(statement)

@@ -6,21 +6,22 @@ can't be read, a refusal, a crash or a full disk leaves the document as it was; 
 to stays in the store until it is collected.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.catalog import IndexingStatus, TextRecognition
 from carrel.wire.uploads import UploadFileForm, UploadStatus
 from service.audit.service import Change, record_in
 from service.auth.callers import Caller, ask_acting_for
 from service.domains.catalog import queries
 from service.domains.catalog.decisions import Decision, ask_state, decide
 from service.domains.catalog.queries import NewText
+from service.domains.catalog.saved import SavedUpload
 from service.domains.collections.membership import place_document
+from service.domains.documents.containers import Container, enqueue_unpacking
 from service.domains.documents.queries import StoredDocument, StoredFile
 from service.domains.files.queries import keep_file
 from service.domains.recognition.jobs import enqueue_reading
@@ -42,18 +43,6 @@ ACTING_PART = "uploadAsUserEmail"
 
 
 @dataclass(frozen=True, slots=True)
-class Uploaded:
-    """What an upload came to; `indexing` is DONE when the document is searchable wherever it is wanted."""
-
-    document_id: UUID
-    document_version: int
-    status: UploadStatus
-    indexing: IndexingStatus
-    not_read: Sequence[Mapping[str, Any]] | None
-    text_recognition: TextRecognition | None
-
-
-@dataclass(frozen=True, slots=True)
 class _Extracted:
     """The result of extraction: the stored file, its own title, the packed blocks, and the pages to be recognized."""
 
@@ -61,29 +50,6 @@ class _Extracted:
     title: str | None
     blocks: bytes
     scanned: Sequence[int]
-
-
-@dataclass(frozen=True, slots=True)
-class SavedUpload:
-    """What a document is now.
-
-    `is_pending`: something of it is to be indexed since before. `waiter` waits for what is to be indexed now, if
-    anything is.
-    """
-
-    document_id: UUID
-    version: int
-    status: UploadStatus
-    is_pending: bool
-    not_read: Sequence[Mapping[str, Any]] | None
-    text_recognition: TextRecognition | None = None
-    waiter: Waiter | None = None
-
-    def to_uploaded(self, *, is_indexed: bool) -> Uploaded:
-        """Return what the upload came to, whether or not its index is there."""
-        is_done = is_indexed and not self.is_pending
-        indexing = IndexingStatus.DONE if is_done else IndexingStatus.RUNNING
-        return Uploaded(self.document_id, self.version, self.status, indexing, self.not_read, self.text_recognition)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,12 +86,19 @@ class _Upload:
 
 
 async def save_upload(
-    runtime: Runtime, caller: Caller, *, form: UploadFileForm, file: ReceivedFile, new_only: bool = False
+    runtime: Runtime,
+    caller: Caller,
+    *,
+    form: UploadFileForm,
+    file: ReceivedFile,
+    new_only: bool = False,
+    container: Container | None = None,
 ) -> SavedUpload:
     """Create or update the document of `form.document_external_id` from a file that lies on disk.
 
     All of an upload but to wait for its index, which needs neither a connection nor the file. With `new_only` a
-    document that is there with other bytes is a Conflict `idempotency_key_reused`. Raises what `decide` does,
+    document that is there with other bytes is a Conflict `idempotency_key_reused`. A file in a `container` is saved
+    while that still has the same contents; otherwise ContainerChangedError is raised. Raises what `decide` does,
     UnreadableFile for a file that can't be read, Conflict `resource_taken` or `concurrent_change`, and
     InsufficientStorage, or, before the file is read, Unavailable `indexing_backlog`.
     """
@@ -133,12 +106,14 @@ async def save_upload(
     for lock in (False, *[True] * (MOST_ATTEMPTS - 1)):
         first = Batch()
         acting = ask_acting_for(first, caller, form.upload_as_user_email, field=ACTING_PART)
+        within = None if container is None else container.ask(first, caller.organization_id, lock=lock)
         state = ask_state(first, caller, external_id=form.document_external_id, lock=lock)
         if read is not None:
             keep_file(first, sha256=file.sha256)
         async with runtime.database.transaction(caller.organization_id, first=first) as connection:
             actor = acting.caller()
-            decision = await decide(connection, actor, state=state, form=form, file=file)
+            inside = None if within is None else within.document
+            decision = await decide(connection, actor, state=state, form=form, file=file, container=inside)
             if new_only and decision.before is not None and decision.new_contents:
                 raise _key_reused()
             unread = decision.new_contents and read is None
@@ -167,6 +142,8 @@ async def _read(runtime: Runtime, file: ReceivedFile) -> _Extracted:
         name=file.name,
         media_type=extraction.media_type,
         not_read=None if extraction.not_read is None else [asdict(each) for each in extraction.not_read],
+        file_count=extraction.file_count or None,
+        files_done=0 if extraction.file_count else None,
     )
     scanned = extraction.scanned if runtime.settings.ocr else ()
     return _Extracted(file=stored, title=extraction.title, blocks=extraction.packed, scanned=scanned)
@@ -187,6 +164,8 @@ async def _apply_decision(upload: _Upload) -> _Result:
         status = UploadStatus.UNCHANGED
     if decision.placement is not None and await _place_document(upload, version, plan):
         status = UploadStatus.UPDATED if status is UploadStatus.UNCHANGED else status
+    if status is not UploadStatus.UNCHANGED and _holds_files(upload):
+        await enqueue_unpacking(upload.runtime, upload.connection, upload.caller, decision.document_id)
     is_pending = before is not None and before.pending and not plan.space_ids
     not_read = _file(upload).not_read
     saved = SavedUpload(decision.document_id, version, status, is_pending=is_pending, not_read=not_read)
@@ -203,6 +182,12 @@ def _file(upload: _Upload) -> StoredFile:
         return upload.read.file
     assert upload.decision.before is not None  # noqa: S101 - a new document's file has been read
     return upload.decision.before.file
+
+
+def _holds_files(upload: _Upload) -> bool:
+    """Check whether the document's file holds others, or did until now: those are then to be deleted."""
+    before = upload.decision.before
+    return bool(_file(upload).file_count or (before is not None and before.file.file_count))
 
 
 async def _change_rights(upload: _Upload, before: StoredDocument) -> None:
@@ -251,6 +236,7 @@ def _register(upload: _Upload, batch: Batch) -> Registration:
         resource_type=resource_type,
         resource_id=resource_id,
         access=decision.access,
+        container_id=decision.container_id,
     )
 
 

@@ -5,7 +5,7 @@ import asyncio
 from fastapi import Request
 from starlette.requests import ClientDisconnect
 
-from service.domains.catalog.uploads import SavedUpload, Uploaded
+from service.domains.catalog.saved import SavedUpload, Uploaded
 from service.runtime import Runtime
 from service.web.dependencies import is_stopping
 from service.web.routing import promise_of

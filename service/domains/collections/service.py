@@ -23,7 +23,7 @@ from service.domains.documents.rights import role_in, unknown_document
 from service.index.rebuilds.queries import lock_collection
 from service.index.service import create_space, delete_space, remove_from_space
 from service.permissions.access import Access
-from service.permissions.service import register_resource, unregister_resource
+from service.permissions.service import register_resource, unregister_resources
 from service.platform.batches import Batch
 from service.platform.errors import Conflict, Forbidden, NotFound
 from service.platform.identifiers import uuid7
@@ -174,4 +174,4 @@ async def delete_collection(connection: AsyncConnection, caller: Caller, *, coll
     await record(connection, caller, action="collection.delete", target_type="collection", target_id=collection_id)
     await queries.delete_collection(connection, caller.organization_id, collection_id=collection_id, space_id=space_id)
     await delete_space(connection, caller.organization_id, space_id=space_id)
-    await unregister_resource(connection, caller.organization_id, object_id=collection_id)
+    await unregister_resources(connection, caller.organization_id, object_ids=[collection_id])

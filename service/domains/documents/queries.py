@@ -1,20 +1,21 @@
 """SQL of a document as it is stored: its fields, its newest file, who reads it, and whether it waits to be indexed."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import BindParameter, Select, and_, func, select
+from sqlalchemy import BindParameter, Select, and_, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.index.spaces.queries import is_searched
 from service.permissions.access import Access
 from service.permissions.queries import ask_lock
 from service.platform.batches import Answer, Batch
-from service.platform.sql import ORGANIZATION, columns_of, find_row, param, params
-from service.schema.catalog import document_versions, documents
+from service.platform.sql import ORGANIZATION, columns_of, find_row, in_array, param, params
+from service.schema.catalog import document_contents, document_versions, documents, scanned_pages
+from service.schema.collections import caller_chunks
 from service.schema.indexing import space_documents, spaces
 from service.schema.permissions import class_readers, resources
 
@@ -29,6 +30,10 @@ class StoredFile:
     media_type: str
     not_read: Sequence[Mapping[str, Any]] | None
     """The parts that reading left out, as on the wire; None for a file that was read before this was told."""
+    file_count: int | None = None
+    """The number of files that it holds; None: none."""
+    files_done: int | None = None
+    """The number of those that have become documents, or were given up."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +53,8 @@ class DocumentFields:
 class StoredDocument:
     """A document that exists, its newest file, its identity in its source system, and who may read it.
 
+    `container_id`: the document whose file holds this one's, if one does.
+
     `pending`: some space that is searched wants a version of it that is not indexed there yet.
     """
 
@@ -57,6 +64,7 @@ class StoredDocument:
     file: StoredFile
     resource_type: str
     resource_id: str
+    container_id: UUID | None
     access: Access
     pending: bool
     created_at: datetime
@@ -80,8 +88,11 @@ _document_columns = (
     document_versions.c.file_name,
     document_versions.c.media_type,
     document_versions.c.not_read,
+    document_versions.c.file_count,
+    document_versions.c.files_done,
     resources.c.resource_type,
     resources.c.resource_id,
+    resources.c.container_id,
     select(func.array_agg(func.concat(class_readers.c.role, ":", class_readers.c.principal_id)))
     .where(class_readers.c.access_class == resources.c.access_class)
     .scalar_subquery()
@@ -172,9 +183,35 @@ async def read_file(
     return await find_row(connection, statement, StoredFile)
 
 
+async def erase_documents(
+    connection: AsyncConnection, organization_id: UUID, *, document_ids: Collection[UUID]
+) -> None:
+    """Erase everything about documents but their ids, their external ids and their last version numbers."""
+    erased = (
+        delete(table)
+        .where(table.c.organization_id == organization_id, in_array(table.c.document_id, document_ids))
+        .cte(f"erased_{table.name}")
+        for table in (document_contents, document_versions, scanned_pages, caller_chunks)
+    )
+    statement = (
+        update(documents)
+        .where(documents.c.organization_id == organization_id, in_array(documents.c.document_id, document_ids))
+        .values(
+            name="",
+            external_url=None,
+            custom_metadata={},
+            fingerprint=None,
+            source_updated_at=None,
+            deleted_at=func.now(),
+        )
+        .add_cte(*erased)
+    )
+    await connection.execute(statement)
+
+
 def _to_document(*, readers: Sequence[str] | None, **columns: Any) -> StoredDocument:
     own = DocumentFields(**{one.name: columns.pop(one.name) for one in fields(DocumentFields)})
-    of_file = ("file_sha256", "file_size", "file_name", "media_type", "not_read")
+    of_file = ("file_sha256", "file_size", "file_name", "media_type", "not_read", "file_count", "files_done")
     file = StoredFile(*(columns.pop(name) for name in of_file))
     return StoredDocument(fields=own, file=file, access=_access(readers or ()), **columns)
 

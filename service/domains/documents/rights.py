@@ -19,11 +19,16 @@ def role_in(access: Access, caller: Caller) -> Role | None:
 def require_update(access: Access, caller: Caller) -> None:
     """Refuse (403 `external_id_taken`) to update the contents of another's document."""
     if role_in(access, caller) not in {Role.OWNER, Role.EDITOR}:
-        raise Forbidden(
-            "This documentExternalId belongs to a document you may not update. Use another one, "
-            "or ask the document's owner for the EDITOR role.",
-            code="external_id_taken",
-        )
+        raise external_id_taken()
+
+
+def external_id_taken() -> Forbidden:
+    """Build the error for an external id of another's document."""
+    return Forbidden(
+        "This documentExternalId belongs to a document you may not update. Use another one, "
+        "or ask the document's owner for the EDITOR role.",
+        code="external_id_taken",
+    )
 
 
 def require_sharing(access: Access, caller: Caller) -> None:

@@ -69,12 +69,13 @@ async def count_owned(
     owner_id: UUID,
     resource_types: Collection[str] | None = None,
 ) -> list[ResourceCount]:
-    """Count what a principal owns, of these types if any are given, ordered by type."""
+    """Count what a principal owns, of these types if any are given, by type; files in containers do not count."""
     owned = (
         select(resources.c.resource_type, func.count().label("count"))
         .where(
             resources.c.organization_id == organization_id,
             resources.c.access_class.in_(owned_classes(organization_id, owner_id)),
+            resources.c.container_id.is_(None),
         )
         .group_by(resources.c.resource_type)
     )

@@ -23,9 +23,9 @@ from service.domains.owners import queries
 from service.identity.principals import MOST_DETAILS
 from service.identity.queries import PrincipalSummary
 from service.permissions.access import Access
-from service.permissions.queries import Resource, lock_owned_resources, lock_resources
+from service.permissions.queries import Resource, lock_contained, lock_owned_resources, lock_resources
 from service.permissions.readers import find_referenced_principal
-from service.permissions.service import change_owner, unknown_resource
+from service.permissions.service import change_owner, refuse_contained, unknown_resource
 from service.platform.errors import BadRequest, FieldError
 from service.runtime import Runtime
 
@@ -159,6 +159,8 @@ async def _transfer_named(
         missing = [place for place, one in enumerate(named) if (one.resource_type.value, one.resource_id) not in there]
         if missing:
             raise unknown_resource(*(f"resources.{place}" for place in missing[:MOST_DETAILS]))
+        places = {(one.resource_type.value, one.resource_id): place for place, one in enumerate(named)}
+        refuse_contained((f"resources.{places[one.resource_type, one.resource_id]}", one) for one in resources)
         syncs = [one for one in known.values() if one.principal_id != found.principal_id]
         return await _change_owners(runtime, connection, caller, _Batch(found.principal_id, None, resources, syncs))
 
@@ -184,9 +186,9 @@ async def _change_owners(runtime: Runtime, connection: AsyncConnection, caller: 
     if resources:
         before = await change_owner(connection, organization_id, resources=resources, owner_id=owner_id)
         resources = [one for one in resources if before[one.access_class].owner_id != owner_id]
-        await queries.set_document_owner(
-            connection, organization_id, document_ids=[one.object_id for one in resources], owner_id=owner_id
-        )
+        own = [one.object_id for one in resources]
+        inside = await lock_contained(connection, organization_id, container_ids=own)
+        await queries.set_document_owner(connection, organization_id, document_ids=[*own, *inside], owner_id=owner_id)
         roles = {access_class: _roles(access, owner_id) for access_class, access in before.items()}
         changes += [
             _change(one.resource_type, one.object_id, before=roles[one.access_class], owner_id=owner_id)

@@ -2,9 +2,17 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 # The queue of agents' replies; what must not wait behind them gets one of its own.
 AGENTS = "agents"
+
+
+class TaskName(NamedTuple):
+    """The name of a task, and the queue in which its jobs wait: enough to enqueue one."""
+
+    name: str
+    queue: str
 
 
 @dataclass(frozen=True, slots=True)

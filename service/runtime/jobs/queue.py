@@ -9,7 +9,7 @@ from procrastinate import App, PsycopgConnector
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.platform.logs import request_id
-from service.runtime.jobs.models import Task
+from service.runtime.jobs.models import Task, TaskName
 
 REQUEST_ID = "request_id"
 ORGANIZATION_ID = "organization_id"
@@ -36,7 +36,7 @@ class Jobs:
     async def enqueue(
         self,
         connection: AsyncConnection,
-        task: Task,
+        task: Task | TaskName,
         *,
         organization_id: UUID,
         lock: str | None = None,

@@ -6,7 +6,15 @@ use for the service's web framework.
 
 from typing import TYPE_CHECKING, Any
 
-from service.text.extraction.blocks import Block, BlockKind, Extraction, NotRead, pack_blocks, unpack_blocks
+from service.text.extraction.blocks import (
+    Block,
+    BlockKind,
+    ContainedFile,
+    Extraction,
+    NotRead,
+    pack_blocks,
+    unpack_blocks,
+)
 from service.text.extraction.building import Limits
 
 if TYPE_CHECKING:
@@ -15,6 +23,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Block",
     "BlockKind",
+    "ContainedFile",
     "Extraction",
     "Extractor",
     "Limits",

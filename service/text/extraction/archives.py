@@ -46,7 +46,7 @@ def check_archive(path: Path, limits: Limits, *, whole: bool) -> None:
     try:
         with zipfile.ZipFile(path) as archive:
             entries = archive.infolist()
-            _check_declared(entries, limits)
+            check_declared(entries, limits)
             for entry in entries:
                 if whole or _is_markup(entry.filename):
                     _check_entry(archive, entry, limits)
@@ -54,7 +54,8 @@ def check_archive(path: Path, limits: Limits, *, whole: bool) -> None:
         raise corrupt_file("an Office document") from error
 
 
-def _check_declared(entries: list[zipfile.ZipInfo], limits: Limits) -> None:
+def check_declared(entries: list[zipfile.ZipInfo], limits: Limits) -> None:
+    """Raise Unreadable when what an archive says of its entries is more than the limits allow."""
     if len(entries) > limits.archive_entries:
         raise too_complex(f"The file is an archive of more than {limits.archive_entries:,} parts.")
     total = sum(entry.file_size for entry in entries)

@@ -61,6 +61,8 @@ class Extraction:
     `scanned` are the numbers of the pages that show text as a picture only; text recognition may read them later.
 
     `packed` is `pack_blocks(blocks)`, made in the worker already; it is empty in an Extraction made by hand.
+
+    `file_count` is the number of files that an archive or a mail holds (service.text.extraction.containers).
     """
 
     media_type: str
@@ -69,6 +71,15 @@ class Extraction:
     not_read: tuple[NotRead, ...] | None = ()
     scanned: tuple[int, ...] = ()
     packed: bytes = field(default=b"", compare=False, repr=False)
+    file_count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ContainedFile:
+    """A file that another one holds: its path there, cleaned and unique, and its bytes (None: they can't be read)."""
+
+    path: str
+    content: bytes | None
 
 
 def join_boxes(boxes: Sequence[Box | None]) -> Box | None:

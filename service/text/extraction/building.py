@@ -35,6 +35,7 @@ class BlockBuilder:
     """Collects the blocks of one file in order; raises Unreadable when a limit is passed.
 
     `page` and `sheet` are where the next blocks stand: the number of the page, slide or message, the name of the sheet.
+    `file_count` counts the files in it that are to be documents of their own.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -43,6 +44,7 @@ class BlockBuilder:
         self.page: int | None = None
         self.sheet: str | None = None
         self.scanned: list[int] = []
+        self.file_count = 0
         self._not_read: dict[NotReadKind, NotRead] = {}
         self._characters = 0
 

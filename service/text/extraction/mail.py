@@ -1,11 +1,15 @@
-"""E-mail messages, alone or in a mailbox: sender, recipients, date, subject, body; of attachments only their names."""
+"""E-mail messages, alone or in a mailbox: sender, recipients, date, subject, body, and the names of attachments.
+
+The attachments of a message alone are documents of their own (service.text.extraction.containers).
+"""
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from email import policy
 from email.message import EmailMessage
 from email.parser import BytesParser
+from functools import partial
 
 from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder, one_line
@@ -19,6 +23,7 @@ _HEADERS = ("From", "To", "Cc", "Date")
 _ENCRYPTED = frozenset({"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"})
 _SIGNATURES = frozenset({"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"})
 _HALVES = ("plain", "html")
+_MESSAGE = "message/rfc822"
 _WORDS = re.compile(r"\w+")
 # A line "From …" begins a message only with its date, and where headers follow: in bodies, many programs don't mark it.
 # The counts keep it linear. UUCP adds lines ">From … remote from …".
@@ -30,10 +35,24 @@ _MARKED = re.compile(rb"^>(>*From )", re.MULTILINE)
 
 def parse_mail(data: bytes, builder: BlockBuilder) -> str | None:
     """Add a message; its title is its subject."""
+    message = read_mail(data)
+    builder.file_count = len(list(attachments_of(message)))
+    return _add_message(message, builder)
+
+
+def read_mail(data: bytes) -> EmailMessage:
+    """Return a message; Unreadable when it has no header that mail has."""
     message = _to_message(data)
     if not _is_mail(message):
         raise corrupt_file("an e-mail message")
-    return _add_message(message, builder)
+    return message
+
+
+def attachments_of(message: EmailMessage) -> Iterator[tuple[str, str, Callable[[], bytes]]]:
+    """Yield the name of each file that a message carries, its media type, and how to read it."""
+    for part in _parts_beside_body(message):
+        if _kind_of(part) is NotReadKind.ATTACHMENT:
+            yield _name_of(part), part.get_content_type(), partial(_bytes_of, part)
 
 
 def parse_mailbox(data: bytes, builder: BlockBuilder) -> None:
@@ -97,19 +116,47 @@ def _add_body(message: EmailMessage, builder: BlockBuilder) -> None:
 def _leave_out_parts(message: EmailMessage, builder: BlockBuilder, where: str) -> list[str]:
     """Note the parts of a message that are not its body, and return the names of the files."""
     names: list[str] = []
+    for part in _parts_beside_body(message):
+        kind = _kind_of(part)
+        # Only a mailbox's messages have a place; the files of a message alone are read on their own.
+        if where or kind is not NotReadKind.ATTACHMENT:
+            builder.leave_out(kind, where)
+        if part.is_attachment() or "Content-ID" not in part:
+            names.append(_name_of(part))
+    return [name for name in names if name]
+
+
+def _parts_beside_body(message: EmailMessage) -> Iterator[EmailMessage]:
     bodies = [message.get_body((kind,)) for kind in _HALVES]
     for part in _leaves(message):
-        if part.get_content_type() in _SIGNATURES or any(part is body for body in bodies):
-            continue
-        if part.get_content_type() in _ENCRYPTED:
-            builder.leave_out(NotReadKind.ENCRYPTED, where)
-        elif part.get_content_maintype() == "image" and ("Content-ID" in part or not part.is_attachment()):
-            builder.leave_out(NotReadKind.PICTURE, where)
-        else:
-            builder.leave_out(NotReadKind.ATTACHMENT, where)
-        if part.is_attachment() or "Content-ID" not in part:
-            names.append(part.get_filename() or "")
-    return [name for name in names if name]
+        if part.get_content_type() not in _SIGNATURES and not any(part is body for body in bodies):
+            yield part
+
+
+def _kind_of(part: EmailMessage) -> NotReadKind:
+    if part.get_content_type() in _ENCRYPTED:
+        return NotReadKind.ENCRYPTED
+    is_shown = "Content-ID" in part or not part.is_attachment()
+    return NotReadKind.PICTURE if part.get_content_maintype() == "image" and is_shown else NotReadKind.ATTACHMENT
+
+
+def _name_of(part: EmailMessage) -> str:
+    """Return the name of a part's file; of a forwarded message without one, its subject."""
+    name = part.get_filename()
+    if name or part.get_content_type() != _MESSAGE:
+        return name or ""
+    forwarded = next(iter(part.iter_parts()), None)
+    subject = one_line(_header(forwarded, "Subject")) if isinstance(forwarded, EmailMessage) else ""
+    return f"{(subject or 'message').replace('/', '_')}.eml"
+
+
+def _bytes_of(part: EmailMessage) -> bytes:
+    """Return the bytes of a part's file; of a forwarded message, the whole of it."""
+    if part.get_content_type() == _MESSAGE:
+        forwarded = next(iter(part.iter_parts()), None)
+        return b"" if forwarded is None else forwarded.as_bytes()
+    content = part.get_payload(decode=True)
+    return content if isinstance(content, bytes) else b""
 
 
 def _leaves(part: EmailMessage) -> Iterator[EmailMessage]:

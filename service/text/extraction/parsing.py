@@ -7,6 +7,7 @@ from carrel.wire.formats import BY_NAME
 from service.text.extraction.archives import check_archive
 from service.text.extraction.blocks import Extraction
 from service.text.extraction.building import BlockBuilder, Limits, one_line
+from service.text.extraction.containers import parse_archive
 from service.text.extraction.converted import convert
 from service.text.extraction.delimited import parse_csv, parse_tsv
 from service.text.extraction.failures import Unreadable, without_text
@@ -62,6 +63,7 @@ READERS: Mapping[str, Callable[[Path, BlockBuilder], str | None]] = {
     "XML": _read(parse_xml),
     "TeX": _read(parse_tex),
     "OpenDocument slides": parse_odp,
+    "ZIP": parse_archive,
     **{name: convert(name, BY_NAME[name].media_type) for name in _CONVERTED},
     **dict.fromkeys(PICTURES, parse_picture),
 }
@@ -96,4 +98,5 @@ def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
     found = one_line(title or "") or ("" if file_format.name == "mailbox" else builder.first_heading() or "")
     title = found[:_TITLE_CHARACTERS] or None
     not_read = None if file_format.name in _SILENT else builder.not_read
-    return Extraction(file_format.media_type, title, tuple(builder.blocks), not_read, tuple(builder.scanned))
+    scanned, file_count = tuple(builder.scanned), builder.file_count
+    return Extraction(file_format.media_type, title, tuple(builder.blocks), not_read, scanned, file_count=file_count)

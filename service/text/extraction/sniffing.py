@@ -9,8 +9,9 @@ from service.text.extraction.decoding import is_binary, wide_encoding
 from service.text.extraction.failures import Unreadable, encrypted_file
 
 _HEAD = 65_536
-_ACCEPTED = ", ".join(each.suffixes[0] for each in FORMATS)
+_ACCEPTED = ", ".join(each.suffixes[0] for each in FORMATS if each.kind != "archive")
 PDF, WORD, POWERPOINT, EXCEL = (BY_NAME[name] for name in ("PDF", "Word", "PowerPoint", "Excel"))
+ZIP = BY_NAME["ZIP"]
 HTML, TEXT, JSON, XML = (BY_NAME[name] for name in ("HTML", "text", "JSON", "XML"))
 # Formats that their content tells; all others are text, and told by their name.
 _RTF, _BINARY_EXCEL = BY_NAME["RTF"], BY_NAME["binary Excel"]
@@ -38,7 +39,7 @@ _PICTURES = (
 )
 _WEBP = BY_NAME["WebP"]
 _BINARY = (
-    *(PDF, WORD, POWERPOINT, EXCEL, _RTF, _BINARY_EXCEL, _WEBP),
+    *(PDF, WORD, POWERPOINT, EXCEL, ZIP, _RTF, _BINARY_EXCEL, _WEBP),
     *_ARCHIVES.values(),
     *(kind for _, kind in (*_STREAMS, *_PICTURES)),
 )
@@ -50,7 +51,6 @@ _MAIN_PARTS = (
 )
 _FOREIGN_SUFFIXES = {
     ".svg": "an SVG drawing",
-    ".zip": "an archive",
 }
 _FOREIGN_CONTENT = (
     (b"%!PS", "a PostScript file"),
@@ -86,18 +86,24 @@ def sniff(path: Path, file_name: str) -> FileFormat:
     named = BY_SUFFIX.get(suffix)
     found = _binary_kind(path, head, named)
     if found is not None:
-        # Programs read a picture whatever suffix of another kind of picture its name has.
-        if named not in {found, None} and not (named and named.kind == found.kind == "picture"):
+        if not _is_called(found, named):
             raise _mismatch(named, found.name)
         return found
     return _text_kind(head, suffix, named)
+
+
+def _is_called(found: FileFormat, named: FileFormat | None) -> bool:
+    """Return whether a file may have its suffix: a picture that of another kind of picture, an Office file .zip."""
+    if named in {found, None} or (named and named.kind == found.kind == "picture"):
+        return True
+    return named is ZIP and (found in {WORD, POWERPOINT, EXCEL, _BINARY_EXCEL} or found in _ARCHIVES.values())
 
 
 def _binary_kind(path: Path, head: bytes, named: FileFormat | None) -> FileFormat | None:
     if _is_pdf(head):
         return PDF
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
-        return _archive_kind(path)
+        return _archive_kind(path, named)
     if head.startswith(_COMPOUND):
         return _compound_kind(path, named)
     if head.lstrip().startswith(b"{\\rtf"):
@@ -122,7 +128,8 @@ def _is_pdf(head: bytes) -> bool:
     return head.lstrip().startswith(b"%PDF-") or (b"%PDF-" in head[:1024] and is_binary(head))
 
 
-def _archive_kind(path: Path) -> FileFormat:
+def _archive_kind(path: Path, named: FileFormat | None) -> FileFormat:
+    """Return what an archive is by its entries; one of no known program is an archive of files only by its name."""
     names = entry_names(path)
     if "[Content_Types].xml" in names:
         if "xl/workbook.bin" in names:
@@ -131,9 +138,9 @@ def _archive_kind(path: Path) -> FileFormat:
             if any(name.startswith(prefix) for name in names):
                 return kind
     kind = _ARCHIVES.get(declared_type(path).removesuffix("-template")) if "mimetype" in names else None
-    if kind is None:
+    if kind is None and named is not ZIP:
         raise _unsupported("an archive")
-    return kind
+    return kind or ZIP
 
 
 def _compound_kind(path: Path, named: FileFormat | None) -> FileFormat:

@@ -9,13 +9,16 @@ import signal
 import sys
 import traceback
 import warnings
+from collections.abc import Callable
 from math import ceil
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
-from service.text.extraction.blocks import NotRead, pack_blocks
+from service.text.extraction.blocks import ContainedFile, NotRead, pack_blocks
 from service.text.extraction.building import Limits
 from service.text.extraction.failures import OUT_OF_MEMORY, FailureCode, Unreadable, corrupt_file, too_complex
+
+Result = TypeVar("Result")
 
 
 class Extracted(NamedTuple):
@@ -26,6 +29,7 @@ class Extracted(NamedTuple):
     packed: bytes
     not_read: tuple[NotRead, ...] | None
     scanned: tuple[int, ...]
+    file_count: int
 
 
 class Refused(NamedTuple):
@@ -57,12 +61,32 @@ def extract(path: str, file_name: str, limits: Limits, seconds: float) -> Extrac
     """Return the file's text or its refusal; killed after `seconds` of processor time."""
     from service.text.extraction.parsing import parse_file  # noqa: PLC0415 - see above
 
+    def parse() -> Extracted:
+        found = parse_file(Path(path), file_name, limits)
+        packed = pack_blocks(found.blocks)
+        return Extracted(found.media_type, found.title, packed, found.not_read, found.scanned, found.file_count)
+
+    return _within(seconds, parse)
+
+
+def read_files(
+    path: str, file_name: str, limits: Limits, seconds: float, *, start: int, most: int | None, largest: int
+) -> list[ContainedFile] | Refused:
+    """Return some of the files that the file holds (see `containers.read_files`) or its refusal, as `extract` does."""
+    from service.text.extraction import containers  # noqa: PLC0415 - see above
+
+    return _within(
+        seconds,
+        lambda: containers.read_files(Path(path), file_name, limits, start=start, most=most, largest=largest),
+    )
+
+
+def _within(seconds: float, read: Callable[[], Result]) -> Result | Refused:
+    """Return what `read` does or its refusal of a file; the process is killed after `seconds` of processor time."""
     used = resource.getrusage(resource.RUSAGE_SELF)
     _limit(resource.RLIMIT_CPU, ceil(used.ru_utime + used.ru_stime + seconds) + 1, hard=False)
     try:
-        extraction = parse_file(Path(path), file_name, limits)
-        packed = pack_blocks(extraction.blocks)
-        return Extracted(extraction.media_type, extraction.title, packed, extraction.not_read, extraction.scanned)
+        return read()
     except Unreadable as refusal:
         return Refused(refusal.code, refusal.message)
     except MemoryError:

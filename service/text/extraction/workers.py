@@ -7,15 +7,18 @@ ServiceError
 import asyncio
 import multiprocessing
 import signal
+from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 from pebble import ProcessExpired, ProcessPool
 
 from service.platform.errors import ServiceError
 from service.platform.logs import logger
 from service.text.extraction import task
-from service.text.extraction.blocks import Extraction, unpack_blocks
+from service.text.extraction.blocks import ContainedFile, Extraction, unpack_blocks
 from service.text.extraction.building import Limits
 from service.text.extraction.failures import FailureCode, Unreadable, too_complex
 
@@ -23,6 +26,7 @@ from service.text.extraction.failures import FailureCode, Unreadable, too_comple
 _FILES_PER_WORKER = 1_000
 # Unpacking more than this is done off the event loop.
 _UNPACK_INLINE = 32_768
+Result = TypeVar("Result")
 _UNSUPPORTED: frozenset[FailureCode] = frozenset({"file_type_unsupported", "file_type_mismatch"})
 
 
@@ -58,17 +62,16 @@ class Extractor:
         Raises UnreadableFile. Cancelling ends the worker. Files wait in order for a free worker, and the limit of time
         counts from when one begins.
         """
-        try:
-            outcome = await self._run(path, file_name)
-        except TimeoutError as error:
-            raise UnreadableFile(self._too_slow()) from error
-        except ProcessExpired as error:
-            raise UnreadableFile(self._worker_died(error)) from error
-        if isinstance(outcome, task.Refused):
-            if outcome.cause:
-                logger.warning("extraction_failed", code=outcome.code, cause=outcome.cause)
-            raise UnreadableFile(Unreadable(outcome.code, outcome.message))
-        return await _unpack(outcome)
+        return await _unpack(await self._run(task.extract, path, file_name))
+
+    async def read_files(
+        self, path: Path, *, file_name: str, start: int, most: int | None, largest: int
+    ) -> list[ContainedFile]:
+        """Return some of the files that the one at `path` holds, as `containers.read_files` does.
+
+        Raises UnreadableFile. Waits and is limited as `extract` is.
+        """
+        return await self._run(partial(task.read_files, start=start, most=most, largest=largest), path, file_name)
 
     async def warm(self) -> None:
         """Start the workers, so that the first file doesn't wait for them."""
@@ -79,17 +82,30 @@ class Extractor:
         self._pool.stop()
         self._pool.join()
 
-    async def _run(self, path: Path, file_name: str) -> task.Extracted | task.Refused:
-        arguments = (str(path), file_name, self._limits, self._seconds)
+    async def _run(self, work: Callable[..., Result | task.Refused], path: Path, file_name: str) -> Result:
+        """Return what a worker makes of a file; raises UnreadableFile."""
+        try:
+            outcome = await self._schedule(work, (str(path), file_name, self._limits, self._seconds))
+        except TimeoutError as error:
+            raise UnreadableFile(self._too_slow()) from error
+        except ProcessExpired as error:
+            raise UnreadableFile(self._worker_died(error)) from error
+        if isinstance(outcome, task.Refused):
+            if outcome.cause:
+                logger.warning("extraction_failed", code=outcome.code, cause=outcome.cause)
+            raise UnreadableFile(Unreadable(outcome.code, outcome.message))
+        return outcome
+
+    async def _schedule(self, work: Callable[..., Result], arguments: tuple[object, ...]) -> Result:
         pool = self._pool
         try:
-            return await asyncio.wrap_future(pool.schedule(task.extract, args=arguments, timeout=self._seconds))
+            return await asyncio.wrap_future(pool.schedule(work, args=arguments, timeout=self._seconds))
         except (BrokenProcessPool, RuntimeError):
             # Somebody killed a worker while it had nothing to do, which the pool takes for its own end.
             if self._pool is pool:
                 self._pool = self._new_pool()
             pool.stop()
-        return await asyncio.wrap_future(self._pool.schedule(task.extract, args=arguments, timeout=self._seconds))
+        return await asyncio.wrap_future(self._pool.schedule(work, args=arguments, timeout=self._seconds))
 
     def _new_pool(self) -> ProcessPool:
         return ProcessPool(
@@ -115,5 +131,11 @@ async def _unpack(extracted: task.Extracted) -> Extraction:
     inline = len(packed) <= _UNPACK_INLINE
     blocks = unpack_blocks(packed) if inline else await asyncio.to_thread(unpack_blocks, packed)
     return Extraction(
-        extracted.media_type, extracted.title, blocks, extracted.not_read, extracted.scanned, packed=packed
+        extracted.media_type,
+        extracted.title,
+        blocks,
+        extracted.not_read,
+        extracted.scanned,
+        packed=packed,
+        file_count=extracted.file_count,
     )

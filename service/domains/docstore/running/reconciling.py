@@ -7,7 +7,7 @@ two runs: a database that was emptied, restored or answered badly looks like one
 from collections.abc import Sequence
 from uuid import UUID
 
-from service.domains.catalog.documents import delete_document
+from service.domains.catalog.deletion import delete_document
 from service.domains.docstore.running import queries
 from service.domains.docstore.running.applying import apply_documents
 from service.domains.docstore.running.queries import Counts

@@ -1,0 +1,290 @@
+"""The job that brings the files in a document's file into the catalog, and deletes those that are not there any more.
+
+Each is uploaded as by the person who uploaded the container, but owned and read as the container is. A job that is done
+twice changes nothing the second time: what is there with the same bytes is not even read.
+"""
+
+import asyncio
+import hashlib
+from collections.abc import Collection, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import partial
+from pathlib import Path
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.formats import BY_NAME, NotReadKind
+from carrel.wire.uploads import UploadFileForm
+from service.auth.callers import Caller, reload_caller
+from service.domains.catalog.containers import queries
+from service.domains.catalog.deletion import delete_locked
+from service.domains.catalog.forms import uploads_folder
+from service.domains.catalog.uploads import save_upload
+from service.domains.collections.queries import list_memberships
+from service.domains.documents.containers import UNPACK_FILES, Container, ContainerChangedError
+from service.domains.documents.queries import StoredDocument, read_document
+from service.platform.batches import Batch
+from service.platform.errors import BadRequest, Conflict, Forbidden, NotFound, ServiceError, Unavailable
+from service.platform.identifiers import document_id_for
+from service.platform.logs import logger
+from service.runtime import Runtime
+from service.runtime.jobs.models import Task
+from service.runtime.jobs.running import is_away, is_last_attempt
+from service.text.extraction import ContainedFile, Limits, UnreadableFile
+from service.web.multipart import ReceivedFile, write_bytes, write_stream
+
+# A file in an archive in an archive in an archive is brought; what an archive holds there isn't.
+DEEPEST = 3
+# So many files at once: enough to keep the readers busy, few enough to leave room for people's uploads.
+AT_ONCE = 4
+DELETED_AT_ONCE = 100
+# A container of which so many files can't even be taken out is damaged, or meant to keep the readers busy.
+MOST_FAILURES = 3
+LONGEST_ID, LONGEST_NAME = 1024, 255
+MOST_PLACES = 5
+_LIMITS = Limits()
+
+
+@dataclass
+class _Run:
+    """A run of the job: the container, who uploads its files, and the collections that they go to as well.
+
+    `files_left` and `bytes_left` are what the limits of the outermost container leave for this one. `kept` are the
+    documents that are in the container; `read` are the numbers of their files and of empty ones, from 0.
+    """
+
+    runtime: Runtime
+    document: StoredDocument
+    caller: Caller
+    collection_ids: list[UUID]
+    files_left: int
+    bytes_left: int
+    kept: set[UUID] = field(default_factory=set[UUID])
+    read: set[int] = field(default_factory=set[int])
+
+    @property
+    def container(self) -> Container:
+        """The container as its files know it."""
+        return Container(self.document.document_id, self.document.file.sha256)
+
+
+async def unpack(
+    runtime: Runtime,
+    *,
+    organization_id: UUID,
+    document_id: UUID,
+    principal_id: UUID,
+    credential_id: UUID,
+    actor_id: UUID,
+) -> None:
+    """Bring the files of a document's newest version into the catalog; do nothing if it was deleted.
+
+    They are brought for who uploaded it (`principal_id`, as whom `actor_id` acted), or for its owner if that one is not
+    active any more. Raises the database's errors while it can't be reached, and InsufficientStorage, for the job to be
+    put back.
+    """
+    async with runtime.database.transaction(organization_id) as connection:
+        document = await read_document(connection, organization_id, document_id=document_id)
+        caller = None
+        for one in () if document is None else (principal_id, document.fields.owner_id):
+            caller = caller or await reload_caller(
+                connection,
+                organization_id,
+                principal_id=one,
+                credential_id=credential_id,
+                acting_through=None if actor_id == one else actor_id,
+                keys=runtime.keys,
+            )
+        if document is None:
+            return
+        run = None if caller is None else await _begin(runtime, connection, document, caller)
+    try:
+        if run is not None:
+            await _bring_all(run)
+            await _finish(run)
+            return
+    except ContainerChangedError:
+        # Whoever changed it has enqueued a job of its own.
+        return
+    except Exception as error:
+        if is_away(error) and not is_last_attempt():
+            raise
+        logger.exception("unpacking_failed", document_id=str(document_id))
+    await _give_up(runtime, organization_id, document, () if run is None else run.read)
+
+
+UNPACK = Task(UNPACK_FILES.name, unpack, queue=UNPACK_FILES.queue)
+
+
+async def _begin(runtime: Runtime, connection: AsyncConnection, document: StoredDocument, caller: Caller) -> _Run:
+    organization_id, document_id = caller.organization_id, document.document_id
+    placed = await list_memberships(connection, caller, document_id=document_id)
+    *_, outermost = containers = await queries.list_containers(connection, organization_id, document_id=document_id)
+    beside = await queries.sum_up_contained(connection, organization_id, container_id=outermost, without=document_id)
+    return _Run(
+        runtime,
+        document,
+        caller,
+        [one.collection_id for one in placed if one.collection_id is not None],
+        files_left=_LIMITS.archive_entries - beside.count if len(containers) <= DEEPEST else 0,
+        bytes_left=_LIMITS.archive_bytes - beside.size,
+    )
+
+
+async def _bring_all(run: _Run) -> None:
+    """Bring the files, some megabytes at a time; those that are too deep or beyond the limits are not read."""
+    file = run.document.file
+    count = file.file_count or 0
+    most = min(count, max(run.files_left, 0))
+    done = failures = 0
+    if most:
+        pieces = await run.runtime.files.stream(file.sha256)
+        async with write_stream(pieces, folder=uploads_folder(run.runtime), name=file.name) as received:
+            while done < most and failures < MOST_FAILURES and run.bytes_left > 0:
+                try:
+                    found = await _read_some(run, received.path, start=done, most=most - done)
+                except UnreadableFile:
+                    found, failures = [ContainedFile("", None)], failures + 1
+                if not found:
+                    break
+                await _bring(run, found, start=done)
+                done += len(found)
+                if done < count:
+                    await _save_progress(run, done)
+
+
+async def _read_some(run: _Run, path: Path, *, start: int, most: int) -> list[ContainedFile]:
+    """Read some of the files, or one alone if that fails. Raises UnreadableFile when even that can't be read."""
+    file, extractor = run.document.file, run.runtime.extractor
+    read = partial(
+        extractor.read_files, path, file_name=file.name, start=start, largest=run.runtime.settings.max_upload_bytes
+    )
+    try:
+        return await read(most=most)
+    except UnreadableFile:
+        return await read(most=1)
+
+
+async def _bring(run: _Run, files: Sequence[ContainedFile], *, start: int) -> None:
+    """Upload files, and note the numbers of those that were read."""
+    turns = asyncio.Semaphore(AT_ONCE)
+
+    async def bring(number: int, file: ContainedFile) -> None:
+        async with turns:
+            # An empty file has nothing that could be missed.
+            if file.content == b"" or (file.content is not None and await _upload(run, file.path, file.content)):
+                run.read.add(number)
+
+    run.bytes_left -= sum(len(file.content or b"") for file in files)
+    brought = (bring(number, file) for number, file in enumerate(files, start=start))
+    for outcome in await asyncio.gather(*brought, return_exceptions=True):
+        if isinstance(outcome, BaseException):
+            raise outcome
+
+
+async def _upload(run: _Run, path: str, content: bytes) -> bool:
+    """Upload a file into the catalog, and into the container's collections; False when it can't be read."""
+    document = run.document
+    external_id = external_id_of(document.fields.external_id, path)
+    name = path.rpartition("/")[2][-LONGEST_NAME:]
+    limit = run.runtime.settings.max_upload_bytes
+    form = UploadFileForm(
+        document_external_id=external_id,
+        document_external_url=document.fields.external_url,
+        custom_metadata=dict(document.fields.custom_metadata),
+        source_system_updated=document.fields.source_updated_at,
+    )
+    async with write_bytes(content, folder=uploads_folder(run.runtime), name=name, max_bytes=limit) as file:
+        try:
+            await _save_patiently(run, form, file)
+        except ServiceError as error:
+            if error.status >= 500:
+                raise
+            return False
+        for collection_id in run.collection_ids:
+            # Who may not add to it any more, or whose metadata it doesn't take, adds nothing there.
+            with suppress(Forbidden, NotFound, BadRequest, Conflict):
+                await _save_patiently(run, form.model_copy(update={"collection_id": collection_id}), file)
+    run.kept.add(document_id_for(run.caller.organization_id, external_id))
+    return True
+
+
+async def _save_patiently(run: _Run, form: UploadFileForm, file: ReceivedFile) -> None:
+    """Save a file, again after a pause while too much waits to be indexed."""
+    runtime = run.runtime
+    while True:
+        try:
+            saved = await save_upload(runtime, run.caller, form=form, file=file, container=run.container)
+        except Unavailable as error:
+            if error.code != "indexing_backlog":
+                raise
+            await asyncio.sleep(error.retry_after)
+        else:
+            if saved.waiter is not None:
+                await runtime.indexer.wait(saved.waiter, seconds=runtime.settings.inline_indexing_seconds)
+            return
+
+
+async def _save_progress(run: _Run, done: int) -> None:
+    organization_id, file = run.caller.organization_id, run.container
+    async with run.runtime.database.transaction(organization_id) as connection:
+        if not await queries.save_progress(connection, organization_id, container=file, files_done=done):
+            raise ContainerChangedError
+
+
+async def _finish(run: _Run) -> None:
+    """Delete what is not in the container any more, then say that all is done, and what of it was not read."""
+    organization_id, document_id = run.caller.organization_id, run.document.document_id
+    while True:
+        async with run.runtime.database.transaction(organization_id) as connection:
+            batch = Batch()
+            asked = run.container.ask(batch, organization_id, lock=True)
+            await batch.run(connection)
+            document = asked.document
+            gone = await queries.lock_gone(
+                connection, organization_id, container_id=document_id, kept=run.kept, limit=DELETED_AT_ONCE
+            )
+            if not gone:
+                await _end(connection, organization_id, document, run.read)
+                return
+            said = {"containerId": str(document_id)}
+            await delete_locked(connection, run.caller, documents=dict.fromkeys(gone, said))
+
+
+async def _give_up(runtime: Runtime, organization_id: UUID, document: StoredDocument, read: Collection[int]) -> None:
+    """Say that no more of a container's files will be read. What it held before stays."""
+    async with runtime.database.transaction(organization_id) as connection:
+        await _end(connection, organization_id, document, read)
+
+
+async def _end(
+    connection: AsyncConnection, organization_id: UUID, document: StoredDocument, read: Collection[int]
+) -> None:
+    """Say that a container's files are done; of what was not read, the numbers.
+
+    Never the names: admins see it of documents that they may not read.
+    """
+    file = document.file
+    if not file.file_count:
+        return
+    is_mail = file.media_type == BY_NAME["mail"].media_type
+    kind = NotReadKind.ATTACHMENT if is_mail else NotReadKind.EMBEDDED
+    parts = [part for part in file.not_read or () if part["kind"] != kind]
+    if numbers := [number for number in range(file.file_count) if number not in read]:
+        where = [f"file {number + 1}" for number in numbers[:MOST_PLACES]]
+        parts.append({"kind": kind, "count": len(numbers), "where": where})
+    container = Container(document.document_id, file.sha256)
+    await queries.save_progress(
+        connection, organization_id, container=container, files_done=file.file_count, not_read=parts
+    )
+
+
+def external_id_of(container_external_id: str, path: str) -> str:
+    """Return the external id of a file in a container; one that would be too long ends with a hash of what is cut."""
+    whole = f"{container_external_id}!/{path}"
+    if len(whole) <= LONGEST_ID:
+        return whole
+    digest = hashlib.sha256(whole.encode()).hexdigest()[:32]
+    return f"{whole[: LONGEST_ID - len(digest) - 1]}~{digest}"

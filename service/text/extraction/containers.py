@@ -1,0 +1,149 @@
+"""Files that hold other files: the entries of ZIP archives and the attachments of mails, each to be read on its own."""
+
+import mimetypes
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from functools import partial
+from lzma import LZMAError
+from pathlib import Path
+
+from service.text.extraction.archives import check_declared
+from service.text.extraction.blocks import ContainedFile
+from service.text.extraction.building import BlockBuilder, Limits
+from service.text.extraction.failures import corrupt_file, without_text
+from service.text.extraction.mail import attachments_of, read_mail
+from service.text.extraction.sniffing import sniff
+
+# What one call reads: several small files, or one large one.
+MOST_BYTES = 16 << 20
+_UTF_8 = 0x800
+_ODD = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]")
+# What macOS and Windows put into archives that nobody has written.
+_BY_PROGRAMS = re.compile(r"(?:^|/)(?:__MACOSX/|\.DS_Store$|Thumbs\.db$|desktop\.ini$)", re.IGNORECASE)
+_BROKEN = (zipfile.BadZipFile, zlib.error, LZMAError, EOFError, OSError, RuntimeError, ValueError, LookupError)
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A file in a container: its path, and how to read it, up to so many bytes."""
+
+    path: str
+    read: Callable[[int], bytes]
+
+
+def parse_archive(path: Path, builder: BlockBuilder) -> None:
+    """Add the paths of an archive's files, which are documents of their own; it has no title."""
+    with _open_archive(path, builder.limits) as entries:
+        if not entries:
+            raise without_text("The archive holds no files. Check that it is the one you meant to send.")
+        builder.file_count = len(entries)
+        builder.lines("\n".join(entry.path for entry in entries))
+
+
+def read_files(
+    path: Path, file_name: str, limits: Limits, *, start: int, most: int | None, largest: int
+) -> list[ContainedFile]:
+    """Read the files that a container holds, from number `start` on: some megabytes of them, and `most` at most.
+
+    None are left when the list is empty. The content of a file of more than `largest` bytes is None, as is that of one
+    that is damaged or encrypted.
+    """
+    found: list[ContainedFile] = []
+    size = 0
+    with _CONTAINERS[sniff(path, file_name).name](path, limits) as entries:
+        for entry in entries[start : None if most is None else start + most]:
+            content = _read(entry, min(largest, limits.entry_bytes))
+            size += len(content or b"")
+            if found and size > MOST_BYTES:
+                break
+            found.append(ContainedFile(entry.path, content))
+    return found
+
+
+def _read(entry: _Entry, largest: int) -> bytes | None:
+    try:
+        content = entry.read(largest + 1)
+    except _BROKEN:
+        return None
+    return content if len(content) <= largest else None
+
+
+@contextmanager
+def _open_archive(path: Path, limits: Limits) -> Generator[Sequence[_Entry]]:
+    """Open a ZIP archive; Unreadable when it is damaged, or holds more than the limits allow."""
+    try:
+        archive = zipfile.ZipFile(path)
+    except _BROKEN as error:
+        raise corrupt_file("a ZIP archive") from error
+    with archive:
+        every = archive.infolist()
+        check_declared(every, limits)
+        files = [(name, one) for one in every if not one.is_dir() and not _BY_PROGRAMS.search(name := _name_of(one))]
+        paths = _clean_paths([name for name, _ in files])
+        yield [
+            _Entry(cleaned, partial(_read_entry, archive, one)) for cleaned, (_, one) in zip(paths, files, strict=True)
+        ]
+
+
+def _read_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, most: int) -> bytes:
+    with archive.open(entry) as unpacked:
+        return unpacked.read(most)
+
+
+def _name_of(entry: zipfile.ZipInfo) -> str:
+    """Return an entry's name. Many programs write UTF-8 without saying so, which Python takes for the code page 437."""
+    if entry.flag_bits & _UTF_8:
+        return entry.filename
+    try:
+        return entry.filename.encode("cp437").decode("utf-8")
+    except UnicodeError:
+        return entry.filename
+
+
+@contextmanager
+def _open_mail(path: Path, limits: Limits) -> Generator[Sequence[_Entry]]:
+    del limits
+    parts = list(attachments_of(read_mail(path.read_bytes())))
+    paths = _clean_paths([name or f"attachment{mimetypes.guess_extension(kind) or ''}" for name, kind, _ in parts])
+    yield [_Entry(cleaned, partial(_cut, read)) for cleaned, (_, _, read) in zip(paths, parts, strict=True)]
+
+
+def _cut(read: Callable[[], bytes], most: int) -> bytes:
+    return read()[:most]
+
+
+def _clean_paths(names: Sequence[str]) -> list[str]:
+    """Return names as relative paths without odd characters, each once; what leads out of the container is left out."""
+    used: dict[str, int] = {}
+    return [_unique(_clean_path(name), used) for name in names]
+
+
+def _clean_path(name: str) -> str:
+    parts = (part.strip() for part in _ODD.sub("_", name).replace("\\", "/").split("/"))
+    return "/".join(part for part in parts if part not in {"", ".", ".."}) or "file"
+
+
+def _unique(path: str, used: dict[str, int]) -> str:
+    """Return the path, with a number if it was used before: `a.txt`, `a (2).txt`."""
+    if path not in used:
+        used[path] = 1
+        return path
+    folder, slash, name = path.rpartition("/")
+    stem, dot, suffix = name.rpartition(".")
+    while True:
+        used[path] += 1
+        number = f" ({used[path]})"
+        changed = f"{folder}{slash}{stem}{number}{dot}{suffix}" if stem else f"{path}{number}"
+        if changed not in used:
+            used[changed] = 1
+            return changed
+
+
+_CONTAINERS: Mapping[str, Callable[[Path, Limits], AbstractContextManager[Sequence[_Entry]]]] = {
+    "ZIP": _open_archive,
+    "mail": _open_mail,
+}

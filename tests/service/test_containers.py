@@ -1,0 +1,230 @@
+"""Archives and mails: the files in them are documents of their own, read by those who may read the container."""
+
+from collections.abc import Mapping
+from email import policy
+from email.message import EmailMessage
+from email.parser import BytesParser
+from itertools import count
+from typing import Any
+
+import pytest
+
+from service.domains.catalog.containers import unpacking
+from service.domains.catalog.saved import SavedUpload
+from service.platform.errors import InsufficientStorage
+from service.platform.identifiers import document_id_for
+from tests import made_files
+from tests.harness.documents import (
+    add_users,
+    chunks,
+    create_collection,
+    get_document,
+    list_documents,
+    ok,
+    refused,
+    search,
+    upload,
+)
+from tests.harness.jobs import organization_of, until
+from tests.harness.services import RunningService
+from tests.made_files import archive
+
+ANN, BEN, CY = "ann@example.test", "ben@example.test", "cy@example.test"
+NAMES = ("same.txt", "other.txt", "new.txt")
+
+
+def mail(attachments: Mapping[str, bytes | str], *forwarded: EmailMessage) -> bytes:
+    """A mail with these attachments by their names, and these mails."""
+    message = EmailMessage()
+    message["Subject"], message["From"] = "Harbour", ANN
+    message.set_content("See the attached.")
+    for name, content in attachments.items():
+        data = content.encode() if isinstance(content, str) else content
+        message.add_attachment(data, maintype="application", subtype="octet-stream", filename=name)
+    for each in forwarded:
+        message.add_attachment(each)
+    return message.as_bytes()
+
+
+def brought(service: RunningService, external_id: str, content: bytes, **options: Any) -> dict[str, Any]:
+    """Upload a container; return it once all of its files are done."""
+    options.setdefault("file_name", external_id.rpartition("/")[2])
+    document_id = ok(upload(service, external_id, content, **options))["documentId"]
+    until(lambda: is_done(get_document(service, document_id)))
+    return get_document(service, document_id)
+
+
+def is_done(document: dict[str, Any]) -> bool:
+    """Whether all files of a container are done."""
+    return document.get("filesDone") == document.get("fileCount")
+
+
+def files_in(service: RunningService, document: dict[str, Any], **options: Any) -> dict[str, str]:
+    """The documents in a container: their ids by external id."""
+    body = {"parentDocumentId": document["documentId"]} | options
+    listed = ok(service.call("catalog/listDocuments", body))["documents"]
+    assert all(one["parentDocumentId"] == document["documentId"] for one in listed)
+    return {one["documentExternalId"]: one["documentId"] for one in listed}
+
+
+FILES: dict[str, bytes | str] = {
+    "notes/ferry.txt": "The ferry leaves at noon.",
+    "table.csv": "Port,Depth\nKiel,9\n",
+    "plan.docx": made_files.word(paragraphs=[("Normal", "The tram leaves at dawn.")]),
+    "broken.pdf": b"%PDF-1.7 and no more",
+    "tool.exe": b"MZ\x90\x00\x03\x00\x00\x00\x04",
+    "empty.txt": "",
+    "__MACOSX/notes/._ferry.txt": b"\x00\x05\x16\x07",
+}
+
+
+def test_files_of_an_archive_are_documents_of_their_own(service: RunningService) -> None:
+    """They are listed under it, found and owned as it is; what can't be read is counted, by number and not by name."""
+    add_users(service, ANN, BEN, CY)
+    document = brought(service, "box/all.zip", archive(FILES), as_user=ANN, allowedUsersEmailAddresses=BEN)
+    assert (document["fileCount"], document["mediaType"]) == (6, "application/zip")
+    assert document["notRead"] == [{"kind": "embedded", "count": 2, "where": ["file 4", "file 5"]}]
+    inside = files_in(service, document)
+    assert sorted(inside) == [f"box/all.zip!/{path}" for path in ("notes/ferry.txt", "plan.docx", "table.csv")]
+    child = get_document(service, inside["box/all.zip!/notes/ferry.txt"], as_user=BEN)
+    assert (child["documentName"], child["owner"]["email"]) == ("ferry.txt", ANN)
+    assert child["parentDocumentId"] == document["documentId"]
+    assert search(service, "leaves at noon", as_user=BEN)[0] == "ferry.txt"
+    assert "all.zip" in search(service, "tool.exe", as_user=BEN)
+    assert list_documents(service, as_user=CY) == search(service, "noon", as_user=CY) == []
+
+
+def test_another_version_adds_changes_and_deletes(service: RunningService) -> None:
+    """Files that are as they were stay untouched, those that are gone are deleted; so are all of one that is no archive
+    any more.
+    """
+    before = files_in(service, brought(service, "a.zip", archive({"same.txt": "A", "other.txt": "B", "gone.txt": "C"})))
+    again = brought(service, "a.zip", archive({"same.txt": "A", "other.txt": "changed", "new.txt": "D"}))
+    after = files_in(service, again)
+    assert sorted(after) == ["a.zip!/new.txt", "a.zip!/other.txt", "a.zip!/same.txt"]
+    versions = {name: get_document(service, after[f"a.zip!/{name}"])["documentVersion"] for name in NAMES}
+    assert versions == {"same.txt": 1, "other.txt": 2, "new.txt": 1}
+    refused(service.call("catalog/getDocument", {"documentId": before["a.zip!/gone.txt"]}), 404, "document_not_found")
+    ok(upload(service, "a.zip", "Not an archive.", file_name="a.txt"))
+    until(lambda: list_documents(service) == ["a.zip"])
+
+
+def test_readers_and_owner_of_a_container_are_those_of_its_files(service: RunningService) -> None:
+    """Set on it, they hold for all in it, however deep, at once; set on a file in it, they are refused."""
+    add_users(service, ANN, BEN, CY)
+    inner = archive({"deep.txt": "The lighthouse is dark."})
+    document = brought(service, "out.zip", archive({"in.zip": inner, "flat.txt": "Fog."}), as_user=ANN)
+    until(lambda: len(list_documents(service)) == 4)
+    everything = {"out.zip", "out.zip!/flat.txt", "out.zip!/in.zip", "out.zip!/in.zip!/deep.txt"}
+    assert set(list_documents(service, as_user=ANN)) == everything
+    resource = document["resource"]
+    grants = [{"principal": {"type": "user", "email": BEN}, "role": "EDITOR"}]
+    ok(service.call("admin/grants/set", {"resource": resource, "grants": grants}))
+    assert set(list_documents(service, as_user=BEN)) == everything
+    assert search(service, "lighthouse", as_user=BEN)[0] == "deep.txt"
+    child_id = files_in(service, document)["out.zip!/flat.txt"]
+    child = {"resourceType": "UPLOADED_DOCUMENT", "resourceId": child_id}
+    error = refused(
+        service.call("admin/grants/set", {"resource": child, "grants": grants}), 409, "document_in_container"
+    )
+    assert document["documentId"] in error["message"]
+    moving = {"newOwner": {"type": "user", "email": CY}}
+    refused(service.call("admin/owners/transfer", moving | {"resources": [child]}), 409, "document_in_container")
+    refused(upload(service, "out.zip!/flat.txt", "Mine.", as_user=BEN), 409, "document_in_container")
+    refused(upload(service, "out.zip!/flat.txt", "Mine.", as_user=CY), 403, "external_id_taken")
+    moved = ok(service.call("admin/owners/transfer", moving | {"owner": {"type": "user", "email": ANN}}))
+    assert moved["transferred"] == [{"resourceType": "UPLOADED_DOCUMENT", "count": 1}]
+    assert moved["remaining"] == []
+    assert get_document(service, child_id)["owner"]["email"] == CY
+    ok(
+        upload(
+            service, "out.zip", archive({"flat.txt": "Fog."}), file_name="out.zip", as_user=CY, internalPublic="false"
+        )
+    )
+    assert list_documents(service, as_user=BEN) == search(service, "lighthouse", as_user=BEN) == []
+
+
+def test_a_container_is_deleted_with_its_files(service: RunningService) -> None:
+    """Nothing of them is left; a file alone can be deleted, and comes back with another version of the container."""
+    document = brought(service, "out.zip", archive({"in.zip": archive({"deep.txt": "Deep."}), "flat.txt": "Flat."}))
+    until(lambda: len(list_documents(service)) == 4)
+    ok(service.call("catalog/deleteDocument", {"documentId": files_in(service, document)["out.zip!/flat.txt"]}))
+    assert len(list_documents(service)) == 3
+    brought(service, "out.zip", archive({"flat.txt": "Flat.", "in.zip": archive({"deep.txt": "Deeper."})}))
+    until(lambda: len(list_documents(service)) == 4)
+    ok(service.call("catalog/deleteDocument", {"documentId": document["documentId"]}))
+    assert list_documents(service) == search(service, "flat") == []
+
+
+def test_hostile_archives_cost_only_themselves(service: RunningService) -> None:
+    """A bomb is refused, alone or in an archive; paths lead nowhere; no file takes another document's place."""
+    add_users(service, ANN, BEN)
+    bomb = archive({"zeros.txt": b"0" * (33 << 20)})
+    refused(upload(service, "bomb.zip", bomb, file_name="bomb.zip"), 400, "file_too_complex")
+    taken = ok(upload(service, "a.zip!/taken.txt", "Taken.", as_user=BEN, internalPublic="true"))["documentId"]
+    deepest = archive({"4.txt": "Four."})
+    files = {
+        "bomb.zip": bomb,
+        "../../etc/passwd.txt": "Up.",
+        "C:\\temp\\b.txt": "Back.",
+        "taken.txt": "Mine.",
+        "x" * 2000 + "/c.txt": "Long.",
+        "3.zip": archive({"2.zip": archive({"1.zip": deepest})}),
+    }
+    document = brought(service, "a.zip", archive(files), as_user=ANN)
+    assert document["notRead"] == [{"kind": "embedded", "count": 2, "where": ["file 1", "file 4"]}]
+    until(lambda: "a.zip!/3.zip!/2.zip!/1.zip" in list_documents(service))
+    names = list_documents(service, as_user=ANN)
+    long = next(name for name in names if "xxx" in name)
+    assert len(long) == 1024
+    assert sorted({*names} - {long, "a.zip", "a.zip!/taken.txt"}) == [
+        "a.zip!/3.zip",
+        "a.zip!/3.zip!/2.zip",
+        "a.zip!/3.zip!/2.zip!/1.zip",
+        "a.zip!/C:/temp/b.txt",
+        "a.zip!/etc/passwd.txt",
+    ]
+    innermost = document_id_for(organization_of(service), "a.zip!/3.zip!/2.zip!/1.zip")
+    until(lambda: is_done(get_document(service, str(innermost))))
+    assert get_document(service, str(innermost))["notRead"] == [{"kind": "embedded", "count": 1, "where": ["file 1"]}]
+    assert chunks(service, taken) == ["Taken."]
+
+
+def test_an_interrupted_job_goes_on(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put back half-way, it brings the rest, and nothing twice."""
+    monkeypatch.setattr("service.runtime.jobs.running.RETRY_SECONDS", 0)
+    save, calls = unpacking.save_upload, count()
+
+    async def fail_once(*args: Any, **options: Any) -> SavedUpload:
+        if next(calls) == 1:
+            raise InsufficientStorage("The disk is full.")
+        return await save(*args, **options)
+
+    monkeypatch.setattr(unpacking, "save_upload", fail_once)
+    document = brought(service, "a.zip", archive({f"{number}.txt": f"Number {number}." for number in range(6)}))
+    inside = files_in(service, document)
+    assert len(inside) == 6
+    assert {get_document(service, one)["documentVersion"] for one in inside.values()} == {1}
+    assert next(calls) > 6
+
+
+def test_attachments_of_a_mail_are_documents(service: RunningService) -> None:
+    """With what a forwarded mail carries; and all go to the collection of the mail as well."""
+    forwarded = BytesParser(policy=policy.default).parsebytes(mail({"inner.txt": b"The inner harbour."}))
+    collection = create_collection(service, "Mails", team="STRING")
+    carried = mail({"outer.txt": b"The outer harbour.", "tool.exe": FILES["tool.exe"]}, forwarded)
+    document = brought(service, "m.eml", carried, collectionId=collection, customMetadata='{"team": "harbour"}')
+    until(lambda: len(list_documents(service)) == 4)
+    assert document["fileCount"] == 3
+    assert document["notRead"] == [{"kind": "attachment", "count": 1, "where": ["file 2"]}]
+    until(lambda: len(collected(service, collection)) == 4)
+    there = collected(service, collection)
+    assert sorted(there) == ["m.eml", "m.eml!/Harbour.eml", "m.eml!/Harbour.eml!/inner.txt", "m.eml!/outer.txt"]
+    assert list(there.values()) == [{"team": "harbour"}] * 4
+
+
+def collected(service: RunningService, collection_id: str) -> dict[str, dict[str, str]]:
+    """The documents in a collection: their metadata there by external id."""
+    body = {"documentCollectionId": collection_id}
+    listed = ok(service.call("documentCollections/listDocumentsInCollection", body))["documents"]
+    return {one["documentExternalId"]: one["customMetadata"] for one in listed}
