@@ -90,6 +90,9 @@ def test_files_of_an_archive_are_documents_of_their_own(service: RunningService)
     assert (child["documentName"], child["owner"]["email"]) == ("ferry.txt", ANN)
     assert child["parentDocumentId"] == document["documentId"]
     assert search(service, "leaves at noon", as_user=BEN)[0] == "ferry.txt"
+    body = {"searchQuery": "leaves at noon", "userEmail": BEN}
+    [found, *_] = ok(service.call("search/searchDocumentCatalog", body))["results"]
+    assert found["parentDocumentId"] == document["documentId"]
     assert "all.zip" in search(service, "tool.exe", as_user=BEN)
     assert list_documents(service, as_user=CY) == search(service, "noon", as_user=CY) == []
 

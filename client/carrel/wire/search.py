@@ -128,6 +128,8 @@ class CatalogSearchResult(ResponseModel):
     """The document's metadata: values by field name, always strings."""
     updated_at: Instant
     """When it was last changed."""
+    parent_document_id: UUID | None = None
+    """Id of the archive or mail that the document is a file in; absent: none."""
 
 
 class SearchDocumentCatalogResponse(Tabular):

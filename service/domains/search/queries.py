@@ -87,6 +87,7 @@ class FoundDocument:
     updated_at: datetime
     resource_type: ResourceType
     resource_id: str
+    container_id: UUID | None
     text: str
     place: PassagePlace | None
 

@@ -250,6 +250,7 @@ def _to_document(row: queries.FoundDocument, score: float, search_query: SearchQ
         ),
         custom_metadata=row.custom_metadata,
         updated_at=row.updated_at,
+        parent_document_id=row.container_id,
     )
 
 

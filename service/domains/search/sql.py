@@ -365,7 +365,7 @@ def found_documents(shape: Shape) -> AnySelect:
         documents.c.custom_metadata,
         documents.c.updated_at,
         as_member(resources.c.resource_type, ResourceType),
-        resources.c.resource_id,
+        *(resources.c.resource_id, resources.c.container_id),
     )
     return (
         select(*columns, *best.c)
