@@ -12,7 +12,7 @@ from flows.operations.notes import notes_of
 from flows.operations.options import UploadOptions, options_for_ledger
 from flows.operations.plan import make_plan, read_plan
 from flows.operations.reporting import report_at_end, take_ignored
-from flows.operations.run_reports import RunReport, report_run
+from flows.operations.run_reports import RunReport, name_source, report_run
 from flows.operations.scan import scan
 from flows.operations.sources.reading import source_identity
 from flows.operations.summary import summarize
@@ -46,7 +46,8 @@ async def upload(
     done is kept and the next run goes on from there.
     """
     watch = Stopwatch()
-    reporting = nullcontext(RunReport()) if dry_run else report_run(settings, flow="bulk-upload", source=source)
+    name = name_source(source)
+    reporting = nullcontext(RunReport()) if dry_run else report_run(settings, flow="bulk-upload", source=name)
     async with reporting as report, open_client(settings) as client:
         with upload_ledger(source, settings=settings) as ledger:
             kept = None if retry or dry_run else options_for_ledger(source, options)

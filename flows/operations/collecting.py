@@ -17,7 +17,7 @@ from flows.operations.options import CollectionOptions, options_for_ledger
 from flows.operations.outages import OutagePolicy
 from flows.operations.plan import read_plan
 from flows.operations.reporting import report_at_end, take_ignored
-from flows.operations.run_reports import report_run
+from flows.operations.run_reports import name_source, report_run
 from flows.operations.scan import Prepare, scan
 from flows.operations.sources.documents import Defaults, SourceDocument
 from flows.operations.sources.reading import source_identity
@@ -54,7 +54,7 @@ async def add_to_collection(
     Needs EDITOR on the collection and READ on the documents. Raises the errors of flows.operations.bulk.upload.
     """
     watch = Stopwatch()
-    reporting = report_run(settings, flow="collection-add", source=source, within=options.collection)
+    reporting = report_run(settings, flow="collection-add", source=name_source(source), within=options.collection)
     async with reporting as report, open_client(settings) as client:
         outages = outage_policy_of(client, settings)
         names = names_of(client, outages=outages)

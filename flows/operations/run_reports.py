@@ -17,8 +17,9 @@ from carrel import AsyncCarrel
 from carrel.errors import CarrelError
 from carrel.wire.alerts import RunOutcome
 from carrel.wire.sources import holds_credential
-from flows.errors import FlowError, SourceBusyError
+from flows.errors import FlowError, SourceBusyError, SourceError
 from flows.operations.jobs import open_client
+from flows.operations.sources.reading import source_identity
 from flows.operations.summary import Summary
 from flows.settings import FlowSettings
 
@@ -85,7 +86,8 @@ async def report_run(settings: FlowSettings, *, flow: str, source: str, within: 
 
     `within`: of runs that have a source in common, the collection that tells them apart.
     """
-    subject = hashlib.sha256(f"{settings.base_url}\n{flow}\n{source}\n{within}".encode()).hexdigest()[:24]
+    told_by = f"{settings.base_url}\n{flow}\n{source}\n{within}".encode(errors="backslashreplace")
+    subject = hashlib.sha256(told_by).hexdigest()[:24]
     async with open_client(settings) as client:
         run = _Run(client, uuid4(), flow, subject, _name_of(source))
         going_on = asyncio.create_task(run.tell_again())
@@ -99,6 +101,18 @@ async def report_run(settings: FlowSettings, *, flow: str, source: str, within: 
         finally:
             going_on.cancel()
             await run.tell(report, seconds=seconds)
+
+
+def name_source(source: str) -> str:
+    """Return the name of a source in reports: its normal form, so that one that is spelled otherwise is the same.
+
+    What can't be a source, and so fails, is named as it was given.
+    """
+    try:
+        # Of a folder that is missing, too, so that the run that finds it again ends the alert.
+        return source_identity(source).removesuffix("::.").replace("::", "/")
+    except (SourceError, OSError, ValueError):
+        return source.encode(errors="backslashreplace").decode()
 
 
 def _end_of(error: BaseException) -> tuple[RunOutcome, str | None]:

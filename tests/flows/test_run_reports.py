@@ -54,7 +54,8 @@ async def test_a_run_that_fails_says_why_and_one_that_is_stopped_does_not(
     service: RunningService, library: Path, flow_settings: FlowSettings
 ) -> None:
     """The code of the error is the alert's; a plan, and a run that somebody stops, begin none."""
-    missing = str(library / "missing")
+    folder = library / "missing"
+    missing = str(folder)
     for dry_run in (True, False):
         with pytest.raises(SourceError):
             await upload(missing, options=UploadOptions(), settings=flow_settings, dry_run=dry_run)
@@ -66,6 +67,35 @@ async def test_a_run_that_fails_says_why_and_one_that_is_stopped_does_not(
     with pytest.raises(asyncio.CancelledError):
         await upload(str(library), options=UploadOptions(), settings=flow_settings, hooks=Hooks(on_plan=stop))
     assert len(_open(service)) == 1
+    folder.mkdir()
+    (folder / "note.md").write_text("It is there again.")
+    await upload(missing, options=UploadOptions(), settings=flow_settings)
+    assert _open(service) == []
+
+
+async def test_a_folder_is_the_same_however_it_is_named(
+    service: RunningService, library: Path, flow_settings: FlowSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another folder that is called the same where another run starts ends no alert of it; it by another name does."""
+    (library / "empty.md").write_bytes(b"")
+    (library.parent / "elsewhere").mkdir()
+    (library.parent / "elsewhere" / "note.md").write_text("The ferry leaves at noon.")
+    monkeypatch.chdir(library)
+    await upload(".", options=UploadOptions(), settings=flow_settings)
+    assert _open(service) == [("RUN_QUARANTINE", str(library), "run_quarantine")]
+    monkeypatch.chdir(library.parent / "elsewhere")
+    await upload(".", options=UploadOptions(), settings=flow_settings)
+    assert len(_open(service)) == 1
+    (library / "empty.md").unlink()
+    await upload(f"../{library.name}", options=UploadOptions(), settings=flow_settings)
+    assert _open(service) == []
+
+
+async def test_a_name_that_is_no_text_is_refused_in_words(service: RunningService, flow_settings: FlowSettings) -> None:
+    """What the service can't be told as it is doesn't hide why the run failed."""
+    with pytest.raises(SourceError, match="UTF-8"):
+        await upload("/srv/caf\udce9", options=UploadOptions(), settings=flow_settings)
+    assert _open(service) == [("RUN_FAILED", "/srv/caf\\udce9", "source_unreadable")]
 
 
 def test_schedules_are_due_next_or_since_nothing_started_them(prefect_api: str) -> None:
