@@ -17,7 +17,7 @@ from service.domains.agents import v1_endpoints as agents_v1
 from service.domains.alerts import endpoints as alerts
 from service.domains.alerts import watching
 from service.domains.alerts.reports import begin_expired
-from service.domains.alerts.sending.task import ALERTS, DELIVER, WORKERS
+from service.domains.alerts.sending.task import ALERTS, DELIVER, WORKERS, enqueue_overdue
 from service.domains.catalog import endpoints as catalog
 from service.domains.catalog import v0_endpoints as catalog_v0
 from service.domains.catalog.containers.unpacking import UNPACK
@@ -155,7 +155,7 @@ def _keep_tasks(runtime: Runtime) -> None:
         repeat("erasure", erase, every=erasure.EVERY_SECONDS)
     repeat("abandoned-replies", partial(abandoned.expire_turns, beside), every=abandoned.EVERY_SECONDS)
     repeat("stalled-jobs", partial(release_stalled, runtime), every=RELEASE_SECONDS)
-    watch = watching.Watch(beside, checks=(begin_expired, begin_stuck))
+    watch = watching.Watch(beside, checks=(begin_expired, begin_stuck, enqueue_overdue))
     repeat("missing-reports", watch.look, every=watching.EVERY_SECONDS)
     repeat("old-alerts", partial(watching.purge, beside), every=watching.PURGE_SECONDS)
     _keep_worker(runtime, ALERTS, tasks=(DELIVER,), concurrency=WORKERS)

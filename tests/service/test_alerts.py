@@ -12,6 +12,7 @@ import pytest
 from standardwebhooks import Webhook, WebhookVerificationError
 
 from service.domains.alerts.reports import begin_expired
+from service.domains.alerts.sending.task import enqueue_overdue
 from service.domains.docstore.running.stuck import begin_stuck
 from tests.harness.jobs import until
 from tests.harness.receivers import Mailbox, Receiver, mail_server, receiving
@@ -161,6 +162,43 @@ def test_what_fails_is_tried_again_and_says_why(service: RunningService, receive
     assert len(receiver.posts) == 8
 
 
+def test_a_paused_rule_sends_nothing_again(service: RunningService, receiver: Receiver) -> None:
+    """What failed before it was paused is given up, and says so; a test is sent all the same."""
+    rule = a_rule(service, webhookUrl=receiver.url)
+    receiver.answers[:] = [500]
+    receiver.open.clear()
+    report(service, "FAILED")
+    until(lambda: len(receiver.posts) == 1)
+    done(service.call("admin/alertRules/update", {"alertRuleId": rule["alertRuleId"], "enabled": False}))
+    receiver.open.set()
+    until(lambda: bool(deliveries(service, "FAILED")))
+    assert deliveries(service)[0]["attempts"][-1]["error"] == "The rule is paused."
+    assert len(receiver.posts) == 1
+    done(service.call("admin/alertRules/test", {"alertRuleId": rule["alertRuleId"]}))
+    until(lambda: bool(deliveries(service, "DELIVERED")))
+
+
+def test_a_delivery_without_a_job_gets_another_one(
+    service: RunningService, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its job is gone, as after a long outage of the database: it is attempted again once an hour late, not before."""
+    monkeypatch.setattr("service.domains.alerts.sending.task.PAUSES", (timedelta(days=1),) * 3)
+    receiver.answers[:] = [500]
+    a_rule(service, webhookUrl=receiver.url)
+    report(service, "FAILED")
+    until(lambda: [one["attemptCount"] for one in deliveries(service)] == [1])
+    with service.owner_connection() as connection:
+        connection.execute("DELETE FROM procrastinate_jobs WHERE queue_name = 'alerts' AND status = 'todo'")
+        look(service, enqueue_overdue)
+        jobs = "SELECT count(*) FROM procrastinate_jobs WHERE queue_name = 'alerts' AND status = 'todo'"
+        assert connection.execute(jobs).fetchall() == [(0,)]
+        connection.execute("UPDATE alert_deliveries SET due_at = now() - interval '2 hours'")
+    for _ in range(2):
+        look(service, enqueue_overdue)
+    until(lambda: bool(deliveries(service, "DELIVERED")))
+    assert len(receiver.posts) == 2
+
+
 REFUSED = (
     "http://hooks.example.com/carrel",
     "https://127.0.0.2/carrel",
@@ -252,6 +290,31 @@ def test_a_run_that_reports_no_more_is_lost(service: RunningService) -> None:
     expire(service)
     assert alerts(service) == []
     assert len(alerts(service, only_open=False)) == 1
+
+
+def test_reports_are_bounded(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond the most that is reported no other subject is taken, but what is known goes on, and ends."""
+    monkeypatch.setattr("service.domains.alerts.reports.MOST_LEASES", 2)
+    for subject in ("one", "two"):
+        report(service, "RUNNING", subject=subject, runId=str(uuid4()))
+    third = {"runId": str(uuid4()), "subject": "three", "flow": "x", "source": "/srv/3", "outcome": "RUNNING"}
+    assert code(service.call("alerts/reportRun", third)) == (409, "too_many_reports")
+    report(service, "COMPLETED", subject="two")
+    expire(service)
+    assert alerts(service) == [("RUN_FAILED", "/srv/handbook", "run_lost")]
+    schedules = {"schedules": [{"subject": "one", "name": "One", "dueAt": NOW.isoformat()}]}
+    assert code(service.call("alerts/reportSchedules", schedules)) == (409, "too_many_reports")
+
+
+def test_odd_figures_are_refused_or_taken(service: RunningService) -> None:
+    """A count that no column holds is refused; a schedule that is due at the end of the calendar is not missed."""
+    large = {"runId": str(uuid4()), "subject": "x", "flow": "x", "source": "/srv/x", "outcome": "QUARANTINE"}
+    assert service.call("alerts/reportRun", {**large, "quarantinedCount": 2**31}).status_code == 400
+    done(service.call("alerts/reportRun", {**large, "quarantinedCount": 2**31 - 1}))
+    late = {"schedules": [{"subject": "x", "name": "X", "dueAt": "9999-12-31T23:59:59Z"}]}
+    done(service.call("alerts/reportSchedules", late))
+    look(service, begin_expired)
+    assert [kind for kind, *_ in alerts(service)] == ["RUN_QUARANTINE"]
 
 
 def test_nobody_ends_the_alerts_of_another(service: RunningService) -> None:

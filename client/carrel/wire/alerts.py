@@ -80,7 +80,7 @@ WebhookUrl = Annotated[
     AfterValidator(_refuse_other_schemes),
 ]
 Emails = Annotated[list[EmailAddress], Field(min_length=1, max_length=50)]
-Count = Annotated[int, Field(strict=True, ge=0, le=2**53)]
+Count = Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)]
 
 
 class ReportRunRequest(RequestModel):

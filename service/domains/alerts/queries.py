@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, case, delete, func, null, or_, select, text, update
+from sqlalchemy import ColumnElement, and_, case, delete, func, not_, null, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -133,9 +133,14 @@ def _own(caller: Caller, kind: AlertKind) -> ColumnElement[bool]:
     )
 
 
-async def count_leases(connection: AsyncConnection, caller: Caller) -> int:
-    """Count what is reported in the caller's organization."""
-    statement = select(func.count()).where(alert_leases.c.organization_id == caller.organization_id)
+async def count_other_leases(
+    connection: AsyncConnection, caller: Caller, *, kind: AlertKind, subjects: Collection[str]
+) -> int:
+    """Count what is reported in the caller's organization, but for the caller's own of this kind and these subjects."""
+    statement = select(func.count()).where(
+        alert_leases.c.organization_id == caller.organization_id,
+        not_(and_(_own(caller, kind), in_array(alert_leases.c.subject, subjects))),
+    )
     return (await connection.execute(statement)).scalar_one()
 
 

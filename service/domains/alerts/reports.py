@@ -4,8 +4,8 @@ A run that goes on, and a schedule that is served, is a lease: it is renewed by 
 renews nothing, its lease expires, and that is the alert.
 """
 
-from collections.abc import Mapping
-from datetime import timedelta
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime, timedelta
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -44,7 +44,7 @@ async def report_run(
 ) -> ReportRunResponse:
     """Note how a run goes on, or begin and end alerts by how it ended. Conflict `too_many_reports`."""
     goes_on = request.outcome is RunOutcome.RUNNING
-    await _refuse_too_many(connection, caller, adding=1)
+    await _refuse_too_many(connection, caller, kind=AlertKind.RUN_FAILED, subjects=[request.subject])
     values = {"name": request.source, "run_id": request.run_id}
     lasts = LEASE if goes_on else None
     is_news = await queries.save_run(connection, caller, subject=request.subject, values=values, lasts=lasts)
@@ -57,14 +57,15 @@ async def report_schedules(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: ReportSchedulesRequest
 ) -> ReportSchedulesResponse:
     """Note when schedules are due, and end the alerts of those that are on time. Conflict `too_many_reports`."""
-    await _refuse_too_many(connection, caller, adding=len(request.schedules))
+    subjects = [one.subject for one in request.schedules]
+    await _refuse_too_many(connection, caller, kind=AlertKind.SCHEDULE_MISSED, subjects=subjects)
     now = await runtime.clock.now(connection)
-    rows = [{"subject": one.subject, "name": one.name, "expires_at": one.due_at + GRACE} for one in request.schedules]
-    forgotten = await queries.delete_other_schedules(
-        connection, caller, subjects=[one.subject for one in request.schedules]
-    )
+    rows = [
+        {"subject": one.subject, "name": one.name, "expires_at": _missed_at(one.due_at)} for one in request.schedules
+    ]
+    forgotten = await queries.delete_other_schedules(connection, caller, subjects=subjects)
     await queries.save_schedules(connection, caller, rows=rows)
-    on_time = [one.subject for one in request.schedules if one.due_at + GRACE > now]
+    on_time = [one.subject for one in request.schedules if _missed_at(one.due_at) > now]
     await end_alerts(
         runtime,
         connection,
@@ -101,8 +102,17 @@ async def _end_run(runtime: Runtime, connection: AsyncConnection, caller: Caller
         )
 
 
-async def _refuse_too_many(connection: AsyncConnection, caller: Caller, *, adding: int) -> None:
-    if await queries.count_leases(connection, caller) + adding > MOST_LEASES:
+def _missed_at(due_at: datetime) -> datetime:
+    """Return when a schedule is missed; the calendar ends with the year 9999."""
+    return due_at + min(GRACE, datetime.max.replace(tzinfo=UTC) - due_at)
+
+
+async def _refuse_too_many(
+    connection: AsyncConnection, caller: Caller, *, kind: AlertKind, subjects: Collection[str]
+) -> None:
+    """Refuse reports beyond the most; of what is known already, one is never refused."""
+    others = await queries.count_other_leases(connection, caller, kind=kind, subjects=subjects)
+    if others + len(subjects) > MOST_LEASES:
         message = f"The organization has {MOST_LEASES:,} reported runs and schedules already."
         raise Conflict(message, code="too_many_reports")
 

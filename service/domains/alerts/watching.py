@@ -20,7 +20,7 @@ _PATIENCE_SECONDS = 2.5 * AGAIN_SECONDS
 _GAP_SECONDS = 3 * EVERY_SECONDS
 
 Check = Callable[[Runtime, AsyncConnection, UUID], Awaitable[None]]
-"""Begins an organization's alerts for what should have been reported by now."""
+"""Begins an organization's alerts for what should have been reported by now, or sends what should have been sent."""
 
 
 class Watch:

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
@@ -51,6 +51,7 @@ class Delivery:
     alert_rule_id: UUID
     webhook_url: str | None
     sealed_secret: bytes | None
+    enabled: bool
     email: str | None
     active: bool | None
 
@@ -175,6 +176,7 @@ async def find_delivery(connection: AsyncConnection, organization_id: UUID, *, d
                 Delivery,
                 alert_rules.c.webhook_url,
                 alert_rules.c.sealed_secret,
+                alert_rules.c.enabled,
                 principals.c.email,
                 principals.c.active,
             )
@@ -184,6 +186,29 @@ async def find_delivery(connection: AsyncConnection, organization_id: UUID, *, d
         .where(_is_delivery(organization_id, delivery_id))
     )
     return await find_row(connection, statement, Delivery)
+
+
+async def take_overdue(
+    connection: AsyncConnection, organization_id: UUID, *, overdue: timedelta, limit: int
+) -> Sequence[UUID]:
+    """Return deliveries whose attempt should have been made so long ago, once each: they are due now again."""
+    found = (
+        select(alert_deliveries.c.delivery_id)
+        .where(
+            alert_deliveries.c.organization_id == organization_id,
+            alert_deliveries.c.status == DeliveryStatus.PENDING,
+            alert_deliveries.c.due_at < func.now() - overdue,
+        )
+        .order_by(alert_deliveries.c.delivery_id)
+        .limit(limit)
+        .with_for_update(skip_locked=True)
+    )
+    statement = (
+        update(alert_deliveries)
+        .where(alert_deliveries.c.organization_id == organization_id, alert_deliveries.c.delivery_id.in_(found))
+        .values(due_at=func.now())
+    )
+    return (await connection.execute(statement.returning(alert_deliveries.c.delivery_id))).scalars().all()
 
 
 async def save_attempt(

@@ -6,6 +6,8 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from carrel.wire.alerts import DeliveryStatus
 from carrel.wire.fields import format_instant
 from service.domains.alerts.sending import queries
@@ -24,6 +26,9 @@ WORKERS = 4
 # Pauses between attempts: 23.5 hours in all.
 PAUSES = tuple(timedelta(seconds=seconds) for seconds in (5, 60, 300, 1800, 3600, 7200, 21_600, 50_000))
 KEPT_ATTEMPTS = 10
+# What is attempted so late has lost its job; so many of them are taken up at a time.
+OVERDUE = timedelta(hours=1)
+AT_ONCE = 100
 TEST = "alert.test"
 
 
@@ -64,7 +69,15 @@ async def deliver(runtime: Runtime, *, organization_id: UUID, delivery_id: UUID)
 DELIVER = Task("deliver_alert", deliver, queue=ALERTS)
 
 
+async def enqueue_overdue(runtime: Runtime, connection: AsyncConnection, organization_id: UUID) -> None:
+    """Have deliveries attempted whose job is gone, such as after an outage of the database that took long."""
+    for delivery_id in await queries.take_overdue(connection, organization_id, overdue=OVERDUE, limit=AT_ONCE):
+        await runtime.jobs.enqueue(connection, DELIVER, organization_id=organization_id, delivery_id=delivery_id)
+
+
 async def _attempt(runtime: Runtime, organization_id: UUID, delivery: Delivery) -> Attempt:
+    if not delivery.enabled and delivery.message["type"] != TEST:
+        return Attempt(error="The rule is paused.", is_last=True)
     if delivery.webhook_url is None:
         if delivery.email is None or not delivery.active:
             return Attempt(error="This person is not active any more.", is_last=True)
