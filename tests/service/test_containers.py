@@ -13,6 +13,8 @@ from service.domains.catalog.containers import unpacking
 from service.domains.catalog.saved import SavedUpload
 from service.platform.errors import InsufficientStorage
 from service.platform.identifiers import document_id_for
+from service.text.extraction import ContainedFile, UnreadableFile
+from service.text.extraction.failures import Unreadable
 from tests import made_files
 from tests.harness.documents import (
     add_users,
@@ -110,6 +112,24 @@ def test_another_version_adds_changes_and_deletes(service: RunningService) -> No
     refused(service.call("catalog/getDocument", {"documentId": before["a.zip!/gone.txt"]}), 404, "document_not_found")
     ok(upload(service, "a.zip", "Not an archive.", file_name="a.txt"))
     until(lambda: list_documents(service) == ["a.zip"])
+
+
+def test_what_cannot_be_read_stays_as_it_was(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A file with unreadable new contents keeps its document; an archive that can't be read to its end keeps all."""
+    brought(service, "a.zip", archive({"a.txt": "A", "b.txt": "B", "empty.txt": "C"}))
+    document = brought(service, "a.zip", archive({"a.txt": "changed", "b.txt": bytes(range(256)), "empty.txt": ""}))
+    assert document["notRead"] == [{"kind": "embedded", "count": 1, "where": ["file 2"]}]
+    inside = files_in(service, document)
+    versions = {name: get_document(service, one)["documentVersion"] for name, one in inside.items()}
+    assert versions == {"a.zip!/a.txt": 2, "a.zip!/b.txt": 1}
+
+    async def fail(*_args: Any, **_options: Any) -> list[ContainedFile]:
+        raise UnreadableFile(Unreadable("file_too_complex", "It takes too long."))
+
+    monkeypatch.setattr(unpacking, "_read_some", fail)
+    document = brought(service, "a.zip", archive({"a.txt": "changed again", "b.txt": "B"}))
+    assert document["notRead"] == [{"kind": "embedded", "count": 2, "where": ["file 1", "file 2"]}]
+    assert files_in(service, document) == inside
 
 
 def test_readers_and_owner_of_a_container_are_those_of_its_files(service: RunningService) -> None:

@@ -52,7 +52,8 @@ class _Run:
     """A run of the job: the container, who uploads its files, and the collections that they go to as well.
 
     `files_left` and `bytes_left` are what the limits of the outermost container leave for this one. `kept` are the
-    documents that are in the container; `read` are the numbers of their files and of empty ones, from 0.
+    documents of the files in the container, whether or not those could be read; `read` are the numbers of the files
+    that could be, and of empty ones, from 0. `is_whole`: every file was looked at.
     """
 
     runtime: Runtime
@@ -63,6 +64,7 @@ class _Run:
     bytes_left: int
     kept: set[UUID] = field(default_factory=set[UUID])
     read: set[int] = field(default_factory=set[int])
+    is_whole: bool = False
 
     @property
     def container(self) -> Container:
@@ -153,6 +155,7 @@ async def _bring_all(run: _Run) -> None:
                 done += len(found)
                 if done < count:
                     await _save_progress(run, done)
+    run.is_whole = done == count and not failures
 
 
 async def _read_some(run: _Run, path: Path, *, start: int, most: int) -> list[ContainedFile]:
@@ -174,9 +177,13 @@ async def _bring(run: _Run, files: Sequence[ContainedFile], *, start: int) -> No
     async def bring(number: int, file: ContainedFile) -> None:
         async with turns:
             # An empty file has nothing that could be missed.
-            if file.content == b"" or (file.content is not None and await _upload(run, file.path, file.content)):
+            if file.content == b"" or (file.content is not None and await _upload(run, file, file.content)):
                 run.read.add(number)
 
+    # A file whose new contents can't be read leaves its document as it was, as an upload that is refused does.
+    run.kept |= {
+        document_id_for(run.caller.organization_id, _external_id(run, one)) for one in files if one.content != b""
+    }
     run.bytes_left -= sum(len(file.content or b"") for file in files)
     brought = (bring(number, file) for number, file in enumerate(files, start=start))
     for outcome in await asyncio.gather(*brought, return_exceptions=True):
@@ -184,14 +191,17 @@ async def _bring(run: _Run, files: Sequence[ContainedFile], *, start: int) -> No
             raise outcome
 
 
-async def _upload(run: _Run, path: str, content: bytes) -> bool:
+def _external_id(run: _Run, file: ContainedFile) -> str:
+    return external_id_of(run.document.fields.external_id, file.path)
+
+
+async def _upload(run: _Run, contained: ContainedFile, content: bytes) -> bool:
     """Upload a file into the catalog, and into the container's collections; False when it can't be read."""
     document = run.document
-    external_id = external_id_of(document.fields.external_id, path)
-    name = path.rpartition("/")[2][-LONGEST_NAME:]
+    name = contained.path.rpartition("/")[2][-LONGEST_NAME:]
     limit = run.runtime.settings.max_upload_bytes
     form = UploadFileForm(
-        document_external_id=external_id,
+        document_external_id=_external_id(run, contained),
         document_external_url=document.fields.external_url,
         custom_metadata=dict(document.fields.custom_metadata),
         source_system_updated=document.fields.source_updated_at,
@@ -207,7 +217,6 @@ async def _upload(run: _Run, path: str, content: bytes) -> bool:
             # Who may not add to it any more, or whose metadata it doesn't take, adds nothing there.
             with suppress(Forbidden, NotFound, BadRequest, Conflict):
                 await _save_patiently(run, form.model_copy(update={"collection_id": collection_id}), file)
-    run.kept.add(document_id_for(run.caller.organization_id, external_id))
     return True
 
 
@@ -235,7 +244,10 @@ async def _save_progress(run: _Run, done: int) -> None:
 
 
 async def _finish(run: _Run) -> None:
-    """Delete what is not in the container any more, then say that all is done, and what of it was not read."""
+    """Delete what is not in the container any more, then say that all is done, and what of it was not read.
+
+    What may be in the part that was not looked at stays.
+    """
     organization_id, document_id = run.caller.organization_id, run.document.document_id
     while True:
         async with run.runtime.database.transaction(organization_id) as connection:
@@ -243,9 +255,11 @@ async def _finish(run: _Run) -> None:
             asked = run.container.ask(batch, organization_id, lock=True)
             await batch.run(connection)
             document = asked.document
-            gone = await queries.lock_gone(
-                connection, organization_id, container_id=document_id, kept=run.kept, limit=DELETED_AT_ONCE
-            )
+            gone: Sequence[UUID] = ()
+            if run.is_whole:
+                gone = await queries.lock_gone(
+                    connection, organization_id, container_id=document_id, kept=run.kept, limit=DELETED_AT_ONCE
+                )
             if not gone:
                 await _end(connection, organization_id, document, run.read)
                 return
