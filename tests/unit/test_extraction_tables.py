@@ -13,6 +13,8 @@ from service.text.extraction.blocks import Block
 from service.text.extraction.building import BlockBuilder, Limits
 from service.text.extraction.html_pages import add_html
 from service.text.extraction.parsing import parse_file
+from service.text.extraction.pdf_layout import Line, Table, add_pages
+from service.text.extraction.pdf_tables import TableArea
 from service.text.extraction.tabular import TableWriter
 from tests import made_files
 
@@ -62,6 +64,26 @@ def test_a_pdf_table_over_two_pages_is_one(tmp_path: Path) -> None:
     assert {block.page for block in blocks if block.kind == "table_row"} == {1, 2}
     assert [block.text for block in blocks if block.kind == "paragraph"] == [(PROSE * 4).strip()] * 2
     assert all(block.box is not None for block in blocks)
+
+
+def test_words_divided_at_the_end_of_a_line_are_whole(tmp_path: Path) -> None:
+    """In prose and in cells of a file, of whose hyphen and line's end PDFium makes one character."""
+    document = page()
+    document.multi_cell(0, 5, "A har-\nbour lies here.", new_x="LMARGIN", new_y="NEXT")
+    document.ln(20)
+    add_table(document, [HEADER, *([f"Gull {number}", "The north light-\nhouse", "1900"] for number in range(6))])
+    [prose, *rows] = [block.text for block in blocks_of(tmp_path, document)]
+    assert prose == "A harbour lies here."
+    assert {row.split(" | ")[1] for row in rows} == {"Home port: The north lighthouse"}
+
+
+def test_tables_whose_lines_come_by_turns_are_added_once() -> None:
+    """A PDF may hold the first columns of all its tables before the second ones."""
+    area = TableArea([(0, 0, 9, 9)] * 2, [(0, 4), (6, 9)], (0, 0, 9, 9))
+    tables = [Table([[f"Name {number}", "Year"], ["Gull", "1900"]], [(0, 0, 1, 1)] * 2, area) for number in range(2)]
+    builder = BlockBuilder(Limits())
+    add_pages([[Line("x", table=table) for table in (*tables, *tables)]], builder)
+    assert rows_of(builder.blocks) == ["Name 0: Gull | Year: 1900", "Name 1: Gull | Year: 1900"]
 
 
 @pytest.mark.parametrize("lines", [

@@ -8,13 +8,11 @@ from itertools import groupby, pairwise
 
 from service.text.extraction.blocks import Box, join_boxes
 from service.text.extraction.building import BlockBuilder
-from service.text.extraction.pdf_tables import TableArea
+from service.text.extraction.pdf_tables import TableArea, join_lines
 from service.text.extraction.tabular import TableWriter
 
 _NUMBER = re.compile(r"[0-9]{1,6}")
 _BULLET = re.compile(r"(?:[•◦▪‣·●○■–—*-]|\(?(?:\d{1,3}|[a-zA-Z])[.)])\s")  # noqa: RUF001 - bullets as PDFs have them
-# PDFium writes one of these where a word was divided at the end of a line.
-_DIVISIONS = ("\ufffe", "\x02", "\u00ad")
 _SENTENCE_ENDS = (".", "!", "?", ":", ";", "…")
 _HEADING_RATIO = 1.15
 _HEADING_CHARACTERS = 200
@@ -78,14 +76,16 @@ class _Tables:
         self._builder = builder
         self._writer: TableWriter | None = None
         self._last: tuple[int, Table] | None = None
+        self._added: set[Table] = set()
         self._lines_since = 0
 
     def add(self, table: Table, page: int) -> None:
-        """Add the rows of a table."""
+        """Add the rows of a table, unless they were: a PDF may hold the lines of two tables by turns."""
+        if table in self._added:
+            return
+        self._added.add(table)
         if self._last is not None:
             last_page, last = self._last
-            if last is table:
-                return
             is_near = last_page + 1 == page and self._lines_since <= 2 * _EDGE_LINES
             if not (is_near and last.area.continues_on(table.area)):
                 self.close()
@@ -194,9 +194,3 @@ def _begins_another(run: Sequence[Line], line: Line, pitch: float) -> bool:
     went_up = line.bottom > last.top
     longest = max(len(each.text) for each in run[-20:])
     return ends and (went_up or len(last.text) < longest * 0.75)
-
-
-def join_lines(lines: Sequence[str]) -> str:
-    """Join lines into one, with words that were divided at a line's end made whole."""
-    spaced = [line[:-1] if line.endswith(_DIVISIONS) else line + " " for line in lines]
-    return "".join(spaced).strip()

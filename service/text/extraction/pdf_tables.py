@@ -30,6 +30,8 @@ _DENSE, _WORDY = 0.55, 4
 # What begins the entries of lists, and leads to the page numbers of contents; tables have them in few rows.
 _MARK, _LEADER = re.compile(r"[•◦▪‣·●○■–—*-]|\(?(?:\d{1,3}|[a-zA-Z])[.)]"), re.compile(r"(?:\. ?){4}")  # noqa: RUF001 - bullets
 _MARKED = 0.2
+# PDFium writes one of these for the hyphen and the line's end where a word was divided.
+_DIVISION = re.compile("[\ufffe\x02\u00ad] ?")
 # In points, how far the edges of the columns of a table that goes on on the next page may be from each other.
 _SHIFT = 6
 
@@ -57,7 +59,7 @@ class TableArea:
         for word, box in words:
             row, column = bisect(below, _middle(box)), bisect(beside, (box[0] + box[2]) / 2)
             cells[row][column].append(word)
-        return [[" ".join(cell) for cell in row] for row in cells]
+        return [[join_lines(cell) for cell in row] for row in cells]
 
 
 def find_tables(pieces: Sequence[Box]) -> list[TableArea]:
@@ -82,6 +84,11 @@ def reads_as_table(cells: Sequence[Sequence[str]]) -> bool:
         return False
     marked = sum(any(_MARK.fullmatch(text) or _LEADER.search(text) for text in row) for row in cells)
     return marked <= _MARKED * len(cells) and median(len(text.split()) for text in texts) < _WORDY
+
+
+def join_lines(lines: Iterable[str]) -> str:
+    """Join lines, or words, into one line, with words that were divided at the end of a line made whole."""
+    return _DIVISION.sub("", " ".join(lines)).strip()
 
 
 def _lines(pieces: Sequence[Box]) -> list[list[Box]]:
