@@ -1,8 +1,10 @@
 """Scanned pages and pictures: taken at once, read by machine afterwards, and found by what is on them."""
 
 import asyncio
+import errno
 from collections.abc import Callable
 from concurrent.futures import CancelledError
+from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 
 import pytest
@@ -94,3 +96,25 @@ def test_reading_goes_on_where_it_was_cut_off(service: RunningService, monkeypat
     assert read == [1, 0, 2]
     until(lambda: "geese" in " ".join(chunks(service, document)))
     assert "lantern" in chunks(service, document)[0]
+
+
+@pytest.mark.parametrize(
+    "error", [OSError(errno.ENOSPC, "No space left on device"), BrokenProcessPool("All workers expired")]
+)
+def test_pages_wait_while_none_can_be_read(
+    service: RunningService, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
+    """A full disk, or a reader that can't start, costs no page: another job comes back to it."""
+
+    async def refuse(*_arguments: Any, **_options: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(PageReader, "read", refuse)
+    document = uploaded(service, "a", made_files.scanned(made_files.scan(LANTERN), kind="PNG"), file_name="a.png")
+    with service.owner_connection() as connection:
+        ((organization_id,),) = connection.execute("SELECT organization_id FROM organizations").fetchall()
+    service.run(read_pages(service.runtime, organization_id=organization_id, document_id=document["documentId"]))
+    assert get_document(service, document["documentId"])["textRecognition"] == document["textRecognition"]
+    with service.owner_connection() as connection:
+        jobs = connection.execute("SELECT scheduled_at FROM procrastinate_jobs WHERE queue_name = 'ocr'").fetchall()
+    assert sorted(when is None for (when,) in jobs) == [False, True]

@@ -1,14 +1,15 @@
 """Text recognition: the order and the kinds of what was read of a page, and pages that can't be read."""
 
+from concurrent.futures.process import BrokenProcessPool
 from math import cos, radians, sin
 
 import pytest
 
 from service.text.recognition import PageReader, UnreadablePage
-from service.text.recognition.layout import RecognizedLine, make_blocks
+from service.text.recognition.layout import PageView, RecognizedLine, make_blocks
 from tests import made_files
 
-PAGE = (1000, 1400)
+PAGE = PageView((1000, 1400))
 
 
 def line(text: str, left: float, top: float, *, width: float = 400, height: float = 20, turn: float = 0):
@@ -20,7 +21,7 @@ def line(text: str, left: float, top: float, *, width: float = 400, height: floa
 
 def texts(lines) -> list[tuple[str, str]]:
     """Return the kind and text of each block of a page with these lines."""
-    return [(block.kind, block.text) for block in make_blocks(lines, size=PAGE, page=1)]
+    return [(block.kind, block.text) for block in make_blocks(lines, view=PAGE, page=1)]
 
 
 @pytest.mark.parametrize("turn", [0, 2, -2])
@@ -48,7 +49,7 @@ def test_columns_are_read_one_after_the_other_and_rows_of_a_table_across(turn):
 def test_a_divided_word_is_made_whole_and_gaps_begin_paragraphs():
     """Lines of a paragraph are joined; a block has its part of the page, and the certainty of its letters."""
     lines = [line("The light-", 50, 100), line("house keeper", 50, 126), line("sleeps.", 50, 240, width=100)]
-    first, second = make_blocks(lines, size=PAGE, page=3)
+    first, second = make_blocks(lines, view=PAGE, page=3)
     assert (first.text, second.text) == ("The lighthouse keeper", "sleeps.")
     assert (first.page, first.confidence, second.box) == (3, 0.9, (0.05, 0.1714, 0.15, 0.1857))
 
@@ -68,5 +69,39 @@ async def test_a_page_that_is_damaged_or_takes_too_long_is_told(tmp_path):
             await reader.read(page, **one)
         reader._seconds = 60
         assert "lantern room" in (await reader.read(page, **one))[0].text
+    finally:
+        reader.close()
+
+
+async def test_boxes_are_of_the_page_as_its_file_shows_it(tmp_path):
+    """A page that lies on its side or upside down is turned to be read, and not where its text is said to stand."""
+    page = made_files.scan("The lantern room is painted every spring").crop((0, 0, 850, 300))
+    reader = PageReader(workers=1, seconds=60, memory_bytes=2 << 30, pixels=10**8)
+
+    async def read_turned(degrees: int) -> tuple[float, ...]:
+        name = f"{degrees}.png"
+        path = made_files.saved(tmp_path, name, made_files.scanned(page.rotate(degrees, expand=True), kind="PNG"))
+        [block] = await reader.read(path, media_type="image/png", page=1, is_numbered=True)
+        assert "lantern room" in block.text
+        return block.box or ()
+
+    try:
+        left, top, right, bottom = await read_turned(0)
+        assert top < 0.25 < bottom < 0.5
+        assert await read_turned(90) == pytest.approx((top, 1 - right, bottom, 1 - left), abs=0.02)
+        assert await read_turned(180) == pytest.approx((1 - right, 1 - bottom, 1 - left, 1 - top), abs=0.02)
+        assert await read_turned(270) == pytest.approx((1 - bottom, left, 1 - top, right), abs=0.02)
+    finally:
+        reader.close()
+
+
+async def test_a_process_that_cannot_start_costs_no_page(tmp_path):
+    """Where the models can't be loaded, no page is called unreadable, however often it is tried."""
+    path = made_files.saved(tmp_path, "page", made_files.scanned(made_files.scan("A"), kind="PNG"))
+    reader = PageReader(workers=1, seconds=60, memory_bytes=100 << 20, pixels=10**8)
+    try:
+        for _ in range(2):
+            with pytest.raises(BrokenProcessPool):
+                await reader.read(path, media_type="image/png", page=1, is_numbered=False)
     finally:
         reader.close()

@@ -27,7 +27,8 @@ from service.text.recognition import UnreadablePage
 
 OCR = "ocr"
 PAGES_AT_ONCE = 20
-# While the document is being indexed, its contents stay as they are; and a file store may be away for a while.
+# While the document is being indexed, its contents stay as they are; and for a while, a file store may be away, a disk
+# full, or no process able to read pages.
 LATER, AWAY = timedelta(seconds=5), timedelta(seconds=60)
 
 
@@ -38,8 +39,8 @@ async def read_pages(runtime: Runtime, *, organization_id: UUID, document_id: UU
     """
     try:
         await _read_some(runtime, organization_id, document_id)
-    except ServiceError:
-        logger.warning("recognition_waits_for_file", document_id=str(document_id), exc_info=True)
+    except (ServiceError, OSError, RuntimeError):
+        logger.warning("recognition_waits", document_id=str(document_id), exc_info=True)
         pause = AWAY
     else:
         pause = None
@@ -77,7 +78,7 @@ async def enqueue_reading(
 
 
 async def _read_some(runtime: Runtime, organization_id: UUID, document_id: UUID) -> None:
-    """Read up to 20 pages; raises ServiceError when the document's file can't be fetched."""
+    """Read up to 20 pages; raises ServiceError, OSError or RuntimeError while the file or the workers are away."""
     left = PAGES_AT_ONCE
     while left and (page := await _next_page(runtime, organization_id, document_id)) is not None:
         sha256 = page.sha256

@@ -9,7 +9,7 @@ import numpy as np
 from PIL import Image
 
 from service.text.extraction.building import one_line
-from service.text.recognition.layout import RecognizedLine
+from service.text.recognition.layout import PageView, RecognizedLine
 
 # The longest side, in pixels, of what lines are looked for in; they are read from the picture as it is given.
 _LOOKED_AT = 1280
@@ -17,6 +17,8 @@ _LOOKED_AT = 1280
 _LEAST_CONFIDENCE = 0.5
 # A page is turned when its reading is less certain on average, as of letters upside down.
 _DOUBTFUL = 0.8
+# Pillow turns to the left.
+_QUARTERS = {Image.Transpose.ROTATE_90: 1, Image.Transpose.ROTATE_180: 2, Image.Transpose.ROTATE_270: 3}
 _PARAMETERS = {
     "Global.log_level": "error",
     "Global.text_score": _LEAST_CONFIDENCE,
@@ -43,16 +45,15 @@ class Recognizer:
         cv2.setNumThreads(1)
         self._engine: Any = RapidOCR(params=_PARAMETERS)
 
-    def read(self, picture: Image.Image) -> tuple[list[RecognizedLine], tuple[int, int]]:
-        """Return the lines of a page, turned if it lies on its side or upside down, and the page's size as turned."""
-        lines = self._read_as_is(picture)
-        size = picture.size
+    def read(self, picture: Image.Image) -> tuple[list[RecognizedLine], PageView]:
+        """Return the lines of a page, and how it was turned for them if it lies on its side or upside down."""
+        lines, view = self._read_as_is(picture), PageView(picture.size)
         for angle in _other_angles(lines):
             turned = picture.transpose(angle)
             again = self._read_as_is(turned)
             if _certainty(again) > _certainty(lines):
-                lines, size = again, turned.size
-        return lines, size
+                lines, view = again, PageView(turned.size, _QUARTERS[angle])
+        return lines, view
 
     def _read_as_is(self, picture: Image.Image) -> list[RecognizedLine]:
         found = self._engine(np.asarray(picture)[:, :, ::-1])

@@ -69,12 +69,33 @@ class RecognizedLine:
         return self.right - self.left >= self.height
 
 
+@dataclass(frozen=True, slots=True)
+class PageView:
+    """How a page was read: its width and height as it was turned, and by how many quarters to the left."""
+
+    size: tuple[int, int]
+    quarters: int = 0
+
+    def to_parts(self, lines: Iterable[RecognizedLine]) -> Box:
+        """Return the rectangle around lines, in parts of the page as its file shows it."""
+        points = [point for line in lines for point in line.corners]
+        width, height = self.size
+        across = [min(max(x / width, 0.0), 1.0) for x, _ in points]
+        down = [min(max(y / height, 0.0), 1.0) for _, y in points]
+        box = min(across), min(down), max(across), max(down)
+        for _ in range(self.quarters):
+            left, top, right, bottom = box
+            box = 1 - bottom, left, 1 - top, right
+        left, top, right, bottom = (round(edge, 4) for edge in box)
+        return left, top, right, bottom
+
+
 Row = Sequence[RecognizedLine]
 """Lines side by side, from left to right: the cells of a table, or one line alone."""
 
 
-def make_blocks(lines: Sequence[RecognizedLine], *, size: tuple[int, int], page: int | None) -> list[Block]:
-    """Return the blocks of a page of this width and height, in reading order; `page` is the number that they get."""
+def make_blocks(lines: Sequence[RecognizedLine], *, view: PageView, page: int | None) -> list[Block]:
+    """Return the blocks of a page that was read so, in reading order; `page` is the number that they get."""
     if not lines:
         return []
     angle = _slant(lines)
@@ -83,7 +104,7 @@ def make_blocks(lines: Sequence[RecognizedLine], *, size: tuple[int, int], page:
     blocks: list[Block] = []
     for rows in _paragraphs(_reading_order(straight, usual), usual):
         cells = [line for row in rows for line in row]
-        box = _box([_turn(line, angle) for line in cells], size)
+        box = view.to_parts(_turn(line, angle) for line in cells)
         kind, level, text = _compose(rows, usual)
         confidence = round(_certainty(cells), 3)
         texts = pieces(text, _BLOCK_CHARACTERS)
@@ -106,16 +127,6 @@ def _turn(line: RecognizedLine, angle: float) -> RecognizedLine:
 def _certainty(lines: Sequence[RecognizedLine]) -> float:
     """Return the certainty of the reading of an average letter of some lines."""
     return sum(len(line.text) * line.confidence for line in lines) / sum(len(line.text) for line in lines)
-
-
-def _box(lines: Iterable[RecognizedLine], size: tuple[int, int]) -> Box:
-    points = [point for line in lines for point in line.corners]
-    width, height = size
-    across, down = [x / width for x, _ in points], [y / height for _, y in points]
-    left, top, right, bottom = (
-        round(min(max(edge, 0.0), 1.0), 4) for edge in (min(across), min(down), max(across), max(down))
-    )
-    return left, top, right, bottom
 
 
 def _reading_order(lines: Sequence[RecognizedLine], usual: float, depth: int = 0) -> Iterator[Row]:

@@ -38,7 +38,7 @@ def read_page(path: str, media_type: str, page: int, *, is_numbered: bool, pixel
     """
     try:
         picture, words = open_page(Path(path), media_type=media_type, page=page, pixels=pixels)
-        lines, size = _recognizers[0].read(picture)
+        lines, view = _recognizers[0].read(picture)
     except Unreadable as refusal:
         return ReadPage(error=refusal.message)
     except MemoryError:
@@ -46,4 +46,4 @@ def read_page(path: str, media_type: str, page: int, *, is_numbered: bool, pixel
     except Exception as error:  # noqa: BLE001 - libraries raise anything on a broken file; the service logs what this was
         return ReadPage(error="The page is damaged.", cause=repr(error))
     new = [line for line in lines if not is_known(line.text, words)]
-    return ReadPage(pack_blocks(make_blocks(new, size=size, page=page if is_numbered else None)))
+    return ReadPage(pack_blocks(make_blocks(new, view=view, page=page if is_numbered else None)))

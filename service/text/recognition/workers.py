@@ -3,7 +3,6 @@
 import asyncio
 import multiprocessing
 from collections.abc import Sequence
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 
 from pebble import ProcessExpired, ProcessPool
@@ -35,7 +34,8 @@ class PageReader:
     async def read(self, path: Path, *, media_type: str, page: int, is_numbered: bool) -> Sequence[Block]:
         """Return the text of a page of a file, counted from 1; its blocks have its number if `is_numbered`.
 
-        Raises UnreadablePage. Cancelling ends the worker.
+        Raises UnreadablePage; RuntimeError or OSError when no worker can begin, whatever the page: it was killed while
+        it had nothing to read, can't load the models, or the machine has no room for it. Cancelling ends the worker.
         """
         # Imported here: the worker's modules take the libraries along, which the service has no other use for.
         from service.text.recognition import task  # noqa: PLC0415
@@ -48,7 +48,7 @@ class PageReader:
             read = await asyncio.wrap_future(future)
         except TimeoutError as error:
             raise UnreadablePage(f"Reading the page takes longer than {self._seconds:g} seconds.") from error
-        except (ProcessExpired, BrokenProcessPool) as error:
+        except ProcessExpired as error:
             logger.warning("recognition_worker_died", cause=repr(error))
             raise UnreadablePage("Reading the page took too much memory or crashed the reader.") from error
         finally:
