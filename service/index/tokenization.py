@@ -7,7 +7,7 @@ characters also one by one: many a word is one of them alone.
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -92,15 +92,25 @@ def _split_word(start: int, word: str) -> Iterator[Word]:
 
 
 def _split_run(start: int, run: str) -> Iterator[Word]:
-    """Cut a run into bigrams and single characters; where folding moves characters, each stands for the whole run."""
+    """Cut a run into bigrams and single characters; where folding joins characters, each stands for the whole run."""
     folded = _fold(run)
-    moved = len(folded) != len(run)
+    origins = _find_origins(run, folded)
 
     def word(at: int, length: int) -> Word:
-        begin, end = (start, start + len(run)) if moved else (start + at, start + at + length)
-        return Word(begin, end, folded[at : at + length])
+        of_word = origins[at : at + length]
+        return Word(start + of_word[0][0], start + of_word[-1][1], folded[at : at + length])
 
     for at in range(max(1, len(folded) - 1)):
         yield word(at, 2)
     if len(folded) > 1:
         yield from (word(at, 1) for at, character in enumerate(folded) if _IS_HAN.match(character))
+
+
+def _find_origins(run: str, folded: str) -> Sequence[tuple[int, int]]:
+    """Return for each character of a folded run what it was in the run: one character, where each is folded alone."""
+    if len(folded) == len(run):
+        return [(at, at + 1) for at in range(len(run))]
+    alone = [_fold(character) for character in run]
+    if "".join(alone) != folded:
+        return [(0, len(run))] * len(folded)
+    return [(at, at + 1) for at, parts in enumerate(alone) for _ in parts]

@@ -103,6 +103,8 @@ def test_a_run_is_marked_whole():
 
     assert mark("支払期限", "請求書の支払期限は三十日です。期限後は支払えません。") == ["支払期限", "期限", "支払"]
     assert mark("税", "納税者 tax") == ["税"]
+    # One character that is folded into two moves nothing that follows.
+    assert mark("อาหาร", "ฉันทำงานที่บ้านและทำอาหาร" * 20)[:2] == ["อาหาร", "อาหาร"]
 
 
 def test_a_word_is_looked_for_by_the_stemmings_of_the_space():

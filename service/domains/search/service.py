@@ -37,7 +37,7 @@ from service.domains.search.fusion import smooth_scores
 from service.domains.search.ranking import Ranking, rank
 from service.domains.search.search_query import Hit, Scope, SearchQuery, prepare_query
 from service.domains.search.snapshot import open_snapshot
-from service.domains.search.snippets import merge_texts, snippet_of
+from service.domains.search.snippets import Passage, merge_texts, snippet_of
 from service.index.service import Space, ask_catalog
 from service.platform.batches import Batch
 from service.platform.database import DONT_WAIT_FOR_DISK, leave_out_when_full
@@ -85,8 +85,9 @@ async def search_catalog(
         )
         search_id = await search.finish(read.connection, last, hits, has_words=ranking.has_words)
     found = {row.document_id: row for row in documents.rows}
+    mark = partial(snippet_of, terms=read.search_query.term_set, stemmings=read.search_query.stemmings)
     results = [
-        _to_document(found[hit.document_id], score, read.search_query)
+        _to_document(found[hit.document_id], score, mark(found[hit.document_id].text))
         for hit, score in zip(hits, ranking.scores(), strict=False)
     ]
     return SearchDocumentCatalogResponse(search_id=search_id, results=results)
@@ -234,8 +235,7 @@ async def _embed_query(runtime: Runtime, search: _Search, space: Space) -> Searc
     )
 
 
-def _to_document(row: queries.FoundDocument, score: float, search_query: SearchQuery) -> CatalogSearchResult:
-    passage = snippet_of(row.text, search_query.term_set, stemmings=search_query.stemmings)
+def _to_document(row: queries.FoundDocument, score: float, passage: Passage) -> CatalogSearchResult:
     return CatalogSearchResult(
         document_id=row.document_id,
         document_name=row.name,
