@@ -202,6 +202,8 @@ async def test_the_search_log(real: Caller, tmp_path: Path) -> None:
 UPLOADS = {"catalog/uploadFile", "catalog/uploadDocumentFile", "catalog/downloadDocument"}
 OPERATIONS = {path: body for path, _, body, _ in (*SINGLE, *LISTS)}
 AS_KEY_OWNER_ONLY = {
+    "alerts/reportRun",
+    "alerts/reportSchedules",
     "catalog/planUpload",
     "permissions/listAuthorizedPrincipalsForResource",
     "permissions/explainAuthorization",
