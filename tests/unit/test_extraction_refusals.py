@@ -20,11 +20,11 @@ PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + bytes(100)
 TWO_PAGES = made_files.scanned(made_files.scan(), made_files.scan(), kind="TIFF")
 
 
-def plain_zip(name: str = "a.txt") -> bytes:
-    """An archive that is no Office file."""
+def plain_zip(name: str = "a.txt", content: bytes = b"words") -> bytes:
+    """An archive that is no Office file, its one file not compressed."""
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr(name, "words")
+        archive.writestr(name, content)
     return buffer.getvalue()
 
 
@@ -33,6 +33,12 @@ def refusal(folder, name: str, content: bytes, limits: Limits | None = None) -> 
     with pytest.raises(Unreadable) as caught:
         parse_file(made_files.saved(folder, "file", content), name, limits or Limits())
     return caught.value
+
+
+def test_archive_that_begins_with_a_whole_pdf_is_an_archive(tmp_path):
+    """The mark of a PDF counts within the first 1,024 bytes, but not in a file that is something else."""
+    path = made_files.saved(tmp_path, "a.zip", plain_zip("a.pdf", PDF))
+    assert parse_file(path, "a.zip", Limits()).media_type == "application/zip"
 
 
 @pytest.mark.parametrize(

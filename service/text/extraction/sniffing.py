@@ -100,12 +100,13 @@ def _is_called(found: FileFormat, named: FileFormat | None) -> bool:
 
 
 def _binary_kind(path: Path, head: bytes, named: FileFormat | None) -> FileFormat | None:
-    if _is_pdf(head):
-        return PDF
     if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
         return _archive_kind(path, named)
     if head.startswith(_COMPOUND):
         return _compound_kind(path, named)
+    # After the kinds of files that may begin with a whole PDF of their own.
+    if _is_pdf(head):
+        return PDF
     if head.lstrip().startswith(b"{\\rtf"):
         return _RTF
     if (picture := _picture_kind(head)) is not None:
