@@ -86,7 +86,7 @@ def show(document: Named, *, as_json: AsJson = False) -> None:
             *([("files", _files(found))] if found.file_count else []),
             *((field, value) for field, value in found.custom_metadata.items()),
             *(("read by machine", one) for one in (found.text_recognition,) if one),
-            *(("not read", one) for one in found.not_read or ()),
+            *(("not read", one) for one in found.list_left_out()),
             *(("index", f"{_place(one)}: {_progress(one)}") for one in found.indexed_in),
             *(("language", f"{_place(one)}: {one.language}") for one in found.indexed_in if one.language),
         ],

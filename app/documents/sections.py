@@ -79,10 +79,10 @@ def show_not_read(document: GetDocumentResponse) -> None:
         goes_on = " The rest follows by itself." if recognition.status is RecognitionStatus.RUNNING else ""
         why = f" {recognition.error}" if recognition.error else ""
         show_text(f"Read by machine, which makes mistakes: {recognition}.{why}{goes_on}")
-    if document.not_read:
-        kinds = {part.kind for part in document.not_read}
+    if left_out := document.list_left_out():
+        kinds = {part.kind for part in left_out}
         helps = [text for text, of in _WHAT_HELPS.items() if not kinds.isdisjoint(of)]
-        parts = ", ".join(map(str, document.not_read))
+        parts = ", ".join(map(str, left_out))
         show_text(" ".join([f"Not read, so that nobody finds it: {parts}.", *helps]))
 
 

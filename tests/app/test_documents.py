@@ -385,6 +385,7 @@ def test_a_document_says_what_of_it_was_not_read(house: House) -> None:
     scan = made_files.scanned(made_files.scan("Pears"), kind="PNG")
     waiting = html_of(open_document(house, load(house.client, "Scan", scan, file_name="a.png")))
     assert "Read by machine, which makes mistakes: 0 of 1 page. The rest follows by itself." in waiting
+    assert "Not read" not in waiting
 
 
 def test_an_archive_and_the_files_in_it_lead_to_each_other(house: House) -> None:

@@ -183,6 +183,12 @@ class GetDocumentResponse(Document):
     indexed_in: list[DocumentIndexing]
     """Where the document is indexed: the catalog, and collections that the caller may see."""
 
+    def list_left_out(self) -> list[NotRead]:
+        """Return the parts that were not read, without the pages while text recognition is still at them."""
+        recognition = self.text_recognition
+        is_reading = recognition is not None and recognition.status is RecognitionStatus.RUNNING
+        return [part for part in self.not_read or () if not (is_reading and part.kind is NotReadKind.PAGE)]
+
 
 class ListDocumentsRequest(ActingRequest, NarrowedRequest):
     """List the documents the caller may READ; filters narrow together."""
