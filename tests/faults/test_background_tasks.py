@@ -22,7 +22,7 @@ from service.domains.conversations.abandoned import expire_turns
 from service.domains.oauth import purging as oauth_purging
 from service.identity.queries import organization_ids
 from service.index.ingestion.sweeper import release_claims
-from service.main import AGENTS, DOCSTORE
+from service.main import AGENTS, ALERTS, DOCSTORE, UNPACK
 from service.operate.audit_log.erasure import erase_before
 from service.platform.background import Background, for_each_organization, run_every
 from service.platform.disk import FileSystem
@@ -35,7 +35,7 @@ from tests.harness.services import RunningService
 from tests.service.directory import another_organization
 
 SECONDS = 60
-WORKERS = {f"worker-{AGENTS}", f"worker-{DOCSTORE}"}
+WORKERS = {f"worker-{queue}" for queue in (AGENTS, ALERTS, DOCSTORE, UNPACK.queue)}
 # Looks at disks, and never at the database.
 DISKS = {"storage", "broken-off-uploads"}
 # Where a task may be made that nobody starts again: it ends with the work that made it.
