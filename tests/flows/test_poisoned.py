@@ -2,8 +2,6 @@
 
 import json
 import os
-import zipfile
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +26,6 @@ def _cut(package: bytes) -> bytes:
     return package[: len(package) // 2]
 
 
-def _no_document() -> bytes:
-    packed = BytesIO()
-    with zipfile.ZipFile(packed, "w") as archive:
-        archive.writestr("readme", "This is no document.")
-    return packed.getvalue()
-
-
 # The kinds, each with the reason it must be told.
 POISONED = {
     "empty.md": (b"", {"file_empty"}),
@@ -47,7 +38,7 @@ POISONED = {
     "bomb.docx": (made_files.with_part(_WORDS, _BODY, b"<a/>" * 40_000_000), {"file_too_complex"}),
     "cut.pptx": (_cut(made_files.slides()), {"file_corrupt", "file_type_mismatch"}),
     "cut.xlsx": (_cut(made_files.workbook(A=[["x"], [1]])), {"file_corrupt", "file_type_mismatch"}),
-    "nothing.zip": (_no_document(), {"file_type_unsupported"}),
+    "cut.zip": (_cut(made_files.archive({"readme.txt": "Words."})), {"file_corrupt"}),
     "picture.png": (b"\x89PNG\r\n\x1a\n" + bytes(100), {"file_corrupt"}),
     "program.md": (b"\x7fELF\x02\x01\x01" + bytes(500), {"file_type_unsupported", "file_type_mismatch"}),
     "deep.json": (b"[" * 200_000 + b"]" * 200_000, {"file_too_complex"}),

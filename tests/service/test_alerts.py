@@ -356,20 +356,20 @@ def test_a_schedule_that_nothing_starts_is_missed(service: RunningService) -> No
         assert done(service.call("alerts/reportSchedules", {"schedules": rows}))["reportAgainSeconds"] == 60
         look(service, begin_expired)
 
-    hour = timedelta(hours=1)
-    serve(nightly=NOW + hour, hourly=NOW - timedelta(minutes=5))
+    now, hour = datetime.now(UTC), timedelta(hours=1)
+    serve(nightly=now + hour, hourly=now - timedelta(minutes=5))
     assert alerts(service) == []
-    serve(nightly=NOW + hour, hourly=NOW - hour)
-    serve(nightly=NOW + hour, hourly=NOW - hour)
+    serve(nightly=now + hour, hourly=now - hour)
+    serve(nightly=now + hour, hourly=now - hour)
     assert alerts(service) == [("SCHEDULE_MISSED", "Hourly", "schedule_missed")]
-    serve(nightly=NOW + hour, hourly=NOW + hour)
+    serve(nightly=now + hour, hourly=now + hour)
     assert alerts(service) == []
     expire(service)
     assert sorted(alerts(service)) == [
         ("SCHEDULE_MISSED", "Hourly", "schedule_missed"),
         ("SCHEDULE_MISSED", "Nightly", "schedule_missed"),
     ]
-    serve(hourly=NOW + hour)
+    serve(hourly=now + hour)
     assert alerts(service) == []
 
 

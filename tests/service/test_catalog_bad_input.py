@@ -34,7 +34,8 @@ WORDS = made_files.word(paragraphs=[("Normal", "some words")])
         ("a.docx", WORDS[: len(WORDS) // 2], 400, "file_corrupt"),
         ("a.docx", PDF, 415, "file_type_mismatch"),
         ("a.pdf", WORDS, 415, "file_type_mismatch"),
-        ("a.png", b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + bytes(100), 415, "file_type_unsupported"),
+        ("a.png", b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + bytes(100), 400, "file_corrupt"),
+        ("a.exe", b"MZ\x90" + bytes(100), 415, "file_type_unsupported"),
     ],
 )
 def test_a_file_that_cant_be_read_is_refused_and_not_kept(
