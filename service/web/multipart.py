@@ -18,6 +18,7 @@ from starlette.requests import ClientDisconnect, Request
 from service.platform.errors import BadRequest, FieldError, TooLarge, UnsupportedMedia
 from service.platform.file_names import clean_file_name
 from service.platform.files import remove_untouched, storage_full
+from service.platform.settings import Settings
 
 if TYPE_CHECKING:
     from python_multipart.multipart import MultipartCallbacks
@@ -68,13 +69,17 @@ async def receive(
     parts = _Parts(file_part, max_file_bytes=max_file_bytes, allowed=allowed)
     parser = MultipartParser(_boundary(request), parts.callbacks())
     _check_length(request, max_file_bytes)
-    sink = _Sink(folder / f"{TEMPORARY_PREFIX}{uuid4().hex}")
-    try:
+    async with _open_sink(folder) as sink:
         await _read(request, parser, parts, sink, max_bytes=max_file_bytes + _FRAMING_BYTES)
         name = parts.finish()
         yield Received(parts.fields, ReceivedFile(sink.path, name, parts.file_size, sink.sha256()))
-    finally:
-        await asyncio.to_thread(sink.discard)
+
+
+def uploads_folder(settings: Settings) -> Path:
+    """Return the folder of files that are being uploaded or read, made if need be."""
+    folder = settings.uploads_dir
+    folder.mkdir(mode=0o700, exist_ok=True)
+    return folder
 
 
 def write_text(
@@ -92,25 +97,30 @@ async def write_bytes(data: bytes, *, folder: Path, name: str, max_bytes: int) -
     """
     if len(data) > max_bytes:
         raise _too_large(max_bytes)
-    sink = _Sink(folder / f"{TEMPORARY_PREFIX}{uuid4().hex}")
-    try:
+    async with _open_sink(folder) as sink:
         await _write(sink, [data])
         size = len(data)
         del data  # whoever has the file may be busy with it for long
         yield ReceivedFile(sink.path, name, size, sink.sha256())
-    finally:
-        await asyncio.to_thread(sink.discard)
 
 
 @asynccontextmanager
 async def write_stream(pieces: AsyncIterator[bytes], *, folder: Path, name: str) -> AsyncGenerator[ReceivedFile]:
     """Yield bytes that come in pieces as `write_bytes` does, whatever their number."""
-    sink, size = _Sink(folder / f"{TEMPORARY_PREFIX}{uuid4().hex}"), 0
-    try:
+    size = 0
+    async with _open_sink(folder) as sink:
         async for piece in pieces:
             size += len(piece)
             await _write(sink, [piece])
         yield ReceivedFile(sink.path, name, size, sink.sha256())
+
+
+@asynccontextmanager
+async def _open_sink(folder: Path) -> AsyncGenerator["_Sink"]:
+    """Give a temporary file below `folder`, which is removed at the end of the block in every case."""
+    sink = _Sink(folder / f"{TEMPORARY_PREFIX}{uuid4().hex}")
+    try:
+        yield sink
     finally:
         await asyncio.to_thread(sink.discard)
 

@@ -2,7 +2,6 @@
 
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, Final
 
 from fastapi import Request
@@ -11,7 +10,7 @@ from pydantic import BaseModel, ValidationError
 from carrel.wire.uploads import UploadDocumentFileForm, UploadFileForm
 from service.platform.errors import from_validation
 from service.runtime import Runtime
-from service.web.multipart import Received, receive
+from service.web.multipart import Received, receive, uploads_folder
 
 
 @asynccontextmanager
@@ -19,18 +18,11 @@ async def receive_form(
     request: Request, runtime: Runtime, *, file_part: str, form: type[BaseModel]
 ) -> AsyncGenerator[Received]:
     """Receive a form whose text parts are the fields of `form`, its file on disk until the block ends."""
-    folder = uploads_folder(runtime)
+    folder = uploads_folder(runtime.settings)
     allowed = frozenset(field.alias or name for name, field in form.model_fields.items())
     limit = runtime.settings.max_upload_bytes
     async with receive(request, folder=folder, file_part=file_part, max_file_bytes=limit, allowed=allowed) as parts:
         yield parts
-
-
-def uploads_folder(runtime: Runtime) -> Path:
-    """Return the folder of files that are being uploaded, made if need be."""
-    folder = runtime.settings.uploads_dir
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
 
 
 def upload_form(fields: dict[str, str]) -> UploadFileForm:

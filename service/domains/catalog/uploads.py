@@ -274,7 +274,8 @@ def _save_version(upload: _Upload, batch: Batch) -> "_Request":
         created_by=upload.caller.principal_id,
         text=text,
     )
-    if text is not None and read is not None:
+    # A new document has no pages from before.
+    if text is not None and read is not None and (read.scanned or decision.before is not None):
         replace_pages(
             batch,
             organization_id,

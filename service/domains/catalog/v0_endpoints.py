@@ -5,11 +5,10 @@ from dataclasses import asdict
 from fastapi import Request
 
 from carrel.wire.uploads import UPLOAD_DOCUMENT_CONTENTS, UploadDocumentContentsRequest, UploadFileResponse
-from service.domains.catalog.forms import uploads_folder
 from service.domains.catalog.uploads import save_upload
 from service.domains.catalog.waiting import wait_for_index
 from service.web.dependencies import CallerDep, RuntimeDep
-from service.web.multipart import write_text
+from service.web.multipart import uploads_folder, write_text
 from service.web.routing import Router
 
 router = Router()
@@ -24,7 +23,7 @@ async def upload_contents(
     """Create or update the document of an external id from its text, in JSON; uploadFile takes its place."""
     limit = runtime.settings.max_upload_bytes
     text = request.document_contents
-    async with write_text(text, folder=uploads_folder(runtime), name=FILE_NAME, max_bytes=limit) as file:
+    async with write_text(text, folder=uploads_folder(runtime.settings), name=FILE_NAME, max_bytes=limit) as file:
         saved = await save_upload(runtime, caller, form=request, file=file)
     uploaded = await wait_for_index(http, runtime, saved, patiently=request.await_vector_store_sync)
     return UploadFileResponse(**asdict(uploaded))

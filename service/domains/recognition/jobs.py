@@ -4,10 +4,6 @@ A job reads a few pages, each of which is kept at once, so that a kill costs one
 the other documents' jobs. So a book keeps nobody waiting, and what was read of it is found before it ends.
 """
 
-import asyncio
-import tempfile
-from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
@@ -24,6 +20,7 @@ from service.runtime import Runtime
 from service.runtime.jobs.models import Task
 from service.text.extraction import pack_blocks
 from service.text.recognition import UnreadablePage
+from service.web.multipart import uploads_folder, write_stream
 
 OCR = "ocr"
 PAGES_AT_ONCE = 20
@@ -82,9 +79,10 @@ async def _read_some(runtime: Runtime, organization_id: UUID, document_id: UUID)
     left = PAGES_AT_ONCE
     while left and (page := await _next_page(runtime, organization_id, document_id)) is not None:
         sha256 = page.sha256
-        async with _local_copy(runtime, sha256) as path:
+        pieces = await runtime.files.stream(sha256)
+        async with write_stream(pieces, folder=uploads_folder(runtime.settings), name=sha256.hex()) as file:
             while left and page is not None and page.sha256 == sha256:
-                await _read_page(runtime, organization_id, document_id, path=path, page=page)
+                await _read_page(runtime, organization_id, document_id, path=file.path, page=page)
                 left -= 1
                 page = await _next_page(runtime, organization_id, document_id)
 
@@ -109,16 +107,3 @@ async def _read_page(
         await queries.save_page(
             connection, organization_id, document_id=document_id, page=page, blocks=blocks, error=error
         )
-
-
-@asynccontextmanager
-async def _local_copy(runtime: Runtime, sha256: bytes) -> AsyncGenerator[Path]:
-    """Give a file of the store as one on this machine's disk, until the block ends."""
-    folder = runtime.settings.uploads_dir
-    folder.mkdir(mode=0o700, exist_ok=True)
-    pieces = await runtime.files.stream(sha256)
-    with tempfile.NamedTemporaryFile(dir=folder, prefix="ocr-") as file:
-        async for piece in pieces:
-            await asyncio.to_thread(file.write, piece)
-        await asyncio.to_thread(file.flush)
-        yield Path(file.name)

@@ -9,10 +9,12 @@ from sqlalchemy import and_, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.catalog import RecognitionStatus, TextRecognition
+from carrel.wire.formats import BY_NAME
 from service.platform.batches import Batch
 from service.platform.sql import count_where, find_row, find_rows
 from service.schema.catalog import document_contents, document_versions, documents, scanned_pages
 
+_PDF = BY_NAME["PDF"].media_type
 WAITING, READ, FAILED = "WAITING", "READ", "FAILED"
 _FORGET = "DELETE FROM scanned_pages WHERE organization_id = $1::uuid AND document_id = $2::uuid"
 _ADD = """
@@ -101,7 +103,7 @@ async def find_waiting_page(
     """Return the first page of a document that waits to be read; None without any, or once it was deleted."""
     last = select(func.max(scanned_pages.c.page)).where(_own(organization_id, document_id)).scalar_subquery()
     version = document_versions.c
-    is_pdf = version.media_type == "application/pdf"
+    is_pdf = version.media_type == _PDF
     statement = (
         select(
             scanned_pages.c.page,

@@ -91,8 +91,8 @@ async def read_state(connection: AsyncConnection, organization_id: UUID) -> Stat
         "pages_waiting": _pages(organization_id),
         "syncs_running": _syncs(organization_id, "PENDING", "RUNNING"),
         "syncs_failed": _syncs(organization_id, "FAILED"),
-        "quarantined": _quarantined(organization_id, func.coalesce(func.sum(sources.c.item_count), 0)),
-        "quarantined_sources": _quarantined(organization_id, func.count()),
+        "quarantined": _select_quarantine(organization_id, func.coalesce(func.sum(sources.c.item_count), 0)),
+        "quarantined_sources": _select_quarantine(organization_id, func.count()),
         "open_alerts": _number(alerts, alerts.c.organization_id == organization_id, alerts.c.ended_at.is_(None)),
         "rebuilds": _number(index_rebuilds, of_rebuilds, index_rebuilds.c.status == "RUNNING"),
         "embedding_model": _catalog(organization_id, spaces.c.model),
@@ -114,7 +114,7 @@ async def list_quarantined(connection: AsyncConnection, organization_id: UUID) -
     return await find_rows(connection, statement, SourceQuarantine)
 
 
-def _quarantined(organization_id: UUID, figure: ColumnElement[int]) -> ColumnElement[int]:
+def _select_quarantine(organization_id: UUID, figure: ColumnElement[int]) -> ColumnElement[int]:
     has_items = and_(sources.c.organization_id == organization_id, sources.c.item_count > 0)
     return select(figure).where(has_items).scalar_subquery()
 

@@ -215,14 +215,14 @@ def _compose(rows: Sequence[Row], usual: float) -> tuple[BlockKind, int, str]:
     if any(len(row) > 1 for row in rows):
         return "paragraph", 0, "\n".join(_CELLS.join(line.text for line in row) for row in rows)
     lines = [row[0].text for row in rows]
-    text = "".join(_joined(line, after) for line, after in pairwise([*lines, ""]))
+    text = "".join(_end_line(line, after) for line, after in pairwise([*lines, ""]))
     height = median(row[0].height for row in rows)
     if height < _OTHER_SIZE * usual or len(text) > _HEADING_CHARACTERS:
         return "paragraph", 0, text
     return "heading", 1 if height >= _TITLE_SIZE * usual else 2, text
 
 
-def _joined(line: str, after: str) -> str:
+def _end_line(line: str, after: str) -> str:
     """Return a line as it stands before the next one: a word that is divided at its end is made whole."""
     if line.endswith("-") and line[-2:-1].isalpha() and after[:1].islower():
         return line[:-1]

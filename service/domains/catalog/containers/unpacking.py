@@ -6,7 +6,7 @@ twice changes nothing the second time: what is there with the same bytes is not 
 
 import asyncio
 import hashlib
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -20,7 +20,6 @@ from carrel.wire.uploads import UploadFileForm
 from service.auth.callers import Caller, reload_caller
 from service.domains.catalog.containers import queries
 from service.domains.catalog.deletion import delete_locked
-from service.domains.catalog.forms import uploads_folder
 from service.domains.catalog.uploads import save_upload
 from service.domains.collections.queries import list_memberships
 from service.domains.documents.containers import UNPACK_FILES, Container, ContainerChangedError
@@ -33,7 +32,8 @@ from service.runtime import Runtime
 from service.runtime.jobs.models import Task
 from service.runtime.jobs.running import is_away, is_last_attempt
 from service.text.extraction import ContainedFile, Limits, UnreadableFile
-from service.web.multipart import ReceivedFile, write_bytes, write_stream
+from service.text.extraction.building import MOST_PLACES
+from service.web.multipart import ReceivedFile, uploads_folder, write_bytes, write_stream
 
 # A file in an archive in an archive in an archive is brought; what an archive holds there isn't.
 DEEPEST = 3
@@ -43,7 +43,6 @@ DELETED_AT_ONCE = 100
 # A container of which so many files can't even be taken out is damaged, or meant to keep the readers busy.
 MOST_FAILURES = 3
 LONGEST_ID, LONGEST_NAME = 1024, 255
-MOST_PLACES = 5
 _LIMITS = Limits()
 
 
@@ -89,18 +88,10 @@ async def unpack(
     """
     async with runtime.database.transaction(organization_id) as connection:
         document = await read_document(connection, organization_id, document_id=document_id)
-        caller = None
-        for one in () if document is None else (principal_id, document.fields.owner_id):
-            caller = caller or await reload_caller(
-                connection,
-                organization_id,
-                principal_id=one,
-                credential_id=credential_id,
-                acting_through=None if actor_id == one else actor_id,
-                keys=runtime.keys,
-            )
         if document is None:
             return
+        reload = partial(reload_caller, connection, organization_id, credential_id=credential_id, keys=runtime.keys)
+        caller = await _first_active(reload, (principal_id, document.fields.owner_id), actor_id=actor_id)
         run = None if caller is None else await _begin(runtime, connection, document, caller)
     try:
         if run is not None:
@@ -108,7 +99,7 @@ async def unpack(
             await _finish(run)
             return
     except ContainerChangedError:
-        # Whoever changed it has enqueued a job of its own.
+        # The upload that changed it has enqueued a job of its own.
         return
     except Exception as error:
         if is_away(error) and not is_last_attempt():
@@ -118,6 +109,17 @@ async def unpack(
 
 
 UNPACK = Task(UNPACK_FILES.name, unpack, queue=UNPACK_FILES.queue)
+
+
+async def _first_active(
+    reload: Callable[..., Awaitable[Caller | None]], principal_ids: Sequence[UUID], *, actor_id: UUID
+) -> Caller | None:
+    """Return the first of these people who is active, as a caller as whom `actor_id` acts; None if none is."""
+    for one in principal_ids:
+        caller = await reload(principal_id=one, acting_through=None if actor_id == one else actor_id)
+        if caller is not None:
+            return caller
+    return None
 
 
 async def _begin(runtime: Runtime, connection: AsyncConnection, document: StoredDocument, caller: Caller) -> _Run:
@@ -143,7 +145,7 @@ async def _bring_all(run: _Run) -> None:
     done = failures = 0
     if most:
         pieces = await run.runtime.files.stream(file.sha256)
-        async with write_stream(pieces, folder=uploads_folder(run.runtime), name=file.name) as received:
+        async with write_stream(pieces, folder=uploads_folder(run.runtime.settings), name=file.name) as received:
             while done < most and failures < MOST_FAILURES and run.bytes_left > 0:
                 try:
                     found = await _read_some(run, received.path, start=done, most=most - done)
@@ -206,7 +208,7 @@ async def _upload(run: _Run, contained: ContainedFile, content: bytes) -> bool:
         custom_metadata=dict(document.fields.custom_metadata),
         source_system_updated=document.fields.source_updated_at,
     )
-    async with write_bytes(content, folder=uploads_folder(run.runtime), name=name, max_bytes=limit) as file:
+    async with write_bytes(content, folder=uploads_folder(run.runtime.settings), name=name, max_bytes=limit) as file:
         try:
             await _save_patiently(run, form, file)
         except ServiceError as error:

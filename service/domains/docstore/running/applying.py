@@ -14,7 +14,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.uploads import UploadStatus
 from service.auth.callers import Caller
-from service.domains.catalog.forms import uploads_folder
 from service.domains.catalog.queries import read_upload_states
 from service.domains.catalog.uploads import save_upload
 from service.domains.docstore.mapping import MappedDocument, MappingError, map_document
@@ -26,7 +25,7 @@ from service.domains.docstore.values import extended_text
 from service.platform.errors import ServiceError, Unavailable
 from service.platform.identifiers import document_id_for
 from service.runtime import Runtime
-from service.web.multipart import write_bytes
+from service.web.multipart import uploads_folder, write_bytes
 
 # So many documents at once: enough to fill the embedder's batches, few enough to leave room for people's uploads.
 AT_ONCE = 6
@@ -145,7 +144,9 @@ async def _upload_patiently(run: Run, caller: Caller, one: MappedDocument) -> Up
 
 async def _upload(runtime: Runtime, caller: Caller, one: MappedDocument) -> UploadStatus:
     limit = runtime.settings.max_upload_bytes
-    async with write_bytes(one.content, folder=uploads_folder(runtime), name=one.file_name, max_bytes=limit) as file:
+    async with write_bytes(
+        one.content, folder=uploads_folder(runtime.settings), name=one.file_name, max_bytes=limit
+    ) as file:
         saved = await save_upload(runtime, caller, form=one.form, file=file)
     if saved.waiter is not None:
         await runtime.indexer.wait(saved.waiter, seconds=runtime.settings.inline_indexing_seconds)
