@@ -150,7 +150,7 @@ CALLS: Mapping[str, str] = {
     "sources/ignoreSourceItems": "ignore what could not be loaded",
     "sources/restoreSourceItems": "restore what was ignored",
     "sources/removeSource": "remove a source that is never loaded again",
-    "alerts/reportRun": "report how a run is going",
+    "alerts/reportRun": "report runs",
     "alerts/reportSchedules": "report when schedules are due",
     "permissions/listAuthorizedResources": "list what it may read itself",
     "permissions/checkResourceAuthorizationForUser": "ask whether it may read something",

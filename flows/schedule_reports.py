@@ -1,6 +1,6 @@
 """Telling the service when schedules are due, so that it tells people when nothing starts them.
 
-Whoever serves schedules says so every minute. Where the serving process or Prefect is away, nobody does, and the
+A process that serves schedules says so every minute. Where that process or Prefect is away, nobody does, and the
 service finds out when the time has passed.
 """
 

@@ -1,7 +1,7 @@
 """Telling the service how a run goes, so that it tells people when one fails, leaves something out, or is lost.
 
-A run says every minute that it goes on. One whose process is killed says nothing any more, which the service takes for
-its end. Nothing of this makes a run fail: a service that can't be told now finds out by the silence.
+A run says every minute that it has not ended. A run whose process is killed says nothing any more, which the service
+takes for its end. Nothing of this makes a run fail: a service that can't be told now finds out by the silence.
 """
 
 import asyncio
@@ -74,7 +74,7 @@ class _Run:
                 )
 
     async def tell_again(self) -> None:
-        """Say that the run goes on, until cancelled."""
+        """Say every minute that the run has not ended, until cancelled."""
         while True:
             await self.tell(RunReport(RunOutcome.RUNNING), seconds=_AGAIN_SECONDS)
             await asyncio.sleep(_AGAIN_SECONDS)
@@ -82,7 +82,7 @@ class _Run:
 
 @asynccontextmanager
 async def report_run(settings: FlowSettings, *, flow: str, source: str, within: str = "") -> AsyncGenerator[RunReport]:
-    """Report that the run of the block goes on, and at its end how it went, however it ends.
+    """Report every minute that the run of the block has not ended, and at its end how it went, however it ends.
 
     `within`: of runs that have a source in common, the collection that tells them apart.
     """

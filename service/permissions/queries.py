@@ -198,7 +198,7 @@ async def lock_contained(
     """
     found: dict[UUID, UUID] = {}
     outer = container_ids
-    # Level by level: whoever brings a file into a container holds the container's lock.
+    # Level by level: a job that brings a file into a container holds the container's lock.
     while outer:
         statement = (
             select(resources.c.object_id, resources.c.container_id)

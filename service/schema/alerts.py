@@ -82,7 +82,7 @@ alert_deliveries = Table(
     Index("ix_alert_deliveries_recipient", "recipient_id"),
 )
 
-# What is reported again and again: a run that goes on (kind RUN_FAILED), a schedule that is served (SCHEDULE_MISSED).
+# What is reported again and again: a run that has not ended (RUN_FAILED), a schedule that is served (SCHEDULE_MISSED).
 # When it isn't, `expires_at` passes, and an alert of that kind begins. Of a run that has ended it is NULL.
 alert_leases = Table(
     "alert_leases",

@@ -34,7 +34,7 @@ class Alerts(Resource[M]):
         document_count: int | None = None,
         quarantined_count: int | None = None,
     ) -> Call[wire.ReportRunResponse]:
-        """Report how a run is going or how it ended; one that goes on, again after `report_again_seconds`.
+        """Report that a run has not ended yet, or how it ended; the former again after `report_again_seconds`.
 
         Raises ConflictError `too_many_reports`.
         """

@@ -27,7 +27,7 @@ class AlertKind(StrEnum):
     RUN_QUARANTINE = "RUN_QUARANTINE"
     """A run ended, and could not load some of its source."""
     SYNC_BEHIND = "SYNC_BEHIND"
-    """A sync's last run failed, left something undone, or doesn't go on: the collection is not as its source."""
+    """A sync's last run failed, left something undone, or just stopped: the collection differs from its source."""
     SCHEDULE_MISSED = "SCHEDULE_MISSED"
     """Nothing has started what a schedule says."""
 
@@ -41,12 +41,12 @@ class DeliveryStatus(StrEnum):
 
 
 class RunOutcome(StrEnum):
-    """How a run is going, or how it ended."""
+    """Whether a run has not ended yet, or how it ended."""
 
     RUNNING = "RUNNING"
     COMPLETED = "COMPLETED"
     INCOMPLETE = "INCOMPLETE"
-    """It ended, and left something undone, such as deletions that it held back."""
+    """The run ended, and left something undone, such as deletions that its guard blocked."""
     QUARANTINE = "QUARANTINE"
     """It ended, and could not load some of its source."""
     FAILED = "FAILED"
@@ -84,10 +84,10 @@ Count = Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)]
 
 
 class ReportRunRequest(RequestModel):
-    """Report how a run is going, or how it ended; whoever reports `RUNNING` says so again in time, or ends it."""
+    """Report that a run has not ended yet (`RUNNING`), again and again in time, and at its end how it ended."""
 
     run_id: UUID
-    """Id of the run, made by whoever reports it."""
+    """Id of the run, made by the program that reports it."""
     subject: Label
     """What tells the runs over one thing from others, such as the name of its ledger; its newest run counts."""
     flow: Label
@@ -95,7 +95,7 @@ class ReportRunRequest(RequestModel):
     source: SourceText
     """What the run is over, as people know it: a path, a pattern or an address, without credentials."""
     outcome: RunOutcome
-    """How it is going, or how it ended."""
+    """Whether the run has not ended yet, or how it ended."""
     code: Label | None = None
     """Stable code of the reason, of a run that failed."""
     document_count: Count | None = None
@@ -110,7 +110,10 @@ class ReportRunResponse(ResponseModel):
     run_id: UUID
     """Id of the run."""
     report_again_seconds: int | None = None
-    """So often a run that goes on is to be reported; after five times as long it counts as lost. Absent: it ended."""
+    """Seconds after which a run that has not ended is reported again; after five times as long, the run counts as lost.
+
+    Absent: the run has ended.
+    """
 
 
 class ReportedSchedule(RequestModel):
@@ -125,7 +128,7 @@ class ReportedSchedule(RequestModel):
 
 
 class ReportSchedulesRequest(RequestModel):
-    """Report all schedules that whoever reports serves; one that isn't named any more is forgotten."""
+    """Report all schedules that a process serves; a schedule that isn't named any more is forgotten."""
 
     schedules: Annotated[list[ReportedSchedule], Field(max_length=MOST_SCHEDULES)]
     """Every schedule that isn't paused, at most 1000."""

@@ -45,7 +45,7 @@ class NotRead(ResponseModel):
 
 
 class RecognitionStatus(StrEnum):
-    """Whether text recognition is done with a document: RUNNING goes on in the background."""
+    """Whether text recognition is done with a document; while it is RUNNING, that is in the background."""
 
     RUNNING = "RUNNING"
     DONE = "DONE"

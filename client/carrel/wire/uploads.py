@@ -173,7 +173,7 @@ class UploadFileResponse(ResponseModel):
     not_read: list[NotRead] | None = None
     """What the file holds that was not read; absent: unknown, by its format or its age."""
     text_recognition: TextRecognition | None = None
-    """How far the file's scanned pages are read, which goes on after this answer; absent: it has none."""
+    """How far the file's scanned pages are read, of which more are read after this answer; absent: it has none."""
 
 
 class UploadDocumentFileResponse(UploadFileResponse):

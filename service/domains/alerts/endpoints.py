@@ -12,7 +12,7 @@ router = Router()
 async def report_run(
     request: wire.ReportRunRequest, runtime: RuntimeDep, connection: ConnectionDep, caller: CallerDep
 ) -> wire.ReportRunResponse:
-    """Report how a run is going or how it ended, so that somebody is told when it fails."""
+    """Report that a run has not ended yet, or how it ended, so that somebody is told when it fails."""
     return await reports.report_run(runtime, connection, caller, request=request)
 
 

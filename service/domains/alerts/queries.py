@@ -147,7 +147,7 @@ async def count_other_leases(
 async def save_run(
     connection: AsyncConnection, caller: Caller, *, subject: str, values: Mapping[str, Any], lasts: timedelta | None
 ) -> bool:
-    """Save that a run goes on, for so long unless it is reported again, or (None) has ended; False when it had before.
+    """Save that a run has so long until its next report, or (None) has ended; return False when it had ended before.
 
     `values`: name and run_id. What comes late of a run that has ended changes nothing.
     """

@@ -1,6 +1,6 @@
 """What runs and schedules report, and alerts when a report that was to come doesn't.
 
-A run that goes on, and a schedule that is served, is a lease: it is renewed by each report. A process that was killed
+A run that has not ended, and a served schedule, is a lease: it is renewed by each report. A process that was killed
 renews nothing, its lease expires, and that is the alert.
 """
 
@@ -42,7 +42,7 @@ _CODES: Mapping[RunOutcome, str] = {
 async def report_run(
     runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: ReportRunRequest
 ) -> ReportRunResponse:
-    """Note how a run goes on, or begin and end alerts by how it ended. Conflict `too_many_reports`."""
+    """Note that a run has not ended yet, or begin and end alerts by how it ended. Conflict `too_many_reports`."""
     goes_on = request.outcome is RunOutcome.RUNNING
     await _refuse_too_many(connection, caller, kind=AlertKind.RUN_FAILED, subjects=[request.subject])
     values = {"name": request.source, "run_id": request.run_id}
@@ -118,7 +118,7 @@ async def _refuse_too_many(
 
 
 def _subject(principal_id: object, subject: str) -> str:
-    """Name a subject of whoever reports it, so that nobody ends the alerts of another."""
+    """Return the name of a caller's subject, so that nobody ends the alerts of another caller."""
     return f"{principal_id}/{subject}"
 
 

@@ -80,7 +80,7 @@ class StoredFailure:
 
 @dataclass(frozen=True, slots=True)
 class StuckSync:
-    """A sync whose run doesn't go on."""
+    """A sync whose run has stopped without an end."""
 
     sync_id: UUID
     name: str

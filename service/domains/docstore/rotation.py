@@ -16,5 +16,5 @@ async def reseal_uris(connection: AsyncConnection, organization_id: UUID, *, old
     """
     old_key, new_key = old and old.docstore_key(organization_id), new.docstore_key(organization_id)
     for sync_id, sealed in (await queries.lock_sealed_uris(connection, organization_id)).items():
-        anew = reseal(old_key, new_key, row_id=sync_id, sealed=sealed)
-        await queries.set_sealed_uri(connection, organization_id, sync_id=sync_id, sealed_uri=anew)
+        resealed = reseal(old_key, new_key, row_id=sync_id, sealed=sealed)
+        await queries.set_sealed_uri(connection, organization_id, sync_id=sync_id, sealed_uri=resealed)

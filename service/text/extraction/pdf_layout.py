@@ -70,7 +70,7 @@ def add_pages(pages: Sequence[Sequence[Line]], builder: BlockBuilder) -> None:
 
 
 class _Tables:
-    """Adds tables, each once; one that goes on on the next page, below and above no more than edges, is the same."""
+    """Adds tables, each once; a table that continues on the next page, with nothing but page edges between, is one."""
 
     def __init__(self, builder: BlockBuilder) -> None:
         self._builder = builder

@@ -13,7 +13,7 @@ from statistics import median
 from service.text.extraction.blocks import Box
 
 _FEWEST_ROWS = 3
-# A line that is nearer to the one before than this part of the usual distance of rows goes on in the same row.
+# A line that is nearer to the one before than this part of the usual distance of rows continues the same row.
 _SAME_ROW = 0.75
 # The usual distance of rows is one that so many are not above: lines inside a row are nearer.
 _USUAL = 0.8
@@ -32,7 +32,7 @@ _MARK, _LEADER = re.compile(r"[•◦▪‣·●○■–—*-]|\(?(?:\d{1,3}|[a
 _MARKED = 0.2
 # PDFium writes one of these for the hyphen and the line's end where a word was divided.
 _DIVISION = re.compile("[\ufffe\x02\u00ad] ?")
-# In points, how far the edges of the columns of a table that goes on on the next page may be from each other.
+# In points, how far the edges of the columns of a table that continues on the next page may be from each other.
 _SHIFT = 6
 
 
@@ -122,7 +122,7 @@ def _is_far(run: Sequence[Sequence[Box]], line: Sequence[Box]) -> bool:
 
 
 def _is_inside(run: Sequence[Sequence[Box]], line: Sequence[Box]) -> bool:
-    """Return whether a piece alone on its line goes on under a cell of the line above, and no wider than the table."""
+    """Return whether a piece alone on its line continues a cell of the line above and is no wider than the table."""
     near = line[0][1] - run[-1][0][3] <= 1.5 * _height(line[0])
     row = next((above for above in reversed(run) if len(above) >= 2), run[0])
     left, right = min(piece[0] for piece in row), max(piece[2] for piece in row)

@@ -128,7 +128,7 @@ def _fill(values: Sequence[str]) -> list[str]:
 
 
 def _join_headers(above: Sequence[str], below: Sequence[str]) -> list[str]:
-    """Return the names of columns that two rows give; a name that both give stands once, the last one above goes on."""
+    """Return the names of columns that two rows give, each once; the last name above also names columns after it."""
     names: list[str] = []
     for column in range(max(len(above), len(below))):
         upper = above[min(column, len(above) - 1)] if above else ""

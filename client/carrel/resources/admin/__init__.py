@@ -95,7 +95,7 @@ class Admin(Resource[M]):
 
     @property
     def alerts(self) -> AdminAlerts[M]:
-        """What is wrong, and what was."""
+        """Alerts: what is wrong now, and what was wrong in the last 30 days."""
         return AdminAlerts(self._session)
 
     @property

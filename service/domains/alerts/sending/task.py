@@ -44,7 +44,7 @@ async def deliver(runtime: Runtime, *, organization_id: UUID, delivery_id: UUID)
         logger.exception("alert_delivery_defect", delivery_id=str(delivery_id))
         attempt = Attempt(error="The service failed on this message. Tell an operator.")
     number = delivery.attempt_count + 1
-    # A test is for whoever waits for it, and is sent once.
+    # A test is for the admin who waits for it, and is sent once.
     is_over = attempt.is_last or number > len(PAUSES) or delivery.message["type"] == TEST
     pause = None if attempt.error is None or is_over else PAUSES[number - 1]
     async with runtime.database.transaction(organization_id) as connection:

@@ -2,7 +2,7 @@
 
 The specification: https://www.standardwebhooks.com. Who sets an address is an admin, and the service posts to it from
 inside its network. So the host's name is looked up here, each address is judged, and the connection is made to the one
-that was judged: a name that changes its address meanwhile changes nothing. Redirects are not followed.
+that was judged: a name that changes its address afterwards changes nothing. Redirects are not followed.
 """
 
 import asyncio

@@ -1,4 +1,4 @@
-"""Telling of syncs whose run doesn't go on."""
+"""Alerts about syncs whose run has stopped without an end."""
 
 from uuid import UUID
 
