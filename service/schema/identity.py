@@ -32,6 +32,8 @@ organizations = Table(
 # The principal of kind `everyone` has its organization's own id and stands for its active users.
 # A deleted service account stays, inactive: the audit log names it, it owns what it uploaded, and nobody else ever gets
 # its address.
+# `external_id` is what a system elsewhere calls a person or a group by. `released_at` is when an identity provider
+# deleted a person: they stay, inactive, for what they own; the provider sees them no more until they are active again.
 # Addresses are kept in lower case: lower() is not leakproof, so under row-level security an index on it is not used.
 principals = Table(
     "principals",
@@ -47,13 +49,14 @@ principals = Table(
     Column("password_hash", Text),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("deleted_at", DateTime(timezone=True)),
+    Column("released_at", DateTime(timezone=True)),
     CheckConstraint("kind IN ('user', 'group', 'serviceAccount', 'everyone')", name="kind"),
     CheckConstraint("(kind IN ('user', 'serviceAccount')) = (email IS NOT NULL)", name="email"),
     CheckConstraint("email = lower(email)", name="email_lower"),
     CheckConstraint("kind = 'user' OR NOT is_admin", name="admin_is_user"),
     CheckConstraint("deleted_at IS NULL OR (kind = 'serviceAccount' AND NOT active)", name="deleted"),
     Index("uq_principals_email", "organization_id", "email", unique=True),
-    Index("uq_principals_external_id", "organization_id", "external_id", unique=True),
+    Index("uq_principals_kind_external_id", "organization_id", "kind", "external_id", unique=True),
     Index("ix_principals_kind", "organization_id", "kind", "principal_id"),
 )
 
@@ -112,4 +115,20 @@ service_account_tokens = Table(
     Column("last_used_at", DateTime(timezone=True)),
     Index("ix_service_account_tokens_account", "organization_id", "service_account_id", "token_id"),
     Index("ix_service_account_tokens_organization", "organization_id", "token_id"),
+)
+
+# By these an identity provider keeps an organization's people and groups (SCIM); they belong to nobody.
+scim_tokens = Table(
+    "scim_tokens",
+    metadata,
+    Column("token_id", Uuid, primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("hint", Text, nullable=False),
+    Column("secret_hash", LargeBinary, nullable=False, unique=True),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("expires_at", DateTime(timezone=True)),
+    Column("revoked_at", DateTime(timezone=True)),
+    Column("last_used_at", DateTime(timezone=True)),
+    Index("ix_scim_tokens_organization", "organization_id", "token_id"),
 )

@@ -138,6 +138,18 @@ async def find_person(connection: AsyncConnection, organization_id: UUID, *, ema
     return await find_row(connection, statement, Person)
 
 
+async def find_person_by_external_id(
+    connection: AsyncConnection, organization_id: UUID, *, external_id: str
+) -> Person | None:
+    """Find a person by what the organization's identity provider calls them by, an inactive one too."""
+    statement = select(*columns_of(principals, Person)).where(
+        principals.c.organization_id == organization_id,
+        principals.c.kind == "user",
+        principals.c.external_id == external_id,
+    )
+    return await find_row(connection, statement, Person)
+
+
 def _user(organization_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
     return and_(
         principals.c.organization_id == organization_id,
