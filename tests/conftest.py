@@ -22,6 +22,15 @@ from tests.harness.services import RunningService, ServiceHarness, SharedParts, 
 
 configure_logs()
 use_memory()
+LONGEST_BYTES_IN_A_NAME = 40
+
+
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Name a case after its parameter where its value is a whole file: an archive has the time in it, a name may not.
+
+    Processes that share a run must agree on the names of all tests.
+    """
+    return argname if isinstance(val, bytes) and len(val) > LONGEST_BYTES_IN_A_NAME else None
 
 
 @pytest.fixture(scope="session")
