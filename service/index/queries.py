@@ -41,7 +41,6 @@ from carrel.wire.catalog import IndexingStatus
 from carrel.wire.places import PassagePlace
 from service.index.codes import from_binary
 from service.index.progress import FAILED_AFTER
-from service.index.spaces.queries import stands_for
 from service.index.statistics.queries import ADD_DELTAS, OF_DELTAS, sum_changes
 from service.platform.sql import ORGANIZATION, ModelJson, as_arrays, columns_of, find_rows, param, params, unnest_rows
 from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, space_documents, spaces
@@ -53,13 +52,14 @@ ROWS_AT_ONCE = 64
 
 @dataclass(frozen=True, slots=True)
 class IndexEntry:
-    """A document in a space whose vectors have so many dimensions."""
+    """A document in a space whose vectors have so many dimensions, and how many of its chunks are indexed there."""
 
     organization_id: UUID
     space_id: int
     document_id: UUID
     dimensions: int
     language: str | None = None
+    chunk_count: int = 0
 
     def matches(self, table: Table) -> ColumnElement[bool]:
         """Build the condition that a row of `table` is of this document in this space."""
@@ -165,26 +165,6 @@ async def lock_to_write(
     parameters = params(organization_id, space_id=space_id, document_ids=list(document_ids))
     statement = _LOCK_TO_WRITE[len(document_ids) > 1]
     return {found.document_id: found for found in await find_rows(connection, statement, LockedEntry, parameters)}
-
-
-async def lock_entries(
-    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int | None = None
-) -> Sequence[IndexEntry]:
-    """Lock a document's row in every space, in the order of the spaces.
-
-    With `space_id`: in that space and its replacement only.
-    """
-    statement = (
-        select(space_documents.c.space_id, spaces.c.dimensions, space_documents.c.language)
-        .join(spaces, spaces.c.space_id == space_documents.c.space_id)
-        .where(space_documents.c.organization_id == organization_id, space_documents.c.document_id == document_id)
-        .order_by(space_documents.c.space_id)
-        .with_for_update(of=space_documents)
-    )
-    if space_id is not None:
-        statement = statement.where(stands_for(space_id))
-    rows = await connection.execute(statement)
-    return [IndexEntry(organization_id, row.space_id, document_id, row.dimensions, row.language) for row in rows]
 
 
 @cache
@@ -353,9 +333,3 @@ async def truncate_entry(connection: AsyncConnection, entry: IndexEntry, *, chun
     page_count = -(-chunk_count // CHUNKS_PER_PAGE)
     for table, number, kept in ((tables.chunks, "chunk_no", chunk_count), (tables.code_pages, "page_no", page_count)):
         await connection.execute(delete(table).where(entry.matches(table), table.c[number] >= kept))
-
-
-async def remove_entry(connection: AsyncConnection, entry: IndexEntry) -> None:
-    """Remove an index entry, whose row is locked, from its space."""
-    await truncate_entry(connection, entry, chunk_count=0)
-    await connection.execute(delete(space_documents).where(entry.matches(space_documents)))

@@ -6,7 +6,7 @@ access does: so an index write never brings back an older access class, and a re
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ParamSpec, Protocol, TypeVar
 from uuid import UUID
@@ -19,12 +19,13 @@ from carrel.wire.places import PassagePlace
 from service.index import queries
 from service.index.codes import as_vector, binary_codes, pages_of
 from service.index.queries import ChunkRow, IndexChange, IndexedChunk, IndexEntry, LockedEntry, read_embeddings
+from service.index.removal import queries as removal_queries
 from service.index.spaces import queries as space_queries
 from service.index.spaces.queries import Space
-from service.index.statistics.queries import add_deltas, delete_unused_terms, fold_deltas, try_lock_statistics
+from service.index.statistics.queries import delete_unused_terms, fold_deltas, try_lock_statistics
 from service.index.stemming import ENGLISH, stemming_of
 from service.index.terms import TERMS_OF_STEMMINGS, as_sparsevec, read_sparsevec, weigh_chunks
-from service.permissions.queries import lock_resource
+from service.permissions.queries import lock_objects
 from service.platform.batches import Answer, Batch
 from service.platform.identifiers import uuid7
 from service.schema.indexing import CHUNKS_PER_PAGE, TOTAL_TERM
@@ -247,20 +248,17 @@ def _change(weighed: _Weighed, locked: LockedEntry) -> IndexChange:
 
 
 async def remove_from_space(
-    connection: AsyncConnection, organization_id: UUID, *, space_id: int, document_id: UUID
+    connection: AsyncConnection, organization_id: UUID, *, space_id: int, document_ids: Collection[UUID]
+) -> set[UUID]:
+    """Remove documents from a space and its replacement; return those that were in it."""
+    return await _remove(connection, organization_id, document_ids, space_id=space_id)
+
+
+async def remove_everywhere(
+    connection: AsyncConnection, organization_id: UUID, *, document_ids: Collection[UUID]
 ) -> None:
-    """Remove a document's entry from a space and its replacement; do nothing when there is none."""
-    await lock_resource(connection, organization_id, document_id)
-    entries = await queries.lock_entries(connection, organization_id, document_id=document_id, space_id=space_id)
-    for entry in entries:
-        await _remove(connection, entry)
-
-
-async def remove_everywhere(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> None:
-    """Remove a document from the catalog and every collection."""
-    await lock_resource(connection, organization_id, document_id)
-    for entry in await queries.lock_entries(connection, organization_id, document_id=document_id):
-        await _remove(connection, entry)
+    """Remove documents from the catalog and every collection."""
+    await _remove(connection, organization_id, document_ids)
 
 
 async def delete_space(connection: AsyncConnection, organization_id: UUID, *, space_id: int) -> None:
@@ -299,16 +297,15 @@ def _is_unchanged(before: IndexedChunk, chunk: ChunkToIndex, terms: Mapping[int,
     return known.keys() == terms.keys() and all(abs(known[term] - weight) < 1e-6 for term, weight in terms.items())
 
 
-async def _remove(connection: AsyncConnection, entry: IndexEntry) -> None:
-    rows = await queries.list_chunks(connection, entry)
-    deltas = await _compute([row.text for row in rows], _removal_deltas, rows)
-    _count_chunks(deltas, entry.language, -len(rows))
-    await add_deltas(connection, entry.organization_id, space_id=entry.space_id, deltas=deltas)
-    await queries.remove_entry(connection, entry)
-
-
-def _removal_deltas(rows: Sequence[IndexedChunk]) -> Counter[int]:
-    return _count_deltas(added=[], removed=[read_sparsevec(row.terms) for row in rows])
+async def _remove(
+    connection: AsyncConnection, organization_id: UUID, document_ids: Collection[UUID], *, space_id: int | None = None
+) -> set[UUID]:
+    await lock_objects(connection, organization_id, object_ids=document_ids)
+    entries = await removal_queries.lock_entries(
+        connection, organization_id, document_ids=document_ids, space_id=space_id
+    )
+    await removal_queries.remove_entries(connection, organization_id, entries=entries)
+    return {entry.document_id for entry in entries}
 
 
 def _count_deltas(*, added: Sequence[Mapping[int, float]], removed: Sequence[Mapping[int, float]]) -> Counter[int]:

@@ -17,6 +17,7 @@ from service.text.extraction import ContainedFile, UnreadableFile
 from service.text.extraction.failures import Unreadable
 from tests import made_files
 from tests.harness.documents import (
+    add_to_collection,
     add_users,
     chunks,
     create_collection,
@@ -28,6 +29,7 @@ from tests.harness.documents import (
     upload,
 )
 from tests.harness.jobs import organization_of, until
+from tests.harness.messages import messages_of
 from tests.harness.services import RunningService
 from tests.made_files import archive
 
@@ -168,15 +170,25 @@ def test_readers_and_owner_of_a_container_are_those_of_its_files(service: Runnin
 
 
 def test_a_container_is_deleted_with_its_files(service: RunningService) -> None:
-    """Nothing of them is left; a file alone can be deleted, and comes back with another version of the container."""
+    """Nothing of them is left; a file alone can be deleted, and comes back with another version of the container.
+
+    No statement is sent for each of the files.
+    """
     document = brought(service, "out.zip", archive({"in.zip": archive({"deep.txt": "Deep."}), "flat.txt": "Flat."}))
     until(lambda: len(list_documents(service)) == 4)
     ok(service.call("catalog/deleteDocument", {"documentId": files_in(service, document)["out.zip!/flat.txt"]}))
     assert len(list_documents(service)) == 3
     brought(service, "out.zip", archive({"flat.txt": "Flat.", "in.zip": archive({"deep.txt": "Deeper."})}))
     until(lambda: len(list_documents(service)) == 4)
-    ok(service.call("catalog/deleteDocument", {"documentId": document["documentId"]}))
+    with messages_of(service) as sent:
+        ok(service.call("catalog/deleteDocument", {"documentId": document["documentId"]}))
     assert list_documents(service) == search(service, "flat") == []
+    many = brought(service, "many.zip", archive({f"{number}.txt": f"Number {number}." for number in range(20)}))
+    with messages_of(service) as sent_for_many:
+        ok(service.call("catalog/deleteDocument", {"documentId": many["documentId"]}))
+    assert list_documents(service) == []
+    # One level of containers less is to be locked; however many files there are.
+    assert len(sent_for_many) < len(sent)
 
 
 def test_hostile_archives_cost_only_themselves(service: RunningService) -> None:
@@ -244,6 +256,38 @@ def test_attachments_of_a_mail_are_documents(service: RunningService) -> None:
     there = collected(service, collection)
     assert sorted(there) == ["m.eml", "m.eml!/Harbour.eml", "m.eml!/Harbour.eml!/inner.txt", "m.eml!/outer.txt"]
     assert list(there.values()) == [{"team": "harbour"}] * 4
+
+
+def test_a_container_takes_its_files_to_a_collection_and_out_of_it(service: RunningService) -> None:
+    """At every level, with its metadata; chunks that a caller made of one stay, and go with the container."""
+    inner = archive({"deep.txt": "The lighthouse is dark."})
+    document = brought(service, "out.zip", archive({"in.zip": inner, "flat.txt": "Fog.", "own.txt": "Own."}))
+    until(lambda: len(list_documents(service)) == 5)
+    collection, metadata = create_collection(service, "Boxes", team="STRING"), {"team": "harbour"}
+    own = files_in(service, document)["out.zip!/own.txt"]
+    body: dict[str, Any] = {"documentId": own, "documentCollectionId": collection, "customMetadata": {}}
+    body["chunks"] = ["Made by a caller."]
+    ok(service.call("documentCollections/addDocumentChunksToCollection", body))
+    ok(add_to_collection(service, document["documentId"], collection, customMetadata=metadata))
+    names = {"out.zip", "out.zip!/flat.txt", "out.zip!/in.zip", "out.zip!/in.zip!/deep.txt"}
+    assert collected(service, collection) == dict.fromkeys(names, metadata) | {"out.zip!/own.txt": {}}
+    assert chunks(service, own, collection) == ["Made by a caller."]
+    deep = str(document_id_for(organization_of(service), "out.zip!/in.zip!/deep.txt"))
+    until(lambda: chunks(service, deep, collection) == ["The lighthouse is dark."])
+    changed = {"team": "sea"}
+    ok(add_to_collection(service, document["documentId"], collection, customMetadata=changed))
+    assert collected(service, collection) == dict.fromkeys(names, changed) | {"out.zip!/own.txt": {}}
+    ok(add_to_collection(service, document["documentId"], collection, operation="removeDocumentFromCollection"))
+    assert collected(service, collection) == {}
+    assert len(list_documents(service)) == 5
+    with service.owner_connection() as connection:
+        told = (
+            "SELECT action, count(*) FROM audit_entries WHERE action LIKE 'collection.%%document' GROUP BY 1 ORDER BY 1"
+        )
+        assert connection.execute(told).fetchall() == [
+            ("collection.add_document", 8),
+            ("collection.remove_document", 5),
+        ]
 
 
 def collected(service: RunningService, collection_id: str) -> dict[str, dict[str, str]]:

@@ -105,7 +105,7 @@ async def test_statistics_follow_every_change(corpus):
         await corpus.rewrite(first, "Boats", ["the red ship"])
         assert (await corpus.frequency("ship"), await corpus.frequency("boat"), await corpus.total()) == (1, 2, 2)
         async with corpus.transaction() as removing:
-            await remove_everywhere(removing, corpus.organization_id, document_id=first)
+            await remove_everywhere(removing, corpus.organization_id, document_ids=[first])
         assert (await corpus.frequency("ship"), await corpus.total()) == (0, 1)
         assert await fold_statistics(connection, corpus.organization_id) > 0
     assert (await corpus.frequency("ship"), await corpus.frequency("boat"), await corpus.total()) == (0, 1, 1)
@@ -157,7 +157,7 @@ async def test_terms_no_longer_used_go_and_no_others_are_looked_at(service, corp
         owner.execute(added, [other.space_id, corpus.organization_id])
         owner.execute("ANALYZE term_statistics")
     async with corpus.transaction() as connection:
-        await remove_everywhere(connection, corpus.organization_id, document_id=document_id)
+        await remove_everywhere(connection, corpus.organization_id, document_ids=[document_id])
     read = "SELECT seq_tup_read + idx_tup_fetch FROM pg_stat_xact_user_tables WHERE relname = 'term_statistics'"
     async with corpus.transaction() as connection:
         assert await indexing.fold_statistics(connection, corpus.organization_id) > 0
@@ -194,7 +194,7 @@ async def test_a_long_document_keeps_nobody_waiting(corpus, monkeypatch):
     await corpus.rewrite(document_id, "Long", [f"other chunk {number}" for number in range(30)])
     await corpus.add("Few but large", ["word " * 10_000] * 3)
     async with corpus.transaction() as connection:
-        await remove_everywhere(connection, corpus.organization_id, document_id=document_id)
+        await remove_everywhere(connection, corpus.organization_id, document_ids=[document_id])
     assert threads
     assert loop not in threads
 
@@ -288,7 +288,7 @@ async def test_a_removed_document_never_comes_back(corpus):
     async def remove():
         async with corpus.transaction() as connection:
             await remove_from_space(
-                connection, corpus.organization_id, space_id=corpus.space.space_id, document_id=document_id
+                connection, corpus.organization_id, space_id=corpus.space.space_id, document_ids=[document_id]
             )
             locked.set()
             await go_on.wait()

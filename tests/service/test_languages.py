@@ -121,5 +121,5 @@ async def test_chunks_are_counted_by_stemming(corpus: Corpus) -> None:
     assert await write(4, ["一", "1"], "zh") == {}
     assert await write(5, ["jeden"], "sk") == {"simple": 1}
     async with corpus.transaction() as connection:
-        await remove_everywhere(connection, corpus.organization_id, document_id=document_id)
+        await remove_everywhere(connection, corpus.organization_id, document_ids=[document_id])
     assert await count() == {}

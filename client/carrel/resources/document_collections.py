@@ -97,7 +97,8 @@ class DocumentCollections(Resource[M]):
     ) -> Call[wire.AddDocumentToCollectionResponse]:
         """Add a catalog document to a collection, or bring it up to date there; needs EDITOR and READ.
 
-        Keys of the metadata must be in the collection's schema, and values, always strings, parse as their types.
+        Keys of the metadata must be in the collection's schema, and values, always strings, parse as their types. The
+        files in an archive or a mail are added with it, with the same metadata.
         """
         request = wire.AddDocumentToCollectionRequest(
             document_id=as_any(UUID, document_id),
@@ -152,7 +153,10 @@ class DocumentCollections(Resource[M]):
     def remove_document_from_collection(
         self, *, document_id: Id, document_collection_id: Id, user_email: str | None = None
     ) -> Call[wire.RemoveDocumentFromCollectionResponse]:
-        """Take a document out of a collection; it stays in the catalog. Raises NotFoundError if it isn't in it."""
+        """Take a document, with the files in it, out of a collection; they stay in the catalog.
+
+        Raises NotFoundError if it isn't in it.
+        """
         request = wire.RemoveDocumentFromCollectionRequest(
             document_id=as_any(UUID, document_id),
             document_collection_id=as_any(UUID, document_collection_id),

@@ -108,7 +108,7 @@ class _DocumentInCollection(ActingRequest):
 
 
 class AddDocumentToCollectionRequest(_DocumentInCollection):
-    """Add a catalog document to a collection, or bring it up to date there."""
+    """Add a catalog document to a collection, or bring it up to date there; an archive or a mail with its files."""
 
     custom_metadata: CustomMetadata
     """The document's metadata in the collection; must match its schema. Fields may be left out."""
@@ -168,7 +168,7 @@ class ReindexDocumentInCollectionResponse(CollectionIndexing):
 
 
 class RemoveDocumentFromCollectionRequest(_DocumentInCollection):
-    """Take a document out of a collection; it stays in the catalog."""
+    """Take a document out of a collection, an archive or a mail with its files; all stay in the catalog."""
 
 
 class RemoveDocumentFromCollectionResponse(ResponseModel):

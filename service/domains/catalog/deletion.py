@@ -38,7 +38,6 @@ async def delete_locked(
     details = {**documents, **{one: {"containerId": str(container_id)} for one, container_id in inside.items()}}
     changes = [Change("document.delete", "document", one, said) for one, said in details.items()]
     await record_all(connection, caller, changes=changes)
-    for document_id in details:
-        await remove_everywhere(connection, organization_id, document_id=document_id)
+    await remove_everywhere(connection, organization_id, document_ids=details.keys())
     await erase_documents(connection, organization_id, document_ids=details.keys())
     await unregister_resources(connection, organization_id, object_ids=details.keys())

@@ -5,7 +5,7 @@ up by the sweeper if the process dies.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -17,11 +17,14 @@ from carrel.wire.collections import (
     CollectionIndexStatus,
     ReindexDocumentInCollectionRequest,
 )
-from service.audit.service import record
+from service.audit.service import Change, record, record_all
 from service.auth.callers import Caller, acting_for
 from service.domains.collections.service import Placement, check_placement, refuse_caller_chunks, require_document
+from service.index.ingestion.contained.queries import request_with_container
 from service.index.ingestion.indexing import pack_chunks
 from service.index.ingestion.queries import keep_caller_chunks, request_indexing_in_space
+from service.index.ingestion.turns import Lane
+from service.permissions.queries import lock_contained, lock_objects
 from service.platform.errors import NotFound
 from service.platform.identifiers import uuid7
 from service.runtime import Runtime
@@ -53,6 +56,8 @@ class RecordedMembership:
 async def add_document(runtime: Runtime, caller: Caller, *, request: AddDocumentToCollectionRequest) -> IndexedDocument:
     """Add a document by its own contents, or bring it and its metadata up to date; nothing changed: nothing is done.
 
+    The files in a container, at every level, are added with it, and indexed in their turn.
+
     404 for a document the caller may not READ or a collection without a role, 403 below EDITOR, 400 metadata, 409 when
     its chunks there are a caller's, 503 `indexing_backlog` when too much waits to be indexed.
     """
@@ -72,6 +77,11 @@ async def add_document(runtime: Runtime, caller: Caller, *, request: AddDocument
         )
         if recorded.changed and recorded.to_index:
             runtime.indexer.refuse_backlog(caller.organization_id)
+        has_files = bool(document.file.file_count)
+        if has_files:
+            await place_files(connection, caller, container_id=document.document_id)
+    if has_files:
+        runtime.indexer.note_backlog(caller.organization_id, Lane.SMALL, Lane.LARGE)
     return await _await_index(runtime, caller, recorded, is_begun=False)
 
 
@@ -172,6 +182,34 @@ async def place_document(
         )
         await _record(connection, caller, "collection.add_document", recorded)
     return recorded
+
+
+async def place_files(
+    connection: AsyncConnection, caller: Caller, *, container_id: UUID, document_ids: Collection[UUID] | None = None
+) -> None:
+    """Put the files in a locked container (or these of them) into the collections that it is in, to be indexed later.
+
+    A container has been put there by somebody who may do that; its files have the same readers.
+    """
+    organization_id = caller.organization_id
+    if document_ids is None:
+        document_ids = (await lock_contained(connection, organization_id, container_ids=[container_id])).keys()
+    else:
+        await lock_objects(connection, organization_id, object_ids=document_ids)
+    placed = await request_with_container(
+        connection, organization_id, container_id=container_id, document_ids=document_ids
+    )
+    within = str(container_id)
+    changes = [
+        Change(
+            "collection.add_document",
+            "document",
+            one.document_id,
+            {"collectionId": str(one.collection_id), "version": one.version, "containerId": within},
+        )
+        for one in placed
+    ]
+    await record_all(connection, caller, changes=changes)
 
 
 async def _placement(

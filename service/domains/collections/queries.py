@@ -261,14 +261,14 @@ async def read_membership(
 
 
 async def delete_waiting_chunks(
-    connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, space_id: int
+    connection: AsyncConnection, organization_id: UUID, *, document_ids: Collection[UUID], space_id: int
 ) -> None:
-    """Delete a caller's chunks that wait to be indexed in a space, or in the one built to replace it."""
+    """Delete callers' chunks of documents that wait to be indexed in a space, or in the one built to replace it."""
     there = select(spaces.c.space_id).where(spaces.c.organization_id == organization_id, stands_for(space_id))
     await connection.execute(
         delete(caller_chunks).where(
             caller_chunks.c.organization_id == organization_id,
-            caller_chunks.c.document_id == document_id,
+            in_array(caller_chunks.c.document_id, document_ids),
             caller_chunks.c.space_id.in_(there),
         )
     )

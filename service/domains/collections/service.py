@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.collections import CreateDocumentCollectionRequest
 from carrel.wire.common import ResourceType, Role
-from service.audit.service import record
+from service.audit.service import Change, record, record_all
 from service.auth.callers import Caller
 from service.domains.collections import queries
 from service.domains.collections.metadata_schema import check_metadata
@@ -23,6 +23,7 @@ from service.domains.documents.rights import role_in, unknown_document
 from service.index.rebuilds.queries import lock_collection
 from service.index.service import create_space, delete_space, remove_from_space
 from service.permissions.access import Access
+from service.permissions.queries import lock_contained
 from service.permissions.service import register_resource, unregister_resources
 from service.platform.batches import Batch
 from service.platform.errors import Conflict, Forbidden, NotFound
@@ -142,24 +143,33 @@ def refuse_caller_chunks(placement: Placement) -> None:
 async def remove_document(
     connection: AsyncConnection, caller: Caller, *, document_id: UUID, collection_id: UUID
 ) -> None:
-    """Take a document out of a collection and its index; 404 when it is not in it, or not the caller's to READ."""
+    """Take a document, and the files in it, out of a collection and its index.
+
+    404 when it is not in it, or not the caller's to READ.
+    """
     await require_document(connection, caller, document_id=document_id, lock=True)
     placement = await check_placement(
         connection, caller, document_id=document_id, collection_id=collection_id, custom_metadata=None
     )
     if placement.membership is None:
         raise NotFound("The document is not in this collection.", code="document_not_in_collection")
-    space_id = placement.collection.space_id
-    await queries.delete_waiting_chunks(connection, caller.organization_id, document_id=document_id, space_id=space_id)
-    await remove_from_space(connection, caller.organization_id, space_id=space_id, document_id=document_id)
-    await record(
-        connection,
-        caller,
-        action="collection.remove_document",
-        target_type="document",
-        target_id=document_id,
-        details={"collectionId": str(collection_id)},
-    )
+    organization_id, space_id = caller.organization_id, placement.collection.space_id
+    inside = await lock_contained(connection, organization_id, container_ids=[document_id])
+    document_ids = [document_id, *inside]
+    await queries.delete_waiting_chunks(connection, organization_id, document_ids=document_ids, space_id=space_id)
+    removed = await remove_from_space(connection, organization_id, space_id=space_id, document_ids=document_ids)
+    of_collection = {"collectionId": str(collection_id)}
+    changes = [
+        Change(
+            "collection.remove_document",
+            "document",
+            one,
+            of_collection if one == document_id else {**of_collection, "containerId": str(inside[one])},
+        )
+        for one in document_ids
+        if one in removed
+    ]
+    await record_all(connection, caller, changes=changes)
 
 
 async def delete_collection(connection: AsyncConnection, caller: Caller, *, collection_id: UUID) -> None:

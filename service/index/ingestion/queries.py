@@ -146,7 +146,7 @@ def _claim_until(is_begun: ColumnElement[bool]) -> ColumnElement[Any]:
     return case((is_begun, func.now() + LEASE), else_=func.now())
 
 
-def _extend_claim(claimed_until: ColumnElement[Any]) -> ColumnElement[Any]:
+def extend_claim(claimed_until: ColumnElement[Any]) -> ColumnElement[Any]:
     """Select the end of a claim on a document requested again: unchanged unless indexing begins at once.
 
     So a waiting document keeps its position; a process that indexes the document finds the newer version at the end.
@@ -187,7 +187,7 @@ def _build_request(*, collections_too: bool) -> Select[*tuple[Any, ...]]:
     replaced = {
         "version": new.excluded.version,
         "is_large": new.excluded.is_large,
-        "claimed_until": _extend_claim(new.excluded.claimed_until),
+        "claimed_until": extend_claim(new.excluded.claimed_until),
     } | FROM_THE_START
     catalog = new.on_conflict_do_update(index_elements=[entry.document_id, entry.space_id], set_=replaced).cte(
         "catalog"
@@ -207,7 +207,7 @@ def _build_request(*, collections_too: bool) -> Select[*tuple[Any, ...]]:
         .values(
             version=version,
             is_large=is_large,
-            claimed_until=_extend_claim(_claim_until(and_(is_searched(), is_begun))),
+            claimed_until=extend_claim(_claim_until(and_(is_searched(), is_begun))),
             **FROM_THE_START,
         )
         .returning(entry.space_id)
@@ -279,7 +279,7 @@ async def request_indexing_in_space(
         .order_by(spaces.c.space_id),
     )
     changed: dict[str, Any] = {name: new.excluded[name] for name in values} | FROM_THE_START
-    changed["claimed_until"] = _extend_claim(new.excluded.claimed_until)
+    changed["claimed_until"] = extend_claim(new.excluded.claimed_until)
     if caller_bytes is not None or anew:
         changed["indexed_version"] = None
     keys = [space_documents.c.document_id, space_documents.c.space_id]

@@ -27,7 +27,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.types import TypeEngine
 
 from service.platform.batches import Answer, Batch
-from service.platform.sql import ORGANIZATION, as_arrays, count_of, in_array, param, params, unnest_rows
+from service.platform.sql import ORGANIZATION, count_of, in_array, param, params, unnest_rows
 from service.schema.indexing import term_deltas, term_statistics
 
 _TERMS: Any = bindparam("param_terms", type_=ARRAY(Integer()))
@@ -77,16 +77,6 @@ def sum_changes(changes: Sequence[Mapping[int, int]]) -> list[tuple[int, int]]:
     for each in changes:
         total.update(each)
     return sorted((term, delta) for term, delta in total.items() if delta)
-
-
-async def add_deltas(
-    connection: AsyncConnection, organization_id: UUID, *, space_id: int, deltas: Mapping[int, int]
-) -> None:
-    """Append the changes of the number of chunks with each term."""
-    rows = sum_changes([deltas])
-    if rows:
-        arrays = as_arrays("deltas", OF_DELTAS, rows)
-        await connection.execute(ADD_DELTAS, params(organization_id, space_id=space_id, **arrays))
 
 
 async def try_lock_statistics(connection: AsyncConnection, organization_id: UUID) -> bool:

@@ -7,7 +7,6 @@ twice changes nothing the second time: what is there with the same bytes is not 
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Collection, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -21,11 +20,12 @@ from service.auth.callers import Caller, reload_caller
 from service.domains.catalog.containers import queries
 from service.domains.catalog.deletion import delete_locked
 from service.domains.catalog.uploads import save_upload
-from service.domains.collections.queries import list_memberships
+from service.domains.collections.membership import place_files
 from service.domains.documents.containers import UNPACK_FILES, Container, ContainerChangedError
 from service.domains.documents.queries import StoredDocument, read_document
+from service.index.ingestion.turns import Lane
 from service.platform.batches import Batch
-from service.platform.errors import BadRequest, Conflict, Forbidden, NotFound, ServiceError, Unavailable
+from service.platform.errors import ServiceError, Unavailable
 from service.platform.identifiers import document_id_for
 from service.platform.logs import logger
 from service.runtime import Runtime
@@ -48,7 +48,7 @@ _LIMITS = Limits()
 
 @dataclass
 class _Run:
-    """A run of the job: the container, who uploads its files, and the collections that they go to as well.
+    """A run of the job: the container, and who uploads its files.
 
     `files_left` and `bytes_left` are what the limits of the outermost container leave for this one. `kept` are the
     documents of the files in the container, whether or not those could be read; `read` are the numbers of the files
@@ -58,7 +58,6 @@ class _Run:
     runtime: Runtime
     document: StoredDocument
     caller: Caller
-    collection_ids: list[UUID]
     files_left: int
     bytes_left: int
     kept: set[UUID] = field(default_factory=set[UUID])
@@ -124,14 +123,12 @@ async def _first_active(
 
 async def _begin(runtime: Runtime, connection: AsyncConnection, document: StoredDocument, caller: Caller) -> _Run:
     organization_id, document_id = caller.organization_id, document.document_id
-    placed = await list_memberships(connection, caller, document_id=document_id)
     *_, outermost = containers = await queries.list_containers(connection, organization_id, document_id=document_id)
     beside = await queries.sum_up_contained(connection, organization_id, container_id=outermost, without=document_id)
     return _Run(
         runtime,
         document,
         caller,
-        [one.collection_id for one in placed if one.collection_id is not None],
         files_left=_LIMITS.archive_entries - beside.count if len(containers) <= DEEPEST else 0,
         bytes_left=_LIMITS.archive_bytes - beside.size,
     )
@@ -153,10 +150,10 @@ async def _bring_all(run: _Run) -> None:
                     found, failures = [ContainedFile("", None)], failures + 1
                 if not found:
                     break
-                await _bring(run, found, start=done)
+                document_ids = await _bring(run, found, start=done)
                 done += len(found)
                 if done < count:
-                    await _save_progress(run, done)
+                    await _save_progress(run, done, document_ids)
     run.is_whole = done == count and not failures
 
 
@@ -172,8 +169,8 @@ async def _read_some(run: _Run, path: Path, *, start: int, most: int) -> list[Co
         return await read(most=1)
 
 
-async def _bring(run: _Run, files: Sequence[ContainedFile], *, start: int) -> None:
-    """Upload files, and note the numbers of those that were read."""
+async def _bring(run: _Run, files: Sequence[ContainedFile], *, start: int) -> set[UUID]:
+    """Upload files, and note the numbers of those that were read; return the ids of their documents."""
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def bring(number: int, file: ContainedFile) -> None:
@@ -183,14 +180,16 @@ async def _bring(run: _Run, files: Sequence[ContainedFile], *, start: int) -> No
                 run.read.add(number)
 
     # A file whose new contents can't be read leaves its document as it was, as an upload that is refused does.
-    run.kept |= {
+    document_ids = {
         document_id_for(run.caller.organization_id, _external_id(run, one)) for one in files if one.content != b""
     }
+    run.kept |= document_ids
     run.bytes_left -= sum(len(file.content or b"") for file in files)
     brought = (bring(number, file) for number, file in enumerate(files, start=start))
     for outcome in await asyncio.gather(*brought, return_exceptions=True):
         if isinstance(outcome, BaseException):
             raise outcome
+    return document_ids
 
 
 def _external_id(run: _Run, file: ContainedFile) -> str:
@@ -198,7 +197,7 @@ def _external_id(run: _Run, file: ContainedFile) -> str:
 
 
 async def _upload(run: _Run, contained: ContainedFile, content: bytes) -> bool:
-    """Upload a file into the catalog, and into the container's collections; False when it can't be read."""
+    """Upload a file into the catalog; False when it can't be read."""
     document = run.document
     name = contained.path.rpartition("/")[2][-LONGEST_NAME:]
     limit = run.runtime.settings.max_upload_bytes
@@ -215,10 +214,6 @@ async def _upload(run: _Run, contained: ContainedFile, content: bytes) -> bool:
             if error.status >= 500:
                 raise
             return False
-        for collection_id in run.collection_ids:
-            # Who may not add to it any more, or whose metadata it doesn't take, adds nothing there.
-            with suppress(Forbidden, NotFound, BadRequest, Conflict):
-                await _save_patiently(run, form.model_copy(update={"collection_id": collection_id}), file)
     return True
 
 
@@ -238,35 +233,44 @@ async def _save_patiently(run: _Run, form: UploadFileForm, file: ReceivedFile) -
             return
 
 
-async def _save_progress(run: _Run, done: int) -> None:
-    organization_id, file = run.caller.organization_id, run.container
+async def _save_progress(run: _Run, done: int, document_ids: Collection[UUID]) -> None:
+    """Save how many files are done, and put those of these documents where the container is."""
+    organization_id = run.caller.organization_id
     async with run.runtime.database.transaction(organization_id) as connection:
-        if not await queries.save_progress(connection, organization_id, container=file, files_done=done):
-            raise ContainerChangedError
+        document = await _lock_container(run, connection)
+        await place_files(connection, run.caller, container_id=document.document_id, document_ids=document_ids)
+        await queries.save_progress(connection, organization_id, container=run.container, files_done=done)
+    run.runtime.indexer.note_backlog(organization_id, Lane.SMALL, Lane.LARGE)
+
+
+async def _lock_container(run: _Run, connection: AsyncConnection) -> StoredDocument:
+    batch = Batch()
+    asked = run.container.ask(batch, run.caller.organization_id, lock=True)
+    await batch.run(connection)
+    return asked.document
 
 
 async def _finish(run: _Run) -> None:
     """Delete what is not in the container any more, then say that all is done, and what of it was not read.
 
-    What may be in the part that was not looked at stays.
+    What may be in the part that was not looked at stays. What is there is in the collections that the container is in.
     """
     organization_id, document_id = run.caller.organization_id, run.document.document_id
     while True:
         async with run.runtime.database.transaction(organization_id) as connection:
-            batch = Batch()
-            asked = run.container.ask(batch, organization_id, lock=True)
-            await batch.run(connection)
-            document = asked.document
+            document = await _lock_container(run, connection)
             gone: Sequence[UUID] = ()
             if run.is_whole:
                 gone = await queries.lock_gone(
                     connection, organization_id, container_id=document_id, kept=run.kept, limit=DELETED_AT_ONCE
                 )
             if not gone:
+                await place_files(connection, run.caller, container_id=document_id)
                 await _end(connection, organization_id, document, run.read)
-                return
+                break
             said = {"containerId": str(document_id)}
             await delete_locked(connection, run.caller, documents=dict.fromkeys(gone, said))
+    run.runtime.indexer.note_backlog(organization_id, Lane.SMALL, Lane.LARGE)
 
 
 async def _give_up(runtime: Runtime, organization_id: UUID, document: StoredDocument, read: Collection[int]) -> None:

@@ -1,0 +1,1 @@
+"""Indexing the files in containers where their containers are."""

@@ -1,0 +1,1 @@
+"""Removing many documents from the index at once."""
