@@ -1,13 +1,18 @@
 """Real files of every format, made by the libraries people make them with."""
 
+import datetime as dt
 import io
 import zipfile
 from collections.abc import Mapping, Sequence
+from email import policy
 from email.message import EmailMessage
+from email.parser import BytesParser
 from pathlib import Path
 
 import docx
 import pypdf
+import xlwt
+from aspose.email_foss import msg
 from fpdf import FPDF
 from openpyxl import Workbook
 from PIL import Image, ImageDraw, ImageFont
@@ -15,6 +20,7 @@ from pptx import Presentation
 from pptx.util import Inches
 
 Rows = Sequence[Sequence[object]]
+_FORMATS = {dt.date: "yyyy-mm-dd", dt.time: "hh:mm"}
 
 
 def pdf(*pages: Sequence[tuple[str, float]], title: str | None = None) -> bytes:
@@ -121,6 +127,26 @@ def workbook(**sheets: Rows) -> bytes:
     buffer = io.BytesIO()
     book.save(buffer)
     return buffer.getvalue()
+
+
+def old_workbook(**sheets: Rows) -> bytes:
+    """A workbook of before 2007 of sheets by name, each a list of rows; dates and times have their formats."""
+    book = xlwt.Workbook()
+    for name, rows in sheets.items():
+        sheet = book.add_sheet(name)
+        for number, row in enumerate(rows):
+            for column, value in enumerate(row):
+                style = xlwt.easyxf(num_format_str=_FORMATS[type(value)]) if type(value) in _FORMATS else None
+                sheet.write(number, column, value, *[style] if style else [])
+    buffer = io.BytesIO()
+    book.save(buffer)
+    return buffer.getvalue()
+
+
+def outlook(mail: bytes) -> bytes:
+    """A mail as a message of Outlook."""
+    message = BytesParser(policy=policy.default).parsebytes(mail)
+    return msg.MapiMessage.from_email_message(message).to_bytes()
 
 
 def mail(*, html_only: bool = False) -> bytes:

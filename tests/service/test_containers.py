@@ -243,18 +243,23 @@ def test_an_interrupted_job_goes_on(service: RunningService, monkeypatch: pytest
     assert next(calls) > 6
 
 
-def test_attachments_of_a_mail_are_documents(service: RunningService) -> None:
+@pytest.mark.parametrize("name", ["m.eml", "m.msg"])
+def test_attachments_of_a_mail_are_documents(service: RunningService, name: str) -> None:
     """With what a forwarded mail carries; and all go to the collection of the mail as well."""
     forwarded = BytesParser(policy=policy.default).parsebytes(mail({"inner.txt": b"The inner harbour."}))
     collection = create_collection(service, "Mails", team="STRING")
     carried = mail({"outer.txt": b"The outer harbour.", "tool.exe": FILES["tool.exe"]}, forwarded)
-    document = brought(service, "m.eml", carried, collectionId=collection, customMetadata='{"team": "harbour"}')
+    carried = made_files.outlook(carried) if name == "m.msg" else carried
+    document = brought(service, name, carried, collectionId=collection, customMetadata='{"team": "harbour"}')
     until(lambda: len(list_documents(service)) == 4)
     assert document["fileCount"] == 3
     assert document["notRead"] == [{"kind": "attachment", "count": 1, "where": ["file 2"]}]
     until(lambda: len(collected(service, collection)) == 4)
     there = collected(service, collection)
-    assert sorted(there) == ["m.eml", "m.eml!/Harbour.eml", "m.eml!/Harbour.eml!/inner.txt", "m.eml!/outer.txt"]
+    assert sorted(there) == [
+        name,
+        *(f"{name}!/{path}" for path in ("Harbour.eml", "Harbour.eml!/inner.txt", "outer.txt")),
+    ]
     assert list(there.values()) == [{"team": "harbour"}] * 4
 
 

@@ -5,9 +5,10 @@ import zipfile
 
 import pytest
 
+from service.text.extraction import task
 from service.text.extraction.building import Limits
 from service.text.extraction.failures import Unreadable
-from service.text.extraction.parsing import parse_file
+from service.text.extraction.parsing import READERS, parse_file
 from tests import made_files
 
 WORDS = made_files.word(paragraphs=[("Normal", "some words")])
@@ -127,3 +128,20 @@ def test_each_limit_refuses_what_passes_it(tmp_path, limits, name, content):
     assert refusal(tmp_path, name, content, limits).code == "file_too_complex"
     read = parse_file(tmp_path / "file", name, Limits(reads_scans=True))
     assert read.blocks or read.scanned
+
+
+class Panic(BaseException):
+    """What the libraries in Rust raise where they give up: no Exception."""
+
+
+def test_a_reader_that_panics_refuses_the_file(tmp_path, monkeypatch):
+    """A panic in a library is a file that can't be read, and the worker goes on."""
+
+    def panic(*_: object) -> None:
+        raise Panic
+
+    monkeypatch.setitem(READERS, "Excel 97", panic)
+    path = made_files.saved(tmp_path, "a.xls", made_files.old_workbook(Trees=[["Pear"]]))
+    outcome = task.extract(str(path), "a.xls", Limits(), 10**9)
+    assert isinstance(outcome, task.Refused)
+    assert (outcome.code, "Panic" in (outcome.cause or "")) == ("file_corrupt", True)

@@ -1,5 +1,6 @@
 """Where passages stand: told by the readers, joined by chunks, and named in words."""
 
+import datetime as dt
 import io
 import zipfile
 from pathlib import Path
@@ -81,10 +82,20 @@ def places_in(folder: Path, name: str, content: bytes) -> dict[str, PassagePlace
         ),
         (
             "a.ods",
-            open_sheets(Costs=[["Item", "Price"], ["Apple", 3]], Notes=[["Who", "When"], ["Ann", "May"]]),
+            open_sheets(Costs=[["Item", "Price"], [], ["Apple", 3]], Notes=[["Who", "When"], ["Ann", "May"]]),
             {
-                "Item: Apple | Price: 3": PassagePlace(sheet="Costs"),
-                "Who: Ann | When: May": PassagePlace(sheet="Notes"),
+                "Item: Apple | Price: 3": PassagePlace(sheet="Costs", rows=Rows(first=3, last=3)),
+                "Who: Ann | When: May": PassagePlace(sheet="Notes", rows=Rows(first=2, last=2)),
+            },
+        ),
+        (
+            "a.xls",
+            made_files.old_workbook(**SHEETS, Dates=[["Day", "Took"], [dt.date(2026, 5, 3), dt.time(12, 30)]]),
+            {
+                "Costs": PassagePlace(sheet="Costs"),
+                "Item: Pear | Price: 4": PassagePlace(sheet="Costs", rows=Rows(first=4, last=4)),
+                "One cell": PassagePlace(sheet="Notes"),
+                "Day: 2026-05-03 | Took: 12:30:00": PassagePlace(sheet="Dates", rows=Rows(first=2, last=2)),
             },
         ),
         ("a.md", b"# Pears\n\nThey ripen.", {"Pears": None, "They ripen.": None}),

@@ -14,8 +14,9 @@ from pathlib import Path
 from service.text.extraction.archives import check_declared
 from service.text.extraction.blocks import ContainedFile
 from service.text.extraction.building import BlockBuilder, Limits
-from service.text.extraction.failures import corrupt_file, without_text
-from service.text.extraction.mail import attachments_of, read_mail
+from service.text.extraction.failures import Unreadable, corrupt_file, without_text
+from service.text.extraction.mail import attachments_of, bytes_of, name_of, read_mail
+from service.text.extraction.outlook import open_attachments
 from service.text.extraction.sniffing import sniff
 
 # What one call reads: several small files, or one large one.
@@ -67,7 +68,7 @@ def read_files(
 def _read(entry: _Entry, largest: int) -> bytes | None:
     try:
         content = entry.read(largest + 1)
-    except _BROKEN:
+    except (*_BROKEN, Unreadable):
         return None
     return content if len(content) <= largest else None
 
@@ -107,9 +108,20 @@ def _name_of(entry: zipfile.ZipInfo) -> str:
 @contextmanager
 def _open_mail(path: Path, limits: Limits) -> Generator[Sequence[_Entry]]:
     del limits
-    parts = list(attachments_of(read_mail(path.read_bytes())))
+    parts = attachments_of(read_mail(path.read_bytes()))
+    yield _entries([(name_of(part), part.get_content_type(), partial(bytes_of, part)) for part in parts])
+
+
+@contextmanager
+def _open_outlook(path: Path, limits: Limits) -> Generator[Sequence[_Entry]]:
+    with open_attachments(path, limits.archive_bytes) as parts:
+        yield _entries(parts)
+
+
+def _entries(parts: Sequence[tuple[str, str, Callable[[], bytes]]]) -> list[_Entry]:
+    """Return the files of a message, given by name, media type and how to read each, as entries."""
     paths = _clean_paths([name or f"attachment{mimetypes.guess_extension(kind) or ''}" for name, kind, _ in parts])
-    yield [_Entry(cleaned, partial(_cut, read)) for cleaned, (_, _, read) in zip(paths, parts, strict=True)]
+    return [_Entry(cleaned, partial(_cut, read)) for cleaned, (_, _, read) in zip(paths, parts, strict=True)]
 
 
 def _cut(read: Callable[[], bytes], most: int) -> bytes:
@@ -146,4 +158,5 @@ def _unique(path: str, used: dict[str, int]) -> str:
 _CONTAINERS: Mapping[str, Callable[[Path, Limits], AbstractContextManager[Sequence[_Entry]]]] = {
     "ZIP": _open_archive,
     "mail": _open_mail,
+    "Outlook message": _open_outlook,
 }

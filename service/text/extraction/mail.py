@@ -5,11 +5,10 @@ The attachments of a message alone are documents of their own (service.text.extr
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from email import policy
 from email.message import EmailMessage
 from email.parser import BytesParser
-from functools import partial
 
 from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder, one_line
@@ -23,7 +22,8 @@ _HEADERS = ("From", "To", "Cc", "Date")
 _ENCRYPTED = frozenset({"multipart/encrypted", "application/pkcs7-mime", "application/x-pkcs7-mime"})
 _SIGNATURES = frozenset({"application/pgp-signature", "application/pkcs7-signature", "application/x-pkcs7-signature"})
 _HALVES = ("plain", "html")
-_MESSAGE = "message/rfc822"
+MESSAGE = "message/rfc822"
+"""Media type of a message in another."""
 _WORDS = re.compile(r"\w+")
 # A line "From …" begins a message only with its date, and where headers follow: in bodies, many programs don't mark it.
 # The counts keep it linear. UUCP adds lines ">From … remote from …".
@@ -35,7 +35,11 @@ _MARKED = re.compile(rb"^>(>*From )", re.MULTILINE)
 
 def parse_mail(data: bytes, builder: BlockBuilder) -> str | None:
     """Add a message; its title is its subject."""
-    message = read_mail(data)
+    return add_mail(read_mail(data), builder)
+
+
+def add_mail(message: EmailMessage, builder: BlockBuilder) -> str | None:
+    """Add a message, count its files, and return its subject."""
     builder.file_count = len(list(attachments_of(message)))
     return _add_message(message, builder)
 
@@ -48,11 +52,9 @@ def read_mail(data: bytes) -> EmailMessage:
     return message
 
 
-def attachments_of(message: EmailMessage) -> Iterator[tuple[str, str, Callable[[], bytes]]]:
-    """Yield the name of each file that a message carries, its media type, and how to read it."""
-    for part in _parts_beside_body(message):
-        if _kind_of(part) is NotReadKind.ATTACHMENT:
-            yield _name_of(part), part.get_content_type(), partial(_bytes_of, part)
+def attachments_of(message: EmailMessage) -> Iterator[EmailMessage]:
+    """Yield the parts of a message that are files to be read on their own."""
+    return (part for part in _parts_beside_body(message) if _kind_of(part) is NotReadKind.ATTACHMENT)
 
 
 def parse_mailbox(data: bytes, builder: BlockBuilder) -> None:
@@ -122,7 +124,7 @@ def _leave_out_parts(message: EmailMessage, builder: BlockBuilder, where: str) -
         if where or kind is not NotReadKind.ATTACHMENT:
             builder.leave_out(kind, where)
         if part.is_attachment() or "Content-ID" not in part:
-            names.append(_name_of(part))
+            names.append(name_of(part))
     return [name for name in names if name]
 
 
@@ -140,19 +142,19 @@ def _kind_of(part: EmailMessage) -> NotReadKind:
     return NotReadKind.PICTURE if part.get_content_maintype() == "image" and is_shown else NotReadKind.ATTACHMENT
 
 
-def _name_of(part: EmailMessage) -> str:
+def name_of(part: EmailMessage) -> str:
     """Return the name of a part's file; of a forwarded message without one, its subject."""
     name = part.get_filename()
-    if name or part.get_content_type() != _MESSAGE:
+    if name or part.get_content_type() != MESSAGE:
         return name or ""
     forwarded = next(iter(part.iter_parts()), None)
     subject = one_line(_header(forwarded, "Subject")) if isinstance(forwarded, EmailMessage) else ""
     return f"{(subject or 'message').replace('/', '_')}.eml"
 
 
-def _bytes_of(part: EmailMessage) -> bytes:
+def bytes_of(part: EmailMessage) -> bytes:
     """Return the bytes of a part's file; of a forwarded message, the whole of it."""
-    if part.get_content_type() == _MESSAGE:
+    if part.get_content_type() == MESSAGE:
         forwarded = next(iter(part.iter_parts()), None)
         return b"" if forwarded is None else forwarded.as_bytes()
     content = part.get_payload(decode=True)

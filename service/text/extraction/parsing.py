@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from carrel.wire.formats import BY_NAME
 from service.text.extraction.archives import check_archive
 from service.text.extraction.blocks import Extraction
 from service.text.extraction.building import BlockBuilder, Limits, one_line
@@ -17,10 +16,11 @@ from service.text.extraction.mail import parse_mail, parse_mailbox
 from service.text.extraction.markdown import parse_markdown
 from service.text.extraction.office import parse_docx, parse_pptx
 from service.text.extraction.opendocument import parse_odp
+from service.text.extraction.outlook import parse_outlook
 from service.text.extraction.pdf import parse_pdf
 from service.text.extraction.pictures import PICTURES, parse_picture
 from service.text.extraction.plain import parse_plain
-from service.text.extraction.sheets import parse_xlsx
+from service.text.extraction.sheets import parse_other_sheets, parse_xlsx
 from service.text.extraction.sniffing import EXCEL, POWERPOINT, TEXT, WORD, XML, sniff
 from service.text.extraction.tex import parse_tex
 from service.text.extraction.xml_documents import parse_xml
@@ -33,17 +33,16 @@ def _read(parse: Callable[[bytes, BlockBuilder], str | None]) -> Callable[[Path,
     return lambda path, builder: parse(path.read_bytes(), builder)
 
 
-_CONVERTED_ARCHIVES = ("binary Excel", "OpenDocument text", "OpenDocument sheets", "EPUB")
+_SHEETS = ("Excel 97", "binary Excel", "OpenDocument sheets")
+_CONVERTED_ARCHIVES = ("OpenDocument text", "EPUB")
 _CONVERTED = (
     *_CONVERTED_ARCHIVES,
     "Word 97",
     "PowerPoint 97",
-    "Excel 97",
     "RTF",
     "Jupyter notebook",
     "reStructuredText",
     "Org",
-    "Outlook message",
 )
 # Each adds a file's blocks to the builder, and returns the title that the file names.
 READERS: Mapping[str, Callable[[Path, BlockBuilder], str | None]] = {
@@ -59,17 +58,19 @@ READERS: Mapping[str, Callable[[Path, BlockBuilder], str | None]] = {
     "JSON": _read(parse_json),
     "JSON Lines": _read(parse_json_lines),
     "mail": _read(parse_mail),
+    "Outlook message": parse_outlook,
     "mailbox": _read(parse_mailbox),
     "XML": _read(parse_xml),
     "TeX": _read(parse_tex),
     "OpenDocument slides": parse_odp,
     "ZIP": parse_archive,
-    **{name: convert(name, BY_NAME[name].media_type) for name in _CONVERTED},
+    **{name: parse_other_sheets(name) for name in _SHEETS},
+    **{name: convert(name) for name in _CONVERTED},
     **dict.fromkeys(PICTURES, parse_picture),
 }
 _ARCHIVES = (WORD, POWERPOINT, EXCEL)
 # Archives of which anything may be read, not only XML.
-_WHOLE_ARCHIVES = (*_CONVERTED_ARCHIVES, "OpenDocument slides")
+_WHOLE_ARCHIVES = (*_CONVERTED_ARCHIVES, "binary Excel", "OpenDocument sheets", "OpenDocument slides")
 # Readers of formats that may hold pictures and the like, and that don't note them.
 _SILENT = frozenset(
     [

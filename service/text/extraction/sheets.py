@@ -1,13 +1,14 @@
-"""Excel workbooks, read row by row: values as last calculated, never formulas, never linked workbooks.
+"""Workbooks, read row by row: values as last calculated, never formulas, never linked workbooks.
 
-What is kept beside the cells follows each sheet: comments, text boxes, charts, and what is printed above and below.
+Of Excel's own format, what is kept beside the cells follows each sheet: comments, text boxes, charts, and what is
+printed above and below.
 """
 
 import datetime as dt
 import os
 import re
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import unescape
 from pathlib import Path
 from typing import Any
@@ -20,13 +21,14 @@ os.environ.setdefault("OPENPYXL_DEFUSEDXML", "False")
 from openpyxl import load_workbook
 from openpyxl.packaging.relationship import get_dependents
 from openpyxl.utils.exceptions import InvalidFileException
+from python_calamine import CalamineError, CalamineWorkbook, PasswordError, SheetTypeEnum
 
 from carrel.wire.formats import NotReadKind
 from service.text.extraction import drawings
 from service.text.extraction.building import BlockBuilder, one_line
-from service.text.extraction.failures import damaged_file
+from service.text.extraction.failures import corrupt_file, damaged_file, encrypted_file
 from service.text.extraction.office import usable_title
-from service.text.extraction.packages import as_document
+from service.text.extraction.packages import as_document, leave_out_entries
 from service.text.extraction.tabular import TableWriter
 
 _BROKEN = (KeyError, ValueError, TypeError, AttributeError, IndexError, ParseError, InvalidFileException)
@@ -37,6 +39,7 @@ _MIDNIGHT = dt.time()
 _TAIL = 65_536
 _PRINTED = re.compile(rb"<(?:\w+:)?((?:odd|even|first)(?:Header|Footer))(?: [^>]*)?>([^<]+)<")
 _UNREAD_SHEET = re.compile(r"xl/(?:macrosheets|dialogsheets)/[^/]+\.xml")
+_UNREAD_KINDS = (SheetTypeEnum.MacroSheet, SheetTypeEnum.DialogSheet, SheetTypeEnum.Vba)
 _PRINT_CODE = re.compile(r'&(?:"[^"]*"|K[\dA-F]{6}|\d+|[A-Z])')
 
 
@@ -47,8 +50,9 @@ def parse_xlsx(path: Path, builder: BlockBuilder) -> str | None:
         try:
             workbook = load_workbook(file, read_only=True, data_only=True, keep_links=False)
             for number, sheet in enumerate(workbook.worksheets, start=1):
-                builder.sheet = one_line(str(sheet.title))[:_NAME_CHARACTERS]
-                _add_sheet(sheet, builder)
+                # A declared size is a claim: one stray cell would otherwise pad every row to 16,384.
+                sheet.reset_dimensions()
+                _add_sheet(str(sheet.title), sheet.iter_rows(values_only=True), builder)
                 _add_beside(workbook, sheet, builder, f"sheet {number}")
         except (*_BROKEN, zipfile.BadZipFile) as error:
             raise damaged_file("an Excel workbook", error) from error
@@ -61,15 +65,36 @@ def _leave_out_sheets(path: Path, builder: BlockBuilder) -> None:
         builder.leave_out(NotReadKind.SHEET, count=sum(map(bool, map(_UNREAD_SHEET.fullmatch, archive.namelist()))))
 
 
-def _add_sheet(sheet: Any, builder: BlockBuilder) -> None:
-    # A declared size is a claim: one stray cell would otherwise pad every row to 16,384.
-    sheet.reset_dimensions()
+def parse_other_sheets(kind: str) -> Callable[[Path, BlockBuilder], None]:
+    """Return a reader of workbooks of an older or another program, which errors call `kind`; they have no title."""
+
+    def parse(path: Path, builder: BlockBuilder) -> None:
+        try:
+            with CalamineWorkbook.from_path(str(path)) as workbook:  # pyright: ignore[reportUnknownMemberType]
+                for number, sheet in enumerate(workbook.sheets_metadata):
+                    if sheet.typ == SheetTypeEnum.WorkSheet:
+                        _add_sheet(sheet.name, workbook.get_sheet_by_index(number).iter_rows(), builder)
+                    elif sheet.typ in _UNREAD_KINDS:
+                        builder.leave_out(NotReadKind.SHEET)
+        except PasswordError as error:
+            raise encrypted_file(kind) from error
+        except (CalamineError, OSError, ValueError) as error:
+            raise corrupt_file(kind) from error
+        if kind == "OpenDocument sheets":
+            with zipfile.ZipFile(path) as archive:
+                leave_out_entries(archive, builder)
+
+    return parse
+
+
+def _add_sheet(name: str, rows: Iterable[Sequence[Any]], builder: BlockBuilder) -> None:
+    builder.sheet = one_line(name)[:_NAME_CHARACTERS]
     table = TableWriter(builder, numbered=True)
     named = False
-    for row in sheet.iter_rows(values_only=True):
+    for row in rows:
         cells = _trim(row)
         if cells and not named:
-            builder.heading(str(sheet.title), 1)
+            builder.heading(name, 1)
             named = True
         table.row(cells)
     table.close()
@@ -126,16 +151,20 @@ def _printed(archive: zipfile.ZipFile, part: str) -> list[bytes]:
 
 
 def _trim(row: Sequence[Any]) -> list[str]:
-    last = next((column for column in range(len(row), 0, -1) if row[column - 1] is not None), 0)
+    last = next((column for column in range(len(row), 0, -1) if row[column - 1] not in {None, ""}), 0)
     return [_text(value) for value in row[:last]]
 
 
 def _text(value: Any) -> str:
-    """Return a cell's value as people read it: 3 for 3.0, a date for midnight of that day."""
+    """Return a cell's value as people read it: 3 for 3.0, a date for midnight of that day, 30:00:00 for 30 hours."""
     if value is None:
         return ""
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
     if isinstance(value, dt.datetime):
         return value.date().isoformat() if value.time() == _MIDNIGHT else value.isoformat(" ", "minutes")
-    return str(value)
+    if isinstance(value, dt.timedelta):
+        minutes, seconds = divmod(round(value.total_seconds()), 60)
+        return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"
+    # Some old files say that a character has one byte and store two.
+    return str(value).replace("\0", "")

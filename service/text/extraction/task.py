@@ -93,7 +93,9 @@ def _within(seconds: float, read: Callable[[], Result]) -> Result | Refused:
         return _to_refused(too_complex(OUT_OF_MEMORY))
     except RecursionError:
         return _to_refused(too_complex("The file's parts are nested too deeply."))
-    except Exception:  # noqa: BLE001 - libraries raise anything on a broken file; the service logs what this was
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException:  # noqa: BLE001 - libraries raise anything on a broken file, those in Rust no Exception
         return _to_refused(corrupt_file("what its name says"), traceback.format_exc(limit=-8))
 
 

@@ -289,8 +289,8 @@ async def _end(
     file = document.file
     if not file.file_count:
         return
-    is_mail = file.media_type == BY_NAME["mail"].media_type
-    kind = NotReadKind.ATTACHMENT if is_mail else NotReadKind.EMBEDDED
+    is_archive = file.media_type == BY_NAME["ZIP"].media_type
+    kind = NotReadKind.EMBEDDED if is_archive else NotReadKind.ATTACHMENT
     parts = [part for part in file.not_read or () if part["kind"] != kind]
     if numbers := [number for number in range(file.file_count) if number not in read]:
         where = [f"file {number + 1}" for number in numbers[:MOST_PLACES]]

@@ -1,0 +1,259 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false
+# olefile and compressed-rtf are untyped: this module is all of them that we use.
+"""Messages of Outlook (.msg), brought into the form that mails have and read as those are.
+
+[MS-OXMSG] names the storages and streams, [MS-OXPROPS] the properties. A message in a message becomes a mail (.eml).
+"""
+
+import mimetypes
+import re
+import struct
+from base64 import encodebytes
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from email.message import EmailMessage
+from email.utils import format_datetime, formataddr
+from functools import partial
+from pathlib import Path
+from typing import Self
+
+import compressed_rtf
+import olefile
+
+from service.text.extraction.building import BlockBuilder, clean, one_line
+from service.text.extraction.converted import to_markdown
+from service.text.extraction.decoding import decode
+from service.text.extraction.failures import Unreadable, corrupt_file, too_complex
+from service.text.extraction.mail import MESSAGE, add_mail, attachments_of, name_of
+
+Folder = tuple[str, ...]
+"""The path of a storage in the file; empty for the message that the file is."""
+
+_MEDIA_TYPE = re.compile(r"(?!message/|multipart/)[a-z]+/[a-z0-9.+-]{1,100}")
+_KIND = "an Outlook message"
+_BROKEN = (OSError, ValueError, KeyError, IndexError, TypeError, AttributeError, struct.error)
+_ATTACHMENT = re.compile(r"__attach_version1\.0_#[0-9A-F]{8}", re.IGNORECASE)
+_RECIPIENT = re.compile(r"__recip_version1\.0_#[0-9A-F]{8}", re.IGNORECASE)
+_PROPERTIES, _INNER = "__properties_version1.0", "__substg1.0_3701000D"
+_TEXT, _OLD_TEXT, _BYTES = "001F", "001E", "0102"
+_SUBJECT, _BODY, _HTML, _RTF = "0037", "1000", "1013", "1009"
+_SENDER, _SENDER_ADDRESSES = "0C1A", ("5D01", "0C1F")
+_NAME, _ADDRESSES = "3001", ("39FE", "3003")
+_FILE_NAMES, _TYPE, _CONTENT, _CONTENT_ID = ("3707", "3704", "3001"), "370E", "3701", "3712"
+_SENT, _DELIVERED, _RECIPIENT_KIND, _CODE_PAGE, _HIDDEN = 0x0039, 0x0E06, 0x0C15, 0x3FFD, 0x7FFE
+_FIELDS = {1: "To", 2: "Cc"}
+# Where the entries of a stream of properties begin: of the file's message, a message in it, and what a message has.
+_TOP, _NESTED, _PART = 32, 24, 8
+_ENTRY = struct.Struct("<HHIQ")
+_BEGINNING = datetime(1601, 1, 1, tzinfo=UTC)
+_FIELD_CHARACTERS, _MOST_RECIPIENTS = 2_000, 1_000
+# A message in a message in a message, as long replies are forwarded.
+_DEEPEST = 16
+
+
+@dataclass(frozen=True, slots=True)
+class _Attachment:
+    """A file or message that a message carries: its part there without contents, and its storage."""
+
+    part: EmailMessage
+    folder: Folder
+
+    @property
+    def is_message(self) -> bool:
+        """Whether it is a message."""
+        return self.part.get_content_type() == MESSAGE
+
+
+def parse_outlook(path: Path, builder: BlockBuilder) -> str | None:
+    """Add a message; its title is its subject."""
+    with _open(path, builder.limits.entry_bytes) as file:
+        message, _ = file.message(())
+        return add_mail(message, builder)
+
+
+@contextmanager
+def open_attachments(path: Path, largest: int) -> Generator[list[tuple[str, str, Callable[[], bytes]]]]:
+    """Open the files that a message carries: the name of each, its media type, and how to read it.
+
+    At most `largest` bytes are read, all together.
+    """
+    with _open(path, largest) as file:
+        message, attachments = file.message(())
+        reads = {id(each.part): partial(file.read, each) for each in attachments}
+        yield [(name_of(part), part.get_content_type(), reads[id(part)]) for part in attachments_of(message)]
+
+
+def _open(path: Path, largest: int) -> "_MessageFile":
+    try:
+        return _MessageFile(path, largest)
+    except _BROKEN as error:
+        raise corrupt_file(_KIND) from error
+
+
+class _MessageFile:
+    """The storages and streams of a file, of which so many bytes are read at most: streams may share theirs."""
+
+    def __init__(self, path: Path, largest: int) -> None:
+        self._file = olefile.OleFileIO(str(path))
+        self._left = largest
+        self._entries: dict[Folder, list[str]] = {}
+        for *folder, name in self._file.listdir(streams=True, storages=True):
+            self._entries.setdefault(tuple(folder), []).append(name)
+        self._encoding = f"cp{self._number((), _TOP, _CODE_PAGE) & 0xFFFF or 1252}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def message(self, folder: Folder) -> tuple[EmailMessage, list[_Attachment]]:
+        """Return the message in a storage, with empty parts for what it carries; Unreadable when it is damaged."""
+        try:
+            message, html = self._read_message(folder)
+            names = sorted(filter(_ATTACHMENT.fullmatch, self._entries.get(folder, ())))
+            attachments = [self._attachment((*folder, name), html) for name in names]
+        except _BROKEN as error:
+            raise corrupt_file(_KIND) from error
+        for each in attachments:
+            message.attach(each.part)
+        return message, attachments
+
+    def read(self, attachment: _Attachment, depth: int = 0) -> bytes:
+        """Return the bytes of a file, or of a message as a mail; OSError when they are not there."""
+        if not attachment.is_message:
+            return self._stream(attachment.folder, f"{_CONTENT}{_BYTES}", must=True)
+        return self._mail(attachment.folder, depth + 1).as_bytes()
+
+    def _attachment(self, folder: Folder, html: str) -> _Attachment:
+        """Return what is attached; a picture that the text shows has a Content-ID."""
+        inner = (*folder, _INNER)
+        if _PROPERTIES in self._entries.get(inner, ()):
+            subject = one_line(self._text(inner, _SUBJECT))[:_FIELD_CHARACTERS] or "message"
+            return _Attachment(_part(f"{subject.replace('/', '_')}.eml", MESSAGE), inner)
+        name = one_line(next((text for each in _FILE_NAMES if (text := self._text(folder, each))), ""))
+        kind = self._text(folder, _TYPE).lower()
+        if not _MEDIA_TYPE.fullmatch(kind):
+            kind = mimetypes.guess_type(name)[0] or "application/octet-stream"
+        identity = one_line(self._text(folder, _CONTENT_ID))
+        is_shown = f"cid:{identity}" in html if identity else self._number(folder, _PART, _HIDDEN) & 1 == 1
+        return _Attachment(_part(name[:_FIELD_CHARACTERS], kind, (identity or "shown") if is_shown else ""), folder)
+
+    def _mail(self, folder: Folder, depth: int) -> EmailMessage:
+        """Return the message in a storage with all that it carries."""
+        if depth > _DEEPEST:
+            raise too_complex(f"The message holds messages within each other more than {_DEEPEST} deep.")
+        message, attachments = self.message(folder)
+        for each in attachments:
+            if each.is_message:
+                each.part.set_payload([self._mail(each.folder, depth + 1)])
+            else:
+                with suppress(OSError):
+                    each.part.set_payload(encodebytes(self.read(each)).decode("ascii"))
+                each.part["Content-Transfer-Encoding"] = "base64"
+        return message
+
+    def _read_message(self, folder: Folder) -> tuple[EmailMessage, str]:
+        """Return a message without what it carries, and its text as HTML if it has that."""
+        message = EmailMessage()
+        self._add_headers(message, folder)
+        plain, html = self._text(folder, _BODY), self._html(folder)
+        if not plain.strip() and not html.strip():
+            plain = self._rich_text(folder)
+        message.set_content(clean(plain))
+        if html.strip():
+            message.add_alternative(clean(html), subtype="html")
+        message.make_mixed()
+        return message, html
+
+    def _add_headers(self, message: EmailMessage, folder: Folder) -> None:
+        fields = {"Subject": [self._text(folder, _SUBJECT)]}
+        fields["From"] = [self._person(folder, _SENDER, _SENDER_ADDRESSES)]
+        for name in sorted(filter(_RECIPIENT.fullmatch, self._entries.get(folder, ())))[:_MOST_RECIPIENTS]:
+            person = (*folder, name)
+            field = _FIELDS.get(self._number(person, _PART, _RECIPIENT_KIND) & 0xFF)
+            if field is not None:
+                fields.setdefault(field, []).append(self._person(person, _NAME, _ADDRESSES))
+        start = _NESTED if folder else _TOP
+        moment = self._number(folder, start, _SENT) or self._number(folder, start, _DELIVERED)
+        with suppress(OverflowError):
+            fields["Date"] = [format_datetime(_BEGINNING + timedelta(microseconds=moment // 10))] if moment else []
+        for field, values in fields.items():
+            if text := ", ".join(filter(None, map(one_line, values))):
+                # The library keeps what no header may be; it raises on a few.
+                with suppress(ValueError, IndexError, AttributeError, TypeError):
+                    message[field] = text
+
+    def _person(self, folder: Folder, name: str, addresses: tuple[str, ...]) -> str:
+        found = (one_line(self._text(folder, each)) for each in addresses)
+        # Within one organization, Exchange has addresses that are no mail addresses.
+        address = next((each for each in found if "@" in each), "")
+        person = one_line(self._text(folder, name))[:_FIELD_CHARACTERS]
+        if not address or not address.isascii():
+            return " ".join(filter(None, (person, address)))
+        return formataddr((person if person != address else "", address), "utf-8")
+
+    def _rich_text(self, folder: Folder) -> str:
+        """Return the text of a message that has it as RTF; empty when that is damaged, which costs nothing else."""
+        if not (packed := self._stream(folder, f"{_RTF}{_BYTES}")):
+            return ""
+        try:
+            return to_markdown(compressed_rtf.decompress(packed), "RTF")[0]
+        except Exception:  # noqa: BLE001 - the library raises no narrower error
+            return ""
+
+    def _html(self, folder: Folder) -> str:
+        return _decode(self._stream(folder, f"{_HTML}{_BYTES}")) or self._text(folder, _HTML)
+
+    def _text(self, folder: Folder, identity: str) -> str:
+        """Return a property of text; empty without it."""
+        if data := self._stream(folder, f"{identity}{_TEXT}"):
+            return data.decode("utf-16-le", "replace").rstrip("\0")
+        data = self._stream(folder, f"{identity}{_OLD_TEXT}")
+        try:
+            return data.decode(self._encoding, "replace").rstrip("\0")
+        except LookupError:
+            return _decode(data).rstrip("\0")
+
+    def _number(self, folder: Folder, start: int, identity: int) -> int:
+        """Return a property of a fixed size as a number; 0 without it."""
+        data = self._stream(folder, _PROPERTIES)
+        # Some programs begin a message in a message as they begin a file.
+        data = data[_TOP if start == _NESTED and len(data) % _ENTRY.size == 0 else start :]
+        entries = _ENTRY.iter_unpack(data[: len(data) // _ENTRY.size * _ENTRY.size])
+        return next((value for _, each, _, value in entries if each == identity), 0)
+
+    def _stream(self, folder: Folder, name: str, *, must: bool = False) -> bytes:
+        """Return the bytes of a property or of all small ones; OSError or none if they aren't there."""
+        name = name if name == _PROPERTIES else f"__substg1.0_{name}"
+        if not must and name not in self._entries.get(folder, ()):
+            return b""
+        path = "/".join((*folder, name))
+        self._left -= self._file.get_size(path)
+        if self._left < 0:
+            raise too_complex("The message carries more than a message may.")
+        with self._file.openstream(path) as stream:
+            return stream.read()
+
+
+def _part(name: str, kind: str, identity: str = "") -> EmailMessage:
+    """Return an empty part for a file, with a Content-ID if the message's text shows it."""
+    part = EmailMessage()
+    part["Content-Type"] = kind
+    if name:
+        part.add_header("Content-Disposition", "inline" if identity else "attachment", filename=name)
+    elif not identity:
+        part["Content-Disposition"] = "attachment"
+    if identity:
+        part["Content-ID"] = f"<{identity}>"
+    return part
+
+
+def _decode(data: bytes) -> str:
+    try:
+        return decode(data)
+    except Unreadable:
+        return data.decode("utf-8", "replace")
