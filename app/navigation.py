@@ -17,7 +17,11 @@ FOR_EDITORS: Mapping[str, tuple[Entry, ...]] = {
 """For admins, and for whoever may change a collection."""
 FOR_ADMINS: Mapping[str, tuple[Entry, ...]] = {
     "Loading": (("ingestion", "Ingestion", "upload_file"), ("syncs", "Syncs", "sync")),
-    "People": (("people", "People", "person"), ("groups", "Groups", "group")),
+    "People": (
+        ("people", "People", "person"),
+        ("groups", "Groups", "group"),
+        ("provisioning", "Provisioning", "sync_alt"),
+    ),
     "Access": (
         ("who_can_read", "Who can read this?", "visibility"),
         ("what_can_they_read", "What can they read?", "person_search"),

@@ -33,6 +33,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "keys": ("cli.keys:app", "API keys."),
     "service-accounts": ("cli.service_accounts:app", "Service accounts: accounts for programs."),
     "tokens": ("cli.tokens:app", "Tokens of service accounts."),
+    "provisioning": ("cli.provisioning:app", "Tokens of identity providers, which keep people and groups (SCIM)."),
     "agents": ("cli.agents:app", "Agents, and asking them."),
     "access": ("cli.access:app", "Who may read what, and why."),
     "alerts": ("cli.alerts:app", "Who is told when something fails, and what is wrong."),

@@ -8,12 +8,13 @@ import typer
 
 from carrel import InvalidArgumentError
 from carrel.wire.api_keys import ApiKey, CredentialStatus
+from carrel.wire.scim_tokens import ScimToken
 from carrel.wire.service_accounts import ServiceAccountToken
 from cli.outcome import usage
 from cli.screen import Screen
 
 T = TypeVar("T")
-C = TypeVar("C", ApiKey, ServiceAccountToken)
+C = TypeVar("C", ApiKey, ScimToken, ServiceAccountToken)
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print one JSON object, for programs.")]
 Yes = Annotated[bool, typer.Option("--yes", help="Do it without asking.")]
@@ -36,13 +37,18 @@ def require_one(found: Sequence[T], *, kind: str, name: str, hint: str) -> T:
     return found[0]
 
 
-def working_one(name: str, listed: Callable[..., Iterable[C]], *, kind: str) -> C:
-    """Return the key or token of an id, or the working one of a name, from a list that `ids` narrows."""
+def working_one(name: str, listed: Callable[..., Iterable[C]], *, kind: str, command: str = "") -> C:
+    """Return the key or token of an id, or the working one of a name, from a list that `ids` narrows.
+
+    `command` lists them, if it is not called as the kind is.
+    """
     if id_in(name) is not None:
         found = list(listed(ids=[name]))
     else:
         found = [one for one in listed(page_size=1000) if one.name == name and one.status is CredentialStatus.ACTIVE]
-    return require_one(found, kind=f"working {kind}", name=name, hint=f"carrel {kind}s list shows all with their ids")
+    return require_one(
+        found, kind=f"working {kind}", name=name, hint=f"carrel {command or f'{kind}s'} list shows all with their ids"
+    )
 
 
 def check_can_ask(screen: Screen, *, yes: bool, action: str = "delete it") -> None:

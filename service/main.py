@@ -41,6 +41,7 @@ from service.domains.oauth import purging as oauth_purging
 from service.domains.owners import endpoints as owners
 from service.domains.rebuilds import endpoints as rebuilds
 from service.domains.recognition.jobs import OCR, READ_PAGES
+from service.domains.scim import endpoints as scim
 from service.domains.search import endpoints as search
 from service.domains.service_accounts import endpoints as service_accounts
 from service.domains.sessions import endpoints as sessions
@@ -73,6 +74,7 @@ DOMAINS = (
     identity,
     owners,
     service_accounts,
+    scim,
     sessions,
     permissions,
     audit,
@@ -123,6 +125,7 @@ def routes() -> Sequence[BaseRoute]:
             router.include_router(domain.router, prefix=prefix, responses=ERRORS)
     for module in (oauth, authorize, upstream, consents, account, invitation, pages):
         router.include_router(module.router)
+    router.include_router(scim.scim_router)
     return tuple(router.routes)
 
 

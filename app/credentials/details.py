@@ -4,12 +4,11 @@ from collections.abc import Callable, Sequence
 
 import streamlit as st
 
-from app.credentials.expiry import STATUSES, C, ends_exactly, find_successor
+from app.credentials.expiry import STATUSES, C, Credential, ends_exactly, find_successor
 from app.formatting import ago, moment
 from app.ui.dialogs import confirm
 from app.ui.notices import show_heading, show_table, show_warning
-from carrel.wire.api_keys import ApiKey, CredentialStatus
-from carrel.wire.service_accounts import ServiceAccountToken
+from carrel.wire.api_keys import CredentialStatus
 
 
 def show_credential(
@@ -38,7 +37,7 @@ def show_credential(
         )
 
 
-def _show_successor(one: ServiceAccountToken | ApiKey, successor: ServiceAccountToken | ApiKey, *, kind: str) -> None:
+def _show_successor(one: Credential, successor: Credential, *, kind: str) -> None:
     """Say whether the new one is in use already, and so whether this one can go."""
     made = f"A new {kind} of this name, …{successor.hint}, was made {ago(successor.created_at)}"
     if successor.last_used_at is None:

@@ -3,14 +3,16 @@
 import shlex
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import UTC, date, datetime, time, timedelta
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from app.formatting import ago, moment
 from carrel.wire.api_keys import ApiKey, CredentialStatus
+from carrel.wire.scim_tokens import ScimToken
 from carrel.wire.scopes import Scope
 from carrel.wire.service_accounts import ServiceAccountToken
 
-C = TypeVar("C", ServiceAccountToken, ApiKey)
+C = TypeVar("C", ServiceAccountToken, ApiKey, ScimToken)
+Credential: TypeAlias = ServiceAccountToken | ApiKey | ScimToken
 
 SOON = timedelta(days=14)
 NEVER = datetime(9999, 12, 31, tzinfo=UTC)
@@ -51,13 +53,13 @@ def ends_exactly(at: datetime | None) -> str:
     return "Never" if at is None or at.year >= NEVER.year else moment(at)
 
 
-def soon_over(one: ServiceAccountToken | ApiKey, *, now: datetime | None = None) -> bool:
+def soon_over(one: Credential, *, now: datetime | None = None) -> bool:
     """Return whether a working credential expires within a fortnight."""
     at = now or datetime.now(UTC)
     return one.status is CredentialStatus.ACTIVE and one.expires_at is not None and one.expires_at - at < SOON
 
 
-def end_noted(one: ServiceAccountToken | ApiKey) -> str:
+def end_noted(one: Credential) -> str:
     """Return the day of expiry and how soon it is, with a sign if it is very soon."""
     at = one.expires_at
     if at is None or at.year >= NEVER.year:
@@ -87,11 +89,13 @@ def find_successor(one: C, every: Sequence[C]) -> C | None:
     return max(later, key=lambda other: other.created_at, default=None)
 
 
-def _account_of(one: ServiceAccountToken | ApiKey) -> object:
+def _account_of(one: Credential) -> object:
+    if isinstance(one, ScimToken):
+        return None
     return one.owner_email if isinstance(one, ApiKey) else one.service_account_id
 
 
-def expiry_like(one: ServiceAccountToken | ApiKey) -> tuple[str, int]:
+def expiry_like(one: Credential) -> tuple[str, int]:
     """Return the choice of EXPIRIES, and its days, with which a new credential lasts as long as this one did."""
     if one.expires_at is None or one.expires_at.year >= NEVER.year:
         return WITHOUT_END, 0

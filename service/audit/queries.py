@@ -36,7 +36,7 @@ from service.schema.audit import audit_entries, free_texts
 from service.schema.catalog import documents
 from service.schema.collections import collections
 from service.schema.evaluation import evaluation_sets
-from service.schema.identity import api_keys, organizations, principals, service_account_tokens
+from service.schema.identity import api_keys, organizations, principals, scim_tokens, service_account_tokens
 from service.schema.oauth import oauth_clients
 from service.schema.search import searches
 from service.schema.signin import failed_sign_ins
@@ -93,6 +93,7 @@ _NAMED: Mapping[str, tuple[KeyedColumnElement[UUID], ColumnElement[str]]] = {
     **dict.fromkeys(("agent", "AGENT"), (agents.c.agent_id, agents.c.name)),
     "apiKey": (api_keys.c.api_key_id, api_keys.c.name),
     "serviceAccountToken": (service_account_tokens.c.token_id, service_account_tokens.c.name),
+    "scimToken": (scim_tokens.c.token_id, scim_tokens.c.name),
     "oauthClient": (oauth_clients.c.client_id, oauth_clients.c.name),
     "evaluationSet": (evaluation_sets.c.evaluation_set_id, evaluation_sets.c.name),
     "source": (source_reports.c.source_id, source_reports.c.source),

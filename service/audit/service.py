@@ -73,6 +73,14 @@ async def record_all(connection: AsyncConnection, caller: Caller, *, changes: Se
     await _add(connection, caller.organization_id, entries=entries)
 
 
+async def record_by_credential(
+    connection: AsyncConnection, organization_id: UUID, *, credential_id: UUID, changes: Sequence[Change]
+) -> None:
+    """Add an audit entry for each change of a program whose credential is nobody's, in one round trip."""
+    own = {"credential_id": credential_id, **current_sender().columns}
+    await _add(connection, organization_id, entries=[{**_entry(change, None), **own} for change in changes])
+
+
 async def record_unattended(connection: AsyncConnection, organization_id: UUID, *, change: Change) -> None:
     """Add an audit entry for work of the service itself, which no caller requested."""
     await _add(connection, organization_id, entries=[_entry(change, None)])

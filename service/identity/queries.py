@@ -181,7 +181,11 @@ async def put_principals(connection: AsyncConnection, organization_id: UUID, *, 
     )
     statement = new.on_conflict_do_update(
         index_elements=[principals.c.principal_id],
-        set_={name: new.excluded[name] for name in _CHANGEABLE},
+        set_={
+            **{name: new.excluded[name] for name in _CHANGEABLE},
+            # Active again, a person is the identity provider's to see again, too.
+            "released_at": case((new.excluded.active, None), else_=principals.c.released_at),
+        },
         where=principals.c.organization_id == organization_id,
     )
     await connection.execute(statement)

@@ -12,7 +12,7 @@ from typing import Literal
 
 from pydantic import SecretStr
 
-Prefix = Literal["svc_key_", "svc_sa_", "svc_at_", "svc_rt_", "svc_ac_", "svc_cs_", "svc_ss_", "svc_iv_"]
+Prefix = Literal["svc_key_", "svc_sa_", "svc_at_", "svc_rt_", "svc_ac_", "svc_cs_", "svc_ss_", "svc_iv_", "svc_sc_"]
 
 API_KEY: Prefix = "svc_key_"
 SERVICE_ACCOUNT_TOKEN: Prefix = "svc_sa_"  # noqa: S105 (the prefix of a token, not a token)
@@ -22,6 +22,7 @@ AUTHORIZATION_CODE: Prefix = "svc_ac_"
 CLIENT_SECRET: Prefix = "svc_cs_"  # noqa: S105 (likewise)
 SESSION: Prefix = "svc_ss_"
 INVITATION: Prefix = "svc_iv_"
+SCIM_TOKEN: Prefix = "svc_sc_"  # noqa: S105 (likewise)
 PREFIXES: tuple[Prefix, ...] = (
     API_KEY,
     SERVICE_ACCOUNT_TOKEN,
@@ -31,6 +32,7 @@ PREFIXES: tuple[Prefix, ...] = (
     CLIENT_SECRET,
     SESSION,
     INVITATION,
+    SCIM_TOKEN,
 )
 
 _ALPHABET = string.digits + string.ascii_letters

@@ -101,6 +101,13 @@ ORGANIZATION = {
     "domain": "example.com",
     "serviceAccountsEnabled": False,
 }
+SCIM_TOKEN_ROW: dict[str, Any] = {
+    "tokenId": OTHER_ID,
+    "hint": "ab12",
+    "name": "Entra",
+    "status": "active",
+    "createdAt": "2026-01-31T09:30:00Z",
+}
 API_KEY_ROW: dict[str, Any] = {
     "apiKeyId": OTHER_ID,
     "hint": "wxyz",

@@ -290,6 +290,43 @@ class Permissions(Operations, RuleBasedStateMachine):
         if members := self.mended(members, strict=strict):
             self.do(an_operation("remove_members", group, members))
 
+    # An identity provider (SCIM), which knows people and groups alone.
+
+    @act(user=users, active=st.sampled_from((True, True, False)))
+    def provision(self, user: str, active: bool) -> None:
+        """Deactivate somebody, or let them be active again; the first admin stays."""
+        if user != ADMIN:
+            self.do(an_operation("provision", user, active=active))
+
+    @act(rest=LONG_REST, user=users, back=st.booleans())
+    def provision_end(self, user: str, back: bool) -> None:
+        """Delete somebody, who may come back at once."""
+        if user != ADMIN:
+            self.do(an_operation("provision_end", user))
+            if back:
+                self.do(an_operation("provision_new", user))
+
+    @act(user=users)
+    def provision_new(self, user: str) -> None:
+        """Take somebody back who was deleted; everybody else is there already."""
+        self.do(an_operation("provision_new", user))
+
+    @act(group=groups, members=members)
+    def provision_members(self, group: str, members: list[str]) -> None:
+        """Give a group other members; its service accounts stay."""
+        self.do(an_operation("provision_members", group, self.known_to_provider(members)))
+
+    @act(group=groups, add=members, remove=some_members)
+    def provision_change(self, group: str, add: list[str], remove: list[str]) -> None:
+        """Add members to a group and remove some, by one request."""
+        add, remove = self.known_to_provider(add), self.known_to_provider(remove)
+        if add or remove:
+            self.do(an_operation("provision_change", group, add=add, remove=remove))
+
+    def known_to_provider(self, names: Iterable[str]) -> list[str]:
+        """The people and groups among these names, each once."""
+        return [name for name in dict.fromkeys(names) if name in self.model.users or name in self.model.groups]
+
     # Documents.
 
     @precondition(lambda self: len(self.model.documents) < MOST_DOCUMENTS)

@@ -16,7 +16,7 @@ Chain = tuple[str, ...]
 class RefusedError(Exception):
     """What the service is to answer instead of doing it."""
 
-    def __init__(self, status: int, code: str) -> None:
+    def __init__(self, status: int, code: str | None) -> None:
         super().__init__(status, code)
         self.status = status
         self.code = code
@@ -122,6 +122,8 @@ class Model:
     collections: dict[str, Collection] = field(default_factory=dict)
     agents: dict[str, Agent] = field(default_factory=dict)
     accounts_enabled: bool = True
+    # Whom an identity provider has deleted, and sees no more while they are inactive.
+    released: set[str] = field(default_factory=set)
 
     # Who is who.
 
@@ -299,6 +301,52 @@ class Model:
     def change_user(self, name: str, *, active: bool, is_admin: bool) -> None:
         """Change a person."""
         self.users[name] = User(active, is_admin)
+        if active:
+            self.released.discard(name)
+
+    def provision(self, name: str, *, active: bool) -> None:
+        """Deactivate a person, or let them be active again; who comes back is no admin."""
+        before = self._provisioned(name)
+        self.users[name] = User(active, before.is_admin and (before.active or not active))
+
+    def provision_new(self, name: str) -> None:
+        """Create a person, or take one back whom the provider has deleted."""
+        if not self._is_released(name):
+            raise RefusedError(409, "uniqueness")
+        self.released.discard(name)
+        self.users[name] = User()
+
+    def provision_end(self, name: str) -> None:
+        """End all access of a person for good; what they own stays theirs."""
+        self._provisioned(name)
+        self.released.add(name)
+        self.users[name] = User(active=False)
+        for members in self.groups.values():
+            members.discard(name)
+        for credential in self.credentials.values():
+            credential.revoked |= credential.owner == name
+
+    def provision_members(self, group: str, members: Iterable[str]) -> None:
+        """Give a group these people and groups, and leave the service accounts in it."""
+        self._provisioned_members(members)
+        self.groups[group] = set(members) | (self.groups[group] & self.accounts)
+
+    def provision_change(self, group: str, *, add: Iterable[str], remove: Iterable[str]) -> None:
+        """Add people and groups to a group, and then remove some."""
+        self._provisioned_members(set(add) - set(remove))
+        self.groups[group] = (self.groups[group] | set(add)) - {one for one in remove if not self._is_released(one)}
+
+    def _provisioned(self, name: str) -> User:
+        if self._is_released(name):
+            raise RefusedError(404, None)
+        return self.users[name]
+
+    def _provisioned_members(self, members: Iterable[str]) -> None:
+        if any(map(self._is_released, members)):
+            raise RefusedError(400, "invalidValue")
+
+    def _is_released(self, name: str) -> bool:
+        return name in self.released and not self.users[name].active
 
     def enable_accounts(self, *, enabled: bool) -> None:
         """Let service accounts be used, or not."""

@@ -22,7 +22,15 @@ WAYS = {
             *("let_expire", "put_members", "add_members", "remove_members", "grant", "enter_for", "enter_about"),
             *("upload", "delete_document", "create_collection", "delete_collection", "index_in_collection"),
             *("remove_from_collection", "everybody_sees", "put_agent", "deploy_agent", "delete_agent", "message"),
-            *("transfer", "offboard"),
+            *(
+                "transfer",
+                "offboard",
+                "provision",
+                "provision_new",
+                "provision_end",
+                "provision_members",
+                "provision_change",
+            ),
         )
     ),
     *(
@@ -30,7 +38,7 @@ WAYS = {
         for name in ("grant", "add_members", "remove_members", "revoke", "change_user", "transfer")
     ),
     *("index_in_collection with grant", "upload unknown_principal", "grant unknown_principal"),
-    *("transfer invalid_new_owner", "offboard own_account"),
+    *("transfer invalid_new_owner", "offboard own_account", "provision_new uniqueness"),
     *(f"message {code}" for code in ("agent_not_found", "conversation_not_found", "api_access_off", "missing_scope")),
     *("message again shown", "message again blocked"),
 }

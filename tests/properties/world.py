@@ -57,6 +57,7 @@ class World:
         self.agent_ids: dict[str, str] = {}
         self.document_names: dict[str, str] = {}
         self.credential_ids: dict[str, str] = {}
+        self._scim_token = ""
         asyncio.run(self._create())
 
     async def _create(self) -> None:
@@ -290,6 +291,62 @@ class World:
         """Offboard a person, as the organization's admin."""
         assert by == ADMIN
         return self.call("admin/users/offboard", email=user, newOwner=self.principal(to))
+
+    # What an identity provider does (SCIM).
+
+    def provision(self, user: str, *, active: bool) -> httpx.Response:
+        """Deactivate a person, or let them be active again."""
+        found = self._provider("GET", f'Users?filter=userName eq "{user}"').json()["Resources"]
+        path = f"Users/{found[0]['id']}" if found else f"Users/{uuid7()}"
+        return self._provider("PATCH", path, {"op": "Replace", "path": "active", "value": str(active)})
+
+    def provision_new(self, user: str) -> httpx.Response:
+        """Create a person, or take one back."""
+        return self._provider("POST", "Users", userName=user, active=True)
+
+    def provision_end(self, user: str) -> httpx.Response:
+        """Delete a person."""
+        found = self._provider("GET", f'Users?filter=userName eq "{user}"').json()["Resources"]
+        return self._provider("DELETE", f"Users/{found[0]['id'] if found else uuid7()}")
+
+    def provision_members(self, group: str, members: Iterable[str]) -> httpx.Response:
+        """Give a group these people and groups, and leave the service accounts in it."""
+        return self._provider(
+            "PUT", f"Groups/{self.group_ids[group]}", displayName=group, members=self._values(members)
+        )
+
+    def provision_change(self, group: str, *, add: Iterable[str], remove: Iterable[str]) -> httpx.Response:
+        """Add people and groups to a group, and then remove some."""
+        changes = [
+            *({"op": "add", "path": "members", "value": values} for values in [self._values(add)] if values),
+            *({"op": "remove", "path": f'members[value eq "{one["value"]}"]'} for one in self._values(remove)),
+        ]
+        return self._provider("PATCH", f"Groups/{self.group_ids[group]}", *changes)
+
+    def _values(self, members: Iterable[str]) -> list[dict[str, str]]:
+        return [{"value": self._resource_id(member)} for member in members]
+
+    def _resource_id(self, name: str) -> str:
+        if name in self.group_ids:
+            return self.group_ids[name]
+        found = self._provider("GET", f'Users?filter=userName eq "{name}"').json()["Resources"]
+        return str(found[0]["id"]) if found else str(uuid7())
+
+    def _provider(self, method: str, path: str, *operations: dict[str, Any], **body: Any) -> httpx.Response:
+        """Send a request; a refusal is shown as the API's, with SCIM's type as its code."""
+        if not self._scim_token:
+            self._scim_token = self.ask("admin/scimTokens/create", name="provider")["token"]
+        kind = path.partition("/")[0].removesuffix("s")
+        sent = {"schemas": [f"urn:ietf:params:scim:schemas:core:2.0:{kind}"], **body}
+        if method == "PATCH":
+            sent = {"schemas": ["urn:ietf:params:scim:api:messages:2.0:PatchOp"], "Operations": operations}
+        headers = {"Authorization": f"Bearer {self._scim_token}"}
+        response = self._service.http.request(method, f"/scim/v2/{path}", json=sent, headers=headers)
+        if method == "GET":
+            return response
+        if response.is_success:
+            return httpx.Response(200, json={})
+        return httpx.Response(response.status_code, json={"error": {"code": response.json().get("scimType")}})
 
     def create_collection(self, by: str, name: str) -> httpx.Response:
         """Create a collection."""

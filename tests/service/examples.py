@@ -116,6 +116,7 @@ class Things:
     account_id: str = ""
     spare_account_id: str = ""
     token_id: str = ""
+    scim_token_id: str = ""
     client_id: str = ""
     spare_client_id: str = ""
     agent_id: str = ""
@@ -564,6 +565,11 @@ EXAMPLES: dict[str, Example] = {
     "admin/apiKeys/list": Example(lambda _: {"pageSize": 1000}),
     "admin/apiKeys/revoke": Example(
         lambda things: {"apiKeyId": things.api_key_id}, elsewhere=(404, "api_key_not_found")
+    ),
+    "admin/scimTokens/create": Example(lambda _: {"name": "Entra"}),
+    "admin/scimTokens/list": Example(lambda _: {"pageSize": 1000}),
+    "admin/scimTokens/revoke": Example(
+        lambda things: {"tokenId": things.scim_token_id}, elsewhere=(404, "token_not_found")
     ),
     "admin/sessions/list": Example(lambda things: {"email": things.email}, elsewhere=(400, "unknown_user")),
     "admin/sessions/end": Example(lambda things: {"email": things.email}, elsewhere=(400, "unknown_user")),

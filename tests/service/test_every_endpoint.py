@@ -217,6 +217,7 @@ def name_admin_things(things: Things) -> None:
     service = things.owner.service
     things.group_id = done(service.call("admin/groups/upsert", {"groups": [{"name": "Watch"}]}))["groups"][0]["id"]
     things.api_key_id = a_key(service)["apiKeyId"]
+    things.scim_token_id = done(service.call("admin/scimTokens/create", {"name": "Entra"}))["tokenId"]
     account = an_account(service, "Cook")
     things.account_id, things.token_id = account["serviceAccountId"], a_token(service, account)["tokenId"]
     things.new_account()

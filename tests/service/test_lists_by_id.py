@@ -18,6 +18,7 @@ IDS: Mapping[str, str] = {
     "admin/serviceAccounts/list": "serviceAccountId",
     "admin/serviceAccountTokens/list": "tokenId",
     "admin/apiKeys/list": "apiKeyId",
+    "admin/scimTokens/list": "tokenId",
     "admin/oauthClients/list": "clientId",
     "admin/agents/list": "agentId",
     "admin/auditLog/query": "auditLogId",
@@ -33,6 +34,7 @@ def two_of_each(service: RunningService) -> None:
         a_group(service, name)
         a_token(service, an_account(service, name), "catalog:read")
         a_key(service, name=name)
+        done(service.call("admin/scimTokens/create", {"name": name}))
         an_agent(service, name=name)
         uploaded(service, name)
         client = {"name": name, "redirectUris": ["https://a.example/cb"], "scopes": ["api:catalog:read"]}

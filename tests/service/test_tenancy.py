@@ -17,7 +17,7 @@ import psycopg
 import pytest
 from fastapi import Request
 from psycopg import sql
-from sqlalchemy import Select, insert
+from sqlalchemy import Select
 from sqlalchemy.exc import NoResultFound
 from sqlalchemy.ext.asyncio import AsyncConnection
 from structlog.testing import capture_logs
@@ -53,7 +53,6 @@ from service.permissions import queries as permissions
 from service.platform.batches import Answer, Batch
 from service.platform.database import SERVICE_ROLE
 from service.platform.identifiers import NIL, uuid7
-from service.schema.identity import scim_tokens
 from service.schema.indexing import INDEX_TABLES, TOTAL_TERM
 from service.web.dependencies import current_caller
 from tests.harness.services import ADMIN_EMAIL, RunningService, ServiceHarness
@@ -112,6 +111,7 @@ class Tenant:
         things.new_account()
         things.new_group()
         things.token_id = done(call("admin/serviceAccountTokens/mint", token))["tokenId"]
+        things.scim_token_id = done(call("admin/scimTokens/create", {"name": MARK}))["tokenId"]
         things.agent_id = self.owner.agent(things.collection_id)
         things.new_agent()
         done(call("admin/agents/deploy", {"agentId": things.agent_id, "principals": [], "organizationWide": True}))
@@ -141,8 +141,6 @@ class Tenant:
         now = await self.service.runtime.clock.now(connection)
         row = {"issuer": ISSUER, "subject": "ada", "principal_id": ada.principal_id, "bound_at": now}
         await signin.bind_identity(connection, self.organization_id, row=row)
-        token = {"token_id": uuid7(), "organization_id": self.organization_id, "name": MARK, "hint": MARK[-4:]}
-        await connection.execute(insert(scim_tokens).values(**token, secret_hash=uuid7().bytes))
         failed = {"audit_log_id": uuid7(), "principal_id": ada.principal_id, "network": "192.0.2.1"}
         times = {"began_at": now, "last_at": now, "attempts": 1}
         await signin.count_failed_sign_in(connection, self.organization_id, row=failed | times)

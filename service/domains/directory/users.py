@@ -19,6 +19,7 @@ from carrel.wire.fields import normal_email
 from service.audit.service import Change, record_all, record_unattended
 from service.auth.callers import Caller
 from service.domains.directory import queries as listing
+from service.domains.leaving.service import end_sign_ins
 from service.domains.signin import queries as signin
 from service.identity import queries
 from service.identity.passwords import hash_passwords
@@ -95,6 +96,8 @@ async def _put_users(
         for old, email, user in zip(before, emails, users, strict=True)
     ]
     changed = [(old, new) for old, new in zip(before, after, strict=True) if old != new]
+    ended = [old.principal_id for old, new in changed if old is not None and old.active and not new.active]
+    await end_sign_ins(connection, caller.organization_id, principal_ids=ended)
     await queries.put_principals(connection, caller.organization_id, rows=[new for _, new in changed])
     await require_active_admin(connection, caller.organization_id)
     await _end_invitations(connection, caller.organization_id, changed=changed)
@@ -114,12 +117,8 @@ async def require_active_admin(connection: AsyncConnection, organization_id: UUI
 async def _end_invitations(
     connection: AsyncConnection, organization_id: UUID, *, changed: Collection[tuple[Principal | None, Principal]]
 ) -> None:
-    """End the invitations of users who were deactivated, or who got another password."""
-    ended = [
-        new.principal_id
-        for old, new in changed
-        if old is not None and (not new.active or new.password_hash != old.password_hash)
-    ]
+    """End the invitations of users who got another password."""
+    ended = [new.principal_id for old, new in changed if old is not None and new.password_hash != old.password_hash]
     if ended:
         await signin.delete_invitations(connection, organization_id, principal_ids=ended)
 

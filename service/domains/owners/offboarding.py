@@ -24,7 +24,7 @@ from service.auth.callers import Caller
 from service.auth.queries import get_grantee
 from service.domains.directory.api_keys import to_api_key
 from service.domains.directory.users import require_active_admin, to_user
-from service.domains.oauth.queries import revoke_families
+from service.domains.leaving import queries as leaving
 from service.domains.owners import queries
 from service.domains.owners.transferring import Estate, find_new_owner, hand_over
 from service.domains.signin import queries as signin
@@ -91,7 +91,7 @@ async def offboard(
         if owned and new_owner is None:
             message = "They own something. Name who gets it; admin/users/planOffboarding says what it is."
             raise BadRequest(message, code="new_owner_required", details=[FieldError("newOwner", message)])
-        ended = await _end_access(runtime, connection, caller, person)
+        ended = await _end_access(connection, caller, person)
     handover = Handover(transferred=[], remaining=owned)
     if request.new_owner is not None:
         handover = await hand_over(runtime, caller, Estate(person_id, request.new_owner))
@@ -115,16 +115,15 @@ async def _find_both(
     return person, await find_new_owner(connection, caller, request.new_owner, owner_id=person.principal_id)
 
 
-async def _end_access(runtime: Runtime, connection: AsyncConnection, caller: Caller, person: Principal) -> EndedAccess:
+async def _end_access(connection: AsyncConnection, caller: Caller, person: Principal) -> EndedAccess:
     """Deactivate a user, and delete or revoke whatever somebody could act as them with, and their memberships."""
     organization_id, person_id = caller.organization_id, person.principal_id
     inactive = replace(person, active=False, is_admin=False)
     # In the order in which requests lock them, the person last: a request that writes for them waits for none of these.
-    sessions = await queries.delete_sessions_of(connection, organization_id, principal_id=person_id)
-    consents = await queries.delete_consents_of(connection, organization_id, principal_id=person_id)
-    family_ids = await queries.list_families_of(connection, organization_id, principal_id=person_id)
-    now = await runtime.clock.now(connection)
-    families = await revoke_families(connection, organization_id, family_ids=family_ids, now=now)
+    sessions = await leaving.delete_sessions_of(connection, organization_id, principal_ids=[person_id])
+    await leaving.delete_unused_codes_of(connection, organization_id, principal_ids=[person_id])
+    consents = await leaving.delete_consents_of(connection, organization_id, principal_ids=[person_id])
+    families = await leaving.revoke_families_of(connection, organization_id, principal_ids=[person_id])
     await signin.delete_invitations(connection, organization_id, principal_ids=[person_id])
     key_ids = await identity.revoke_keys_of(connection, organization_id, owner_id=person_id)
     await identity.put_principals(connection, organization_id, rows=[inactive])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import Select, Table, and_, delete, exists, func, literal, or_, select, union, update
+from sqlalchemy import Select, Table, and_, exists, func, literal, or_, select, union, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.access import ResourceCount
@@ -17,7 +17,7 @@ from service.platform.sql import columns_of, count_of, find_rows, get_row, in_ar
 from service.schema.catalog import documents
 from service.schema.docstore import docstore_syncs
 from service.schema.identity import group_members, principals
-from service.schema.oauth import oauth_codes, oauth_consents, oauth_token_families
+from service.schema.oauth import oauth_consents, oauth_token_families
 from service.schema.permissions import class_readers, resources
 from service.schema.signin import browser_sessions
 
@@ -172,37 +172,6 @@ async def read_held_access(
         count_of(families.subquery()).label("application_token_count"),
     )
     return await get_row(connection, statement, HeldAccess)
-
-
-async def delete_sessions_of(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> int:
-    """Sign a person out of every browser; return how many there were."""
-    return await _delete_of(connection, organization_id, table=browser_sessions, principal_id=principal_id)
-
-
-async def delete_consents_of(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> int:
-    """Delete a person's consents, and the codes not used yet; return the number of consents."""
-    unused = delete(oauth_codes).where(
-        oauth_codes.c.organization_id == organization_id,
-        oauth_codes.c.principal_id == principal_id,
-        oauth_codes.c.used_at.is_(None),
-    )
-    await connection.execute(unused)
-    return await _delete_of(connection, organization_id, table=oauth_consents, principal_id=principal_id)
-
-
-async def list_families_of(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> list[UUID]:
-    """List the families of a person's tokens that aren't revoked."""
-    statement = select(oauth_token_families.c.family_id).where(
-        oauth_token_families.c.organization_id == organization_id,
-        oauth_token_families.c.principal_id == principal_id,
-        oauth_token_families.c.revoked_at.is_(None),
-    )
-    return list((await connection.execute(statement)).scalars())
-
-
-async def _delete_of(connection: AsyncConnection, organization_id: UUID, *, table: Table, principal_id: UUID) -> int:
-    statement = delete(table).where(table.c.organization_id == organization_id, table.c.principal_id == principal_id)
-    return (await connection.execute(statement)).rowcount
 
 
 def _rows_of(table: Table, organization_id: UUID, principal_id: UUID) -> Select[*tuple[object, ...]]:

@@ -14,6 +14,7 @@ from carrel.resources.admin.organization import ApiKeys, AuditLog, OrganizationS
 from carrel.resources.admin.oversight import Status
 from carrel.resources.admin.owners import Owners
 from carrel.resources.admin.question_log import QuestionLog
+from carrel.resources.admin.scim_tokens import ScimTokens
 from carrel.resources.admin.service_accounts import ServiceAccounts, ServiceAccountTokens
 from carrel.resources.admin.sessions import Sessions
 
@@ -72,6 +73,11 @@ class Admin(Resource[M]):
     def service_account_tokens(self) -> ServiceAccountTokens[M]:
         """Tokens of service accounts."""
         return ServiceAccountTokens(self._session)
+
+    @property
+    def scim_tokens(self) -> ScimTokens[M]:
+        """Tokens of identity providers, which keep people and groups by SCIM."""
+        return ScimTokens(self._session)
 
     @property
     def sessions(self) -> Sessions[M]:
@@ -140,6 +146,7 @@ __all__ = [
     "OrganizationSettings",
     "Owners",
     "QuestionLog",
+    "ScimTokens",
     "SearchLog",
     "ServiceAccountTokens",
     "ServiceAccounts",

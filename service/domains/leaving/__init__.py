@@ -1,0 +1,1 @@
+"""Ending what people who leave have signed in with."""

@@ -1,0 +1,1 @@
+"""The tokens of identity providers, as the database has them."""

@@ -1,0 +1,376 @@
+"""SCIM: what an identity provider sends keeps people and groups, ends access at once, and reaches nothing else."""
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import httpx2
+import pytest
+from scim2_client.engines.httpx2 import SyncSCIMClient
+from scim2_tester import Status, check_server
+
+from service.domains.scim.models import User, describe_provider
+from tests.harness.services import RunningService
+from tests.oauth.flow import a_person, an_app, works
+from tests.service.directory import a_key, another_organization, code, done
+from tests.service.provisioning import GROUP, PATCH, USER, Provider, created, refusal
+from tests.service.service_accounts import account as account_of
+from tests.service.service_accounts import an_account, enable_service_accounts
+
+
+def test_a_checker_that_nobody_here_wrote_finds_no_error(
+    service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """scim2-tester passes whole: discovery, and every way to read and change each attribute.
+
+    It is told that user names are addresses, which a schema can't say.
+    """
+    addresses = [f"{number}@example.test" for number in range(100_000)]
+    monkeypatch.setattr(User.model_fields["user_name"], "examples", addresses)
+    headers = {"Authorization": f"Bearer {Provider(service).token}"}
+    with httpx2.Client(base_url=f"{service.base_url}/scim/v2", headers=headers) as http:
+        results = check_server(SyncSCIMClient(http, provider=describe_provider()))
+    wrong = [f"{one.title}: {one.reason}" for one in results if one.status not in {Status.SUCCESS, Status.SKIPPED}]
+    assert not wrong, "\n".join(wrong)
+    assert sum(one.status is Status.SUCCESS for one in results) > 20
+
+
+def test_entra_keeps_people_and_groups(service: RunningService) -> None:
+    """The requests of Entra's provisioning, as its documentation has them: cases, strings for flags, paths."""
+    entra = Provider(service)
+    assert entra.find("Users", filter='userName eq "Non-Existent"')["totalResults"] == 0
+    extension = "urn:ietf:params:scim:schemas:extension:enterprise:2.0:User"
+    ada = entra.user(
+        "Ada@Example.test",
+        externalId="0a21f0f2",
+        active=True,
+        displayName="Ada",
+        emails=[{"primary": True, "type": "work", "value": "ada@example.test"}],
+        meta={"resourceType": "User"},
+        name={"formatted": "Ada L", "familyName": "L", "givenName": "Ada"},
+        roles=[{"value": "admin"}],
+        isAdmin=True,
+        schemas=[USER, extension],
+        **{extension: {"department": "Engines"}},
+    )
+    listed = entra.find("Users", filter='userName eq "ada@EXAMPLE.test"')
+    assert listed["Resources"] == [ada]
+    assert (ada["userName"], ada["displayName"], ada["active"]) == ("ada@example.test", "Ada", True)
+    [kept] = people(service, "ada@example.test")
+    assert (kept["name"], kept["isAdmin"], kept["active"]) == ("Ada", False, True)
+
+    path = f"Users/{ada['id']}"
+    changed = entra.patch(
+        path,
+        {"op": "Replace", "path": 'emails[type eq "work"].value', "value": "other@example.test"},
+        {"op": "Add", "path": "name.familyName", "value": "King"},
+        {"op": "Replace", "path": "displayName", "value": "Ada King"},
+        {"op": "Add", "path": f"{extension}:department", "value": "Notes"},
+    )
+    assert (changed.status_code, changed.content) == (204, b"")
+    assert entra.patch(
+        path, {"op": "replace", "value": {"name.givenName": "A", "userName": "king@example.test"}}
+    ).is_success
+    now = done(entra.send("GET", path))
+    assert (now["userName"], now["displayName"], now["externalId"]) == ("king@example.test", "Ada King", "0a21f0f2")
+
+    crew = entra.group("Crew", externalId="8aa1a0c0")
+    where = f"Groups/{crew['id']}"
+    assert "members" not in done(entra.send("GET", f"{where}?excludedAttributes=members"))
+    member = {"op": "Add", "path": "members", "value": [{"$ref": None, "value": ada["id"], "display": "x"}]}
+    assert entra.patch(where, member).status_code == 204
+    assert entra.find("Groups", filter=f'id eq "{crew["id"]}" and members eq "{ada["id"]}"', attributes="id")[
+        "totalResults"
+    ]
+    assert [one["value"] for one in done(entra.send("GET", where))["members"]] == [ada["id"]]
+    assert entra.patch(where, {"op": "Remove", "path": "members", "value": [{"value": ada["id"]}]}).status_code == 204
+    assert "members" not in done(entra.send("GET", where))
+
+    assert entra.patch(path, {"op": "Replace", "path": "active", "value": "False"}, member="operations").is_success
+    assert not people(service, "king@example.test")[0]["active"]
+    assert entra.send("DELETE", path).status_code == 204
+    assert refusal(entra.send("GET", path)) == (404, None)
+    assert entra.send("DELETE", where).status_code == 204
+    assert entra.find("Groups")["totalResults"] == 0
+
+
+def test_okta_keeps_people_and_groups(service: RunningService) -> None:
+    """The requests of Okta's provisioning: whole people by PUT, members by values' paths, and who left as inactive."""
+    okta = Provider(service)
+    assert okta.find("Users", filter='userName eq "ben@example.test"', startIndex=1, count=100)["totalResults"] == 0
+    body = {
+        "schemas": [USER],
+        "userName": "ben@example.test",
+        "name": {"givenName": "Ben", "familyName": "Bosun"},
+        "emails": [{"primary": True, "value": "ben@example.test", "type": "work"}],
+        "externalId": "00u1",
+        "locale": "en-US",
+        "groups": [],
+        "password": "1mz050nq",
+        "active": True,
+    }
+    ben = created(okta.send("POST", "Users", body))
+    assert ben["displayName"] == "Ben Bosun"
+    assert refusal(okta.send("POST", "Users", body)) == (409, "uniqueness")
+    assert people(service, "ben@example.test")[0]["hasPassword"] is False
+    path = f"Users/{ben['id']}"
+    renamed = body | {"name": {"givenName": "Benjamin", "familyName": "Bosun"}}
+    assert done(okta.send("PUT", path, renamed))["displayName"] == "Benjamin Bosun"
+    crew, ship = okta.group("Crew", ben), okta.group("Ship")
+    assert refusal(okta.send("POST", "Groups", {"schemas": [GROUP], "displayName": "Crew"})) == (409, "uniqueness")
+    where = f"Groups/{crew['id']}"
+    swap = (
+        {"op": "remove", "path": f'members[value eq "{ben["id"]}"]'},
+        {"op": "add", "path": "members", "value": [{"value": ship["id"]}]},
+    )
+    assert okta.patch(where, *swap).is_success
+    assert [(one["value"], one["type"]) for one in done(okta.send("GET", where))["members"]] == [(ship["id"], "Group")]
+    assert okta.patch(where, {"op": "replace", "value": {"id": crew["id"], "displayName": "Hands"}}).is_success
+    assert okta.patch(where, {"op": "replace", "path": "members", "value": [{"value": ben["id"]}]}).is_success
+    hands = done(okta.send("GET", where))
+    assert (hands["displayName"], [one["value"] for one in hands["members"]]) == ("Hands", [ben["id"]])
+    assert done(okta.send("PUT", path, renamed | {"active": False}))["active"] is False
+    assert not people(service, "ben@example.test")[0]["active"]
+    assert done(okta.send("PUT", path, renamed))["active"] is True
+
+
+def test_the_same_again_changes_nothing_and_versions_guard(service: RunningService) -> None:
+    """What is there already is neither written nor audited, in any order; an outdated version is refused."""
+    provider = Provider(service)
+    ada, ben = provider.user("ada@example.test"), provider.user("ben@example.test")
+    crew = provider.group("Crew", ada, ben, externalId="c")
+    where = f"Groups/{crew['id']}"
+    before, entries = done(provider.send("GET", where)), len(audited(service))
+    again = {
+        "schemas": [GROUP],
+        "displayName": "Crew",
+        "externalId": "c",
+        "members": [{"value": ben["id"]}, {"value": ada["id"]}],
+    }
+    assert done(provider.send("PUT", where, again)) == before
+    assert (
+        provider.patch(where, {"op": "add", "path": "members", "value": again["members"]}).headers["etag"]
+        == before["meta"]["version"]
+    )
+    assert (
+        done(
+            provider.send(
+                "PUT",
+                f"Users/{ada['id']}",
+                {"schemas": [USER], "userName": "ada@example.test", "active": True},
+            )
+        )
+        == ada
+    )
+    assert len(audited(service)) == entries
+    assert provider.send("GET", where, **{"If-None-Match": before["meta"]["version"]}).status_code == 304
+    stale = {"If-Match": 'W/"stale"'}
+    assert refusal(provider.patch(where, {"op": "remove", "path": "members"}, **stale)) == (412, None)
+    assert refusal(provider.send("DELETE", f"Users/{ada['id']}", **stale)) == (412, None)
+    assert provider.patch(
+        where, {"op": "remove", "path": "members"}, **{"If-Match": before["meta"]["version"]}
+    ).is_success
+    [entry, *_] = audited(service)
+    assert (entry["action"], entry["target"]["name"]) == ("group.members", "Crew")
+    assert entry["details"] == {"removed": sorted([ada["id"], ben["id"]]), "scimTokenId": provider.token_id}
+
+
+@pytest.mark.parametrize("ends", ["active", "delete"])
+def test_nothing_that_a_leaver_held_works_from_the_next_request_on(service: RunningService, ends: str) -> None:
+    """Keys, tokens of applications, browsers and invitations; and coming back brings no right and no session back."""
+    provider = Provider(service)
+    ada = a_person(service, "ada@example.test", isAdmin=True)
+    app = an_app(service)
+    tokens = ada.tokens(app)
+    key = a_key(service, ownerEmail="ada@example.test")["apiKey"]
+    provider.user("ben@example.test")
+    done(service.call("admin/users/invite", {"email": "ada@example.test"}))
+    [found] = provider.find("Users", filter='userName eq "ada@example.test"')["Resources"]
+    crew = provider.group("Crew", found)
+    path = f"Users/{found['id']}"
+    assert works(service, tokens["access_token"])
+    assert service.call("admin/users/list", api_key=key).status_code == 200
+    if ends == "active":
+        assert provider.patch(path, {"op": "replace", "value": {"active": False}}).is_success
+    else:
+        assert provider.send("DELETE", path).is_success
+    assert not works(service, tokens["access_token"])
+    assert app.refresh(tokens["refresh_token"]).status_code == 400
+    assert service.call("admin/users/list", api_key=key).status_code == 401
+    with service.owner_connection() as connection:
+        for table in ("browser_sessions", "invitations"):
+            assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)  # noqa: S608
+    members = done(provider.send("GET", f"Groups/{crew['id']}")).get("members", [])
+    assert len(members) == (1 if ends == "active" else 0)
+    if ends == "active":
+        assert provider.patch(path, {"op": "replace", "path": "active", "value": True}).is_success
+    else:
+        back = provider.user("ada@example.test", externalId="again")
+        assert back["id"] == found["id"]
+    assert not works(service, tokens["access_token"])
+    assert app.refresh(tokens["refresh_token"]).status_code == 400
+    assert service.call("admin/users/list", api_key=key).status_code == (403 if ends == "active" else 401)
+    assert people(service, "ada@example.test")[0]["isAdmin"] is False
+
+
+def test_the_last_admin_is_not_locked_out(service: RunningService) -> None:
+    """Deactivated or deleted by a provider: 409 in words, nothing changes, and the audit log has the refusal."""
+    provider = Provider(service)
+    [admin] = provider.find("Users", filter='userName sw "admin@"')["Resources"]
+    path = f"Users/{admin['id']}"
+    assert refusal(provider.patch(path, {"op": "replace", "value": {"active": False}}))[0] == 409
+    response = provider.send("DELETE", path)
+    assert "active admin" in response.json()["detail"]
+    assert done(provider.send("GET", path))["active"]
+    refused = [one for one in audited(service) if one["action"] == "scim.refuse"]
+    assert [one["details"]["code"] for one in refused] == ["last_admin"] * 2
+    assert {one["details"]["scimTokenId"] for one in refused} == {provider.token_id}
+
+
+def test_filters_find_what_they_say(service: RunningService) -> None:
+    """Every operator and connection, pages and orders; a filter's words are values and never SQL."""
+    provider = Provider(service)
+    for number, (name, external_id) in enumerate({"Ada": "1", "ben_b": None, "b%n": "3"}.items()):
+        known = {"externalId": external_id} if external_id else {}
+        provider.user(f"{number}@example.test", displayName=name, **known)
+    [inactive] = provider.find("Users", filter='externalId eq "3"')["Resources"]
+    assert provider.patch(f"Users/{inactive['id']}", {"op": "replace", "value": {"active": False}}).is_success
+
+    def found(text: str) -> set[str]:
+        resources = provider.find("Users", filter=text).get("Resources", [])
+        return {one["displayName"] for one in resources if not one["userName"].startswith("admin@")}
+
+    expected: dict[str, set[str]] = {
+        'displayName eq "ADA"': {"Ada"},
+        'DISPLAYNAME Eq "ada" OR displayName ew "_b"': {"Ada", "ben_b"},
+        'displayName sw "b%"': {"b%n"},
+        'displayName co "n_"': {"ben_b"},
+        "externalId pr": {"Ada", "b%n"},
+        'not (externalId eq "1")': {"ben_b", "b%n"},
+        'externalId ne "1" and active eq true': {"ben_b"},
+        'active eq "False"': {"b%n"},
+        'displayName gt "b" and displayName lt "c"': {"ben_b", "b%n"},
+        'meta.created gt "2020-01-01T00:00:00Z" and (displayName eq "ada")': {"Ada"},
+        'displayName eq "ada\' OR 1=1 --"': set(),
+        f'{USER}:userName eq "0@example.test"': {"Ada"},
+    }
+    assert {text: found(text) for text in expected} == expected
+    for text in (
+        'displayName eq "a',
+        "displayName",
+        'roles eq "x"',
+        'userName eq "\\u0000"',
+        "(" * 300 + 'id eq "1"',
+        'id eq "1" or ' * 60 + 'id eq "1"',
+    ):
+        response = service.http.get(
+            "/scim/v2/Users", params={"filter": text}, headers={"Authorization": f"Bearer {provider.token}"}
+        )
+        assert refusal(response) == (400, "invalidFilter"), text
+    page = provider.find("Users", sortBy="userName", sortOrder="descending", startIndex=2, count=2)
+    assert [one["userName"] for one in page["Resources"]] == ["2@example.test", "1@example.test"]
+    assert provider.find("Users", count=0)["totalResults"] == 4
+
+
+def test_a_token_opens_scim_alone_and_nothing_else_opens_scim(service: RunningService) -> None:
+    """Not v0 or v1, not another organization's ids; revoked and expired ones nothing; only admins make them."""
+    provider, key = Provider(service), another_organization(service)
+    other = Provider(service, api_key=key)
+    assert service.call("admin/users/list", api_key=provider.token).status_code == 401
+    assert not works(service, provider.token)
+    for value in (service.api_key, "svc_sc_wrong", "x"):
+        assert refusal(service.http.get("/scim/v2/Users", headers={"Authorization": f"Bearer {value}"}))[0] == 401
+    ada, crew = provider.user("ada@example.test"), provider.group("Crew")
+    for path in (f"Users/{ada['id']}", f"Groups/{crew['id']}"):
+        unknown = other.send("GET", path.replace(ada["id"], crew["id"]))
+        for method, body in (
+            ("GET", None),
+            ("DELETE", None),
+            ("PUT", {"schemas": [USER], "userName": "x@y.example", "displayName": "x"}),
+        ):
+            assert refusal(other.send(method, path, body)) == (404, None)
+        assert other.send("GET", path).json()["detail"] == unknown.json()["detail"]
+    stranger = {"op": "add", "path": "members", "value": [{"value": ada["id"]}]}
+    assert refusal(other.patch(f"Groups/{other.group('Theirs')['id']}", stranger)) == (400, "invalidValue")
+    assert other.find("Users")["totalResults"] == 1
+    assert (
+        code(service.call("admin/scimTokens/create", {"name": "x"}, api_key=service.new_user("eve@example.test")))[0]
+        == 403
+    )
+    listed = done(service.call("admin/scimTokens/list"))
+    assert listed["baseUrl"] == f"{service.settings.issuer}/scim/v2"
+    assert provider.token not in str(listed)
+    assert listed["tokens"][0]["lastUsedAt"]
+    done(service.call("admin/scimTokens/revoke", {"tokenId": provider.token_id}))
+    assert refusal(provider.send("GET", "Users"))[0] == 401
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "expected"),
+    [
+        ("POST", "Users", {"schemas": [USER], "userName": "ada"}, (400, "invalidValue")),
+        ("POST", "Users", {"schemas": [USER]}, (400, "invalidValue")),
+        (
+            "POST",
+            "Groups",
+            {"schemas": [GROUP], "displayName": "x", "members": [{"value": "1"}]},
+            (400, "invalidValue"),
+        ),
+        ("POST", "Groups", {"schemas": [GROUP], "displayName": "x\x00"}, (400, "invalidSyntax")),
+        ("POST", "Groups", {"schemas": [GROUP], "displayName": "x" * 2000}, (400, "invalidValue")),
+        ("PATCH", "Users/1", {"schemas": [PATCH], "Operations": []}, (400, "invalidValue")),
+        ("GET", "Users/nobody", None, (404, None)),
+        ("GET", "Nothing", None, (404, None)),
+        ("POST", "Bulk", {"schemas": [], "Operations": []}, (501, None)),
+        ("PUT", "Users", {}, (405, None)),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_scims_form(
+    service: RunningService, method: str, path: str, body: Any, expected: tuple[int, str | None]
+) -> None:
+    """Bad input is refused with SCIM's type of error."""
+    assert refusal(Provider(service).send(method, path, body)) == expected
+
+
+def test_thousands_of_members_and_two_at_once(service: RunningService) -> None:
+    """A group takes and loses thousands at once, service accounts stay, and two providers don't clash."""
+    provider, other = Provider(service), Provider(service)
+    emails = [f"{number}@example.test" for number in range(3000)]
+    ids = [
+        one["id"]
+        for start in range(0, 3000, 1000)
+        for one in done(
+            service.call("admin/users/upsert", {"users": [{"email": email} for email in emails[start : start + 1000]]})
+        )["users"]
+    ]
+    crew = provider.group("Crew")
+    enable_service_accounts(service)
+    robot = account_of(an_account(service))
+    done(service.call("admin/groups/addMembers", {"groupId": crew["id"], "members": [robot]}))
+    where, everybody = f"Groups/{crew['id']}", [{"value": one} for one in ids]
+    halves = (everybody[:1600], everybody[1400:])
+    with ThreadPoolExecutor(2) as both:
+        sent = [
+            both.submit(one.patch, where, {"op": "add", "path": "members", "value": half})
+            for one, half in zip((provider, other), halves, strict=True)
+        ]
+    assert [one.result().status_code for one in sent] == [204, 204]
+    assert len(done(provider.send("GET", where))["members"]) == 3000
+    entries = [
+        one["details"]["added"]
+        for one in audited(service)
+        if one["action"] == "group.members" and "added" in one["details"]
+    ]
+    assert sum(len(added) for added in entries if len(added) > 1) == 3000
+    assert done(provider.send("PUT", where, {"schemas": [GROUP], "displayName": "Crew", "members": everybody[:2]}))
+    assert done(service.call("admin/groups/list", {"query": "Crew"}))["groups"][0]["memberCount"] == 3
+
+
+def people(service: RunningService, query: str) -> list[dict[str, Any]]:
+    """The users whom the API lists for part of an address."""
+    return done(service.call("admin/users/list", {"query": query}))["users"]
+
+
+def audited(service: RunningService) -> list[dict[str, Any]]:
+    """The newest entries of the audit log that a provider made."""
+    entries = done(service.call("admin/auditLog/query", {"pageSize": 1000}))["entries"]
+    return [one for one in entries if "scimTokenId" in one.get("details", {})]
