@@ -106,7 +106,7 @@ def show_new() -> None:
     """Show the dialog for a new token: its name and its expiry."""
     if not is_open(NEW):
         st.rerun()
-    show_text("Whoever has it can add, change and deactivate everybody here, and no admin's right comes by it.")
+    show_text("Anyone who has it can add, change and deactivate people here. It makes nobody an admin.")
     st.text_input("Name", key="scim.name", max_chars=200, placeholder="Entra, production")
     ask_expiry("scim", default="365")
     offer_submit(NEW, "Create", action=create)
