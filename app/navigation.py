@@ -21,6 +21,7 @@ FOR_ADMINS: Mapping[str, tuple[Entry, ...]] = {
         ("people", "People", "person"),
         ("groups", "Groups", "group"),
         ("provisioning", "Provisioning", "sync_alt"),
+        ("sign_in", "Sign-in", "passkey"),
     ),
     "Access": (
         ("who_can_read", "Who can read this?", "visibility"),

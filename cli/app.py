@@ -27,7 +27,7 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "sync": ("cli.sync:app", "Collections kept as document databases have them."),
     "directory": ("cli.directory:app", "Bring people and groups to what another directory says."),
     # With the commands of cli.people and cli.persons, on which it adds its own.
-    "people": ("cli.sessions:app", "The people of an organization."),
+    "people": ("cli.second_factors:app", "The people of an organization."),
     "groups": ("cli.groups:app", "Groups of people, service accounts and other groups."),
     "grants": ("cli.grants:app", "The roles held on documents, collections and agents."),
     "keys": ("cli.keys:app", "API keys."),

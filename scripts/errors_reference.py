@@ -16,6 +16,7 @@ ELSEWHERE = (
     "service.operate.audit_log.erasure",
     "service.index.ingestion.indexing",
     "service.domains.oauth.account",
+    "service.domains.oauth.account_factors",
     "service.domains.oauth.authorize",
     "service.domains.oauth.consents",
     "service.domains.oauth.endpoints",

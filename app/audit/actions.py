@@ -132,6 +132,10 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
     "identity.bind": ActionText(
         "Signing in", "Bound to a provider", "bound {it} to the provider that they sign in with"
     ),
+    "secondFactor.add": ActionText("Signing in", "Second factor set up", "set up a second factor"),
+    "secondFactor.remove": ActionText("Signing in", "Second factor removed", "removed a second factor"),
+    "secondFactor.makeRecoveryCodes": ActionText("Signing in", "Recovery codes made", "made recovery codes"),
+    "secondFactor.reset": ActionText("Signing in", "Second factor reset", "took the second factors of {it} away"),
     "oauth.reuseDetected": ActionText(
         "Signing in", "Stolen token stopped", "stopped tokens of {it}: one was used a second time"
     ),

@@ -160,9 +160,23 @@ def _show_account(person: ListedUser) -> None:
     rows = [
         ("Last sign-in with a browser", moment(person.last_signed_in_at) or "Never"),
         ("Password", "Set" if person.has_password else "Not set yet"),
+        ("Second factor", "Set up" if person.has_second_factor else "None"),
         ("Open invitation", invited),
     ]
     show_table(rows, named=True)
+    if person.has_second_factor and st.button("Reset second factor", key="reset", icon=":material/phonelink_erase:"):
+        confirm(
+            "Reset their second factor?",
+            f"{person.name} ({person.email}) signs in with the password alone then, or sets up another second factor "
+            "first if your organization asks for one. Be sure that it is them who asks.",
+            doing="Reset it",
+            action=partial(_reset_second_factor, person),
+        )
+
+
+def _reset_second_factor(person: ListedUser) -> None:
+    api.client().admin.users.reset_second_factor(person.email)
+    clear_caches()
 
 
 def _show_groups(who: Principal) -> None:

@@ -67,6 +67,7 @@ class Organization:
     name: str
     domain: str
     service_accounts_enabled: bool
+    second_factor: str
 
 
 @dataclass(frozen=True)

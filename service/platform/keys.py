@@ -42,5 +42,16 @@ class Keys:
         """Return the key that the secrets of an organization's webhooks are encrypted under (AES-256)."""
         return self._derive(b"webhook secrets", organization_id.bytes)
 
+    def second_factor_key(self, organization_id: UUID) -> bytes:
+        """Return the key that the secrets of an organization's authenticator apps are encrypted under (AES-256)."""
+        return self._derive(b"second factors", organization_id.bytes)
+
+    def new_factor_secret(self, *, browser: str, nonce: str) -> bytes:
+        """Return the secret that a browser is shown for an authenticator app, and that isn't stored before it is used.
+
+        It has 32 bytes; the nonce is another one for each time it is shown.
+        """
+        return self._derive(b"new second factor", f"{browser}\n{nonce}".encode())
+
     def _derive(self, purpose: bytes, context: bytes = b"") -> bytes:
         return hmac.digest(self._secret_key, purpose + b"\0" + context, hashlib.sha256)

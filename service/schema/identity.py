@@ -25,6 +25,7 @@ organizations = Table(
     Column("name", Text, nullable=False),
     Column("domain", Text, nullable=False),
     Column("service_accounts_enabled", Boolean, nullable=False, server_default=text("false")),
+    Column("second_factor", Text, nullable=False, server_default=text("'NOBODY'")),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
 )
 

@@ -1,6 +1,18 @@
 """Who is signed in with which browser, who may set a password, and how often signing in has failed lately."""
 
-from sqlalchemy import Column, DateTime, ForeignKey, Index, Integer, LargeBinary, Table, Text, Uuid
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    DateTime,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    Table,
+    Text,
+    Uuid,
+    text,
+)
 
 from service.platform.database import metadata
 
@@ -70,4 +82,44 @@ upstream_identities = Table(
     Column("bound_at", DateTime(timezone=True), nullable=False),
     Index("uq_upstream_identities_principal", "organization_id", "issuer", "principal_id", unique=True),
     Index("ix_upstream_identities_principal", "principal_id"),
+)
+
+# What somebody has beside their password. Of an authenticator app: its secret, encrypted (None: the key that it was
+# encrypted under is lost), and the step of time whose code was used last, so that none is used twice.
+second_factors = Table(
+    "second_factors",
+    metadata,
+    Column("factor_id", Uuid, primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("principal_id", Uuid, ForeignKey("principals.principal_id"), nullable=False),
+    Column("kind", Text, nullable=False),
+    Column("sealed_secret", LargeBinary),
+    Column("last_step", BigInteger),
+    Column("created_at", DateTime(timezone=True), nullable=False),
+    Column("last_used_at", DateTime(timezone=True)),
+    Index("ix_second_factors_principal", "organization_id", "principal_id"),
+    Index("uq_second_factors_totp", "principal_id", unique=True, postgresql_where=text("kind = 'totp'")),
+)
+
+# Each stands in for a second factor that was lost, once; of the code only the SHA-256.
+recovery_codes = Table(
+    "recovery_codes",
+    metadata,
+    Column("principal_id", Uuid, ForeignKey("principals.principal_id"), primary_key=True),
+    Column("code_hash", LargeBinary, primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+)
+
+# Who has given the right password in a browser, and has to give a second factor, or set one up. It is no session.
+pending_sign_ins = Table(
+    "pending_sign_ins",
+    metadata,
+    Column("secret_hash", LargeBinary, primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("principal_id", Uuid, ForeignKey("principals.principal_id"), nullable=False),
+    Column("password_mark", LargeBinary, nullable=False),
+    Column("created_at", DateTime(timezone=True), nullable=False),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    Index("ix_pending_sign_ins_expires", "organization_id", "expires_at"),
+    Index("ix_pending_sign_ins_principal", "principal_id"),
 )

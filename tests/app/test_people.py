@@ -7,11 +7,12 @@ from streamlit.testing.v1 import AppTest
 
 from carrel.wire.admin import Group, ListedUser
 from tests.app.conftest import House, html_of, markdown_of
-from tests.app.pressing import press
+from tests.app.pressing import answer, press
 from tests.app.test_search import HOSTILE
 from tests.app.test_service_accounts import choose, kept, secret
 from tests.app.test_who_can_read import group, people, rows
 from tests.oauth.flow import Page, a_person, an_app
+from tests.oauth.test_second_factor import set_up
 from tests.service.directory import a_resource
 
 MEMBER = "jonas@example.test"
@@ -312,3 +313,18 @@ def test_sessions_are_listed_and_ended(house: House, monkeypatch: pytest.MonkeyP
     page.button(key="confirm.yes").click().run()
     assert list(house.client.admin.sessions.list("oda@signed.test")) == []
     assert "They are signed in nowhere." in html_of(open_person(house, "oda@signed.test"))
+
+
+def test_a_second_factor_is_demanded_on_one_page_and_reset_on_another(house: House) -> None:
+    """The policy is shown as it is and saved; the button to reset is there for who has one."""
+    page = house.open("sign_in")
+    field = page.selectbox(key="second_factor")
+    assert (field.value, [*field.options]) == ("NOBODY", ["Nobody", "Admins", "Everybody"])
+    press(field.select_index(1).run(), "Save")
+    assert house.client.admin.organization.get().second_factor == "ADMINS"
+    house.client.admin.organization.update(second_factor="NOBODY")
+    somebody = a_person(house.service, "factor@example.test")
+    assert "Reset second factor" not in [one.label for one in open_person(house, somebody.email).button]
+    set_up(somebody)
+    answer(press(open_person(house, somebody.email), "Reset second factor"), "Reset second factor", "Reset it")
+    assert person(house, somebody.email).has_second_factor is False

@@ -48,3 +48,14 @@ def test_sessions_are_listed_and_ended(service: RunningService, ada: Person, run
     assert not works(service, token)
     assert "signed in nowhere" in run("people", "sessions", ADA).err
     assert run("people", "sessions", "nobody@example.test").code == 2
+
+
+def test_second_factors_are_demanded_and_reset(ada: Person, run: Run) -> None:
+    """Who must have one is said and changed; a reset asks first, and names nobody unknown."""
+    assert "Nobody has to" in run("people", "second-factor").out
+    assert json.loads(run("people", "second-factor", "ADMINS", "--json").out)["secondFactor"] == "ADMINS"
+    assert "Admins who sign in" in run("people", "second-factor").out
+    assert run("people", "second-factor", "SOME").code == 2
+    assert run("people", "reset-second-factor", ada.email).code == 2
+    assert json.loads(run("people", "reset-second-factor", ada.email, "--yes", "--json").out)["removedCount"] == 0
+    assert "no user with this address" in run("people", "reset-second-factor", "nobody@example.test", "--yes").err

@@ -412,8 +412,8 @@ SINGLE: list[Case] = [
     ("admin/organization/get", lambda c: c.admin.organization.get(), {}, ORGANIZATION),
     (
         "admin/organization/update",
-        lambda c: c.admin.organization.update(service_accounts_enabled=True),
-        {"serviceAccountsEnabled": True},
+        lambda c: c.admin.organization.update(service_accounts_enabled=True, second_factor="ADMINS"),
+        {"serviceAccountsEnabled": True, "secondFactor": "ADMINS"},
         ORGANIZATION,
     ),
     (
@@ -595,6 +595,12 @@ SINGLE: list[Case] = [
         lambda c: c.admin.api_keys.create("loader", expires_at=datetime(2027, 1, 1, tzinfo=UTC)),
         {"name": "loader", "mayActForUsers": False, "expiresAt": "2027-01-01T00:00:00Z"},
         {**API_KEY_ROW, "apiKey": "svc_key_new"},
+    ),
+    (
+        "admin/users/resetSecondFactor",
+        lambda c: c.admin.users.reset_second_factor("ada@example.test"),
+        {"email": "ada@example.test"},
+        {"removedCount": 1},
     ),
     (
         "admin/sessions/end",

@@ -521,6 +521,7 @@ EXAMPLES: dict[str, Example] = {
     "admin/users/list": Example(lambda _: {"pageSize": 1000}),
     "admin/users/count": Example(lambda _: {}),
     "admin/users/invite": Example(lambda things: {"email": things.email}, elsewhere=(400, "unknown_user")),
+    "admin/users/resetSecondFactor": Example(lambda things: {"email": things.email}, elsewhere=(400, "unknown_user")),
     "admin/groups/upsert": Example(
         lambda things: {"groups": [{"name": "Crew", "members": [things.user]}]}, elsewhere=NO_PRINCIPAL
     ),

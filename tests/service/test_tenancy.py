@@ -9,6 +9,7 @@ import json
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from datetime import timedelta
 from functools import partial
 from typing import Any, LiteralString
 from uuid import UUID
@@ -42,6 +43,7 @@ from service.domains.recognition.queries import replace_pages
 from service.domains.search import queries as search
 from service.domains.search.search_query import WHOLE, Hit, Scope, SearchQuery, prepare_query
 from service.domains.signin import queries as signin
+from service.domains.signin.factors import queries as factors
 from service.domains.sources import queries as sources
 from service.identity import queries as identity
 from service.identity.memberships import queries as memberships
@@ -71,6 +73,7 @@ CREDENTIALS = {
     "oauth_access_tokens",
     "oauth_clients",
     "organizations",
+    "pending_sign_ins",
     "scim_tokens",
     "service_account_tokens",
 }
@@ -144,6 +147,13 @@ class Tenant:
         failed = {"audit_log_id": uuid7(), "principal_id": ada.principal_id, "network": "192.0.2.1"}
         times = {"began_at": now, "last_at": now, "attempts": 1}
         await signin.count_failed_sign_in(connection, self.organization_id, row=failed | times)
+        whose = {"principal_id": ada.principal_id}
+        app = {"factor_id": uuid7(), "sealed_secret": b"sealed", "created_at": now} | whose
+        await factors.insert_totp(connection, self.organization_id, row=app)
+        await factors.replace_recovery_codes(connection, self.organization_id, **whose, hashes=[b"code"])
+        waiting = {"secret_hash": self.organization_id.bytes, "password_mark": b"mark"} | whose
+        ends = {"created_at": now, "expires_at": now + timedelta(minutes=10)}
+        await factors.insert_pending(connection, self.organization_id, row=waiting | ends)
 
     async def _keep_waiting_chunks(self, connection: AsyncConnection) -> None:
         space = await find_catalog(connection, self.organization_id)
@@ -411,6 +421,9 @@ def reads(tenant: Tenant) -> dict[str, Work]:
         "list families": lambda c: oauth.families_of(c, own, principal_id=ada, client_id=client),
         "get a person": lambda c: signin.get_person(c, own, principal_id=ada),
         "find a person": lambda c: signin.find_person(c, own, email=ADA),
+        "list factors": lambda c: factors.list_factors(c, own, principal_id=ada),
+        "count recovery codes": lambda c: factors.count_recovery_codes(c, own, principal_id=ada),
+        "lock secrets": lambda c: factors.lock_secrets(c, own),
         "find an identity": lambda c: signin.find_identity(c, own, issuer=ISSUER, subject="ada"),
         "find a turn": lambda c: reading.find_turn(c, caller, turn_id=turn),
         "look at a turn": lambda c: reading.status_of(c, own, turn_id=turn),

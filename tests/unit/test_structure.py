@@ -99,6 +99,7 @@ BUILT_WITHOUT_ORGANIZATION = {
     "service.domains.signin.queries._SESSION_OF_HASH": "a session is looked up before its organization is known",
     "service.domains.signin.queries._INVITATION_OF_HASH": "an invitation is looked up before its organization is known",
     "service.domains.scim.credentials.queries._TOKEN_OF_HASH": "a token is looked up before its organization is known",
+    "service.domains.signin.factors.queries._PENDING_OF_HASH": "it is looked up before its organization is known",
     "service.auth.queries._CREDENTIAL_OF_HASH": "its organization is not known yet",
     "service.auth.queries._OWNER_OF_HASH": "likewise; it asks for the credential's organization",
 }

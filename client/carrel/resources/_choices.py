@@ -6,7 +6,7 @@ from carrel.wire.access import ResourceOrder
 from carrel.wire.alerts import AlertKind, RunOutcome
 from carrel.wire.catalog import IndexingStatus
 from carrel.wire.collections import DistanceMetric
-from carrel.wire.common import Action, ResourceType
+from carrel.wire.common import Action, ResourceType, SecondFactorPolicy
 from carrel.wire.messages import Verdict
 from carrel.wire.oauth_clients import OAuthClientStatus
 from carrel.wire.oversight import Bucket
@@ -51,4 +51,5 @@ AnyResourceType: TypeAlias = (
 AnyScope: TypeAlias = Scope | Literal["agent:message", "catalog:write", "catalog:read"]
 AnySearchFeedback: TypeAlias = SearchFeedback | Literal["THUMBS_UP", "THUMBS_DOWN"]
 AnySearchMode: TypeAlias = SearchMode | Literal["HYBRID", "LEXICAL", "SEMANTIC"]
+AnySecondFactorPolicy: TypeAlias = SecondFactorPolicy | Literal["NOBODY", "ADMINS", "EVERYBODY"]
 AnyVerdict: TypeAlias = Verdict | Literal["POSITIVE", "NEGATIVE"]

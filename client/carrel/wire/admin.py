@@ -15,6 +15,7 @@ from carrel.wire.common import (
     ResourceIdentifier,
     ResourceReference,
     ResponseModel,
+    SecondFactorPolicy,
     Tabular,
 )
 from carrel.wire.fields import EmailAddress, Identifier, Instant, Label, Password, StrictFlag
@@ -36,6 +37,8 @@ class AdminOrganizationUpdateRequest(RequestModel):
     """New name of the organization; absent: unchanged."""
     domain: Label | None = None
     """New domain for addresses of service accounts; absent: unchanged."""
+    second_factor: SecondFactorPolicy | None = None
+    """Who must give a second factor after a password that is kept here; absent: unchanged."""
 
 
 class Organization(ResponseModel):
@@ -49,6 +52,8 @@ class Organization(ResponseModel):
     """Domain of the organization; addresses of service accounts are on it."""
     service_accounts_enabled: bool
     """Whether service accounts may be used."""
+    second_factor: SecondFactorPolicy = SecondFactorPolicy.NOBODY
+    """Who must give a second factor after a password that is kept here; who has none sets one up at the next one."""
 
 
 class AdminOrganizationGetResponse(Organization):
@@ -130,6 +135,8 @@ class ListedUser(User):
     """Number of groups that list the user as a member."""
     has_password: bool
     """Whether the user can sign in with a password."""
+    has_second_factor: bool = False
+    """Whether the user gives a second factor after the password."""
     last_signed_in_at: Instant | None = None
     """When the user last signed in with a browser; absent: never."""
     invited_until: Instant | None = None

@@ -205,6 +205,14 @@ class GrantRole(StrEnum):
     VIEWER = "VIEWER"
 
 
+class SecondFactorPolicy(StrEnum):
+    """Who must give a second factor after a password that is kept here, beside those who have set one up."""
+
+    NOBODY = "NOBODY"
+    ADMINS = "ADMINS"
+    EVERYBODY = "EVERYBODY"
+
+
 class Action(StrEnum):
     """What permission look-ups can ask about."""
 

@@ -69,6 +69,20 @@ class AdminGroupsListMembershipsResponse(PagedResponse):
     """The groups, each once."""
 
 
+class AdminUsersResetSecondFactorRequest(RequestModel):
+    """Take all second factors and recovery codes of a user away, who has lost them."""
+
+    email: EmailAddress
+    """Email address of the user."""
+
+
+class AdminUsersResetSecondFactorResponse(ResponseModel):
+    """How many second factors the user had."""
+
+    removed_count: int
+    """Number of second factors that were taken away; recovery codes are not counted."""
+
+
 class AdminGroupsPreviewLossesRequest(RequestModel):
     """Ask who would read less without a group, or without some of its members being in it."""
 
@@ -119,6 +133,9 @@ class AdminGroupsDeleteResponse(ResponseModel):
 ADMIN_USERS_COUNT = ApiOperation("admin/users/count", AdminUsersCountRequest, AdminUsersCountResponse, ADMIN)
 ADMIN_USERS_INVITE = ApiOperation(
     "admin/users/invite", AdminUsersInviteRequest, AdminUsersInviteResponse, ADMIN, KEYED | SECRET
+)
+ADMIN_USERS_RESET_SECOND_FACTOR = ApiOperation(
+    "admin/users/resetSecondFactor", AdminUsersResetSecondFactorRequest, AdminUsersResetSecondFactorResponse, ADMIN
 )
 ADMIN_GROUPS_LIST_MEMBERSHIPS = ApiOperation(
     "admin/groups/listMemberships", AdminGroupsListMembershipsRequest, AdminGroupsListMembershipsResponse, ADMIN

@@ -13,7 +13,7 @@ from carrel.wire.api_keys import (
     AdminApiKeysRevokeRequest,
     AdminApiKeysRevokeResponse,
 )
-from service.domains.directory import api_keys, groups, invitations, organizations, users
+from service.domains.directory import api_keys, groups, invitations, organizations, second_factors, users
 from service.domains.directory.removal import service as removal
 from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
 from service.web.routing import Router
@@ -69,6 +69,14 @@ async def invite_user(
 ) -> people.AdminUsersInviteResponse:
     """Make an address at which a user sets a password, once; shown this once."""
     return await invitations.invite_user(connection, caller, email=request.email, runtime=runtime)
+
+
+@router.operation(people.ADMIN_USERS_RESET_SECOND_FACTOR)
+async def reset_second_factor(
+    request: people.AdminUsersResetSecondFactorRequest, connection: ConnectionDep, caller: CallerDep
+) -> people.AdminUsersResetSecondFactorResponse:
+    """Take all second factors and recovery codes of a user away, who has lost them."""
+    return await second_factors.reset_second_factor(connection, caller, email=request.email)
 
 
 @router.operation(wire.ADMIN_GROUPS_UPSERT)

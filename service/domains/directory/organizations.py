@@ -7,6 +7,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.admin import AdminOrganizationUpdateRequest, Organization
+from carrel.wire.common import SecondFactorPolicy
 from service.audit.service import Change, record, record_unattended
 from service.auth.callers import Caller
 from service.identity import queries
@@ -62,6 +63,7 @@ async def get_organization(connection: AsyncConnection, caller: Caller) -> Organ
         name=row.name,
         domain=row.domain,
         service_accounts_enabled=row.service_accounts_enabled,
+        second_factor=SecondFactorPolicy(row.second_factor),
     )
 
 
@@ -87,7 +89,11 @@ async def update_organization(
 
 def _details(values: Mapping[str, Any]) -> dict[str, Any]:
     """Return the changed settings for the audit log; of the name, which is free text, only that it changed."""
-    named = {"serviceAccountsEnabled": "service_accounts_enabled", "domain": "domain"}
+    named = {
+        "serviceAccountsEnabled": "service_accounts_enabled",
+        "domain": "domain",
+        "secondFactor": "second_factor",
+    }
     details = {name: values[field] for name, field in named.items() if field in values}
     return details | ({"nameSet": True} if "name" in values else {})
 

@@ -28,7 +28,7 @@ from carrel.wire.admin import UserFilters
 from service.platform.sql import columns_of, find_rows, optional_in
 from service.schema.audit import audit_entries
 from service.schema.identity import group_members, principals
-from service.schema.signin import invitations
+from service.schema.signin import invitations, second_factors
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +42,7 @@ class ListedUser:
     active: bool
     group_count: int
     has_password: bool
+    has_second_factor: bool
     last_signed_in_at: datetime | None
     invited_until: datetime | None
 
@@ -125,10 +126,15 @@ def _facts(organization_id: UUID) -> tuple[Any, ...]:
         invitations.c.principal_id == principals.c.principal_id,
         invitations.c.expires_at > func.now(),
     )
+    factors = select(second_factors.c.factor_id).where(
+        second_factors.c.organization_id == organization_id,
+        second_factors.c.principal_id == principals.c.principal_id,
+    )
     last = _sign_ins(organization_id).with_only_columns(func.max(audit_entries.c.at))
     return (
         _count(organization_id, group_members.c.member_id).label("group_count"),
         principals.c.password_hash.is_not(None).label("has_password"),
+        exists(factors).label("has_second_factor"),
         last.scalar_subquery().label("last_signed_in_at"),
         invited.scalar_subquery().label("invited_until"),
     )

@@ -159,6 +159,7 @@ def _listed_user(row: listing.ListedUser) -> ListedUser:
         active=row.active,
         group_count=row.group_count,
         has_password=row.has_password,
+        has_second_factor=row.has_second_factor,
         last_signed_in_at=row.last_signed_in_at,
         invited_until=row.invited_until,
     )

@@ -11,9 +11,12 @@ from fastapi import APIRouter, Request, Response
 from pydantic import SecretStr
 
 from service.domains.oauth.requests import first_of, form_of
+from service.domains.oauth.second_factor import ACTIONS, Step
 from service.domains.signin.attempts import Attempt
 from service.domains.signin.browsers import Browser
-from service.domains.signin.passwords import Refused, sign_in
+from service.domains.signin.factors.pending import find_pending
+from service.domains.signin.passwords import sign_in
+from service.domains.signin.refusals import Refused
 from service.domains.signin.sessions import find_session
 from service.identity.queries import Organization, list_organizations
 from service.platform.errors import NotFound
@@ -34,8 +37,12 @@ async def show_sign_in(request: Request, runtime: RuntimeDep) -> Response:
     """Ask who it is, unless somebody is signed in."""
     browser = Browser.of(request, runtime)
     async with runtime.database.transaction(None) as connection:
-        if await find_session(connection, browser, now=await runtime.clock.now(connection)):
+        now = await runtime.clock.now(connection)
+        if await find_session(connection, browser, now=now):
             return _to_consents()
+        pending = await find_pending(connection, browser, now=now)
+    if pending is not None:
+        return await _second_step(request, runtime, browser).show(pending)
     return await _page(request, runtime, browser)
 
 
@@ -46,6 +53,8 @@ async def take_sign_in(request: Request, runtime: RuntimeDep) -> Response:
     called, email = form.get("organization"), form.get("email", "")
     if not browser.known:
         return cookieless(request, again="sign-in")
+    if form.get("action") in ACTIONS:
+        return await _second_step(request, runtime, browser).take(form)
     if not browser.is_own_form(runtime, form.get("csrf", ""), purpose=PURPOSE):
         return await _page(request, runtime, browser, Refused(STALE, 403))
     found = await find_organization(runtime, called)
@@ -62,6 +71,10 @@ async def take_sign_in(request: Request, runtime: RuntimeDep) -> Response:
     response = _to_consents()
     outcome.keep(response)
     return response
+
+
+def _second_step(request: Request, runtime: Runtime, browser: Browser) -> Step:
+    return Step(request, runtime, browser, action="sign-in", done="consents")
 
 
 async def find_organization(runtime: Runtime, name: str | None) -> UUID | None:

@@ -15,10 +15,12 @@ from service.auth.scopes import covers
 from service.domains.oauth import queries
 from service.domains.oauth.meanings import meanings_to
 from service.domains.oauth.requests import first_of, form_of
+from service.domains.oauth.second_factor import ACTIONS
 from service.domains.oauth.server import Answer
-from service.domains.oauth.signing_in import sign_in_page, submit_sign_in
+from service.domains.oauth.signing_in import second_step, sign_in_page, submit_second_factor, submit_sign_in
 from service.domains.oauth.visits import PROMPTS_SIGN_IN, STALE, AuthorizationRequest, Visit
-from service.domains.signin.passwords import Refused
+from service.domains.signin.factors.pending import find_pending
+from service.domains.signin.refusals import Refused
 from service.domains.signin.sessions import SignedIn, end_session
 from service.platform.errors import BadRequest
 from service.web.dependencies import RuntimeDep
@@ -46,6 +48,8 @@ async def decide(request: Request, runtime: RuntimeDep) -> Response:
     form = first_of(await form_of(request))
     if form.get("action") == "signIn":
         return await submit_sign_in(visit, form)
+    if form.get("action") in ACTIONS:
+        return await submit_second_factor(visit, form)
     async with runtime.database.transaction(None) as connection:
         asked = await visit.open(connection)
         if isinstance(asked, Answer):
@@ -60,9 +64,7 @@ async def decide(request: Request, runtime: RuntimeDep) -> Response:
 async def _next_page(visit: Visit, asked: AuthorizationRequest, *, notice: str | None = None) -> Response:
     person, prompts = asked.person, asked.prompts
     if person is None or prompts & PROMPTS_SIGN_IN:
-        if "none" in prompts:
-            return visit.redirect(asked.refuse("login_required", "Nobody is signed in."))
-        return sign_in_page(visit, asked, Refused(notice, 200) if notice else None)
+        return await _sign_in_page(visit, asked, notice=notice)
     scopes = grantable(asked.scopes, person)
     if not scopes:
         return visit.redirect(asked.refuse("access_denied", "Only an admin can allow api:admin."))
@@ -79,6 +81,17 @@ async def _next_page(visit: Visit, asked: AuthorizationRequest, *, notice: str |
     if "none" in prompts:
         return visit.redirect(asked.refuse("consent_required", "The person has not allowed this."))
     return await _consent_page(visit, asked, person=person, new=new if allowed else (), notice=notice)
+
+
+async def _sign_in_page(visit: Visit, asked: AuthorizationRequest, *, notice: str | None) -> Response:
+    """Ask for the password, or for the second factor of who has given it."""
+    if "none" in asked.prompts:
+        return visit.redirect(asked.refuse("login_required", "Nobody is signed in."))
+    if not asked.prompts & PROMPTS_SIGN_IN:
+        pending = await find_pending(asked.connection, visit.browser, now=asked.now)
+        if pending is not None:
+            return await second_step(visit, leads_to=[asked.redirect_uri]).show(pending)
+    return sign_in_page(visit, asked, Refused(notice, 200) if notice else None)
 
 
 def grantable(scopes: Sequence[str], person: SignedIn) -> tuple[str, ...]:

@@ -1,14 +1,17 @@
 """Signing in on the way to an application."""
 
+from collections.abc import Sequence
 from urllib.parse import urlsplit
 
 from fastapi import Response
 from pydantic import SecretStr
 
+from service.domains.oauth.second_factor import Step
 from service.domains.oauth.server import Answer
 from service.domains.oauth.visits import STALE, AuthorizationRequest, Visit
 from service.domains.signin.attempts import Attempt
-from service.domains.signin.passwords import Refused, sign_in
+from service.domains.signin.passwords import sign_in
+from service.domains.signin.refusals import Refused
 from service.web.pages import page
 from service.web.pages.routing import cookieless, depth_of
 
@@ -36,6 +39,29 @@ async def submit_sign_in(visit: Visit, form: dict[str, str]) -> Response:
     response = visit.show_next()
     outcome.keep(response)
     return response
+
+
+async def submit_second_factor(visit: Visit, form: dict[str, str]) -> Response:
+    """Handle the forms of the second step: go to the next page, or show the form again with the reason."""
+    async with visit.runtime.database.transaction(None) as connection:
+        asked = await visit.open(connection)
+    if isinstance(asked, Answer):
+        return visit.redirect(asked)
+    if not visit.browser.known:
+        return cookieless(visit.request, again=visit.address)
+    return await second_step(visit, leads_to=[asked.redirect_uri]).take(form)
+
+
+def second_step(visit: Visit, *, leads_to: Sequence[str]) -> Step:
+    """Return the second step of a sign-in on the way to an application."""
+    return Step(
+        visit.request,
+        visit.runtime,
+        visit.browser,
+        action=visit.address,
+        done=visit.next_address(),
+        leads_to=leads_to,
+    )
 
 
 def sign_in_page(

@@ -107,11 +107,15 @@ class Visit:
 
     def show_next(self, *, at: str = "authorize") -> Response:
         """Redirect to the next page of the request, at the address `at`, without the prompts that are done."""
+        return Response(status_code=303, headers={"Location": self.next_address(at=at)})
+
+    def next_address(self, *, at: str = "authorize") -> str:
+        """Return the address of the next page, without the prompts that are done."""
         parameters = [(name, value) for name, value in self.parameters if name != "prompt"]
         prompts = [value.split(" ") for name, value in self.parameters if name == "prompt"]
         left = [prompt for prompt in (prompts[0] if prompts else []) if prompt not in PROMPTS_SIGN_IN]
         query = urlencode([*parameters, *([("prompt", " ".join(left))] if left else [])])
-        return Response(status_code=303, headers={"Location": f"{at}?{query}"})
+        return f"{at}?{query}"
 
     def redirect(self, answer: Answer) -> Response:
         """Redirect the browser to the client, in a way that never repeats a form there (RFC 9700, section 4.12)."""

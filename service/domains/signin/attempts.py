@@ -8,9 +8,11 @@ import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from math import ceil
+from typing import Literal
 from uuid import UUID
 
 from pydantic import SecretStr
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.fields import normal_email
 from service.audit.service import Change, record_attempt
@@ -32,17 +34,21 @@ AN_ENTRY = LONGEST_WAIT
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt to sign in to an organization with a password, from a network's address."""
+    """An attempt to sign in to an organization, with a password or a second factor, from a network's address."""
 
     organization_id: UUID
     email: str
     password: SecretStr
     address: str
+    step: Literal["account", "secondFactor"] = "account"
 
     @property
     def account(self) -> bytes:
-        """The digest under which failures of the account are counted, whether the account exists or not."""
-        return hashlib.sha256(f"account\n{normal_email(self.email)}".encode()).digest()
+        """The digest under which failures of the account are counted, whether the account exists or not.
+
+        Those of its second factor are counted apart, so that who has the password can't start again by giving it.
+        """
+        return hashlib.sha256(f"{self.step}\n{normal_email(self.email)}".encode()).digest()
 
     @property
     def network(self) -> bytes:
@@ -55,7 +61,7 @@ async def try_password(runtime: Runtime, attempt: Attempt) -> queries.Person | N
 
     Raises TooMany while the account or the network's address must wait.
     """
-    await _count(runtime, attempt)
+    await count_attempt(runtime, attempt)
     email = normal_email(attempt.email)
     async with runtime.database.transaction(attempt.organization_id) as connection:
         person = (
@@ -65,10 +71,14 @@ async def try_password(runtime: Runtime, attempt: Attempt) -> queries.Person | N
     if not right or person is None or not person.active:
         return None
     async with runtime.database.transaction(attempt.organization_id) as connection:
-        now = await runtime.clock.now(connection)
-        await queries.delete_attempts(connection, attempt.organization_id, subject=attempt.account)
-        await queries.take_back_attempt(connection, attempt.organization_id, subject=attempt.network, now=now)
+        await forgive(connection, attempt, now=await runtime.clock.now(connection))
     return person
+
+
+async def forgive(connection: AsyncConnection, attempt: Attempt, *, now: datetime) -> None:
+    """Uncount an attempt that succeeded, and all failures of its account before it."""
+    await queries.delete_attempts(connection, attempt.organization_id, subject=attempt.account)
+    await queries.take_back_attempt(connection, attempt.organization_id, subject=attempt.network, now=now)
 
 
 async def record_failure(runtime: Runtime, attempt: Attempt, *, was_made: bool) -> None:
@@ -104,7 +114,8 @@ async def record_failure(runtime: Runtime, attempt: Attempt, *, was_made: bool) 
             await record_attempt(connection, organization_id, audit_log_id=audit_log_id, change=change)
 
 
-async def _count(runtime: Runtime, attempt: Attempt) -> None:
+async def count_attempt(runtime: Runtime, attempt: Attempt) -> None:
+    """Count an attempt as failed before it is made. Raises TooMany while the account or the network must wait."""
     async with runtime.database.transaction(attempt.organization_id) as connection:
         now = await runtime.clock.now(connection)
         for subject, free in ((attempt.network, FREE_FOR_ADDRESS), (attempt.account, FREE_FOR_ACCOUNT)):

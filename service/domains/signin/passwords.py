@@ -1,12 +1,13 @@
 """Signing a browser in by address and password."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-
 from starlette.background import BackgroundTask
 
 from service.domains.signin.attempts import Attempt, record_failure, try_password
 from service.domains.signin.browsers import Browser
+from service.domains.signin.factors.pending import begin_pending
+from service.domains.signin.factors.service import must_have_factor, read_factors
+from service.domains.signin.queries import Person
+from service.domains.signin.refusals import Refused
 from service.domains.signin.sessions import begin_session
 from service.platform.errors import TooMany
 from service.runtime import Runtime
@@ -14,27 +15,31 @@ from service.runtime import Runtime
 WRONG = "The email address or the password is wrong."
 
 
-@dataclass(frozen=True)
-class Refused:
-    """The reason why a sign-in was refused, in the words of the page; `afterwards` is done once it is answered."""
-
-    notice: str
-    status: int
-    headers: Mapping[str, str] = field(default_factory=dict[str, str])
-    afterwards: BackgroundTask | None = None
-
-
 async def sign_in(runtime: Runtime, browser: Browser, attempt: Attempt) -> Browser | Refused:
-    """Sign a browser in with a password; return it with its new value to set as cookie, or the refusal."""
+    """Sign a browser in with a password; return it with its new value to set as cookie, or the refusal.
+
+    Where the person has a second factor, or must have one, nobody is signed in yet: the sign-in waits for it
+    (`find_pending`).
+    """
+    person = await check_password(runtime, attempt)
+    if isinstance(person, Refused):
+        return person
+    organization_id, principal_id = person.organization_id, person.principal_id
+    async with runtime.database.transaction(organization_id) as connection:
+        now = await runtime.clock.now(connection)
+        has = (await read_factors(connection, organization_id, principal_id=principal_id)).factors
+        if has or await must_have_factor(connection, organization_id, is_admin=person.is_admin):
+            return await begin_pending(connection, browser, person=person, now=now)
+        return await begin_session(connection, browser, person=person, now=now, by_password=True)
+
+
+async def check_password(runtime: Runtime, attempt: Attempt) -> Person | Refused:
+    """Return the person of an address and password, or the refusal, which is recorded once it is answered."""
     try:
         person = await try_password(runtime, attempt)
     except TooMany as error:
         return Refused(error.message, error.status, error.headers, _recording(runtime, attempt, was_made=False))
-    if person is None:
-        return Refused(WRONG, 403, afterwards=_recording(runtime, attempt, was_made=True))
-    async with runtime.database.transaction(person.organization_id) as connection:
-        now = await runtime.clock.now(connection)
-        return await begin_session(connection, browser, person=person, now=now, by_password=True)
+    return person or Refused(WRONG, 403, afterwards=_recording(runtime, attempt, was_made=True))
 
 
 def _recording(runtime: Runtime, attempt: Attempt, *, was_made: bool) -> BackgroundTask:

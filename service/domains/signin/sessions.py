@@ -58,9 +58,18 @@ async def find_session(connection: AsyncConnection, browser: Browser, *, now: da
 
 
 async def begin_session(
-    connection: AsyncConnection, browser: Browser, *, person: queries.Person, now: datetime, by_password: bool
+    connection: AsyncConnection,
+    browser: Browser,
+    *,
+    person: queries.Person,
+    now: datetime,
+    by_password: bool,
+    second_factor: str | None = None,
 ) -> Browser:
-    """Sign a person in, and whoever was signed in out; return the browser with its new value."""
+    """Sign a person in, and whoever was signed in out; return the browser with its new value.
+
+    `second_factor` is the kind of the one that was given after the password.
+    """
     organization_id = person.organization_id
     await end_session(connection, browser, organization_id=organization_id)
     fresh = browser.renew()
@@ -76,6 +85,8 @@ async def begin_session(
     }
     await queries.insert_session(connection, organization_id, row=row)
     details = {"by": "password" if by_password else "openIdConnect"}
+    if second_factor is not None:
+        details["secondFactor"] = second_factor
     change = Change("session.begin", "user", person.principal_id, details=details)
     await record_for(connection, organization_id, actor_id=person.principal_id, change=change)
     return fresh

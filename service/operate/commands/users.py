@@ -1,4 +1,4 @@
-"""`user set-password`."""
+"""`user set-password` and `user reset-second-factor`."""
 
 import asyncio
 from collections.abc import Sequence
@@ -9,6 +9,7 @@ import typer
 from pydantic import SecretStr
 
 from carrel.wire.fields import normal_email
+from service.domains.directory.second_factors import reset_for_operator
 from service.domains.directory.users import set_password
 from service.identity import queries
 from service.identity.passwords import hash_password
@@ -38,6 +39,26 @@ def set_password_of(
     """Give a user another password: asked for on a terminal, else one line of standard input."""
     asyncio.run(_set(settings_of(context), email=normal_email(email), organization=organization))
     typer.echo(f"The password of {email} is changed.", err=True)
+
+
+@app.command("reset-second-factor")
+def reset_second_factor_of(
+    context: typer.Context,
+    email: Annotated[str, typer.Option(help="The user's address.")],
+    organization: Annotated[
+        str | None, typer.Option(help="The organization's name or id, when several know the address.")
+    ] = None,
+) -> None:
+    """Take a user's second factors and recovery codes away, who has lost them, when no admin is left who can."""
+    asyncio.run(_reset(settings_of(context), email=normal_email(email), organization=organization))
+    typer.echo(f"{email} has no second factor any more, and signs in with the password.", err=True)
+
+
+async def _reset(settings: Settings, *, email: str, organization: str | None) -> None:
+    async with open_database(settings) as database:
+        organization_id = await _organization_of(database, email=email, wanted=organization)
+        async with database.transaction(organization_id) as connection:
+            await reset_for_operator(connection, organization_id, email=email)
 
 
 async def _set(settings: Settings, *, email: str, organization: str | None) -> None:

@@ -93,6 +93,15 @@ class Users(Resource[M]):
         return Call(people.ADMIN_USERS_INVITE, people.AdminUsersInviteRequest(email=email))
 
     @Operation
+    def reset_second_factor(self, email: str) -> Call[people.AdminUsersResetSecondFactorResponse]:
+        """Take all second factors and recovery codes of a user away, who has lost them.
+
+        If the organization demands a second factor of them, they set one up when they next sign in with their password.
+        """
+        request = people.AdminUsersResetSecondFactorRequest(email=email)
+        return Call(people.ADMIN_USERS_RESET_SECOND_FACTOR, request)
+
+    @Operation
     def count(self, **filters: Unpack[UserFilters]) -> Call[people.AdminUsersCountResponse]:
         """Count the users that `list` walks with the same filters."""
         return Call(people.ADMIN_USERS_COUNT, people.AdminUsersCountRequest(**filters))

@@ -9,7 +9,7 @@ from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, as_any, as_list
-from carrel.resources._choices import AnyBucket, AnySearchFeedback
+from carrel.resources._choices import AnyBucket, AnySearchFeedback, AnySecondFactorPolicy
 from carrel.wire import admin as wire
 from carrel.wire.api_keys import (
     ADMIN_API_KEYS_CREATE,
@@ -23,6 +23,7 @@ from carrel.wire.api_keys import (
     AdminApiKeysRevokeResponse,
     ApiKey,
 )
+from carrel.wire.common import SecondFactorPolicy
 from carrel.wire.oversight import (
     ADMIN_AUDIT_LOG_QUERY,
     ADMIN_SEARCH_LOG_QUERY,
@@ -57,11 +58,23 @@ class OrganizationSettings(Resource[M]):
 
     @Operation
     def update(
-        self, *, name: str | None = None, domain: str | None = None, service_accounts_enabled: bool | None = None
+        self,
+        *,
+        name: str | None = None,
+        domain: str | None = None,
+        service_accounts_enabled: bool | None = None,
+        second_factor: AnySecondFactorPolicy | None = None,
     ) -> Call[wire.AdminOrganizationUpdateResponse]:
-        """Change the organization's settings; what is left out stays. Service accounts have addresses on `domain`."""
+        """Change the organization's settings; what is left out stays. Service accounts have addresses on `domain`.
+
+        `second_factor` says who must give one after a password that is kept here: `"NOBODY"`, `"ADMINS"` or
+        `"EVERYBODY"`.
+        """
         request = wire.AdminOrganizationUpdateRequest(
-            name=name, domain=domain, service_accounts_enabled=service_accounts_enabled
+            name=name,
+            domain=domain,
+            service_accounts_enabled=service_accounts_enabled,
+            second_factor=as_any(SecondFactorPolicy, second_factor),
         )
         return Call(wire.ADMIN_ORGANIZATION_UPDATE, request)
 

@@ -1,0 +1,166 @@
+"""GET and POST /account/second-factor: setting up a second factor, removing it, and making recovery codes.
+
+Each is done after the password again, and with a second factor where there is one: a stolen session does none of it.
+"""
+
+from fastapi import APIRouter, Request, Response
+from pydantic import SecretStr
+
+from service.domains.oauth.requests import first_of, form_of
+from service.domains.oauth.second_factor import NO_STORE, STALE, Step, show_recovery_codes
+from service.domains.signin.attempts import Attempt, forgive
+from service.domains.signin.browsers import Browser
+from service.domains.signin.factors import service
+from service.domains.signin.factors.enrolment import Enrolment
+from service.domains.signin.factors.pending import UNFIT, attempt_of, count_or_refuse, refuse_code
+from service.domains.signin.passwords import check_password
+from service.domains.signin.queries import Person, get_person
+from service.domains.signin.refusals import Refused
+from service.domains.signin.sessions import SignedIn, find_session
+from service.platform.errors import BadRequest
+from service.runtime import Runtime
+from service.web.dependencies import RuntimeDep
+from service.web.pages import page
+from service.web.pages.routing import PageRoute, depth_of
+
+PATH = "/account/second-factor"
+HERE = "second-factor"
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get(PATH)
+async def show_factors(request: Request, runtime: RuntimeDep) -> Response:
+    """Show which second factor the person who is signed in has."""
+    browser = Browser.of(request, runtime)
+    person = await _find(runtime, browser)
+    return _to_sign_in() if person is None else await _page(request, runtime, browser, person)
+
+
+@router.post(PATH)
+async def change_factors(request: Request, runtime: RuntimeDep) -> Response:
+    """Set up an app, remove it, or make recovery codes."""
+    form, browser = first_of(await form_of(request)), Browser.of(request, runtime)
+    person = await _find(runtime, browser)
+    if person is None:
+        return _to_sign_in()
+    if form.get("action") == "addApp":
+        return await _add_app(request, runtime, browser, person, form)
+    if not browser.is_own_form(runtime, form.get("csrf", ""), purpose=_purpose(person)):
+        return await _page(request, runtime, browser, person, STALE)
+    proven = await _prove(request, runtime, person, form)
+    if isinstance(proven, Refused):
+        return await _page(request, runtime, browser, person, proven)
+    return await _change(request, runtime, browser, person, proven, action=form.get("action"))
+
+
+async def _prove(request: Request, runtime: Runtime, person: SignedIn, form: dict[str, str]) -> Person | Refused:
+    """Check the password, and the second factor where there is one."""
+    address = request.client.host if request.client else "unknown"
+    password = SecretStr(form.get("password", ""))
+    attempt = Attempt(person.organization_id, person.email, password, address)
+    proven = await check_password(runtime, attempt)
+    if isinstance(proven, Refused):
+        return proven
+    organization_id, whose = person.organization_id, {"principal_id": person.principal_id}
+    async with runtime.database.transaction(organization_id) as connection:
+        if not (await service.read_factors(connection, organization_id, **whose)).factors:
+            return proven
+    second = attempt_of(proven, address=address)
+    if (refused := await count_or_refuse(runtime, second)) is not None:
+        return refused
+    async with runtime.database.transaction(organization_id) as connection:
+        now = await runtime.clock.now(connection)
+        code = form.get("code", "")
+        if await service.use_code(connection, runtime.keys, organization_id, **whose, code=code, now=now):
+            await forgive(connection, second, now=now)
+            return proven
+    return refuse_code(runtime, second)
+
+
+async def _change(
+    request: Request, runtime: Runtime, browser: Browser, person: SignedIn, proven: Person, *, action: str | None
+) -> Response:
+    organization_id, whose = person.organization_id, {"principal_id": person.principal_id}
+    async with runtime.database.transaction(organization_id) as connection:
+        app = (await service.read_factors(connection, organization_id, **whose)).app
+        if action == "showApp":
+            enrolment = Enrolment.begin(now=await runtime.clock.now(connection))
+            return _step(request, runtime, browser).show_new_app(
+                proven, enrolment, None, organization_name=person.organization_name
+            )
+        if action == "makeCodes" and app is not None:
+            made = await service.make_recovery_codes(connection, organization_id, **whose)
+            return show_recovery_codes(request, made, following=HERE)
+        if action == "remove" and app is not None:
+            await service.remove_factor(connection, organization_id, **whose, factor_id=app.factor_id)
+            return Response(status_code=303, headers={"Location": HERE})
+    raise BadRequest("This form has no such button. Go back and try again.")
+
+
+async def _add_app(
+    request: Request, runtime: Runtime, browser: Browser, person: SignedIn, form: dict[str, str]
+) -> Response:
+    """Set up the app whose secret was shown after the password was given."""
+    enrolment = Enrolment(form.get("nonce", ""), form.get("until", ""))
+    organization_id, whose = person.organization_id, {"principal_id": person.principal_id}
+    async with runtime.database.transaction(organization_id) as connection:
+        now = await runtime.clock.now(connection)
+        own = enrolment.is_own(runtime, browser, form, **whose, now=now)
+        proven = await get_person(connection, organization_id, **whose)
+        has = (await service.read_factors(connection, organization_id, **whose)).factors
+        if own and proven is not None and not has:
+            secret, code = enrolment.secret(runtime, browser), form.get("code", "")
+            made = await service.add_app(
+                connection, runtime.keys, organization_id, **whose, secret=secret, code=code, now=now
+            )
+            if made is not None:
+                return show_recovery_codes(request, made, following=HERE)
+            return _step(request, runtime, browser).show_new_app(
+                proven, enrolment, Refused(UNFIT, 403), organization_name=person.organization_name
+            )
+    return await _page(request, runtime, browser, person, STALE)
+
+
+async def _find(runtime: Runtime, browser: Browser) -> SignedIn | None:
+    async with runtime.database.transaction(None) as connection:
+        return await find_session(connection, browser, now=await runtime.clock.now(connection))
+
+
+def _step(request: Request, runtime: Runtime, browser: Browser) -> Step:
+    return Step(request, runtime, browser, action=HERE, done=HERE)
+
+
+async def _page(
+    request: Request, runtime: Runtime, browser: Browser, person: SignedIn, refused: Refused | None = None
+) -> Response:
+    organization_id, whose = person.organization_id, {"principal_id": person.principal_id}
+    async with runtime.database.transaction(organization_id) as connection:
+        factors = await service.read_factors(connection, organization_id, **whose)
+        is_demanded = await service.must_have_factor(connection, organization_id, is_admin=person.is_admin)
+        found = await get_person(connection, organization_id, **whose)
+    response = page(
+        "second_factors.html",
+        depth=depth_of(request),
+        status=refused.status if refused else 200,
+        headers={**NO_STORE, **(refused.headers if refused else {})},
+        organization=person.organization_name,
+        person=person.name,
+        email=person.email,
+        app=factors.app,
+        recovery_codes=factors.recovery_codes,
+        has_password=found is not None and found.password_hash is not None,
+        is_demanded=is_demanded,
+        csrf=browser.form_token(runtime, _purpose(person)),
+        notice=refused.notice if refused else None,
+    )
+    response.background = refused.afterwards if refused else None
+    return response
+
+
+def _to_sign_in() -> Response:
+    return Response(status_code=303, headers={"Location": "sign-in"})
+
+
+def _purpose(person: SignedIn) -> str:
+    return f"secondFactors\n{person.principal_id}"

@@ -1,0 +1,67 @@
+"""The codes of authenticator apps (TOTP, RFC 6238) and recovery codes, and the picture that an app is set up with."""
+
+import base64
+import hashlib
+import secrets
+from datetime import datetime
+from uuid import UUID
+
+import segno
+from pydantic import SecretStr
+from pyotp.exceptions import OTPVerificationError
+from pyotp.totp import TOTP
+
+ISSUER = "Carrel"
+# How many steps of 30 seconds the clocks of the service and of somebody's phone may differ by.
+SKEW = 1
+RECOVERY_CODES = 10
+_SECRET_BYTES = 20
+# Without letters and digits that look alike (Crockford's base 32): 80 bits in 16 characters.
+_ALPHABET = "0123456789abcdefghjkmnpqrstvwxyz"
+_LENGTH = 16
+_GROUP = 4
+
+
+def encode_secret(value: bytes) -> SecretStr:
+    """Encode the first 160 bits of a random value as apps take them, in base 32 (RFC 4226, section 4)."""
+    return SecretStr(base64.b32encode(value[:_SECRET_BYTES]).decode())
+
+
+def find_step(secret: SecretStr, code: str, *, now: datetime) -> int | None:
+    """Return the step of time that a code of an app is of, if it is of now, or of the step before or after."""
+    try:
+        return TOTP(secret.get_secret_value()).verify_and_get_timecode(code, for_time=now, valid_window=SKEW)
+    except OTPVerificationError:
+        return None
+
+
+def draw_picture(secret: SecretStr, *, email: str, organization_name: str) -> str:
+    """Draw the QR code that an app is set up with, as SVG."""
+    issuer = f"{ISSUER} ({organization_name})".replace(":", " ")
+    address = TOTP(secret.get_secret_value()).provisioning_uri(name=email, issuer_name=issuer)
+    code = segno.make(address, error="m", micro=False)
+    return code.svg_inline(scale=4, border=4, dark="#000", light="#fff", title="QR code for your authenticator app")
+
+
+def make_recovery_codes() -> list[str]:
+    """Make recovery codes: 80 random bits each, in four groups."""
+    return ["-".join(_random_group() for _ in range(_LENGTH // _GROUP)) for _ in range(RECOVERY_CODES)]
+
+
+def hash_recovery_code(code: str, *, principal_id: UUID) -> bytes:
+    """Hash a person's recovery code for storage. One SHA-256 is enough: the code is random, so it can't be guessed."""
+    return hashlib.sha256(principal_id.bytes + normal_code(code).encode()).digest()
+
+
+def normal_code(text: str) -> str:
+    """Return a code as it was made, however it was typed: without spaces and hyphens, in lower case."""
+    return "".join(text.split()).replace("-", "").lower()[:100]
+
+
+def is_app_code(code: str) -> bool:
+    """Return whether a normal code looks like one of an app, and not like a recovery code."""
+    return len(code) != _LENGTH
+
+
+def _random_group() -> str:
+    return "".join(secrets.choice(_ALPHABET) for _ in range(_GROUP))

@@ -1,0 +1,163 @@
+"""SQL of second factors, recovery codes and sign-ins that wait for one. Times come from the caller's clock."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import InitVar, dataclass, field
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.platform.sql import columns_of, find_row, find_rows, param, set_organization
+from service.schema.identity import organizations
+from service.schema.signin import pending_sign_ins, recovery_codes, second_factors
+
+
+@dataclass(frozen=True, slots=True)
+class Factor:
+    """A second factor of a person."""
+
+    factor_id: UUID
+    kind: str
+    sealed_secret: bytes | None = field(repr=False)
+    created_at: datetime
+    last_used_at: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pending:
+    """A sign-in that waits for a second factor."""
+
+    organization_id: UUID
+    organization_name: str
+    principal_id: UUID
+    password_mark: bytes
+    expires_at: datetime
+    entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
+
+
+_PENDING_OF_HASH = (
+    select(
+        *columns_of(pending_sign_ins, Pending, organizations.c.name.label("organization_name")),
+        set_organization(pending_sign_ins.c.organization_id),
+    )
+    .join(organizations, organizations.c.organization_id == pending_sign_ins.c.organization_id)
+    .where(pending_sign_ins.c.secret_hash == param(pending_sign_ins.c.secret_hash))
+)
+
+
+async def enter_by_pending(connection: AsyncConnection, *, secret_hash: bytes) -> Pending | None:
+    """Find a sign-in that waits by its hash, and set the transaction to its organization."""
+    return await find_row(connection, _PENDING_OF_HASH, Pending, {"param_secret_hash": secret_hash})
+
+
+async def insert_pending(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
+    """Add a sign-in that waits."""
+    await connection.execute(insert(pending_sign_ins).values({**row, "organization_id": organization_id}))
+
+
+async def delete_pending(connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes) -> bool:
+    """Delete a sign-in that waits; False when it is gone already."""
+    statement = delete(pending_sign_ins).where(
+        pending_sign_ins.c.organization_id == organization_id, pending_sign_ins.c.secret_hash == secret_hash
+    )
+    return (await connection.execute(statement)).rowcount > 0
+
+
+async def delete_expired(connection: AsyncConnection, organization_id: UUID, *, now: datetime) -> None:
+    """Delete sign-ins that waited too long."""
+    await connection.execute(
+        delete(pending_sign_ins).where(
+            pending_sign_ins.c.organization_id == organization_id, pending_sign_ins.c.expires_at < now
+        )
+    )
+
+
+async def list_factors(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> list[Factor]:
+    """List the second factors of a person, oldest first."""
+    statement = select(*columns_of(second_factors, Factor)).where(_factors_of(organization_id, principal_id))
+    return await find_rows(connection, statement.order_by(second_factors.c.factor_id), Factor)
+
+
+async def insert_totp(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> bool:
+    """Add a person's authenticator app; False when they have one."""
+    new = insert(second_factors).values({**row, "kind": "totp", "organization_id": organization_id})
+    statement = new.on_conflict_do_nothing().returning(second_factors.c.factor_id)
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def use_step(
+    connection: AsyncConnection, organization_id: UUID, *, factor_id: UUID, step: int, now: datetime
+) -> bool:
+    """Note that the code of a step was used; False when it, or a later one, was used before."""
+    statement = update(second_factors).where(
+        second_factors.c.organization_id == organization_id,
+        second_factors.c.factor_id == factor_id,
+        or_(second_factors.c.last_step.is_(None), second_factors.c.last_step < step),
+    )
+    return (await connection.execute(statement.values(last_step=step, last_used_at=now))).rowcount > 0
+
+
+async def delete_factors(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, factor_id: UUID | None = None
+) -> int:
+    """Delete the second factors of a person, or the one of this id; return how many there were."""
+    statement = delete(second_factors).where(_factors_of(organization_id, principal_id))
+    if factor_id is not None:
+        statement = statement.where(second_factors.c.factor_id == factor_id)
+    return (await connection.execute(statement)).rowcount
+
+
+async def replace_recovery_codes(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, hashes: Collection[bytes]
+) -> None:
+    """Replace a person's recovery codes; without hashes none are left."""
+    await connection.execute(delete(recovery_codes).where(_codes_of(organization_id, principal_id)))
+    rows = [
+        {"organization_id": organization_id, "principal_id": principal_id, "code_hash": one} for one in sorted(hashes)
+    ]
+    if rows:
+        await connection.execute(insert(recovery_codes).values(rows))
+
+
+async def use_recovery_code(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, code_hash: bytes
+) -> bool:
+    """Delete a recovery code, which is used; False when there is no such code."""
+    statement = delete(recovery_codes).where(
+        _codes_of(organization_id, principal_id), recovery_codes.c.code_hash == code_hash
+    )
+    return (await connection.execute(statement)).rowcount > 0
+
+
+async def count_recovery_codes(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> int:
+    """Count the recovery codes that a person has left."""
+    statement = select(func.count()).where(_codes_of(organization_id, principal_id))
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def lock_secrets(connection: AsyncConnection, organization_id: UUID) -> dict[UUID, bytes]:
+    """Lock the encrypted secrets of an organization's factors; return them by factor."""
+    statement = select(second_factors.c.factor_id, second_factors.c.sealed_secret).where(
+        second_factors.c.organization_id == organization_id, second_factors.c.sealed_secret.is_not(None)
+    )
+    return dict(map(tuple, await connection.execute(statement.with_for_update())))
+
+
+async def set_secret(
+    connection: AsyncConnection, organization_id: UUID, *, factor_id: UUID, sealed_secret: bytes | None
+) -> None:
+    """Replace the encrypted secret of a factor."""
+    statement = update(second_factors).where(
+        second_factors.c.organization_id == organization_id, second_factors.c.factor_id == factor_id
+    )
+    await connection.execute(statement.values(sealed_secret=sealed_secret))
+
+
+def _factors_of(organization_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
+    return and_(second_factors.c.organization_id == organization_id, second_factors.c.principal_id == principal_id)
+
+
+def _codes_of(organization_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
+    return and_(recovery_codes.c.organization_id == organization_id, recovery_codes.c.principal_id == principal_id)

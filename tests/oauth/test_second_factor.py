@@ -1,0 +1,250 @@
+"""The second factor after a password: an authenticator app, recovery codes, and who must have one."""
+
+import html
+import re
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+
+import httpx
+import pyotp
+import pytest
+from pydantic import SecretStr
+
+from service.domains.signin.factors.rotation import reseal_factors
+from service.operate.commands import run
+from service.platform.keys import Keys
+from tests.harness.services import RunningService
+from tests.oauth.flow import PASSWORD, Page, Person, a_person, an_app, later, sent_back
+from tests.service.directory import code, done, organization_id, walk
+
+HERE = "/account/second-factor"
+OUT_OF_DATE = "This page was out of date"
+
+
+class Phone:
+    """An authenticator app, which was given the key of a page."""
+
+    def __init__(self, service: RunningService, page: httpx.Response) -> None:
+        key = re.search(r"Key: <code>([A-Z2-7 ]+)</code>", page.text)
+        assert key, page.text
+        assert page.text.count("<svg") == 1
+        self.totp, self.service = pyotp.TOTP(key[1].replace(" ", "")), service
+
+    def code(self, *, steps: int = 0) -> str:
+        """What it shows now, or some steps of 30 seconds from now."""
+        now = datetime.now(UTC) + self.service.runtime.clock.offset
+        return self.totp.at(now, counter_offset=steps)
+
+
+def recovery_codes(page: httpx.Response) -> list[str]:
+    """The codes of the page that shows them, which nobody keeps."""
+    assert page.headers["Cache-Control"] == "no-store"
+    found = re.findall(r"<li><code>([0-9a-z-]+)</code></li>", page.text)
+    assert len(set(found)) == 10
+    return found
+
+
+def signed_in(person: Person) -> bool:
+    """Whether the browser is signed in."""
+    return "Applications you allowed" in person.http.get("/account/consents").text
+
+
+def enter(person: Person) -> httpx.Response:
+    """Give the password on the account's sign-in page; what is shown then."""
+    return person.sign_in(person.http.get("/account/sign-in"))
+
+
+def give(person: Person, page: httpx.Response, text: str) -> httpx.Response:
+    """Give a code on the page that asks for one; the answer itself."""
+    return person.press(page, "secondFactor", code=text)
+
+
+def set_up(person: Person) -> tuple[Phone, list[str]]:
+    """Set up an app on the account page of somebody who isn't signed in yet."""
+    enter(person)
+    page = person.press(person.http.get(HERE), "showApp", password=person.password)
+    phone = Phone(person.service, page)
+    return phone, recovery_codes(person.press(page, "addApp", code=phone.code(steps=-1)))
+
+
+def demand(service: RunningService, of: str) -> None:
+    """Set who must have a second factor."""
+    done(service.call("admin/organization/update", {"secondFactor": of}))
+
+
+def only_asked_for_code(page: httpx.Response) -> bool:
+    """Whether a page asks for a second factor, and offers nothing else."""
+    return [form.buttons for form in Page(page).forms] == [["secondFactor"], ["abandon"]]
+
+
+@pytest.mark.usefixtures("still_clock")
+def test_a_password_alone_lets_nobody_in(service: RunningService) -> None:
+    """On the way to an application, with the app's code and with a recovery code; each works once."""
+    app, ada = an_app(service), a_person(service)
+    phone, codes = set_up(ada)
+    assert walk(service, "admin/users/list", {"query": ada.email}, page_size=9)[0]["hasSecondFactor"] is True
+    other = Person(service, ada.email)
+    page = other.sign_in(other.open(app, prompt="login"))
+    assert only_asked_for_code(page)
+    assert not signed_in(other)
+    # The code that it was set up with is used, too.
+    assert give(other, page, phone.code(steps=-1)).status_code == 403
+    used = phone.code()
+    assert "allow" in Page(other.follow(give(other, page, used))).form("allow").buttons
+    for again in (used, phone.code(steps=-1), phone.code(steps=2), "", "000 000", "x" * 16, "é١٢٣٤٥٦\0"):
+        third = Person(service, ada.email)
+        refused = give(third, enter(third), again)
+        assert refused.status_code in {403, 429}, again
+        later(service, minutes=16)
+        assert not signed_in(third)
+    late = Person(service, ada.email)
+    typed = codes[0].upper().replace("-", " ")
+    assert give(late, enter(late), typed).status_code == 303
+    assert signed_in(late)
+    assert give(third, enter(third), typed).status_code == 403
+    assert "Recovery codes left: 9." in late.http.get(HERE).text
+    log = walk(service, "admin/auditLog/query", {"action": "session.begin"}, page_size=100)
+    assert {str(one["details"].get("secondFactor")) for one in log} == {"None", "totp", "recoveryCode"}
+
+
+@pytest.mark.usefixtures("still_clock")
+def test_codes_are_not_guessed(service: RunningService) -> None:
+    """Failures count together in whichever browser, many at once too; giving the password again forgives none."""
+    ada = a_person(service)
+    phone, _ = set_up(ada)
+    thief = Person(service, ada.email)
+    page = enter(thief)
+    with ThreadPoolExecutor(10) as threads:
+        statuses = list(threads.map(lambda _: give(thief, page, "000000").status_code, range(20)))
+    assert (statuses.count(403), statuses.count(429)) == (6, 14)
+    other = Person(service, ada.email)
+    page = enter(other)
+    assert give(other, page, phone.code()).status_code == 429
+    later(service, minutes=16)
+    assert give(other, enter(other), phone.code()).status_code == 303
+    log = done(service.call("admin/auditLog/query", {"action": "session.fail"}))["entries"]
+    assert log
+
+
+def test_half_a_sign_in_is_worth_nothing(service: RunningService) -> None:
+    """It reads and changes nothing, gives no code, and continues in its browser alone, for ten minutes."""
+    app, ada = an_app(service), a_person(service)
+    phone, _ = set_up(ada)
+    consents = Page(ada.http.get("/account/consents")).form("signOut").fields
+    half = Person(service, ada.email)
+    page = enter(half)
+    assert only_asked_for_code(page)
+    assert sent_back(half.open(app, prompt="none"))["error"] == "login_required"
+    assert only_asked_for_code(half.open(app))
+    assert only_asked_for_code(half.follow(half.http.get(HERE)))
+    assert only_asked_for_code(half.follow(half.http.post(HERE, data={"action": "remove", "password": PASSWORD})))
+    half.http.post("/account/consents", data=consents | {"action": "signOut"})
+    assert signed_in(ada)
+    form = Page(page).form("secondFactor")
+    stranger = Person(service, ada.email)
+    enter(stranger)
+    foreign = stranger.http.post(form.action, data=form.fields | {"action": "secondFactor", "code": phone.code()})
+    assert OUT_OF_DATE in foreign.text
+    later(service, minutes=11)
+    assert not signed_in(half.follow(give(half, page, phone.code())) and half)
+    assert Page(half.http.get("/account/sign-in")).forms[0].buttons == ["signIn"]
+    again = enter(half)
+    done(service.call("admin/users/upsert", {"users": [{"email": ada.email, "password": "another password"}]}))
+    assert not signed_in(half.follow(give(half, again, phone.code())) and half)
+
+
+def test_a_stolen_session_changes_nothing(service: RunningService) -> None:
+    """Setting up, removing and making recovery codes take the password again, and a code where there is an app."""
+    ada = a_person(service)
+    enter(ada)
+    for button, fields in (("showApp", {}), ("showApp", {"password": "guessed"})):
+        assert ada.press(ada.http.get(HERE), button, **fields).status_code == 403
+    shown = ada.press(ada.http.get(HERE), "showApp", password=PASSWORD)
+    form = Page(shown).form("addApp")
+    phone = Phone(service, shown)
+    for change in (
+        {"nonce": "chosen"},
+        {"until": "9999999999"},
+        {"csrf": Page(ada.http.get(HERE)).forms[0].fields["csrf"]},
+    ):
+        sent = form.fields | change | {"action": "addApp", "code": phone.code()}
+        assert OUT_OF_DATE in ada.http.post(form.action, data=sent).text
+    assert "The code is wrong" in ada.press(shown, "addApp", code="000000").text
+    codes = recovery_codes(ada.press(shown, "addApp", code=phone.code(steps=-1)))
+    assert OUT_OF_DATE in ada.press(shown, "addApp", code=phone.code()).text
+    for button in ("remove", "makeCodes"):
+        for fields in (
+            {"password": PASSWORD, "code": "000000"},
+            {"password": "guessed", "code": codes[0]},
+            {"code": codes[0]},
+        ):
+            assert ada.press(ada.http.get(HERE), button, **fields).status_code == 403
+    fresh = recovery_codes(ada.press(ada.http.get(HERE), "makeCodes", password=PASSWORD, code=codes[0]))
+    assert not set(codes) & set(fresh)
+    assert ada.press(ada.http.get(HERE), "remove", password=PASSWORD, code=codes[1]).status_code == 403
+    assert ada.press(ada.http.get(HERE), "remove", password=PASSWORD, code=fresh[0]).status_code == 303
+    assert signed_in(Person(service, ada.email)) is False
+    again = Person(service, ada.email)
+    enter(again)
+    assert signed_in(again)
+
+
+@pytest.mark.parametrize("way", ["application", "account"])
+def test_who_must_have_one_sets_it_up_first(service: RunningService, way: str) -> None:
+    """And gets nothing before; who need not is not asked; a reset lets in who has lost it."""
+    app, ada, ben = an_app(service), a_person(service, isAdmin=True), a_person(service, "ben@example.test", name="Ben")
+    demand(service, "ADMINS")
+    enter(ben)
+    assert signed_in(ben)
+    page = ada.sign_in(ada.open(app)) if way == "application" else enter(ada)
+    phone = Phone(service, page)
+    assert "example.test asks for a second factor" in page.text
+    assert not signed_in(ada)
+    assert ada.press(page, "addApp", code="000000").status_code == 403
+    assert not signed_in(ada)
+    shown = ada.press(page, "addApp", code=phone.code(steps=-1))
+    recovery_codes(shown)
+    following = re.search(r'<a href="([^"]+)">I have kept them', shown.text)
+    assert following
+    there = ada.follow(ada.http.get(shown.url.join(html.unescape(following[1]))))
+    assert ("allow" in Page(there).forms[0].buttons) == (way == "application")
+    assert signed_in(ada)
+    demand(service, "EVERYBODY")
+    assert "addApp" in Page(enter(Person(service, ben.email))).forms[0].buttons
+    if way == "application":
+        reset = done(service.call("admin/users/resetSecondFactor", {"email": ada.email}))
+        assert reset == {"removedCount": 1}
+        actions = [one["action"] for one in walk(service, "admin/auditLog/query", {}, page_size=100)]
+        assert "secondFactor.reset" in actions
+    else:
+        # A thread, because an event loop of the tests' is in this one.
+        command = ("user", "reset-second-factor", "--email", ada.email)
+        with ThreadPoolExecutor(1) as thread:
+            assert thread.submit(run, command, service.settings).result() == 0
+    assert "addApp" in Page(enter(Person(service, ada.email))).forms[0].buttons
+    refused = service.call("admin/users/resetSecondFactor", {"email": "nobody@example.test"})
+    assert code(refused) == (400, "unknown_user")
+
+
+def test_another_secret_key_keeps_apps_and_a_lost_one_keeps_out(service: RunningService) -> None:
+    """Secrets are encrypted again; with a lost key a recovery code is needed, and the password alone is not enough."""
+    ada = a_person(service)
+    phone, codes = set_up(ada)
+    here = organization_id(service)
+    old, new = service.runtime.keys, Keys(SecretStr("n" * 40))
+
+    async def rotate(before: Keys | None, after: Keys) -> None:
+        async with service.runtime.database.transaction(here) as connection:
+            await reseal_factors(connection, here, old=before, new=after)
+
+    def enter_with(text: str) -> int:
+        person = Person(service, ada.email)
+        return give(person, enter(person), text).status_code
+
+    service.run(rotate(old, new))
+    assert enter_with(phone.code()) == 403
+    service.run(rotate(new, old))
+    assert enter_with(phone.code()) == 303
+    service.run(rotate(None, old))
+    assert enter_with(phone.code(steps=1)) == 403
+    assert enter_with(codes[0]) == 303
