@@ -32,6 +32,7 @@ _KINDS = {
     "cs": "client secret",
     "ss": "session cookie",
     "iv": "invitation",
+    "sc": "provisioning token",
 }
 # What Carrel makes is longer; an operator's own key has at least so many characters after its prefix.
 _CREDENTIAL = re.compile(rf"svc_(?P<kind>{'|'.join(_KINDS)})_[^\s\"'`<>\\]{{32,}}")

@@ -10,9 +10,11 @@ from uuid import uuid4
 
 import structlog
 
+from service.platform.secrets import PREFIXES
+
 SANE_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
 # What a credential of ours, a bearer or basic header, or a password in a URL looks like.
-CREDENTIALS = re.compile(r"svc_(?:key|sa|at|rt|ac|cs|ss|iv)_[A-Za-z0-9._~+/=-]+")
+CREDENTIALS = re.compile(rf"(?:{'|'.join(PREFIXES)})[A-Za-z0-9._~+/=-]+")
 SECRET_SHAPES = re.compile(
     rf"{CREDENTIALS.pattern}|(?i:bearer\s+)[^\s\"',]+|(?i:basic\s+)[A-Za-z0-9+/]{{16,}}=*|(?<=://)[^/\s:@]*:[^/\s@]+(?=@)"
 )

@@ -217,6 +217,20 @@ def test_tokens_are_planned_created_and_revoked(run: Run, service: RunningServic
         assert run("tokens", *wrong).code == 2
 
 
+def test_provisioning_tokens_are_shown_once_and_revoked(run: Run, service: RunningService) -> None:
+    """The value alone goes to standard output, the address to give with it beside; a revoked one works no more."""
+    assert "carrel provisioning create" in run("provisioning", "list").err
+    ended = run("provisioning", "create", "Entra")
+    headers = {"Authorization": f"Bearer {ended.out.strip()}"}
+    assert f"{service.settings.issuer}/scim/v2" in ended.err
+    assert service.http.get("/scim/v2/Users", headers=headers).status_code == 200
+    assert [one["name"] for one in ran(run, "provisioning", "list")["tokens"]] == ["Entra"]
+    assert run("provisioning", "revoke", "Entra").code == 2
+    assert ran(run, "provisioning", "revoke", "Entra", "--yes")["status"] == "revoked"
+    assert service.http.get("/scim/v2/Users", headers=headers).status_code == 401
+    assert "carrel provisioning list" in run("provisioning", "revoke", "Entra", "--yes").err
+
+
 def test_service_accounts_are_made_shown_and_deleted(run: Run, service: RunningService) -> None:
     """By address, name or id; what stops with one is said before it goes."""
     enable_service_accounts(service)

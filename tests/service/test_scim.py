@@ -174,41 +174,43 @@ def test_the_same_again_changes_nothing_and_versions_guard(service: RunningServi
     assert entry["details"] == {"removed": sorted([ada["id"], ben["id"]]), "scimTokenId": provider.token_id}
 
 
-@pytest.mark.parametrize("ends", ["active", "delete"])
+@pytest.mark.parametrize("ends", ["inactive", "deleted", "by the API"])
 def test_nothing_that_a_leaver_held_works_from_the_next_request_on(service: RunningService, ends: str) -> None:
-    """Keys, tokens of applications, browsers and invitations; and coming back brings no right and no session back."""
-    provider = Provider(service)
+    """Keys, tokens of applications, browsers and invitations; and coming back brings no session back, and no right."""
+    provider, deactivate = Provider(service), {"email": "ada@example.test", "active": False}
     ada = a_person(service, "ada@example.test", isAdmin=True)
     app = an_app(service)
     tokens = ada.tokens(app)
     key = a_key(service, ownerEmail="ada@example.test")["apiKey"]
-    provider.user("ben@example.test")
     done(service.call("admin/users/invite", {"email": "ada@example.test"}))
     [found] = provider.find("Users", filter='userName eq "ada@example.test"')["Resources"]
-    crew = provider.group("Crew", found)
-    path = f"Users/{found['id']}"
+    path, crew = f"Users/{found['id']}", provider.group("Crew", found)
+
+    def is_refused_everywhere() -> bool:
+        refreshed = app.refresh(tokens["refresh_token"]).status_code
+        return not works(service, tokens["access_token"]) and refreshed == 400
+
     assert works(service, tokens["access_token"])
     assert service.call("admin/users/list", api_key=key).status_code == 200
-    if ends == "active":
+    if ends == "inactive":
         assert provider.patch(path, {"op": "replace", "value": {"active": False}}).is_success
-    else:
+    elif ends == "deleted":
         assert provider.send("DELETE", path).is_success
-    assert not works(service, tokens["access_token"])
-    assert app.refresh(tokens["refresh_token"]).status_code == 400
+    else:
+        done(service.call("admin/users/upsert", {"users": [deactivate]}))
+    assert is_refused_everywhere()
     assert service.call("admin/users/list", api_key=key).status_code == 401
     with service.owner_connection() as connection:
         for table in ("browser_sessions", "invitations"):
             assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)  # noqa: S608
     members = done(provider.send("GET", f"Groups/{crew['id']}")).get("members", [])
-    assert len(members) == (1 if ends == "active" else 0)
-    if ends == "active":
-        assert provider.patch(path, {"op": "replace", "path": "active", "value": True}).is_success
+    assert len(members) == (0 if ends == "deleted" else 1)
+    if ends == "deleted":
+        assert provider.user("ada@example.test", externalId="again")["id"] == found["id"]
     else:
-        back = provider.user("ada@example.test", externalId="again")
-        assert back["id"] == found["id"]
-    assert not works(service, tokens["access_token"])
-    assert app.refresh(tokens["refresh_token"]).status_code == 400
-    assert service.call("admin/users/list", api_key=key).status_code == (403 if ends == "active" else 401)
+        assert provider.patch(path, {"op": "replace", "path": "active", "value": True}).is_success
+    assert is_refused_everywhere()
+    assert service.call("admin/users/list", api_key=key).status_code == (401 if ends == "deleted" else 403)
     assert people(service, "ada@example.test")[0]["isAdmin"] is False
 
 
@@ -317,6 +319,15 @@ def test_a_token_opens_scim_alone_and_nothing_else_opens_scim(service: RunningSe
         ),
         ("POST", "Groups", {"schemas": [GROUP], "displayName": "x\x00"}, (400, "invalidSyntax")),
         ("POST", "Groups", {"schemas": [GROUP], "displayName": "x" * 2000}, (400, "invalidValue")),
+        ("POST", "Groups", {"schemas": [GROUP], "displayName": ""}, (400, "invalidValue")),
+        ("POST", "Groups", {"schemas": [GROUP], "displayName": "x", "externalId": "x" * 2000}, (400, "invalidValue")),
+        (
+            "PATCH",
+            "Groups/1",
+            {"schemas": [PATCH], "Operations": [{"op": "remove", "path": "members"}] * 1001},
+            (413, None),
+        ),
+        ("POST", "Users/.search", {"schemas": [], "filter": "(" * 20_000}, (413, None)),
         ("PATCH", "Users/1", {"schemas": [PATCH], "Operations": []}, (400, "invalidValue")),
         ("GET", "Users/nobody", None, (404, None)),
         ("GET", "Nothing", None, (404, None)),

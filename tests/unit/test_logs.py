@@ -16,6 +16,7 @@ SECRETS = [
     ("svc_ac_0123456789", "0123456789"),
     ("svc_ss_0123456789", "0123456789"),
     ("svc_iv_0123456789", "0123456789"),
+    ("svc_sc_0123456789", "0123456789"),
     ("Bearer eyJhbGciOi.something", "eyJhbGciOi"),
     ("bearer   opaque-token", "opaque-token"),
     ("Authorization: Basic aWQ6c3ZjX2NzX3NlY3JldA==", "aWQ6c3ZjX2NzX3NlY3JldA"),

@@ -6,7 +6,7 @@ The library that knows the protocol is loaded by the first request.
 import asyncio
 import json
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import parse_qsl
 
 from anyio import to_thread
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 router = Router()
 scim_router = APIRouter(include_in_schema=False)
 MEDIA_TYPE = "application/scim+json"
+MOST_OPERATIONS = 1000
+LONGEST_FILTER = 10_000
 METHODS = ["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
@@ -100,7 +102,7 @@ async def _read(request: Request, runtime: Runtime, path: str) -> "ScimRequest":
         if len(body) > limit:
             raise TooLarge(f"The body is larger than {limit} bytes. Send fewer members at a time.")
     if body:
-        await to_thread.run_sync(decode, bytes(body))
+        _refuse_long(await to_thread.run_sync(decode, bytes(body)))
     try:
         query = dict(parse_qsl(request.scope["query_string"].decode(), keep_blank_values=True, max_num_fields=100))
     except ValueError as exc:
@@ -113,6 +115,17 @@ async def _read(request: Request, runtime: Runtime, path: str) -> "ScimRequest":
         headers=request.headers.items(),
         body=bytes(body),
     )
+
+
+def _refuse_long(decoded: Any) -> None:
+    """Refuse what would keep the library busy for long: a PATCH of too many operations, and too long a filter."""
+    given = cast("dict[str, Any]", decoded) if isinstance(decoded, dict) else {}
+    members = {name.lower(): value for name, value in given.items()}
+    operations, text = members.get("operations"), members.get("filter")
+    if isinstance(operations, list) and len(cast("list[Any]", operations)) > MOST_OPERATIONS:
+        raise TooLarge(f"There are more than {MOST_OPERATIONS} operations. Send fewer, of more members each.")
+    if isinstance(text, str) and len(text) > LONGEST_FILTER:
+        raise TooLarge(f"The filter has more than {LONGEST_FILTER} characters. Ask in smaller ones.")
 
 
 async def _answer(runtime: Runtime, caller: ScimCaller, asked: "ScimRequest") -> "ScimResponse":

@@ -13,7 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.audit.service import Change
 from service.domains.directory.removal import queries as removal
 from service.domains.scim import queries
-from service.domains.scim.models import Group
+from service.domains.scim.models import Group, refuse_long
 from service.domains.scim.queries import StoredGroup
 from service.domains.scim.tokens import ScimCaller, record_changes
 from service.identity import queries as identity
@@ -30,6 +30,7 @@ async def create_group(connection: AsyncConnection, caller: ScimCaller, given: G
 
     Raises UniquenessException for a taken external id, or without one for a taken name; InvalidValueException.
     """
+    refuse_long(given)
     await _refuse_taken(connection, caller, given, group_id=None)
     group_id = uuid7()
     await _put(connection, caller, given, group_id=group_id, action="group.create")
@@ -42,6 +43,7 @@ async def change_group(connection: AsyncConnection, caller: ScimCaller, before: 
 
     Raises UniquenessException, and InvalidValueException.
     """
+    refuse_long(given)
     if (before.name, before.external_id) != (given.display_name, given.external_id):
         if before.external_id != given.external_id:
             await _refuse_taken(connection, caller, given, group_id=before.principal_id)

@@ -16,6 +16,7 @@ from scim2_models import (
     ETag,
     External,
     Filter,
+    InvalidValueException,
     Mutability,
     Patch,
     Reference,
@@ -40,7 +41,7 @@ class User(Resource[Any]):
     user_name: Annotated[str | None, Required.true, Uniqueness.server] = Field(
         None, description="The person's email address, by which Carrel knows them."
     )
-    display_name: str | None = Field(None, max_length=LONGEST_NAME, description="The person's name.")
+    display_name: str | None = Field(None, description="The person's name.")
     active: Annotated[bool | None, Required.true] = Field(
         True, description="Whether the person may sign in and be acted for; true for a new one, if it is left out."
     )
@@ -63,12 +64,19 @@ class Group(Resource[Any]):
 
     __schema__ = URN("urn:ietf:params:scim:schemas:core:2.0:Group")
 
-    display_name: Annotated[str | None, Required.true] = Field(
-        None, max_length=LONGEST_NAME, description="The group's name."
-    )
+    display_name: Annotated[str | None, Required.true] = Field(None, description="The group's name.")
     members: list[Member] | None = Field(None, description="The people and groups directly in the group.")
 
     Members: ClassVar[type[ComplexAttribute]] = Member
+
+
+def refuse_long(given: User | Group) -> None:
+    """Raise InvalidValueException for a name or an external id that is too long, and for a group without a name."""
+    for name, value in (("displayName", given.display_name), ("externalId", given.external_id)):
+        if value is not None and len(value) > LONGEST_NAME:
+            raise InvalidValueException(detail=f"{name} is longer than {LONGEST_NAME} characters. Send a shorter one.")
+    if isinstance(given, Group) and not (given.display_name or "").strip():
+        raise InvalidValueException(detail="A group needs a displayName.")
 
 
 def describe_provider() -> ScimProvider:

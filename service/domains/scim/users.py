@@ -17,7 +17,7 @@ from service.domains.directory.users import require_active_admin
 from service.domains.leaving import queries as leaving
 from service.domains.leaving.service import end_sign_ins
 from service.domains.scim import queries
-from service.domains.scim.models import User
+from service.domains.scim.models import User, refuse_long
 from service.domains.scim.queries import StoredUser
 from service.domains.scim.tokens import ScimCaller, record_changes
 from service.identity import queries as identity
@@ -33,6 +33,7 @@ async def create_user(connection: AsyncConnection, caller: ScimCaller, given: Us
 
     The caller has locked the organization. Raises UniquenessException for an address or external id that is taken.
     """
+    refuse_long(given)
     organization_id, email = caller.organization_id, _address_of(given)
     found = await identity.find_principals(connection, organization_id, emails=[email], deleted=True)
     seen = await queries.find_user_by(connection, organization_id, email=email, external_id=given.external_id)
@@ -61,6 +62,7 @@ async def change_user(connection: AsyncConnection, caller: ScimCaller, before: S
 
     The caller has locked the organization. Raises UniquenessException, and Conflict `last_admin`.
     """
+    refuse_long(given)
     organization_id, user_id = caller.organization_id, before.principal_id
     active = given.active is not False if "active" in given.model_fields_set else before.active
     email = _address_of(given)
