@@ -179,7 +179,10 @@ def actions() -> dict[str, str]:
 
 
 def nobody_of(entry: AuditEntry) -> str:
-    """Name who did what no principal did: the service, or whoever tried to sign in."""
+    """Name who did what no principal did: the service, an identity provider, or whoever tried to sign in."""
+    provider = entry.details.get("scimTokenName")
+    if isinstance(provider, str):
+        return f"{one_line(provider)} (provisioning)"
     return "Somebody" if entry.action == FAILED_SIGN_IN else "The service"
 
 

@@ -121,6 +121,8 @@ def test_what_has_no_name_is_called_by_its_kind() -> None:
     assert sentence(entry, {}) == "The service deleted an agent"
     named = entry.model_copy(update={"target": AuditTarget(**target, name="Policy desk")})
     assert sentence(named, {}) == "The service deleted agent “Policy desk”"
+    by_provider = entry.model_copy(update={"details": {"scimTokenName": "Entra"}})
+    assert sentence(by_provider, {}) == "Entra (provisioning) deleted an agent"
 
 
 @pytest.mark.parametrize(

@@ -171,7 +171,8 @@ def test_the_same_again_changes_nothing_and_versions_guard(service: RunningServi
     ).is_success
     [entry, *_] = audited(service)
     assert (entry["action"], entry["target"]["name"]) == ("group.members", "Crew")
-    assert entry["details"] == {"removed": sorted([ada["id"], ben["id"]]), "scimTokenId": provider.token_id}
+    token = {"scimTokenId": provider.token_id, "scimTokenName": "Entra"}
+    assert entry["details"] == {"removed": sorted([ada["id"], ben["id"]]), **token}
 
 
 @pytest.mark.parametrize("ends", ["inactive", "deleted", "by the API"])

@@ -33,6 +33,7 @@ class ScimCaller:
 
     organization_id: UUID
     token_id: UUID
+    name: str
 
 
 def base_url(settings: Settings) -> str:
@@ -100,15 +101,13 @@ async def authenticate(connection: AsyncConnection, authorization: str | None) -
         raise Unauthenticated(f"This provisioning token is {found.status}. Ask an admin for a new one.")
     if found.unused_for_a_minute:
         await queries.touch_token(connection, found.organization_id, token_id=found.token_id)
-    return ScimCaller(found.organization_id, found.token_id)
+    return ScimCaller(found.organization_id, found.token_id, found.name)
 
 
 async def record_changes(connection: AsyncConnection, caller: ScimCaller, *, changes: Sequence[Change]) -> None:
     """Add an audit entry for each change of an identity provider, which names its token."""
-    named = [
-        Change(one.action, one.target_type, one.target_id, {**one.details, "scimTokenId": str(caller.token_id)})
-        for one in changes
-    ]
+    token = {"scimTokenId": str(caller.token_id), "scimTokenName": caller.name}
+    named = [Change(one.action, one.target_type, one.target_id, {**one.details, **token}) for one in changes]
     await record_by_credential(connection, caller.organization_id, credential_id=caller.token_id, changes=named)
 
 

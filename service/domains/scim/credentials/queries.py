@@ -21,6 +21,7 @@ class FoundToken:
 
     organization_id: UUID
     token_id: UUID
+    name: str
     status: str
     unused_for_a_minute: bool
     entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
