@@ -30,6 +30,9 @@ ALERTS: Columns[Alert] = {
     "what": lambda one: one.name,
     "reason": lambda one: one.code,
     "not loaded": lambda one: one.quarantined_count,
+    "documents": lambda one: one.document_count,
+    "run": lambda one: one.flow,
+    "id of the run or sync": lambda one: one.flow_run_id or one.sync_id,
 }
 RULES: Columns[AlertRule] = {
     "rule": lambda one: one.alert_rule_id,

@@ -28,6 +28,7 @@ from prefect.client.schemas.actions import ArtifactCreate, ArtifactUpdate
 from prefect.exceptions import PrefectException
 
 from flows.errors import FlowError
+from flows.operations import run_reports
 from flows.operations.formatting import capitalize
 from flows.operations.jobs import Stopwatch, cancel_on_sigterm
 from flows.operations.ledger.ledger import Ledger
@@ -131,7 +132,8 @@ class Progress:
 
 @asynccontextmanager
 async def publish_progress(flow_run_id: UUID) -> AsyncGenerator[Progress]:
-    """Publish a flow run's progress until the block ends, which SIGTERM cancels."""
+    """Publish a flow run's progress until the block ends, which SIGTERM cancels; alerts about it lead to this run."""
+    run_reports.flow_run_id.set(flow_run_id)
     with cancel_on_sigterm():
         async with get_client() as client:
             progress = Progress(client, flow_run_id)

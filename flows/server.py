@@ -30,6 +30,7 @@ def main() -> None:
     from prefect.cli import app  # noqa: PLC0415 - Prefect reads its settings when imported
 
     let_schedules_run()
+    let_writers_wait()
     sys.argv = ["prefect", "server", "start", *listen]
     app()
 
@@ -46,6 +47,22 @@ def let_schedules_run() -> None:
         mapping.pop("state", None)
 
     vars(FlowRun)["state"].bulk_dml_setter = leave_out
+
+
+def let_writers_wait() -> None:
+    """Patch Prefect 3.8, whose transactions on SQLite fail with "database is locked" when several write at once.
+
+    They begin by reading. One that then writes after another has written fails at once, however long it may wait for a
+    lock. Every transaction that may write therefore takes the lock when it begins, and waits for it up to a minute.
+    """
+    from prefect.server.database.configurations import AioSqliteConfiguration  # noqa: PLC0415 - as above
+
+    begin = AioSqliteConfiguration.begin_transaction
+
+    def begin_writing(self: AioSqliteConfiguration, session: Any, *_: object, **__: object) -> Any:
+        return begin(self, session, with_for_update=True)
+
+    setattr(AioSqliteConfiguration, "begin_transaction", begin_writing)  # noqa: B010 - its type is narrower
 
 
 if __name__ == "__main__":

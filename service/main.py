@@ -18,6 +18,7 @@ from service.domains.alerts import endpoints as alerts
 from service.domains.alerts import watching
 from service.domains.alerts.reports import begin_expired
 from service.domains.alerts.sending.task import ALERTS, DELIVER, WORKERS, enqueue_overdue
+from service.domains.alerts.telling import tell_left_out
 from service.domains.catalog import endpoints as catalog
 from service.domains.catalog import v0_endpoints as catalog_v0
 from service.domains.catalog.containers.unpacking import UNPACK
@@ -40,7 +41,8 @@ from service.domains.oauth import endpoints as oauth
 from service.domains.oauth import purging as oauth_purging
 from service.domains.owners import endpoints as owners
 from service.domains.rebuilds import endpoints as rebuilds
-from service.domains.recognition.jobs import OCR, READ_PAGES
+from service.domains.recognition.jobs import OCR, READ_PAGES, SWEEP_SECONDS
+from service.domains.recognition.jobs import sweep as sweep_pages
 from service.domains.scim import endpoints as scim
 from service.domains.search import endpoints as search
 from service.domains.service_accounts import endpoints as service_accounts
@@ -158,9 +160,11 @@ def _keep_tasks(runtime: Runtime) -> None:
         repeat("erasure", erase, every=erasure.EVERY_SECONDS)
     repeat("abandoned-replies", partial(abandoned.expire_turns, beside), every=abandoned.EVERY_SECONDS)
     repeat("stalled-jobs", partial(release_stalled, runtime), every=RELEASE_SECONDS)
-    watch = watching.Watch(beside, checks=(begin_expired, begin_stuck, enqueue_overdue))
+    watch = watching.Watch(beside, checks=(begin_expired, begin_stuck, tell_left_out, enqueue_overdue))
     repeat("missing-reports", watch.look, every=watching.EVERY_SECONDS)
     repeat("old-alerts", partial(watching.purge, beside), every=watching.PURGE_SECONDS)
+    if settings.ocr:
+        repeat("forgotten-pages", partial(sweep_pages, beside), every=SWEEP_SECONDS)
     _keep_worker(runtime, ALERTS, tasks=(DELIVER,), concurrency=WORKERS)
     _keep_worker(runtime, AGENTS, tasks=AGENT_TASKS, concurrency=settings.agent_workers)
     _keep_worker(runtime, UNPACK.queue, tasks=(UNPACK,), concurrency=UNPACKED_AT_ONCE)

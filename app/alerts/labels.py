@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 
 from app.formatting import ago, one_line
+from app.ui.links import LinkedText, address
 from carrel.wire.alerts import Alert, AlertDelivery, AlertKind, AlertRule, DeliveryStatus
 from flows.operations.formatting import count_text
 
@@ -22,14 +23,29 @@ MESSAGES: Mapping[str, str] = {
     "alert.continues": "It still fails",
     "alert.ended": "It works again",
     "alert.test": "Test",
+    "alert.left_out": "Messages were left out",
 }
 
 
-def alert_row(alert: Alert) -> tuple[str, str, str, str]:
-    """Return an alert as a table row: what failed, of what, why, and since when."""
+def alert_row(alert: Alert) -> tuple[LinkedText | str, str, str, str]:
+    """Return an alert as a table row: what failed, with a link to it, of what, why, and since when."""
     count = alert.quarantined_count
     why = alert.code if count is None else f"{count_text(count, 'item')} not loaded"
-    return KINDS[alert.kind], one_line(alert.name), why, ago(alert.began_at)
+    return _linked(alert), one_line(about(alert)), why, ago(alert.began_at)
+
+
+def about(alert: Alert) -> str:
+    """Return what an alert is about: a source with the kind of its run and its documents, a sync or a schedule."""
+    documents = None if alert.document_count is None else count_text(alert.document_count, "document")
+    return " · ".join(part for part in (alert.name, alert.flow, documents) if part)
+
+
+def _linked(alert: Alert) -> LinkedText | str:
+    """Return what failed, as a link to the sync or to the run."""
+    kind = KINDS[alert.kind]
+    if alert.sync_id is not None:
+        return LinkedText(kind, address("syncs", sync=str(alert.sync_id)))
+    return kind if alert.flow_run_id is None else LinkedText(kind, address("ingestion", run=str(alert.flow_run_id)))
 
 
 def delivery_row(delivery: AlertDelivery) -> tuple[str, str, str, str]:

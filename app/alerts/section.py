@@ -6,7 +6,8 @@ import streamlit as st
 
 from app import api
 from app.alerts.form import NEW, show_new
-from app.alerts.labels import alert_row, delivery_row, kinds_of, target_of
+from app.alerts.labels import KINDS, about, alert_row, delivery_row, kinds_of, target_of
+from app.formatting import one_line
 from app.ui.dialogs import confirm, is_open, open_dialog, show_held_secret
 from app.ui.errors import show_errors
 from app.ui.notices import show_empty, show_heading, show_note, show_table, show_text
@@ -52,7 +53,7 @@ def _show_open() -> None:
             list(by_id),
             index=None,
             key="alert.end",
-            format_func=lambda one: " · ".join(alert_row(by_id[one])[:2]),
+            format_func=lambda one: f"{KINDS[by_id[one].kind]} · {one_line(about(by_id[one]))}",
         )
         st.button("End", key="alert.end.do", disabled=chosen is None, on_click=_end, args=(chosen,))
 

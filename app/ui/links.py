@@ -2,6 +2,7 @@
 
 import html
 from collections.abc import Callable
+from dataclasses import dataclass
 from urllib.parse import urlencode
 
 import streamlit as st
@@ -12,10 +13,22 @@ def address(page: str, **parameters: str) -> str:
     return f"{page}?{urlencode(parameters)}" if parameters else page
 
 
+@dataclass(frozen=True)
+class LinkedText:
+    """A table cell with a text that leads to an address of the workbench."""
+
+    text: str
+    address: str
+
+    @property
+    def body(self) -> str:
+        """The link as HTML, in the same window."""
+        return f'<a href="{html.escape(self.address)}" target="_self">{html.escape(self.text)}</a>'
+
+
 def show_link(text: str, page: str, **parameters: str) -> None:
     """Show a link to another page in the same window; `text` is escaped."""
-    where = html.escape(address(page, **parameters))
-    st.html(f'<p class="carrel-text"><a href="{where}" target="_self">{html.escape(text)}</a></p>')
+    st.html(f'<p class="carrel-text">{LinkedText(text, address(page, **parameters)).body}</p>')
 
 
 def look_at(parameter: str, one: object) -> None:

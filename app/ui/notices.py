@@ -7,6 +7,9 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app.ui.help import HelpLink, help_link, link_to_help, topic_of_page
+from app.ui.links import LinkedText
+
+Cell = str | HelpLink | LinkedText
 
 
 def show_problem(message: str, *notes: str, help_at: str | None = None) -> None:
@@ -66,7 +69,7 @@ def show_heading(name: str, *facts: str) -> None:
     st.html(f'<h2 class="carrel-name">{html.escape(name)}</h2>{line}')
 
 
-def show_table(rows: Iterable[Sequence[str | HelpLink]], *, heads: Sequence[str] = (), named: bool = False) -> None:
+def show_table(rows: Iterable[Sequence[Cell]], *, heads: Sequence[str] = (), named: bool = False) -> None:
     """Show rows of text; `named` rows begin with their heading."""
     head = "".join(f"<th scope='col'>{html.escape(text)}</th>" for text in heads)
     body = "".join(f"<tr>{_cells(row, named=named)}</tr>" for row in rows)
@@ -80,7 +83,7 @@ def _show(kind: str, role: str, message: str, notes: Iterable[str], help_at: str
     st.html(f'<div class="carrel-notice carrel-{kind}" role="{role}">{texts}{more}</div>')
 
 
-def _cells(row: Sequence[str | HelpLink], *, named: bool) -> str:
-    bodies = [one.body if isinstance(one, HelpLink) else html.escape(one) for one in row]
+def _cells(row: Sequence[Cell], *, named: bool) -> str:
+    bodies = [html.escape(one) if isinstance(one, str) else one.body for one in row]
     head = f"<th scope='row'>{bodies.pop(0)}</th>" if named else ""
     return head + "".join(f"<td>{body}</td>" for body in bodies)

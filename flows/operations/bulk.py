@@ -58,6 +58,7 @@ async def upload(
                 names = names_of(client, outages=outages)
                 defaults = await names.defaults(options.defaults())
                 scanned = await scan(ledger, source, defaults=defaults, names=names, retry=retry)
+                report.has_begun = True
                 notes_of(ledger.address.name).scanned = scanned
                 await take_ignored(client, ledger, settings=settings, outages=outages)
                 plan = await make_plan(

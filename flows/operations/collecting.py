@@ -75,6 +75,7 @@ async def add_to_collection(
                     if is_selection(source)
                     else None,
                 )
+                report.has_begun = True
                 notes_of(ledger.address.name).scanned = scanned
                 await take_ignored(client, ledger, settings=settings, outages=outages)
                 await _identify(client, ledger, outages=outages)

@@ -76,6 +76,7 @@ async def rebuild_index(
             raise SourceBusyError(str(exc)) from exc
         except BadRequestError as exc:
             raise SourceError(str(exc)) from exc
+        report.has_begun = True
         if options.wait_for_end:
             now = await _watch(client, collection_id, now, outages=outages, on_update=on_update)
         failures = await outages.call(lambda: failure_rows(client, collection_id)) if now.failed_count else []

@@ -83,6 +83,7 @@ async def reindex_documents(
     async with report_run(settings, flow="reindex", source=collection) as report, open_client(settings) as client:
         outages = outage_policy_of(client, settings)
         collection_id = await names_of(client, outages=outages).id_of("collection", collection)
+        report.has_begun = True
         work = _Reindexing(client, outages, collection_id, options, on_update)
         done = await work.run(settings.flows_concurrency)
         report.take_problems(found=done.has_problems)

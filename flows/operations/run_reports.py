@@ -8,6 +8,7 @@ import asyncio
 import hashlib
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
+from contextvars import ContextVar
 from dataclasses import dataclass
 from uuid import UUID, uuid4
 
@@ -27,25 +28,33 @@ _AGAIN_SECONDS = 60.0
 _REQUEST_SECONDS = 15.0
 _END_SECONDS, _INTERRUPTED_SECONDS = 60.0, 5.0
 _LONGEST_NAME = 4096
+# Set by flows that Prefect runs.
+flow_run_id: ContextVar[UUID | None] = ContextVar("flow_run_id", default=None)
 
 
 @dataclass
 class RunReport:
-    """How a run went, as it finds out; `code` is the reason of one that failed."""
+    """How a run went, as it finds out; `code` is the reason of one that failed.
+
+    `has_begun`: it has read its source, or found what it is over. Who mistypes a path has begun nothing.
+    """
 
     outcome: RunOutcome = RunOutcome.COMPLETED
+    has_begun: bool = False
     code: str | None = None
     documents: int | None = None
     quarantined: int | None = None
 
     def take(self, summary: Summary) -> None:
         """Take the result of a run over a source."""
+        self.has_begun = True
         self.documents, self.quarantined = summary.documents, summary.quarantined
         if not summary.complete:
             self.outcome = RunOutcome.QUARANTINE if summary.quarantined else RunOutcome.INCOMPLETE
 
     def take_problems(self, *, found: bool) -> None:
         """Take whether a run left something undone."""
+        self.has_begun = True
         if found:
             self.outcome = RunOutcome.INCOMPLETE
 
@@ -57,6 +66,7 @@ class _Run:
     flow: str
     subject: str
     source: str
+    flow_run_id: UUID | None
 
     async def tell(self, report: RunReport, *, seconds: float) -> None:
         """Report to the service, in at most so many seconds; a service that can't be told is left alone."""
@@ -71,12 +81,14 @@ class _Run:
                     code=report.code,
                     document_count=report.documents,
                     quarantined_count=report.quarantined,
+                    flow_run_id=self.flow_run_id,
+                    has_begun=report.has_begun,
                 )
 
-    async def tell_again(self) -> None:
+    async def tell_again(self, report: RunReport) -> None:
         """Say every minute that the run has not ended, until cancelled."""
         while True:
-            await self.tell(RunReport(RunOutcome.RUNNING), seconds=_AGAIN_SECONDS)
+            await self.tell(RunReport(RunOutcome.RUNNING, report.has_begun), seconds=_AGAIN_SECONDS)
             await asyncio.sleep(_AGAIN_SECONDS)
 
 
@@ -89,9 +101,9 @@ async def report_run(settings: FlowSettings, *, flow: str, source: str, within: 
     told_by = f"{settings.base_url}\n{flow}\n{source}\n{within}".encode(errors="backslashreplace")
     subject = hashlib.sha256(told_by).hexdigest()[:24]
     async with open_client(settings) as client:
-        run = _Run(client, uuid4(), flow, subject, _name_of(source))
-        going_on = asyncio.create_task(run.tell_again())
+        run = _Run(client, uuid4(), flow, subject, _name_of(source), flow_run_id.get())
         report, seconds = RunReport(), _END_SECONDS
+        going_on = asyncio.create_task(run.tell_again(report))
         try:
             yield report
         except BaseException as exc:

@@ -20,7 +20,8 @@ from sqlalchemy.dialects.postgresql import JSONB
 from service.platform.database import metadata
 
 # A rule posts to `webhook_url`, or sends mail to the people of `recipient_ids`. `sealed_secret` is encrypted under the
-# deployment's secret key; NULL once that key was lost, and of mail.
+# deployment's secret key; NULL once that key was lost, and of mail. `sent_count` messages were sent in the hour since
+# `hour_began_at`, and `left_out_count` were not, because a rule sends no more in an hour.
 alert_rules = Table(
     "alert_rules",
     metadata,
@@ -31,6 +32,9 @@ alert_rules = Table(
     Column("sealed_secret", LargeBinary),
     Column("recipient_ids", ARRAY(Uuid), nullable=False),
     Column("enabled", Boolean, nullable=False, server_default=text("true")),
+    Column("hour_began_at", DateTime(timezone=True)),
+    Column("sent_count", Integer, nullable=False, server_default=text("0")),
+    Column("left_out_count", Integer, nullable=False, server_default=text("0")),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Index("ix_alert_rules_organization", "organization_id", "alert_rule_id"),
 )
@@ -47,6 +51,10 @@ alerts = Table(
     Column("code", Text, nullable=False),
     Column("state", Text, nullable=False),
     Column("quarantined_count", Integer),
+    # Of a run: what kind of run it was, how many documents its source has, and its id on the Prefect server.
+    Column("flow", Text),
+    Column("document_count", Integer),
+    Column("flow_run_id", Uuid),
     Column("began_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("told_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Column("ended_at", DateTime(timezone=True)),
@@ -83,7 +91,8 @@ alert_deliveries = Table(
 )
 
 # What is reported again and again: a run that has not ended (RUN_FAILED), a schedule that is served (SCHEDULE_MISSED).
-# When it isn't, `expires_at` passes, and an alert of that kind begins. Of a run that has ended it is NULL.
+# When it isn't, `expires_at` passes, and an alert of that kind begins. Of a run that has ended it is NULL. `has_begun`:
+# some run over the same has read something of its source.
 alert_leases = Table(
     "alert_leases",
     metadata,
@@ -93,6 +102,9 @@ alert_leases = Table(
     Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
     Column("name", Text, nullable=False),
     Column("run_id", Uuid),
+    Column("flow", Text),
+    Column("flow_run_id", Uuid),
+    Column("has_begun", Boolean, nullable=False, server_default=text("true")),
     Column("expires_at", DateTime(timezone=True)),
     Column("reported_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Index("ix_alert_leases_expiry", "organization_id", "expires_at"),

@@ -97,5 +97,10 @@ scanned_pages = Table(
     Column("blocks", LargeBinary),
     Column("error", Text),
     CheckConstraint("state IN ('WAITING', 'READ', 'FAILED')", name="state"),
-    Index("ix_scanned_pages_waiting", "organization_id", postgresql_where=text("state = 'WAITING'")),
+    Index(
+        "ix_scanned_pages_unfinished",
+        "organization_id",
+        "document_id",
+        postgresql_where=text("state = 'WAITING' OR blocks IS NOT NULL"),
+    ),
 )

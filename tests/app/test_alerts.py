@@ -36,11 +36,14 @@ def test_a_webhook_is_set_and_its_secret_shown_once(house: House) -> None:
 
 def test_what_is_wrong_is_shown(house: House) -> None:
     """An open alert with its reason, among the findings and in the list; names of others are text."""
-    report(house.service, "FAILED", source="/srv/<b>handbook</b>", code="source_unreadable")
+    run, source = "0199f3c2-8b62-7f10-8c74-5a2d3e6f7c81", "/srv/<b>handbook</b>"
+    report(house.service, "FAILED", source=source, code="source_unreadable", flowRunId=run, documentCount=7)
     page = house.open("health")
     shown = html_of(page)
     assert "1 alert is open." in shown
-    assert "<td>A run failed</td><td>/srv/&lt;b&gt;handbook&lt;/b&gt;</td><td>source_unreadable</td>" in shown
+    about = "/srv/&lt;b&gt;handbook&lt;/b&gt; · bulk-upload · 7 documents"
+    link = f'<a href="ingestion?run={run}" target="_self">A run failed</a>'
+    assert f"<td>{link}</td><td>{about}</td><td>source_unreadable</td>" in shown
     [alert] = list(house.client.admin.alerts.list(only_open=True))
     page.selectbox(key="alert.end").set_value(str(alert.alert_id)).run()
     page = press(page, "End")

@@ -33,12 +33,14 @@ def test_rules_are_made_changed_and_deleted(service: RunningService, run: Run) -
 def test_what_is_wrong_is_listed(service: RunningService, run: Run) -> None:
     """What is open, and with --ended what is over, too."""
     assert "Nothing is wrong." in run("alerts", "list").err
-    report(service, "QUARANTINE", quarantinedCount=3)
+    report(service, "QUARANTINE", quarantinedCount=3, documentCount=10)
     assert run("alerts", "list").out.splitlines()[1].split()[2:] == [
         "RUN_QUARANTINE",
         "/srv/handbook",
         "run_quarantine",
         "3",
+        "10",
+        "bulk-upload",
     ]
     report(service, "COMPLETED")
     report(service, "FAILED")

@@ -53,9 +53,20 @@ async def test_a_run_reports_how_it_goes_and_how_it_ended(
 async def test_a_run_that_fails_says_why_and_one_that_is_stopped_does_not(
     service: RunningService, library: Path, flow_settings: FlowSettings
 ) -> None:
-    """The code of the error is the alert's; a plan, and a run that somebody stops, begin none."""
-    folder = library / "missing"
-    missing = str(folder)
+    """The code of the error is the alert's; a plan, and a run that somebody stops, begin none.
+
+    Nor does one over what no run has ever read, as after a mistyped path.
+    """
+    folder = library.parent / "missing"
+    missing, note = str(folder), folder / "note.md"
+    with pytest.raises(SourceError):
+        await upload(missing, options=UploadOptions(), settings=flow_settings)
+    assert _open(service) == []
+    folder.mkdir()
+    note.write_text("It is there.")
+    await upload(missing, options=UploadOptions(), settings=flow_settings)
+    note.unlink()
+    folder.rmdir()
     for dry_run in (True, False):
         with pytest.raises(SourceError):
             await upload(missing, options=UploadOptions(), settings=flow_settings, dry_run=dry_run)
@@ -68,7 +79,7 @@ async def test_a_run_that_fails_says_why_and_one_that_is_stopped_does_not(
         await upload(str(library), options=UploadOptions(), settings=flow_settings, hooks=Hooks(on_plan=stop))
     assert len(_open(service)) == 1
     folder.mkdir()
-    (folder / "note.md").write_text("It is there again.")
+    note.write_text("It is there again.")
     await upload(missing, options=UploadOptions(), settings=flow_settings)
     assert _open(service) == []
 
@@ -95,7 +106,8 @@ async def test_a_name_that_is_no_text_is_refused_in_words(service: RunningServic
     """What the service can't be told as it is doesn't hide why the run failed."""
     with pytest.raises(SourceError, match="UTF-8"):
         await upload("/srv/caf\udce9", options=UploadOptions(), settings=flow_settings)
-    assert _open(service) == [("RUN_FAILED", "/srv/caf\\udce9", "source_unreadable")]
+    assert _open(service) == []
+    assert _leases(service) == [(False,)]
 
 
 def test_schedules_are_due_next_or_since_nothing_started_them(prefect_api: str) -> None:

@@ -12,10 +12,13 @@ from typing import Any
 
 import httpx
 import pytest
+from prefect.server.database.configurations import AioSqliteConfiguration
 from prefect.settings import PREFECT_API_URL, temporary_settings
+from sqlalchemy import text
 
 from flows import serving
 from flows.__main__ import main
+from flows.server import let_writers_wait
 from tests.flows.processes import PATIENCE_SECONDS
 from tests.harness.stack import ROOT
 
@@ -54,6 +57,27 @@ def test_a_deployment_with_a_schedule_has_runs_ahead(server: httpx.Client) -> No
     assert {run["state_type"] for run in runs} == {"SCHEDULED"}
     assert all("T02:00:00" in run["expected_start_time"] for run in runs)
     server.delete(f"/deployments/{made['id']}").raise_for_status()
+
+
+async def test_writers_at_once_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each reads before it writes, as Prefect's own do; none fails because another was quicker."""
+    monkeypatch.setattr(AioSqliteConfiguration, "begin_transaction", AioSqliteConfiguration.begin_transaction)
+    let_writers_wait()
+    database = AioSqliteConfiguration(connection_url=f"sqlite+aiosqlite:///{tmp_path}/prefect.db")
+    engine = await database.engine()
+
+    async def add() -> None:
+        async with await database.session(engine) as session, database.begin_transaction(session):
+            count = (await session.execute(text("SELECT count(*) FROM runs"))).scalar()
+            await asyncio.sleep(0.02)
+            await session.execute(text("INSERT INTO runs VALUES (:number)"), {"number": count})
+
+    async with engine.begin() as connection:
+        await connection.execute(text("CREATE TABLE runs (number int PRIMARY KEY)"))
+    await asyncio.gather(*(add() for _ in range(4)))
+    async with engine.connect() as connection:
+        assert (await connection.execute(text("SELECT count(*) FROM runs"))).scalar() == 4
+    await engine.dispose()
 
 
 @pytest.mark.parametrize(("argument", "code"), [("--help", 0), ("--port", 2)])

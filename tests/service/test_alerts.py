@@ -13,6 +13,7 @@ from standardwebhooks import Webhook, WebhookVerificationError
 
 from service.domains.alerts.reports import begin_expired
 from service.domains.alerts.sending.task import enqueue_overdue
+from service.domains.alerts.telling import tell_left_out
 from service.domains.docstore.running.stuck import begin_stuck
 from tests.harness.jobs import until
 from tests.harness.receivers import Mailbox, Receiver, mail_server, receiving
@@ -317,6 +318,65 @@ def test_odd_figures_are_refused_or_taken(service: RunningService) -> None:
     assert [kind for kind, *_ in alerts(service)] == ["RUN_QUARANTINE"]
 
 
+def test_a_rule_sends_so_much_an_hour(
+    service: RunningService, receiver: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Then one message says how many were left out, once the hour is over; other rules go on, and all is listed."""
+    monkeypatch.setattr("service.domains.alerts.sending.queries.MOST_MESSAGES", 2)
+    rule = a_rule(service, webhookUrl=receiver.url)
+    for number in range(5):
+        report(service, "FAILED", subject=str(number))
+    a_rule(service, webhookUrl=receiver.url, kinds=["RUN_FAILED"])
+    report(service, "FAILED", subject="last")
+    until(lambda: len(deliveries(service, "DELIVERED")) == 3)
+    assert len(alerts(service)) == 6
+    look(service, tell_left_out)
+    assert len(deliveries(service)) == 3
+    with service.owner_connection() as connection:
+        connection.execute("UPDATE alert_rules SET hour_began_at = now() - interval '61 minutes'")
+    for _ in range(2):
+        look(service, tell_left_out)
+    until(lambda: len(deliveries(service, "DELIVERED")) == 4)
+    latest = deliveries(service)[0]
+    assert (latest["type"], latest["alertRuleId"]) == ("alert.left_out", rule["alertRuleId"])
+    [told] = [json.loads(body)["data"] for _, body in receiver.posts if b"left_out" in body]
+    assert (told["leftOutCount"], told["link"]) == (4, "https://carrel.example.test/health")
+    report(service, "FAILED", subject="after")
+    assert len(deliveries(service)) == 6
+
+
+def test_many_deliveries_of_one_organization_keep_no_other_waiting(service: RunningService, receiver: Receiver) -> None:
+    """Of what waits, each organization's first comes first."""
+    other = another_organization(service)
+    waiting = "SELECT priority FROM procrastinate_jobs WHERE queue_name = 'alerts' AND status = 'todo' ORDER BY id"
+    a_rule(service, webhookUrl=receiver.url)
+    done(service.call("admin/alertRules/create", {"kinds": KINDS, "webhookUrl": receiver.url}, api_key=other))
+    receiver.open.clear()
+    with service.owner_connection() as connection:
+        for number in range(6):
+            report(service, "FAILED", subject=str(number))
+        until(lambda: connection.execute(waiting).fetchall() == [(-4,), (-5,)])
+        report(service, "FAILED", api_key=other)
+        assert connection.execute(waiting).fetchall() == [(-4,), (-5,), (0,)]
+    receiver.open.set()
+
+
+def test_an_alert_says_what_run_it_is_about(service: RunningService, receiver: Receiver) -> None:
+    """Its kind, its documents and its place on the workbench; not of a run that never read anything."""
+    run = str(uuid4())
+    report(service, "FAILED", subject="mistyped", hasBegun=False)
+    assert alerts(service) == []
+    a_rule(service, webhookUrl=receiver.url)
+    report(service, "RUNNING", documentCount=7)
+    report(service, "FAILED", flowRunId=run, documentCount=7, hasBegun=False)
+    [alert] = done(service.call("admin/alerts/list"))["alerts"]
+    assert (alert["flow"], alert["documentCount"], alert["flowRunId"]) == ("bulk-upload", 7, run)
+    until(lambda: len(receiver.posts) == 1)
+    told = json.loads(receiver.posts[0][1])["data"]
+    assert (told["flow"], told["documentCount"]) == ("bulk-upload", 7)
+    assert told["link"] == f"https://carrel.example.test/ingestion?run={run}"
+
+
 def test_nobody_ends_the_alerts_of_another(service: RunningService) -> None:
     """Who reports the same subject with another key reports something else."""
     other = service.new_user("other@example.test")
@@ -386,7 +446,9 @@ def test_a_sync_that_fails_or_stands_still_is_behind(service: RunningService) ->
     [(kind, name, why)] = alerts(service)
     assert (kind, name) == ("SYNC_BEHIND", "things")
     assert why.startswith("source_")
+    [alert] = done(service.call("admin/alerts/list"))["alerts"]
     with service.owner_connection() as connection:
+        assert connection.execute("SELECT sync_id::text FROM docstore_syncs").fetchone() == (alert["syncId"],)
         connection.execute("UPDATE docstore_syncs SET status = 'RUNNING', progress_at = now() - interval '16 minutes'")
     look(service, begin_stuck)
     assert alerts(service) == [("SYNC_BEHIND", "things", "run_stuck")]

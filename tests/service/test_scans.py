@@ -6,15 +6,17 @@ from collections.abc import Callable
 from concurrent.futures import CancelledError
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
+from uuid import UUID
 
 import pytest
 
 from carrel.wire.places import PassagePlace, describe_place
-from service.domains.recognition.jobs import read_pages
+from service.domains.recognition.jobs import read_pages, sweep
+from service.text.extraction.blocks import Block
 from service.text.recognition import PageReader
 from tests import made_files
-from tests.harness.documents import chunks, get_document, ok, refused, search, upload, uploaded
-from tests.harness.jobs import until
+from tests.harness.documents import chunks, create_collection, get_document, ok, refused, search, upload, uploaded
+from tests.harness.jobs import organization_of, until
 from tests.harness.services import RunningService
 
 LANTERN = "The lantern room is painted every spring"
@@ -118,3 +120,39 @@ def test_pages_wait_while_none_can_be_read(
     with service.owner_connection() as connection:
         jobs = connection.execute("SELECT scheduled_at FROM procrastinate_jobs WHERE queue_name = 'ocr'").fetchall()
     assert sorted(when is None for (when,) in jobs) == [False, True]
+
+
+def test_pages_without_a_job_are_taken_up_again(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Once each; not while a job is there, nor while their document's indexing has failed, which no job waits for."""
+
+    async def read_one(*_arguments: Any, **_options: Any) -> list[Block]:
+        return [Block("paragraph", LANTERN)]
+
+    monkeypatch.setattr(PageReader, "read", read_one)
+    collection = create_collection(service, "Scans")
+    content = made_files.scanned(made_files.scan(LANTERN), kind="PNG")
+    document = uploaded(service, "a", content, file_name="a.png", collectionId=collection)["documentId"]
+    renamed = {"documentName": "The lantern", "reindexCollections": "false"}
+    uploaded(service, "a", content, file_name="a.png", **renamed)
+    organization = organization_of(service)
+    with service.owner_connection() as connection:
+
+        def count_jobs() -> int:
+            found = connection.execute("SELECT count(*) FROM procrastinate_jobs WHERE queue_name = 'ocr'").fetchall()
+            return int(found[0][0])
+
+        service.run(sweep(service.runtime))
+        assert count_jobs() == 1
+        connection.execute("DELETE FROM procrastinate_jobs WHERE queue_name = 'ocr'")
+        connection.execute(
+            "UPDATE space_documents SET indexed_version = NULL, attempts = 5, claimed_until = 'infinity'"
+        )
+        service.run(read_pages(service.runtime, organization_id=organization, document_id=UUID(document)))
+        service.run(sweep(service.runtime))
+        assert count_jobs() == 0
+        connection.execute("UPDATE space_documents SET indexed_version = version, attempts = 0, claimed_until = NULL")
+        for _ in range(2):
+            service.run(sweep(service.runtime))
+        assert count_jobs() == 1
+    service.run(read_pages(service.runtime, organization_id=organization, document_id=UUID(document)))
+    until(lambda: LANTERN in " ".join(chunks(service, document, collection)))

@@ -33,8 +33,12 @@ class Alerts(Resource[M]):
         code: str | None = None,
         document_count: int | None = None,
         quarantined_count: int | None = None,
+        flow_run_id: Id | None = None,
+        has_begun: bool = True,
     ) -> Call[wire.ReportRunResponse]:
         """Report that a run has not ended yet, or how it ended; the former again after `report_again_seconds`.
+
+        One that fails before it `has_begun` is an alert only if an earlier run over the same subject had begun.
 
         Raises ConflictError `too_many_reports`.
         """
@@ -47,6 +51,8 @@ class Alerts(Resource[M]):
             code=code,
             document_count=document_count,
             quarantined_count=quarantined_count,
+            flow_run_id=None if flow_run_id is None else as_any(UUID, flow_run_id),
+            **({} if has_begun else {"has_begun": False}),
         )
         return Call(wire.REPORT_RUN, request)
 

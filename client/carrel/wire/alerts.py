@@ -102,6 +102,12 @@ class ReportRunRequest(RequestModel):
     """Number of documents of the source, as far as it was read."""
     quarantined_count: Count | None = None
     """Number of items that could not be loaded."""
+    flow_run_id: UUID | None = None
+    """Id of the run on the Prefect server, where the workbench shows it; absent of a run without one."""
+    has_begun: StrictFlag = True
+    """False while the run has read nothing of its source. One that fails so, as after a mistyped path, is an alert only
+    if an earlier run over the same subject had begun.
+    """
 
 
 class ReportRunResponse(ResponseModel):
@@ -272,7 +278,9 @@ class AlertDelivery(ResponseModel):
     alert_id: UUID | None = None
     """Id of the alert; absent of a test."""
     type: str
-    """What it tells: `alert.began`, `alert.continues`, `alert.ended` or `alert.test`."""
+    """What it tells: `alert.began`, `alert.continues`, `alert.ended`, `alert.test`, or with `alert.left_out` how many
+    messages the rule did not send in an hour.
+    """
     recipient: UserPrincipal | None = None
     """The person that a mail goes to."""
     status: DeliveryStatus
@@ -315,6 +323,14 @@ class Alert(ResponseModel):
     """Stable code of the reason."""
     quarantined_count: int | None = None
     """Number of items that could not be loaded, of an alert about quarantine."""
+    flow: str | None = None
+    """What kind of run failed, such as `bulk-upload`; absent of syncs and schedules."""
+    document_count: int | None = None
+    """Number of documents of the run's source, as far as it was read."""
+    flow_run_id: UUID | None = None
+    """Id of the run on the Prefect server; absent of a run without one."""
+    sync_id: UUID | None = None
+    """Id of the sync, of an alert about one."""
     began_at: Instant
     """Since when it is wrong."""
     ended_at: Instant | None = None

@@ -64,6 +64,7 @@ async def take_snapshot(settings: FlowSettings, *, on_rows: Callable[[int], None
     async with reporting as report, open_client(settings) as client:
         outages = outage_policy_of(client, settings)
         organization = await outages.call(client.admin.organization.get)
+        report.has_begun = True
         home = settings.snapshots / str(organization.organization_id)
         with open_unfinished(home) as folder:
             listed = await list_access(client, folder, outages=outages, on_rows=on_rows)

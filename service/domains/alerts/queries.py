@@ -31,9 +31,21 @@ class StoredAlert:
     name: str
     code: str
     quarantined_count: int | None
+    subject: str
+    flow: str | None
+    document_count: int | None
+    flow_run_id: UUID | None
     began_at: datetime
     told_at: datetime
     ended_at: datetime | None
+
+    @property
+    def sync_id(self) -> UUID | None:
+        """The sync that it is about: the subject of a run is named otherwise (`reports`), and so is a schedule's."""
+        try:
+            return UUID(self.subject)
+        except ValueError:
+            return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +57,8 @@ class Lease:
     subject: str
     name: str
     expires_at: datetime
+    flow: str | None
+    flow_run_id: UUID | None
 
 
 _ALERT = columns_of(alerts, StoredAlert, as_member(alerts.c.kind, AlertKind))
@@ -55,13 +69,13 @@ async def begin_alert(
 ) -> StoredAlert | None:
     """Begin an alert about a subject, or note that it is still so; None when nothing of it is to be told.
 
-    `values`: kind, name, code, state and quarantined_count. It is told when it begins, when its state is another than
-    was told last, and again after a day.
+    `values`: the columns that say what it is about, why, and its state. It is told when it begins, when its state is
+    another than was told last, and again after a day.
     """
     row = {"alert_id": uuid7(), "organization_id": organization_id, "subject": subject, **values}
     statement = insert(alerts).values(row)
     new = statement.excluded
-    told = {name: new[name] for name in ("name", "code", "state", "quarantined_count")}
+    told = {name: new[name] for name in values if name != "kind"}
     upsert = statement.on_conflict_do_update(
         index_elements=["organization_id", "kind", "subject"],
         index_where=text("ended_at IS NULL"),
@@ -146,10 +160,11 @@ async def count_other_leases(
 
 async def save_run(
     connection: AsyncConnection, caller: Caller, *, subject: str, values: Mapping[str, Any], lasts: timedelta | None
-) -> bool:
-    """Save that a run has so long until its next report, or (None) has ended; return False when it had ended before.
+) -> bool | None:
+    """Save that a run has so long until its next report, or (None) has ended.
 
-    `values`: name and run_id. What comes late of a run that has ended changes nothing.
+    `values`: name, run_id, flow, flow_run_id and has_begun. Returns whether this run, or an earlier one over the same,
+    has begun; None when it had ended before: what comes late of a run that has ended changes nothing.
     """
     row = {
         "organization_id": caller.organization_id,
@@ -163,10 +178,15 @@ async def save_run(
     new = statement.excluded
     upsert = statement.on_conflict_do_update(
         index_elements=["principal_id", "kind", "subject"],
-        set_={"name": new.name, "run_id": new.run_id, "expires_at": new.expires_at, "reported_at": func.now()},
+        set_={
+            **{name: new[name] for name in values},
+            "has_begun": or_(alert_leases.c.has_begun, new.has_begun),
+            "expires_at": new.expires_at,
+            "reported_at": func.now(),
+        },
         where=or_(alert_leases.c.run_id.is_distinct_from(new.run_id), alert_leases.c.expires_at.is_not(None)),
     )
-    return (await connection.execute(upsert.returning(alert_leases.c.subject))).one_or_none() is not None
+    return (await connection.execute(upsert.returning(alert_leases.c.has_begun))).scalar_one_or_none()
 
 
 async def save_schedules(connection: AsyncConnection, caller: Caller, *, rows: Sequence[Mapping[str, Any]]) -> None:

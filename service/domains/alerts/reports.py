@@ -20,7 +20,7 @@ from carrel.wire.alerts import (
 )
 from service.auth.callers import Caller
 from service.domains.alerts import queries
-from service.domains.alerts.telling import begin_alert, end_alerts
+from service.domains.alerts.telling import ReportedRun, begin_alert, end_alerts
 from service.platform.errors import Conflict
 from service.runtime import Runtime
 
@@ -45,10 +45,17 @@ async def report_run(
     """Note that a run has not ended yet, or begin and end alerts by how it ended. Conflict `too_many_reports`."""
     goes_on = request.outcome is RunOutcome.RUNNING
     await _refuse_too_many(connection, caller, kind=AlertKind.RUN_FAILED, subjects=[request.subject])
-    values = {"name": request.source, "run_id": request.run_id}
+    values = {
+        "name": request.source,
+        "run_id": request.run_id,
+        "flow": request.flow,
+        "flow_run_id": request.flow_run_id,
+        "has_begun": request.has_begun,
+    }
     lasts = LEASE if goes_on else None
-    is_news = await queries.save_run(connection, caller, subject=request.subject, values=values, lasts=lasts)
-    if is_news and not goes_on:
+    has_begun = await queries.save_run(connection, caller, subject=request.subject, values=values, lasts=lasts)
+    # A run that never read anything, nor did one before it, is somebody's mistyped command.
+    if has_begun and not goes_on:
         await _end_run(runtime, connection, caller, request)
     return ReportRunResponse(run_id=request.run_id, report_again_seconds=AGAIN_SECONDS if goes_on else None)
 
@@ -99,6 +106,7 @@ async def _end_run(runtime: Runtime, connection: AsyncConnection, caller: Caller
             name=request.source,
             code=request.code or _CODES[request.outcome],
             quarantined_count=request.quarantined_count if is_quarantine else None,
+            run=ReportedRun(request.flow, request.flow_run_id, request.document_count),
         )
 
 
@@ -133,4 +141,5 @@ async def begin_expired(runtime: Runtime, connection: AsyncConnection, organizat
             subject=_subject(lease.principal_id, lease.subject),
             name=lease.name,
             code=LOST if lease.kind is AlertKind.RUN_FAILED else MISSED,
+            run=None if lease.flow is None else ReportedRun(lease.flow, lease.flow_run_id),
         )

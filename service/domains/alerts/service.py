@@ -173,6 +173,10 @@ def _to_alert(row: StoredAlert) -> Alert:
         name=row.name,
         code=row.code,
         quarantined_count=row.quarantined_count,
+        flow=row.flow,
+        document_count=row.document_count,
+        flow_run_id=row.flow_run_id,
+        sync_id=row.sync_id,
         began_at=row.began_at,
         ended_at=row.ended_at,
     )

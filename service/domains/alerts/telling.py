@@ -4,6 +4,7 @@ An alert begins once, however often its reason is reported; it is told again whe
 """
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from typing import Any
 from uuid import UUID
 
@@ -15,7 +16,7 @@ from service.domains.alerts import queries
 from service.domains.alerts.queries import StoredAlert
 from service.domains.alerts.sending import queries as sending_queries
 from service.domains.alerts.sending.queries import Rule
-from service.domains.alerts.sending.task import DELIVER
+from service.domains.alerts.sending.task import LEFT_OUT, enqueue_deliveries
 from service.identity.queries import get_organization
 from service.platform.clock import Clock
 from service.platform.identifiers import uuid7
@@ -31,6 +32,15 @@ _PAGES: Mapping[AlertKind, str] = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class ReportedRun:
+    """What a run has told of itself: its kind, its id on the Prefect server, and how many documents its source has."""
+
+    flow: str | None = None
+    flow_run_id: UUID | None = None
+    document_count: int | None = None
+
+
 async def begin_alert(
     runtime: Runtime,
     connection: AsyncConnection,
@@ -41,6 +51,7 @@ async def begin_alert(
     name: str,
     code: str,
     quarantined_count: int | None = None,
+    run: ReportedRun | None = None,
 ) -> None:
     """Begin an alert about a subject, or note that it is still so, and tell of it where that is news."""
     values = {
@@ -49,6 +60,7 @@ async def begin_alert(
         "code": code,
         "state": f"{code} {quarantined_count}",
         "quarantined_count": quarantined_count,
+        **asdict(run or ReportedRun()),
     }
     alert = await queries.begin_alert(connection, organization_id, subject=subject, values=values)
     if alert is not None:
@@ -97,18 +109,25 @@ async def send(
         for rule in rules
         for recipient_id in ([None] if rule.webhook_url is not None else rule.recipient_ids)
     ]
+    ids = [UUID(str(row["delivery_id"])) for row in rows]
     if rows:
         await sending_queries.insert_deliveries(connection, organization_id, rows=rows)
-    ids = [UUID(str(row["delivery_id"])) for row in rows]
-    for delivery_id in ids:
-        await runtime.jobs.enqueue(connection, DELIVER, organization_id=organization_id, delivery_id=delivery_id)
+        await enqueue_deliveries(runtime, connection, organization_id, delivery_ids=ids)
     return ids
+
+
+async def tell_left_out(runtime: Runtime, connection: AsyncConnection, organization_id: UUID) -> None:
+    """Have each rule that sent all it may in an hour that is over say how many messages it left out."""
+    for rule, left_out in await sending_queries.take_left_out(connection, organization_id):
+        workbench = runtime.settings.workbench_url
+        about = {"leftOutCount": left_out, **({} if workbench is None else {"link": f"{workbench}/health"})}
+        await send(runtime, connection, organization_id, [rule], what=LEFT_OUT, about=about)
 
 
 async def _tell(
     runtime: Runtime, connection: AsyncConnection, organization_id: UUID, alert: StoredAlert, *, what: str
 ) -> None:
-    rules = await sending_queries.list_rules_about(connection, organization_id, kind=alert.kind)
+    rules = await sending_queries.take_rules_about(connection, organization_id, kind=alert.kind)
     if not rules:
         return
     workbench = runtime.settings.workbench_url
@@ -120,6 +139,17 @@ async def _tell(
         "beganAt": format_instant(alert.began_at),
         **({} if alert.ended_at is None else {"endedAt": format_instant(alert.ended_at)}),
         **({} if alert.quarantined_count is None else {"quarantinedCount": alert.quarantined_count}),
-        **({} if workbench is None else {"link": f"{workbench}/{_PAGES[alert.kind]}"}),
+        **({} if alert.flow is None else {"flow": alert.flow}),
+        **({} if alert.document_count is None else {"documentCount": alert.document_count}),
+        **({} if workbench is None else {"link": f"{workbench}/{_page_of(alert)}"}),
     }
     await send(runtime, connection, organization_id, rules, what=what, about=about, alert_id=alert.alert_id)
+
+
+def _page_of(alert: StoredAlert) -> str:
+    """Return the page of the workbench about an alert: of its sync, or its run if what failed to load isn't shown."""
+    if alert.sync_id is not None:
+        return f"syncs?sync={alert.sync_id}"
+    if alert.kind is AlertKind.RUN_FAILED and alert.flow_run_id is not None:
+        return f"ingestion?run={alert.flow_run_id}"
+    return _PAGES[alert.kind]

@@ -233,13 +233,16 @@ async def request_run(connection: AsyncConnection, organization_id: UUID, *, syn
     return (await connection.execute(statement)).rowcount == 1
 
 
-async def list_stuck_syncs(connection: AsyncConnection, organization_id: UUID, *, limit: int) -> list[StuckSync]:
-    """List the syncs whose run was requested or began, and has told nothing for long."""
+async def list_stuck_syncs(
+    connection: AsyncConnection, organization_id: UUID, *, after: UUID, limit: int
+) -> list[StuckSync]:
+    """List the syncs whose run was requested or began, and has told nothing for long, by id after a given one."""
     told_at = func.coalesce(docstore_syncs.c.progress_at, docstore_syncs.c.updated_at)
     statement = (
         select(docstore_syncs.c.sync_id, docstore_syncs.c.config["syncName"].astext.label("name"))
         .where(
             docstore_syncs.c.organization_id == organization_id,
+            docstore_syncs.c.sync_id > after,
             docstore_syncs.c.status.in_(("PENDING", "RUNNING")),
             told_at < func.now() - LOST_AFTER,
         )

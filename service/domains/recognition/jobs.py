@@ -13,8 +13,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.domains.recognition import queries
 from service.domains.recognition.merging import merge_texts
 from service.domains.recognition.queries import WaitingPage
+from service.identity.queries import organization_ids
 from service.index.ingestion.turns import Lane
+from service.platform.background import for_each_organization
 from service.platform.errors import ServiceError
+from service.platform.identifiers import NIL
 from service.platform.logs import logger
 from service.runtime import Runtime
 from service.runtime.jobs.models import Task
@@ -24,6 +27,8 @@ from service.web.multipart import uploads_folder, write_stream
 
 OCR = "ocr"
 PAGES_AT_ONCE = 20
+SWEEP_SECONDS = 600
+SWEPT_AT_ONCE = 100
 # While the document is being indexed, its contents stay as they are; and for a while, a file store may be away, a disk
 # full, or no process able to read pages.
 LATER, AWAY = timedelta(seconds=5), timedelta(seconds=60)
@@ -46,7 +51,8 @@ async def read_pages(runtime: Runtime, *, organization_id: UUID, document_id: UU
         rest = await queries.find_waiting_page(connection, organization_id, document_id=document_id)
         if rest is None and not merged.is_done:
             pause = pause or LATER
-        if rest is not None or not merged.is_done:
+        # What waits for a document whose indexing has failed is taken up again once that is mended.
+        if rest is not None or not (merged.is_done or merged.has_failed):
             await enqueue_reading(runtime, connection, organization_id, document_id=document_id, pause=pause)
     if merged.has_text:
         runtime.indexer.note_backlog(organization_id, Lane.SMALL, Lane.LARGE)
@@ -68,10 +74,36 @@ async def enqueue_reading(
         connection,
         READ_PAGES,
         organization_id=organization_id,
-        lock=f"{OCR}-{document_id}",
+        lock=_lock_of(document_id),
         pause=pause,
         document_id=document_id,
     )
+
+
+async def sweep(runtime: Runtime) -> None:
+    """Enqueue the reading of documents whose pages wait although no job is there for them, in every organization.
+
+    Such as after an outage that used up a job's attempts, or once the indexing of a document works again.
+    """
+
+    async def sweep_one(organization_id: UUID) -> None:
+        after = NIL
+        while True:
+            async with runtime.database.transaction(organization_id) as connection:
+                found = await queries.list_forgotten(
+                    connection, organization_id, lock_prefix=_lock_of(""), after=after, limit=SWEPT_AT_ONCE
+                )
+                for document_id in found:
+                    await enqueue_reading(runtime, connection, organization_id, document_id=document_id)
+            if len(found) < SWEPT_AT_ONCE:
+                return
+            after = found[-1]
+
+    await for_each_organization(await organization_ids(runtime.database), sweep_one)
+
+
+def _lock_of(document_id: UUID | str) -> str:
+    return f"{OCR}-{document_id}"
 
 
 async def _read_some(runtime: Runtime, organization_id: UUID, document_id: UUID) -> None:

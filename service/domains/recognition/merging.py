@@ -7,10 +7,11 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.catalog import IndexingStatus
 from service.domains.recognition import queries
 from service.domains.recognition.queries import PageText
 from service.domains.recognition.unread import replace_unread
-from service.index.ingestion.backlog.queries import is_being_indexed, request_again
+from service.index.ingestion.backlog.queries import read_text_status, request_again
 from service.permissions.queries import lock_resource
 from service.text.extraction import Block, pack_blocks, unpack_blocks
 from service.text.extraction.building import MOST_PLACES
@@ -18,9 +19,13 @@ from service.text.extraction.building import MOST_PLACES
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What became of the texts of pages: whether none is left to merge, and whether the contents have changed."""
+    """What became of the texts of pages: whether none is left to merge, and whether the contents have changed.
+
+    `has_failed`: what is left waits for the indexing of the document, which has failed.
+    """
 
     is_done: bool
+    has_failed: bool = False
     has_text: bool = False
 
 
@@ -32,8 +37,9 @@ async def merge_texts(connection: AsyncConnection, organization_id: UUID, *, doc
     own = {"document_id": document_id}
     if await lock_resource(connection, organization_id, document_id) is None:
         return Merged(is_done=True)
-    if await is_being_indexed(connection, organization_id, **own):
-        return Merged(is_done=False)
+    status = await read_text_status(connection, organization_id, **own)
+    if status is not IndexingStatus.DONE:
+        return Merged(is_done=False, has_failed=status is IndexingStatus.FAILED)
     contents = await queries.read_contents(connection, organization_id, **own)
     if contents is None:
         return Merged(is_done=True)

@@ -5,14 +5,17 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import and_, func, select, update
+from sqlalchemy import Text, and_, cast, column, func, literal, or_, select, table, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.catalog import RecognitionStatus, TextRecognition
 from carrel.wire.formats import BY_NAME
+from service.index.progress import FAILED_AFTER
+from service.index.queries import is_pending
 from service.platform.batches import Batch
 from service.platform.sql import count_where, find_row, find_rows
 from service.schema.catalog import document_contents, document_versions, documents, scanned_pages
+from service.schema.indexing import space_documents
 
 _PDF = BY_NAME["PDF"].media_type
 WAITING, READ, FAILED = "WAITING", "READ", "FAILED"
@@ -204,3 +207,35 @@ async def save_contents(
         .where(own.organization_id == organization_id, own.document_id == document_id, own.version == version)
         .values(not_read=[dict(each) for each in not_read])
     )
+
+
+async def list_forgotten(
+    connection: AsyncConnection, organization_id: UUID, *, lock_prefix: str, after: UUID, limit: int
+) -> Sequence[UUID]:
+    """List documents, by id after a given one, with pages to read or to merge and no job of their lock.
+
+    Those whose indexing has failed are left out: their pages can't be merged.
+    """
+    pages, entry = scanned_pages.c, space_documents.c
+    jobs = table("procrastinate_jobs", column("lock"), column("queue_name"), column("status"))
+    job = select(jobs.c.lock).where(jobs.c.lock == literal(lock_prefix) + cast(pages.document_id, Text))
+    failed = select(entry.document_id).where(
+        entry.document_id == pages.document_id,
+        entry.organization_id == organization_id,
+        is_pending(),
+        entry.attempts >= FAILED_AFTER,
+    )
+    statement = (
+        select(pages.document_id)
+        .distinct()
+        .where(
+            pages.organization_id == organization_id,
+            or_(pages.state == WAITING, pages.blocks.is_not(None)),
+            pages.document_id > after,
+            ~job.exists(),
+            ~failed.exists(),
+        )
+        .order_by(pages.document_id)
+        .limit(limit)
+    )
+    return (await connection.execute(statement)).scalars().all()

@@ -41,13 +41,14 @@ class Jobs:
         organization_id: UUID,
         lock: str | None = None,
         pause: timedelta | None = None,
+        priority: int = 0,
         **ids: UUID,
     ) -> None:
         """Have `task` run with these ids once the transaction that `connection` is in has been committed.
 
-        With a `pause` it is run so much later. A job holds ids only; everybody with access to the database sees them.
-        Jobs of one `lock` run one after the other, in the order in which they were enqueued. The transaction is to be
-        the organization's own.
+        With a `pause` it is run so much later; of what waits, the highest `priority` comes first. A job holds ids only;
+        everybody with access to the database sees them. Jobs of one `lock` run one after the other, in the order in
+        which they were enqueued. The transaction is to be the organization's own.
         """
         raw = (await connection.get_raw_connection()).driver_connection
         assert isinstance(raw, psycopg.AsyncConnection)  # noqa: S101 - the only driver there is
@@ -56,6 +57,7 @@ class Jobs:
             queue=task.queue,
             lock=lock,
             connection=raw,
+            priority=priority,
             schedule_in=None if pause is None else {"seconds": int(pause.total_seconds())},
         )
         given = {ORGANIZATION_ID: organization_id, **ids}

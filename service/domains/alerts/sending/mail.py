@@ -27,7 +27,9 @@ _HAPPENED: Mapping[str, str] = {
 _STATES: Mapping[str, str] = {"alert.began": "", "alert.continues": "Still: ", "alert.ended": "Works again: "}
 _LABELS: Mapping[str, str] = {
     "name": "What",
+    "flow": "Run",
     "code": "Reason",
+    "documentCount": "Documents",
     "quarantinedCount": "Not loaded",
     "beganAt": "Since",
     "endedAt": "Until",
@@ -85,6 +87,8 @@ def _subject(message: Mapping[str, Any]) -> str:
     organization = f"[{data['organization']['name']}]"
     if message["type"] == "alert.test":
         return f"{organization} A test of Carrel's alerts"
+    if message["type"] == "alert.left_out":
+        return f"{organization} {data['leftOutCount']:,} more messages of this hour were left out"
     return f"{organization} {_STATES[message['type']]}{_HAPPENED[data['kind']]}: {data['name']}"
 
 

@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, any_, delete, func, literal, select, update
+from sqlalchemy import ColumnElement, and_, any_, case, delete, func, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -15,6 +15,10 @@ from service.domains.alerts.queries import KEPT
 from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array
 from service.schema.alerts import alert_deliveries, alert_rules
 from service.schema.identity import principals
+
+# So many messages are sent by a rule in an hour, each to all of its receivers; then one says how many were left out.
+MOST_MESSAGES = 20
+HOUR = timedelta(hours=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,19 +120,58 @@ async def list_rules(connection: AsyncConnection, organization_id: UUID, *, afte
     return await find_rows(connection, statement, Rule)
 
 
-async def list_rules_about(connection: AsyncConnection, organization_id: UUID, *, kind: AlertKind) -> list[Rule]:
-    """List the enabled rules about a kind of alert; they stay until the transaction ends."""
+async def take_rules_about(connection: AsyncConnection, organization_id: UUID, *, kind: AlertKind) -> list[Rule]:
+    """Return the enabled rules about a kind of alert that may send another message this hour, and count it for each.
+
+    The others count one more that is left out. The rules stay until the transaction ends; the organization's alerts are
+    told one after the other, so that nobody waits for the rules of somebody who waits.
+    """
+    key = func.hashtextextended(f"carrel.alerts {organization_id}", 0)
+    await connection.execute(select(func.pg_advisory_xact_lock(key)))
+    rule = alert_rules.c
+    is_over = rule.hour_began_at.is_(None) | ((rule.hour_began_at < func.now() - HOUR) & (rule.left_out_count == 0))
+    may_send = or_(is_over, rule.sent_count < MOST_MESSAGES)
     statement = (
-        select(*columns_of(alert_rules, Rule))
-        .where(
-            alert_rules.c.organization_id == organization_id,
-            alert_rules.c.enabled,
-            literal(str(kind)) == any_(alert_rules.c.kinds),
+        update(alert_rules)
+        .where(rule.organization_id == organization_id, rule.enabled, literal(str(kind)) == any_(rule.kinds))
+        .values(
+            hour_began_at=case((is_over, func.now()), else_=rule.hour_began_at),
+            sent_count=case((is_over, 1), (may_send, rule.sent_count + 1), else_=rule.sent_count),
+            left_out_count=case((may_send, rule.left_out_count), else_=rule.left_out_count + 1),
         )
-        .order_by(alert_rules.c.alert_rule_id)
-        .with_for_update(read=True, key_share=True)
+        .returning(*columns_of(alert_rules, Rule), rule.left_out_count)
     )
-    return await find_rows(connection, statement, Rule)
+    rows = (await connection.execute(statement)).mappings().all()
+    # What a rule has left out it tells first, once its hour is over.
+    sending = [dict(row) for row in rows if not row["left_out_count"]]
+    return [_to_rule(**row)[0] for row in sorted(sending, key=lambda row: row["alert_rule_id"])]
+
+
+async def take_left_out(connection: AsyncConnection, organization_id: UUID) -> list[tuple[Rule, int]]:
+    """Return the rules that left messages out in an hour that is over, and how many; another hour begins for each."""
+    rule = alert_rules.c
+    found = (
+        select(*columns_of(alert_rules, Rule), rule.left_out_count)
+        .where(
+            rule.organization_id == organization_id,
+            rule.enabled,
+            rule.left_out_count > 0,
+            rule.hour_began_at < func.now() - HOUR,
+        )
+        .order_by(rule.alert_rule_id)
+        .with_for_update(key_share=True, skip_locked=True)
+    )
+    rules = await find_rows(connection, found, _to_rule)
+    statement = update(alert_rules).where(
+        rule.organization_id == organization_id,
+        in_array(rule.alert_rule_id, [one.alert_rule_id for one, _ in rules]),
+    )
+    await connection.execute(statement.values(hour_began_at=func.now(), sent_count=1, left_out_count=0))
+    return rules
+
+
+def _to_rule(*, left_out_count: int, **columns: Any) -> tuple[Rule, int]:
+    return Rule(**columns), left_out_count
 
 
 async def update_rule(
@@ -165,6 +208,13 @@ async def insert_deliveries(
     """Add deliveries, due at once."""
     of_them = {"organization_id": organization_id, "due_at": func.now()}
     await connection.execute(insert(alert_deliveries).values([{**row, **of_them} for row in rows]))
+
+
+async def count_pending(connection: AsyncConnection, organization_id: UUID) -> int:
+    """Count an organization's deliveries that are to be attempted now or later."""
+    own = alert_deliveries.c.organization_id == organization_id
+    pending = select(func.count()).where(own, alert_deliveries.c.status == DeliveryStatus.PENDING)
+    return (await connection.execute(pending)).scalar_one()
 
 
 async def find_delivery(connection: AsyncConnection, organization_id: UUID, *, delivery_id: UUID) -> Delivery | None:

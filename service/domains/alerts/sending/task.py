@@ -1,7 +1,7 @@
 """The job of a delivery: one attempt, and the next one after a pause, for about a day."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -29,7 +29,7 @@ KEPT_ATTEMPTS = 10
 # What is attempted so late has lost its job; so many of them are taken up at a time.
 OVERDUE = timedelta(hours=1)
 AT_ONCE = 100
-TEST = "alert.test"
+TEST, LEFT_OUT = "alert.test", "alert.left_out"
 
 
 async def deliver(runtime: Runtime, *, organization_id: UUID, delivery_id: UUID) -> None:
@@ -59,9 +59,8 @@ async def deliver(runtime: Runtime, *, organization_id: UUID, delivery_id: UUID)
             connection, organization_id, delivery_id=delivery_id, attempt_count=number, values=values
         )
         if saved and pause is not None:
-            await runtime.jobs.enqueue(
-                connection, DELIVER, organization_id=organization_id, pause=pause, delivery_id=delivery_id
-            )
+            again = [delivery_id]
+            await enqueue_deliveries(runtime, connection, organization_id, delivery_ids=again, pause=pause)
     if attempt.error is not None:
         logger.warning("alert_not_delivered", delivery_id=str(delivery_id), attempt=number, reason=attempt.error)
 
@@ -69,10 +68,35 @@ async def deliver(runtime: Runtime, *, organization_id: UUID, delivery_id: UUID)
 DELIVER = Task("deliver_alert", deliver, queue=ALERTS)
 
 
+async def enqueue_deliveries(
+    runtime: Runtime,
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    delivery_ids: Sequence[UUID],
+    pause: timedelta | None = None,
+) -> None:
+    """Have deliveries attempted, after a pause if one is given.
+
+    Each comes behind one more of every organization's: so the few of one never wait for the many of another.
+    """
+    before = await queries.count_pending(connection, organization_id) - len(delivery_ids)
+    for number, delivery_id in enumerate(delivery_ids, start=before):
+        await runtime.jobs.enqueue(
+            connection,
+            DELIVER,
+            organization_id=organization_id,
+            pause=pause,
+            priority=-number,
+            delivery_id=delivery_id,
+        )
+
+
 async def enqueue_overdue(runtime: Runtime, connection: AsyncConnection, organization_id: UUID) -> None:
     """Have deliveries attempted whose job is gone, such as after an outage of the database that took long."""
-    for delivery_id in await queries.take_overdue(connection, organization_id, overdue=OVERDUE, limit=AT_ONCE):
-        await runtime.jobs.enqueue(connection, DELIVER, organization_id=organization_id, delivery_id=delivery_id)
+    ids = await queries.take_overdue(connection, organization_id, overdue=OVERDUE, limit=AT_ONCE)
+    if ids:
+        await enqueue_deliveries(runtime, connection, organization_id, delivery_ids=ids)
 
 
 async def _attempt(runtime: Runtime, organization_id: UUID, delivery: Delivery) -> Attempt:

@@ -31,12 +31,14 @@ from sqlalchemy import (
 )
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.catalog import IndexingStatus
 from service.index.ingestion.pace import Backlog
 from service.index.ingestion.turns import LARGE_BYTES, Lane
+from service.index.progress import FAILED_AFTER
 from service.index.queries import is_pending
 from service.index.spaces.queries import is_searched
 from service.platform.sql import in_array
-from service.schema.catalog import document_contents
+from service.schema.catalog import document_contents, document_versions
 from service.schema.collections import caller_chunks
 from service.schema.indexing import space_documents, spaces
 
@@ -298,16 +300,37 @@ def _text_entries(organization_id: UUID, document_id: UUID) -> ColumnElement[boo
     )
 
 
-async def is_being_indexed(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> bool:
-    """Check whether a document's text is being indexed anywhere, or waits for it."""
-    waiting = exists().where(_text_entries(organization_id, document_id), is_pending())
-    return bool((await connection.execute(select(waiting))).scalar())
+async def read_text_status(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> IndexingStatus:
+    """Return how far a document's text is indexed, wherever it is wanted: RUNNING while it is anywhere, then FAILED."""
+    entry = space_documents.c
+    statement = select(func.min(entry.attempts)).where(_text_entries(organization_id, document_id), is_pending())
+    attempts = (await connection.execute(statement)).scalar()
+    if attempts is None:
+        return IndexingStatus.DONE
+    return IndexingStatus.FAILED if attempts >= FAILED_AFTER else IndexingStatus.RUNNING
 
 
 async def request_again(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, version: int) -> None:
-    """Request the indexing of a version, whose text has changed, wherever it is indexed; old chunks stay until then."""
+    """Request the indexing of a version, whose text has changed, wherever its file is; old chunks stay until then.
+
+    That is also where an earlier version of the same bytes is, such as before the document was renamed.
+    """
+    own, others = document_versions.c, document_versions.alias("same")
+    same = others.c
+    of_document = own.organization_id == organization_id, own.document_id == document_id
+    equal = and_(same.document_id == own.document_id, same.file_sha256 == own.file_sha256)
+    versions = select(same.version).join_from(document_versions, others, equal)
     await connection.execute(
         update(space_documents)
-        .where(_text_entries(organization_id, document_id), space_documents.c.version == version)
-        .values(indexed_version=None, is_large=select_is_large(), claimed_until=func.now(), **FROM_THE_START)
+        .where(
+            _text_entries(organization_id, document_id),
+            space_documents.c.version.in_(versions.where(*of_document, own.version == version)),
+        )
+        .values(
+            version=version,
+            indexed_version=None,
+            is_large=select_is_large(),
+            claimed_until=func.now(),
+            **FROM_THE_START,
+        )
     )
