@@ -12,6 +12,7 @@ from cli.exit_codes import ExitCode
 from cli.listing import Columns, print_json, say_done, show_first, show_one, to_json
 from cli.outcome import client_of
 from cli.screen import Screen
+from flows.operations.languages import name_language
 
 if TYPE_CHECKING:
     from carrel import Carrel
@@ -88,7 +89,11 @@ def show(document: Named, *, as_json: AsJson = False) -> None:
             *(("read by machine", one) for one in (found.text_recognition,) if one),
             *(("not read", one) for one in found.list_left_out()),
             *(("index", f"{_place(one)}: {_progress(one)}") for one in found.indexed_in),
-            *(("language", f"{_place(one)}: {one.language}") for one in found.indexed_in if one.language),
+            *(
+                ("language", f"{_place(one)}: {name_language(one.language)}")
+                for one in found.indexed_in
+                if one.language
+            ),
         ],
     )
 

@@ -2,10 +2,18 @@
 
 from collections.abc import Mapping
 
-from carrel.wire.catalog import Document, DocumentIndexing, GetDocumentResponse, IndexingStatus
+from carrel.wire.catalog import (
+    Document,
+    DocumentIndexing,
+    GetDocumentResponse,
+    IndexingStatus,
+    RecognitionStatus,
+    TextRecognition,
+)
 from carrel.wire.common import UserPrincipal
 from carrel.wire.formats import FORMATS
 from flows.operations.formatting import capitalize, count_text
+from flows.operations.languages import name_language
 
 
 def _describe_kind(kind: str) -> tuple[str, tuple[str, ...]]:
@@ -39,15 +47,29 @@ def name_of_place(place: DocumentIndexing) -> str:
     return "The whole catalog" if place.document_collection_id is None else place.collection_name or "A collection"
 
 
-def state_in(place: DocumentIndexing) -> str:
-    """Return a sentence about the state of a document in an index."""
+def state_in(place: DocumentIndexing, recognition: TextRecognition | None = None) -> str:
+    """Return a sentence about the state in an index of a document, whose scanned pages are read so far."""
     searchable = f"version {place.indexed_version} can be found" if place.indexed_version else "nothing can be found"
     if place.status is IndexingStatus.FAILED:
         return f"Not searchable: version {place.document_version} could not be indexed; {searchable}."
     if place.status is IndexingStatus.RUNNING:
         return f"Being indexed: version {place.document_version}; until then {searchable}."
-    language = f" Language: {place.language}." if place.language else ""
-    return f"Searchable: {searchable}, in {count_text(place.chunk_count, 'passage')}.{language}"
+    pages = pages_being_read(recognition)
+    if not place.chunk_count:
+        return (
+            f"Not searchable yet: {pages}." if pages else "Not searchable: there is no text in it. Its name is listed."
+        )
+    language = f" Language: {name_language(place.language)}." if place.language else ""
+    more = f" More of it will be: {pages}." if pages else ""
+    return f"Searchable: {searchable}, in {count_text(place.chunk_count, 'passage')}.{more}{language}"
+
+
+def pages_being_read(recognition: TextRecognition | None) -> str:
+    """Return how many scanned pages of a document are still being read, in words; nothing when none is."""
+    if recognition is None or recognition.status is not RecognitionStatus.RUNNING:
+        return ""
+    left = recognition.pages - recognition.pages_read - recognition.pages_failed
+    return count_text(left, "page is", "pages are") + " still being read" if left else "what was read is being indexed"
 
 
 def is_stale(place: DocumentIndexing, document: GetDocumentResponse) -> bool:

@@ -9,8 +9,10 @@ from uuid import UUID
 
 import carrel
 from app import api
+from app.documents.facts import pages_being_read
 from app.ui.errors import line_of
 from carrel.wire.catalog import IndexingStatus
+from flows.operations.formatting import capitalize, count_text
 
 MOST_FILES = 20
 """How many files a person loads at once by hand; more are a run's."""
@@ -36,12 +38,13 @@ class ChosenFile(Protocol):
 
 @dataclass(frozen=True)
 class Outcome:
-    """The result of loading a file: the document, or the reason for the failure."""
+    """The result of loading a file: the document, or the reason for the failure; `rest`: what goes on afterwards."""
 
     name: str
     document_id: UUID | None = None
     problem: str = ""
     waits: bool = False
+    rest: str = ""
 
     @property
     def said(self) -> str:
@@ -50,6 +53,8 @@ class Outcome:
             return f"Failed. {self.problem}"
         if self.problem:
             return f"Loaded, but not added to the collection. {self.problem}"
+        if self.rest:
+            return f"Loaded. {self.rest}."
         return "Loaded. It can be found in a moment." if self.waits else "Loaded, and can be found."
 
 
@@ -84,7 +89,11 @@ def _load(file: ChosenFile, *, everybody: bool, collection_id: UUID | None) -> O
     except ValueError as error:
         return Outcome(name, problem=str(error))
     problem = "" if collection_id is None else _add_to_collection(loaded.document_id, collection_id)
-    return Outcome(name, loaded.document_id, problem, waits=loaded.indexing is not IndexingStatus.DONE)
+    rest = pages_being_read(loaded.text_recognition)
+    if loaded.file_count:
+        rest = f"{count_text(loaded.file_count, 'file is', 'files are')} being taken out of it"
+    waits = loaded.indexing is not IndexingStatus.DONE
+    return Outcome(name, loaded.document_id, problem, waits=waits, rest=capitalize(rest))
 
 
 def _add_to_collection(document_id: UUID, collection_id: UUID) -> str:

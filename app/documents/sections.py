@@ -9,7 +9,7 @@ import streamlit as st
 import carrel
 from app import api
 from app.documents.details import reader_of
-from app.documents.facts import is_stale, kind_of, name_of_place, owner_of, state_in
+from app.documents.facts import is_stale, kind_of, name_of_place, owner_of, pages_being_read, state_in
 from app.formatting import ago, moment, size
 from app.labels import GRANTED, PRINCIPALS
 from app.loading.staging import plain_name
@@ -117,7 +117,11 @@ def _watch(document_id: UUID) -> None:
 
 def _is_indexing(document: GetDocumentResponse) -> bool:
     is_unpacking = document.files_done != document.file_count
-    return is_unpacking or any(place.status is IndexingStatus.RUNNING for place in document.indexed_in)
+    return (
+        is_unpacking
+        or bool(pages_being_read(document.text_recognition))
+        or any(place.status is IndexingStatus.RUNNING for place in document.indexed_in)
+    )
 
 
 def _draw_places(document: GetDocumentResponse) -> None:
@@ -126,7 +130,7 @@ def _draw_places(document: GetDocumentResponse) -> None:
     editable = {one.document_collection_id for one in show_errors(api.editable_collections)}
     for number, place in enumerate(document.indexed_in[:MOST_PLACES]):
         with st.container(border=True):
-            _draw_place(place)
+            _draw_place(place, document)
             if place.document_collection_id is None:
                 offered = place.status is IndexingStatus.FAILED and may_update(document)
             else:
@@ -139,9 +143,9 @@ def _draw_places(document: GetDocumentResponse) -> None:
         show_text(f"… and in {count_text(more, 'collection')} more.")
 
 
-def _draw_place(place: DocumentIndexing) -> None:
+def _draw_place(place: DocumentIndexing, document: GetDocumentResponse) -> None:
     st.html(f'<p class="carrel-text"><strong>{html.escape(name_of_place(place))}</strong></p>')
-    show_text(state_in(place))
+    show_text(state_in(place, document.text_recognition))
     if place.status is IndexingStatus.RUNNING and place.chunks_expected:
         done = min(place.chunks_embedded or 0, place.chunks_expected)
         st.progress(

@@ -150,7 +150,12 @@ def _end_in_words(run: RunStatus) -> str:
     later = f" {count_text(counts.indexing, 'document')} can be searched a little later." if counts.indexing else ""
     quick = f", {rate:,.1f} documents a second" if rate >= 0.1 else ""
     partly = _partly_read(counts.partly_read) if counts.partly_read else ""
-    return f"Done in {duration_in_words(run.seconds or seconds_of(run))}{quick}.{later}{partly}"
+    pages = _pages_waiting(counts.pages_waiting) if counts.pages_waiting else ""
+    return f"Done in {duration_in_words(run.seconds or seconds_of(run))}{quick}.{later}{partly}{pages}"
+
+
+def _pages_waiting(number: int) -> str:
+    return f" {count_text(number, 'scanned page is', 'scanned pages are')} still being read: found a little later."
 
 
 def _partly_read(number: int) -> str:

@@ -45,8 +45,9 @@ def uploader(client: AsyncCarrel, *, upload_as: str | None = None) -> Send:
             msg = "The document was stored, but its index could not be made."
             raise IndexingFailedError(msg)
         state = State.INDEXED if response.indexing is IndexingStatus.DONE else State.UPLOADED
-        not_read = sum(part.count for part in response.not_read or ()) - _count_waiting(response.text_recognition)
-        return Sent(state, str(response.document_id), contents.size, contents.fingerprint, not_read)
+        pages = _count_waiting(response.text_recognition)
+        not_read = sum(part.count for part in response.not_read or ()) - pages
+        return Sent(state, str(response.document_id), contents.size, contents.fingerprint, not_read, pages)
 
     return send
 

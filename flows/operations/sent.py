@@ -11,7 +11,8 @@ from flows.operations.ledger.states import State
 class Sent:
     """The service's response to a document; `state` UPLOADED: not searchable yet.
 
-    `fingerprint` is of the contents that were sent. `parts_not_read` are such as pictures and charts.
+    `fingerprint` is of the contents that were sent. `parts_not_read` are such as pictures and charts;
+    `pages_waiting` are scanned ones, which are read later.
     """
 
     state: State
@@ -19,6 +20,7 @@ class Sent:
     sent_bytes: int
     fingerprint: str
     parts_not_read: int = 0
+    pages_waiting: int = 0
 
 
 Send = Callable[[Entry], Awaitable[Sent]]

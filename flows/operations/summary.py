@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any
 
+from flows.operations.formatting import count_text
 from flows.operations.ledger.states import Action, State
 
 if TYPE_CHECKING:
@@ -16,7 +17,8 @@ class Summary:
 
     `documents` of the source are created, updated, unchanged, forbidden, failed, or still `waiting` to be sent;
     `indexing` of those in the catalog can't be searched yet, and of `partly_read`, which were sent, some parts were not
-    read, such as pictures: each document's page says which. `problems` are items that can't be a document.
+    read, such as pictures: each document's page says which. `pages_waiting` scanned pages were still to be read when
+    their documents had been sent. `problems` are items that can't be a document.
     `ignored` were set aside by a person. Of `to_delete`, which the source no longer has, `deleted` are gone and
     `undeleted` could not be deleted; `left` were changed by others since, or are in another source, so they stay, and
     so do the `left_out`, which earlier runs have sent and this one excludes.
@@ -33,6 +35,7 @@ class Summary:
     waiting: int = 0
     indexing: int = 0
     partly_read: int = 0
+    pages_waiting: int = 0
     problems: int = 0
     sent_bytes: int = 0
     ignored: int = 0
@@ -98,6 +101,8 @@ class Summary:
             parts.append(f"{self.indexing} still being indexed")
         if self.partly_read:
             parts.append(f"{self.partly_read} read only in part")
+        if self.pages_waiting:
+            parts.append(f"{count_text(self.pages_waiting, 'scanned page is', 'scanned pages are')} still being read")
         found = self.documents + self.problems
         documents = f"{found} document{'' if found == 1 else 's'}"
         text = f"{documents}: {', '.join(parts)}; {_readable(self.sent_bytes)} sent"
@@ -131,6 +136,7 @@ def summarize(ledger: "Ledger") -> Summary:
         waiting=number(State.FOUND, State.PLANNED),
         indexing=number(State.UPLOADED),
         partly_read=sum(count.partly_read for count in counts),
+        pages_waiting=sum(count.pages_waiting for count in counts),
         problems=ledger.problem_count(),
         sent_bytes=sum(count.sent_bytes for count in counts),
         ignored=number(State.IGNORED) + ledger.problem_count(ignored=True),

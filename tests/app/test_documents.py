@@ -7,8 +7,9 @@ from uuid import UUID, uuid4
 import pytest
 from streamlit.testing.v1 import AppTest
 
+from app.documents.facts import state_in
 from carrel import Carrel
-from carrel.wire.catalog import IndexingStatus
+from carrel.wire.catalog import DocumentIndexing, IndexingStatus, RecognitionStatus, TextRecognition
 from tests import made_files
 from tests.app.conftest import House, html_of, markdown_of
 from tests.app.pressing import answer, button, press
@@ -395,3 +396,30 @@ def test_an_archive_and_the_files_in_it_lead_to_each_other(house: House) -> None
     assert "one.txt</a>" in html_of(open_document(house, archive))
     [inside] = house.client.catalog.list_documents(parent_document_id=archive)
     assert "In: Box</a>" in html_of(open_document(house, str(inside.document_id)))
+
+
+@pytest.mark.parametrize(
+    ("chunks", "pages_read", "said"),
+    [
+        (3, None, "Searchable: version 1 can be found, in 3 passages. Language: German."),
+        (0, None, "Not searchable: there is no text in it. Its name is listed."),
+        (0, 1, "Not searchable yet: 1 page is still being read."),
+        (3, 0, "Searchable: version 1 can be found, in 3 passages. More of it will be: 2 pages are still being read."),
+    ],
+)
+def test_a_document_without_all_of_its_text_is_not_said_to_be_found(
+    chunks: int, pages_read: int | None, said: str
+) -> None:
+    """Its pages are still being read, or there is no text in it."""
+    place = DocumentIndexing(
+        document_version=1,
+        indexed_version=1,
+        status=IndexingStatus.DONE,
+        chunk_count=chunks,
+        language="de" if pages_read is None else None,
+    )
+    recognition = None
+    if pages_read is not None:
+        running = RecognitionStatus.RUNNING
+        recognition = TextRecognition(status=running, pages=2, pages_read=pages_read, pages_failed=0)
+    assert state_in(place, recognition) == said

@@ -52,8 +52,8 @@ def _pending(ledger: Ledger) -> list[str]:
     return sorted(entry.document.external_id for entry in ledger.pending(partition=0, partitions=1))
 
 
-def _sent(ledger: Ledger, key: str, fingerprint: str = "f1", parts_not_read: int = 0) -> None:
-    ledger.mark_sent(key, Sent(State.INDEXED, f"id-{key}", 10, fingerprint, parts_not_read))
+def _sent(ledger: Ledger, key: str, fingerprint: str = "f1", parts_not_read: int = 0, pages_waiting: int = 0) -> None:
+    ledger.mark_sent(key, Sent(State.INDEXED, f"id-{key}", 10, fingerprint, parts_not_read, pages_waiting))
 
 
 def _missing(ledger: Ledger) -> list[str]:
@@ -69,12 +69,12 @@ def test_run_goes_from_scan_to_end_and_leaves_what_was_sent(open_ledger: Open) -
         _planned(ledger, "a", "b", "c")
         ledger.record_problems([Problem("line 2", "row_invalid", "bad \udcff\0", "x\udcff")])
         assert [entry.document.external_id for entry in ledger.record([_entry("a", "other")])] == ["a"]
-        _sent(ledger, "a", parts_not_read=2)
+        _sent(ledger, "a", parts_not_read=2, pages_waiting=12)
         ledger.mark_failed(_entry("b"), state=State.FAILED, code="file_empty", message="Empty.", for_good=True)
         summary = summarize(ledger)
         assert (summary.created, summary.failed, summary.problems, summary.waiting) == (1, 1, 1, 1)
         assert summary.partly_read == 1
-        assert "1 read only in part" in summary.text()
+        assert "1 read only in part, 12 scanned pages are still being read" in summary.text()
         assert summary.sent_bytes == 10
         assert [(one.place, one.code) for one in ledger.failures()] == [("line 2", "row_invalid"), ("b", "file_empty")]
         assert ledger.failure_codes() == {"row_invalid": 1, "file_empty": 1}
@@ -324,14 +324,14 @@ def test_tables_in_postgresql_are_brought_to_the_format_of_now(
         ledger.begin()
         _planned(ledger, "a")
     with databases.connect(database) as connection:
-        connection.execute("ALTER TABLE ledger_documents DROP COLUMN parts_not_read")
+        connection.execute("ALTER TABLE ledger_documents DROP COLUMN parts_not_read, DROP COLUMN pages_waiting")
         connection.execute("UPDATE ledger_format SET format = 2")
     with shared() as ledger:
         ledger.begin()
         _sent(ledger, "a", parts_not_read=1)
         assert summarize(ledger).partly_read == 1
     with databases.connect(database) as connection:
-        assert connection.execute("SELECT format FROM ledger_format").fetchall() == [(3,)]
+        assert connection.execute("SELECT format FROM ledger_format").fetchall() == [(4,)]
         connection.execute("UPDATE ledger_format SET format = 99")
     with pytest.raises(LedgerError, match="newer"):
         shared()

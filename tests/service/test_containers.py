@@ -53,9 +53,12 @@ def mail(attachments: Mapping[str, bytes | str], *forwarded: EmailMessage) -> by
 def brought(service: RunningService, external_id: str, content: bytes, **options: Any) -> dict[str, Any]:
     """Upload a container; return it once all of its files are done."""
     options.setdefault("file_name", external_id.rpartition("/")[2])
-    document_id = ok(upload(service, external_id, content, **options))["documentId"]
+    answer = ok(upload(service, external_id, content, **options))
+    document_id = answer["documentId"]
     until(lambda: is_done(get_document(service, document_id)))
-    return get_document(service, document_id)
+    document = get_document(service, document_id)
+    assert document.get("fileCount") == answer.get("fileCount")
+    return document
 
 
 def is_done(document: dict[str, Any]) -> bool:

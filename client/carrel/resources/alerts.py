@@ -34,11 +34,11 @@ class Alerts(Resource[M]):
         document_count: int | None = None,
         quarantined_count: int | None = None,
         flow_run_id: Id | None = None,
-        has_begun: bool = True,
+        has_begun: bool | None = None,
     ) -> Call[wire.ReportRunResponse]:
         """Report that a run has not ended yet, or how it ended; the former again after `report_again_seconds`.
 
-        One that fails before it `has_begun` is an alert only if an earlier run over the same subject had begun.
+        One that fails while `has_begun` is False is an alert only if an earlier run over the same subject had begun.
 
         Raises ConflictError `too_many_reports`.
         """
@@ -52,7 +52,7 @@ class Alerts(Resource[M]):
             document_count=document_count,
             quarantined_count=quarantined_count,
             flow_run_id=None if flow_run_id is None else as_any(UUID, flow_run_id),
-            **({} if has_begun else {"has_begun": False}),
+            has_begun=has_begun,
         )
         return Call(wire.REPORT_RUN, request)
 

@@ -104,9 +104,9 @@ class ReportRunRequest(RequestModel):
     """Number of items that could not be loaded."""
     flow_run_id: UUID | None = None
     """Id of the run on the Prefect server, where the workbench shows it; absent of a run without one."""
-    has_begun: StrictFlag = True
-    """False while the run has read nothing of its source. One that fails so, as after a mistyped path, is an alert only
-    if an earlier run over the same subject had begun.
+    has_begun: StrictFlag | None = None
+    """False, not absent, while the run has read nothing of its source. One that fails so, as after a mistyped path, is
+    an alert only if an earlier run over the same subject had begun.
     """
 
 

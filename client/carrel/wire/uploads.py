@@ -174,6 +174,8 @@ class UploadFileResponse(ResponseModel):
     """What the file holds that was not read; absent: unknown, by its format or its age."""
     text_recognition: TextRecognition | None = None
     """How far the file's scanned pages are read, of which more are read after this answer; absent: it has none."""
+    file_count: int | None = None
+    """Number of files in it, which become documents of their own after this answer; absent: none."""
 
 
 class UploadDocumentFileResponse(UploadFileResponse):

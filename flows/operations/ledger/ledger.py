@@ -296,7 +296,7 @@ class Ledger:
         key, known = key_of(external_id), {"document_id": sent.document_id, "fingerprint": sent.fingerprint}
         of_it = {"source_id": self.run.source_id, "key": key, "external_id": external_id}
         with self._writing() as connection:
-            done = {"state": sent.state, "sent_bytes": sent.sent_bytes, "parts_not_read": sent.parts_not_read}
+            done = {name: getattr(sent, name) for name in ("state", "sent_bytes", "parts_not_read", "pages_waiting")}
             documents.update_document(connection, self.run, key, {**known, **done})
             sendings.keep_sent(connection, {**of_it, **known})
             quarantined.release(connection, self.run, part=1, key=key)

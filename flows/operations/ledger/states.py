@@ -27,8 +27,8 @@ class Action(StrEnum):
 
 
 class Count(NamedTuple):
-    """How many documents are in a state with an action, how many bytes of them were sent, and how many of them have
-    parts that were not read.
+    """How many documents are in a state with an action, how many bytes of them were sent, how many of them have parts
+    that were not read, and how many of their pages are read later.
     """
 
     state: State
@@ -36,3 +36,4 @@ class Count(NamedTuple):
     documents: int
     sent_bytes: int
     partly_read: int
+    pages_waiting: int

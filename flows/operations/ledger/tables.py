@@ -22,7 +22,7 @@ from sqlalchemy import (
     Text,
 )
 
-FORMAT = 3
+FORMAT = 4
 """Goes up when the tables change, and `UPGRADES` says how older ones are brought to it. 1 was in no version."""
 
 
@@ -109,6 +109,7 @@ documents = Table(
     Column("document_id", Text),
     Column("sent_bytes", BigInteger, nullable=False, server_default="0"),
     Column("parts_not_read", Integer, nullable=False, server_default="0"),
+    Column("pages_waiting", Integer, nullable=False, server_default="0"),
 )
 Index("ledger_documents_state", documents.c.run_id, documents.c.state, documents.c.key)
 
@@ -145,5 +146,8 @@ quarantine = Table(
     Column("since", Double, nullable=False),
 )
 
-UPGRADES = {3: "ALTER TABLE ledger_documents ADD COLUMN parts_not_read INTEGER DEFAULT '0' NOT NULL"}
+UPGRADES = {
+    3: "ALTER TABLE ledger_documents ADD COLUMN parts_not_read INTEGER DEFAULT '0' NOT NULL",
+    4: "ALTER TABLE ledger_documents ADD COLUMN pages_waiting INTEGER DEFAULT '0' NOT NULL",
+}
 """The statement, the same in both kinds of database, that brings tables of the format before to each format."""

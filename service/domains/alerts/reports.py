@@ -50,7 +50,7 @@ async def report_run(
         "run_id": request.run_id,
         "flow": request.flow,
         "flow_run_id": request.flow_run_id,
-        "has_begun": request.has_begun,
+        "has_begun": request.has_begun is not False,
     }
     lasts = LEASE if goes_on else None
     has_begun = await queries.save_run(connection, caller, subject=request.subject, values=values, lasts=lasts)

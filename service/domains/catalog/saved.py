@@ -20,6 +20,7 @@ class Uploaded:
     indexing: IndexingStatus
     not_read: Sequence[Mapping[str, Any]] | None
     text_recognition: TextRecognition | None
+    file_count: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,10 +37,19 @@ class SavedUpload:
     is_pending: bool
     not_read: Sequence[Mapping[str, Any]] | None
     text_recognition: TextRecognition | None = None
+    file_count: int | None = None
     waiter: Waiter | None = None
 
     def to_uploaded(self, *, is_indexed: bool) -> Uploaded:
         """Return what the upload came to, whether or not its index is there."""
         is_done = is_indexed and not self.is_pending
         indexing = IndexingStatus.DONE if is_done else IndexingStatus.RUNNING
-        return Uploaded(self.document_id, self.version, self.status, indexing, self.not_read, self.text_recognition)
+        return Uploaded(
+            self.document_id,
+            self.version,
+            self.status,
+            indexing,
+            self.not_read,
+            self.text_recognition,
+            self.file_count,
+        )

@@ -54,11 +54,12 @@ def test_dropped_files_are_handed_to_the_flow_and_removed_after_it(house: Loadin
     prefect.move(run["id"], "RUNNING")
     page.run()
     assert (bar(page), folder.exists()) == ("Working …", True)
-    prefect.tell(run["id"], Summary(documents=2, to_send=2, created=2, partly_read=1), phase="done")
+    prefect.tell(run["id"], Summary(documents=2, to_send=2, created=2, partly_read=1, pages_waiting=12), phase="done")
     prefect.move(run["id"], "COMPLETED")
     page.run()
     assert bar(page).startswith("Done in 3 s")
     assert "1 document was read only in part" in bar(page)
+    assert "12 scanned pages are still being read" in bar(page)
     assert 'href="documents?of=all"' in html_of(page)
     assert not folder.exists()
     assert not press(page, "All runs").file_uploader
