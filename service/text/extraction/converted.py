@@ -1,20 +1,15 @@
-"""Formats that kreuzberg turns into Markdown: Word and PowerPoint before 2007, OpenDocument text, RTF and more."""
+"""Formats that kreuzberg turns into Markdown: PowerPoint before 2007, EPUB, notebooks and more."""
 
-import re
 import zipfile
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from carrel.wire.formats import BY_NAME, NotReadKind
+from carrel.wire.formats import BY_NAME
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.failures import corrupt_file, encrypted_file, too_complex
 from service.text.extraction.markdown import parse_markdown
 from service.text.extraction.packages import leave_out_entries
 
-# Two backslashes are one in the text.
-_RTF_PARTS = re.compile(rb"(?<!\\)(?:\\\\)*\\(pict|nonshppict|objdata)(?![a-z])")
-_ARCHIVES = ("OpenDocument text", "EPUB")
 _PROTECTED = ("password", "encrypted")
 
 
@@ -25,7 +20,9 @@ def convert(kind: str) -> Callable[[Path, BlockBuilder], str | None]:
         text, title = to_markdown(path.read_bytes(), kind)
         if len(text) > builder.limits.characters:
             raise too_complex(f"The file holds more than {builder.limits.characters:,} characters of text.")
-        _leave_out_parts(path, kind, builder)
+        if kind == "EPUB":
+            with zipfile.ZipFile(path) as archive:
+                leave_out_entries(archive, builder)
         parse_markdown(text.encode("utf-8", "replace"), builder)
         return title
 
@@ -50,15 +47,3 @@ def to_markdown(data: bytes, kind: str) -> tuple[str, str | None]:
             raise encrypted_file(kind) from error
         raise corrupt_file(kind) from error
     return result.content, one_line(str(result.metadata.get("title") or result.metadata.get("subject") or "")) or None
-
-
-def _leave_out_parts(path: Path, kind: str, builder: BlockBuilder) -> None:
-    """Note what the formats tell plainly of their pictures, objects and attachments."""
-    if kind in _ARCHIVES:
-        with zipfile.ZipFile(path) as archive:
-            leave_out_entries(archive, builder)
-    elif kind == "RTF":
-        words = Counter(_RTF_PARTS.findall(path.read_bytes()))
-        # A picture for old programs follows the one that it repeats.
-        builder.leave_out(NotReadKind.PICTURE, count=max(words[b"pict"] - words[b"nonshppict"], 0))
-        builder.leave_out(NotReadKind.EMBEDDED, count=words[b"objdata"])

@@ -32,7 +32,7 @@ def decode(data: bytes) -> str:
     try:
         return data.decode()
     except UnicodeDecodeError:
-        return _decode_damaged(data) or _strictly(data, _detect(data))
+        return _decode_damaged(data) or _strictly(data, detect_encoding(data))
 
 
 def wide_encoding(sample: bytes) -> str | None:
@@ -60,7 +60,8 @@ def _decode_damaged(data: bytes) -> str | None:
     return text if wrong * 20 <= right else None
 
 
-def _detect(data: bytes) -> str:
+def detect_encoding(data: bytes) -> str:
+    """Return the older encoding that the text in `data` is most likely in; Unreadable when none fits."""
     best = charset_normalizer.from_bytes(data[:_SAMPLE]).best()
     if best is None:
         raise _not_text()

@@ -3,6 +3,7 @@
 # lxml has no types of its own.
 """What Word, PowerPoint and Excel files share: paragraphs in shapes, charts, diagrams (SmartArt), and comments."""
 
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -31,6 +32,8 @@ _LEFT_OUT = {
 _COMMENTS = frozenset({"comment", "cm", "threadedComment", "reply"})
 # Excel writes this into the copy of a comment that it keeps for old programs.
 _COPY = "[Threaded comment]"
+# In headers and footers of sheets: codes for fonts, dates and page numbers.
+_PRINT_CODE = re.compile(r'&(?:"[^"]*"|K[\dA-F]{6}|\d+|[A-Z])')
 
 
 def read_part(blob: bytes) -> Any:
@@ -128,6 +131,11 @@ def comment_texts(root: Any) -> Iterator[str]:
             text = "".join(_comment_pieces(comment)).strip()
             if text and not text.startswith(_COPY):
                 yield text
+
+
+def without_print_codes(text: str) -> str:
+    """Return what a sheet's header or footer says, without the codes in it."""
+    return _PRINT_CODE.sub(" ", text)
 
 
 def _comment_pieces(comment: Any) -> Iterator[str]:

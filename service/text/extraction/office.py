@@ -41,6 +41,7 @@ _WRAPPERS = frozenset(
 _SLIDE_WRAPPERS = frozenset({_SLIDE + "grpSp", _COMPATIBILITY + "AlternateContent", _COMPATIBILITY + "Choice"})
 # The same on many slides: read once, and page numbers never.
 _REPEATED = frozenset({"ftr", "hdr", "dt"})
+_NUMBER_OR_PICTURE = frozenset({"sldNum", "sldImg"})
 _NO_TITLES = ("untitled", "powerpoint presentation", "presentation", "word document", "document")
 
 
@@ -87,6 +88,7 @@ def parse_pptx(path: Path, builder: BlockBuilder) -> str | None:
     repeated: set[str] = set()
     for number, slide in enumerate(slides.slides, start=1):
         _add_slide(slide, number, repeated, builder)
+    _add_masters(slides, builder)
     return usable_title(slides.core_properties.title)
 
 
@@ -144,7 +146,7 @@ def _add_word_paragraph(paragraph: Any, styles: dict[str, int], builder: BlockBu
 
 def _word_text(element: Any) -> str:
     """Return the text below an element, equations included, and a text box only once."""
-    return drawings.texts(element, _TEXTS, _SPACES, _DROPPED, apart={_WORD + "txbxContent"})
+    return drawings.texts(element, _TEXTS, _SPACES, _DROPPED, apart={_WORD + "txbxContent", _WORD + "rt"})
 
 
 def _add_word_table(table: Any, builder: BlockBuilder) -> None:
@@ -228,12 +230,32 @@ def _add_slide(slide: Any, number: int, repeated: set[str], builder: BlockBuilde
     where = f"slide {number}"
     drawings.leave_out_pictures(slide.shapes.element, builder, where)
     drawings.leave_out_related(_targets(slide.part), builder, where)
-    if slide.has_notes_slide and slide.notes_slide.notes_text_frame is not None:
-        for text in drawings.paragraph_texts(slide.notes_slide.notes_text_frame._txBody):  # noqa: SLF001
-            builder.paragraph(text, page=number)
+    if slide.has_notes_slide:
+        notes = slide.notes_slide
+        for shape in _flow(notes.shapes.element, {_SLIDE + "sp", _SLIDE + "graphicFrame"}, _SLIDE_WRAPPERS):
+            _add_shape(shape, notes.part, number, repeated, builder)
     for _, root in _related(slide.part, "comments"):
         for text in drawings.comment_texts(root):
             builder.paragraph(text, page=number)
+
+
+def _add_masters(slides: Any, builder: BlockBuilder) -> None:
+    """Add what layouts and masters show on every slide; their places for a slide's own texts hold only hints."""
+    masters = {id(part.part): part for slide in slides.slides for part in _masters_of(slide)}
+    texts = (
+        text
+        for master in masters.values()
+        for shape in _flow(master.shapes.element, {_SLIDE + "sp", _SLIDE + "cxnSp"}, _SLIDE_WRAPPERS)
+        if next(shape.iter(_SLIDE + "ph"), None) is None
+        for text in drawings.paragraph_texts(shape)
+    )
+    for text in dict.fromkeys(texts):
+        builder.paragraph(text)
+
+
+def _masters_of(slide: Any) -> Sequence[Any]:
+    layout = slide.slide_layout
+    return layout, layout.slide_master
 
 
 def _add_shape(shape: Any, part: Any, number: int, repeated: set[str], builder: BlockBuilder) -> None:
@@ -247,7 +269,7 @@ def _add_shape(shape: Any, part: Any, number: int, repeated: set[str], builder: 
         return
     place = next((each.get("type") for each in shape.iter(_SLIDE + "ph")), None)
     for text in drawings.paragraph_texts(shape):
-        if (place in _REPEATED and text in repeated) or place == "sldNum":
+        if (place in _REPEATED and text in repeated) or place in _NUMBER_OR_PICTURE:
             continue
         if place in _REPEATED:
             repeated.add(text)

@@ -1,7 +1,10 @@
 # pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
 # pyright: reportMissingTypeStubs=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
 # lxml has no types of its own.
-"""OpenDocument presentations: each slide under its title, with tables, charts, notes and comments."""
+"""OpenDocument texts and presentations, and what a spreadsheet keeps beside its cells.
+
+Notes, comments and what is drawn follow the paragraph that they stand in; what is printed around pages comes last.
+"""
 
 import re
 import zipfile
@@ -12,43 +15,117 @@ from typing import Any
 from lxml import etree
 
 from service.text.extraction import drawings
-from service.text.extraction.building import BlockBuilder
+from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.failures import corrupt_file, too_complex
 from service.text.extraction.packages import leave_out_entries
 from service.text.extraction.tabular import TableWriter
 
 _NAMES = "{urn:oasis:names:tc:opendocument:xmlns:"
-_TEXT, _TABLE, _DRAW, _SHOW, _OFFICE = (
-    f"{_NAMES}{name}:1.0}}" for name in ("text", "table", "drawing", "presentation", "office")
+_TEXT, _TABLE, _DRAW, _SHOW, _OFFICE, _STYLE = (
+    f"{_NAMES}{name}:1.0}}" for name in ("text", "table", "drawing", "presentation", "office", "style")
 )
+_MATH = "{http://www.w3.org/1998/Math/MathML}"
 _LINK = "{http://www.w3.org/1999/xlink}href"
 _TITLE = "{http://purl.org/dc/elements/1.1/}title"
 _PARAGRAPHS = frozenset({_TEXT + "p", _TEXT + "h"})
 _SPACES = {_TEXT + "s": " ", _TEXT + "tab": " ", _TEXT + "line-break": " "}
-_CONTENT = "content.xml"
+_CONTENT, _STYLES, _META = "content.xml", "styles.xml", "meta.xml"
+# Within a paragraph, what is no part of its line; and what programs fill in anew.
+_APART = frozenset({_TEXT + "note", _OFFICE + "annotation"})
+_FIELDS = frozenset(
+    [_TEXT + name for name in ("page-number", "page-count", "sheet-name", "file-name")]
+    + [_SHOW + name for name in ("header", "footer", "date-time")]
+)
+_PRINTED = tuple(_STYLE + name + side for name in ("header", "footer") for side in ("", "-left", "-first"))
+_SYMBOLS = tuple(_MATH + name for name in ("mi", "mn", "mo", "mtext", "ms"))
+_SHAPES = tuple(_DRAW + name for name in ("frame", "custom-shape", "rect", "g"))
+# Places of a master that each slide fills in, or that no slide shows.
+_FILLED = frozenset(["title", "outline", "subtitle", "notes", "page-number", "date-time"])
+_LEVELS = frozenset("123456789")
 _CELLS = (_TABLE + "table-cell", _TABLE + "covered-table-cell")
 # How often a row or a cell is repeated is a claim of the file; programs for slides stop at 75 of either.
 _MOST_REPEATED = 100
 
 
+def parse_odt(path: Path, builder: BlockBuilder) -> str | None:
+    """Add an OpenDocument text; of tracked changes, what was deleted is left out."""
+    with zipfile.ZipFile(path) as archive:
+        walk = etree.iterwalk(_read_content(archive, "an OpenDocument text"), events=("start",))
+        for _, element in walk:
+            if element.tag in {_TEXT + "tracked-changes", _OFFICE + "automatic-styles"}:
+                walk.skip_subtree()
+            elif element.tag == _TABLE + "table":
+                _add_table(element, None, builder)
+                walk.skip_subtree()
+            elif element.tag in _PARAGRAPHS:
+                _add_paragraph(element, builder)
+            elif element.tag == _DRAW + "object":
+                _add_object(archive, element.get(_LINK) or "", None, builder)
+        return _add_rest(archive, builder)
+
+
 def parse_odp(path: Path, builder: BlockBuilder) -> str | None:
     """Add an OpenDocument presentation's slides; pages are slide numbers, footers stand once, after all."""
     with zipfile.ZipFile(path) as archive:
-        names = frozenset(archive.namelist())
-        if _CONTENT not in names:
-            raise corrupt_file("an OpenDocument presentation")
-        root = drawings.read_part(archive.read(_CONTENT))
+        root = _read_content(archive, "an OpenDocument presentation")
         slides = list(root.iter(_DRAW + "page"))
         if len(slides) > builder.limits.pages:
             raise too_complex(f"The presentation has more than {builder.limits.pages:,} slides.")
         for number, slide in enumerate(slides, start=1):
             _add_slide(archive, slide, number, builder)
-        leave_out_entries(archive, builder)
         declared = (_text(each).strip() for each in root.iter(_SHOW + "header-decl", _SHOW + "footer-decl"))
         for text in dict.fromkeys(declared):
             builder.paragraph(text)
-        title = drawings.read_part(archive.read("meta.xml")).find(f".//{_TITLE}") if "meta.xml" in names else None
-        return None if title is None else title.text
+        return _add_rest(archive, builder)
+
+
+def add_beside_cells(archive: zipfile.ZipFile, builder: BlockBuilder) -> None:
+    """Add the comments, shapes and charts of each sheet of an OpenDocument spreadsheet, and what is printed around."""
+    for sheet in _read_content(archive, "an OpenDocument spreadsheet").iter(_OFFICE + "spreadsheet"):
+        for table in sheet.iterchildren(_TABLE + "table"):
+            builder.sheet = one_line(table.get(_TABLE + "name") or "") or None
+            for element in table.iter(*_PARAGRAPHS, _DRAW + "object"):
+                if element.tag == _DRAW + "object":
+                    _add_object(archive, element.get(_LINK) or "", None, builder)
+                elif element.getparent().tag not in _CELLS:
+                    builder.paragraph(_text(element))
+    builder.sheet = None
+    _add_rest(archive, builder)
+
+
+def _read_content(archive: zipfile.ZipFile, kind: str) -> Any:
+    if _CONTENT not in archive.namelist():
+        raise corrupt_file(kind)
+    return drawings.read_part(archive.read(_CONTENT))
+
+
+def _add_rest(archive: zipfile.ZipFile, builder: BlockBuilder) -> str | None:
+    """Add what is printed above and below pages and what masters of slides say, and return the title."""
+    leave_out_entries(archive, builder)
+    names = frozenset(archive.namelist())
+    if _STYLES in names:
+        masters = drawings.read_part(archive.read(_STYLES)).iter(_STYLE + "master-page")
+        printed = (part for master in masters for part in master.iterchildren(*_PRINTED, *_SHAPES))
+        texts = (
+            _text(each).strip()
+            for part in printed
+            for each in part.iter(*_PARAGRAPHS)
+            if not part.get(_SHOW + "placeholder") and part.get(_SHOW + "class") not in _FILLED
+        )
+        for text in dict.fromkeys(texts):
+            builder.paragraph(text)
+    title = drawings.read_part(archive.read(_META)).find(f".//{_TITLE}") if _META in names else None
+    return None if title is None else title.text
+
+
+def _add_paragraph(element: Any, builder: BlockBuilder) -> None:
+    text = _text(element)
+    if element.tag == _TEXT + "h":
+        level = element.get(_TEXT + "outline-level") or ""
+        builder.heading(text, int(level) if level in _LEVELS else 1)
+    else:
+        is_item = element.getparent().tag == _TEXT + "list-item" and text.strip()
+        builder.paragraph(f"- {text}" if is_item else text)
 
 
 def _add_slide(archive: zipfile.ZipFile, slide: Any, number: int, builder: BlockBuilder) -> None:
@@ -64,23 +141,23 @@ def _add_slide(archive: zipfile.ZipFile, slide: Any, number: int, builder: Block
             walk.skip_subtree()
         elif element.tag in _PARAGRAPHS:
             builder.paragraph(_text(element), page=number)
-            walk.skip_subtree()
         elif element.tag == _DRAW + "object":
             _add_object(archive, element.get(_LINK) or "", number, builder)
 
 
-def _add_object(archive: zipfile.ZipFile, link: str, number: int, builder: BlockBuilder) -> None:
-    """Add the titles and the table of a chart, or the texts of another document that is embedded in a slide."""
+def _add_object(archive: zipfile.ZipFile, link: str, number: int | None, builder: BlockBuilder) -> None:
+    """Add the titles and the table of a chart, an equation, or the texts of another document that is embedded."""
     part = f"{link.removeprefix('./').strip('/')}/{_CONTENT}"
     if part in archive.namelist():
         root = drawings.read_part(archive.read(part))
+        builder.paragraph(" ".join(each.text or "" for each in root.iter(*_SYMBOLS)), page=number)
         for text in _paragraphs(root):
             builder.paragraph(text, page=number)
         for table in root.iter(_TABLE + "table"):
             _add_table(table, number, builder)
 
 
-def _add_table(table: Any, number: int, builder: BlockBuilder) -> None:
+def _add_table(table: Any, number: int | None, builder: BlockBuilder) -> None:
     writer = TableWriter(builder, page=number)
     for row in table.iter(_TABLE + "table-row"):
         cells: list[str] = []
@@ -91,7 +168,7 @@ def _add_table(table: Any, number: int, builder: BlockBuilder) -> None:
                 raise too_complex(f"The file holds more than {builder.limits.characters:,} characters of text.")
             cells += [text] * repeated
         for _ in range(_count_repetitions(row, "rows") if any(cells) else 0):
-            writer.row(cells)
+            writer.row(cells, header=row.getparent().tag == _TABLE + "table-header-rows")
     writer.close()
 
 
@@ -107,15 +184,21 @@ def _paragraphs(element: Any) -> Iterator[str]:
     for _, node in walk:
         if node.tag in _PARAGRAPHS:
             yield _text(node).strip()
-            walk.skip_subtree()
         elif node.tag == _TABLE + "table":
             walk.skip_subtree()
 
 
 def _text(element: Any) -> str:
-    """Return the text of a paragraph, in which spans follow each other without spaces."""
+    """Return the text of a paragraph, in which spans follow each other without spaces, without what stands apart."""
     parts = [element.text or ""]
-    for event, node in etree.iterwalk(element, events=("start", "end")):
-        if node is not element:
-            parts.append((_SPACES.get(node.tag, "") + (node.text or "")) if event == "start" else node.tail or "")
+    walk = etree.iterwalk(element, events=("start", "end"))
+    for event, node in walk:
+        if node is element:
+            continue
+        if event == "end":
+            parts.append(node.tail or "")
+        elif node.tag in _APART or node.tag in _FIELDS or str(node.tag).startswith(_DRAW):
+            walk.skip_subtree()
+        else:
+            parts.append(_SPACES.get(node.tag, "") + (node.text or ""))
     return "".join(parts)

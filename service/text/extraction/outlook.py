@@ -23,11 +23,11 @@ from typing import Self
 import compressed_rtf
 import olefile
 
-from service.text.extraction.building import BlockBuilder, clean, one_line
-from service.text.extraction.converted import to_markdown
+from service.text.extraction.building import BlockBuilder, Limits, clean, one_line
 from service.text.extraction.decoding import decode
 from service.text.extraction.failures import Unreadable, corrupt_file, too_complex
 from service.text.extraction.mail import MESSAGE, add_mail, attachments_of, name_of
+from service.text.extraction.rtf import parse_rtf
 
 Folder = tuple[str, ...]
 """The path of a storage in the file; empty for the message that the file is."""
@@ -201,7 +201,9 @@ class _MessageFile:
         if not (packed := self._stream(folder, f"{_RTF}{_BYTES}")):
             return ""
         try:
-            return to_markdown(compressed_rtf.decompress(packed), "RTF")[0]
+            shown = BlockBuilder(Limits())
+            parse_rtf(compressed_rtf.decompress(packed), shown)
+            return "\n\n".join(block.text for block in shown.blocks)
         except Exception:  # noqa: BLE001 - the library raises no narrower error
             return ""
 

@@ -15,14 +15,16 @@ from service.text.extraction.json_documents import parse_json, parse_json_lines
 from service.text.extraction.mail import parse_mail, parse_mailbox
 from service.text.extraction.markdown import parse_markdown
 from service.text.extraction.office import parse_docx, parse_pptx
-from service.text.extraction.opendocument import parse_odp
+from service.text.extraction.opendocument import parse_odp, parse_odt
 from service.text.extraction.outlook import parse_outlook
 from service.text.extraction.pdf import parse_pdf
 from service.text.extraction.pictures import PICTURES, parse_picture
 from service.text.extraction.plain import parse_plain
+from service.text.extraction.rtf import parse_rtf
 from service.text.extraction.sheets import parse_other_sheets, parse_xlsx
 from service.text.extraction.sniffing import EXCEL, POWERPOINT, TEXT, WORD, XML, sniff
 from service.text.extraction.tex import parse_tex
+from service.text.extraction.word97 import parse_doc
 from service.text.extraction.xml_documents import parse_xml
 
 _TITLE_CHARACTERS = 300
@@ -34,16 +36,7 @@ def _read(parse: Callable[[bytes, BlockBuilder], str | None]) -> Callable[[Path,
 
 
 _SHEETS = ("Excel 97", "binary Excel", "OpenDocument sheets")
-_CONVERTED_ARCHIVES = ("OpenDocument text", "EPUB")
-_CONVERTED = (
-    *_CONVERTED_ARCHIVES,
-    "Word 97",
-    "PowerPoint 97",
-    "RTF",
-    "Jupyter notebook",
-    "reStructuredText",
-    "Org",
-)
+_CONVERTED = ("EPUB", "PowerPoint 97", "Jupyter notebook", "reStructuredText", "Org")
 # Each adds a file's blocks to the builder, and returns the title that the file names.
 READERS: Mapping[str, Callable[[Path, BlockBuilder], str | None]] = {
     "PDF": parse_pdf,
@@ -62,7 +55,10 @@ READERS: Mapping[str, Callable[[Path, BlockBuilder], str | None]] = {
     "mailbox": _read(parse_mailbox),
     "XML": _read(parse_xml),
     "TeX": _read(parse_tex),
+    "OpenDocument text": parse_odt,
     "OpenDocument slides": parse_odp,
+    "RTF": _read(parse_rtf),
+    "Word 97": parse_doc,
     "ZIP": parse_archive,
     **{name: parse_other_sheets(name) for name in _SHEETS},
     **{name: convert(name) for name in _CONVERTED},
@@ -70,7 +66,7 @@ READERS: Mapping[str, Callable[[Path, BlockBuilder], str | None]] = {
 }
 _ARCHIVES = (WORD, POWERPOINT, EXCEL)
 # Archives of which anything may be read, not only XML.
-_WHOLE_ARCHIVES = (*_CONVERTED_ARCHIVES, "binary Excel", "OpenDocument sheets", "OpenDocument slides")
+_WHOLE_ARCHIVES = ("EPUB", "binary Excel", "OpenDocument text", "OpenDocument sheets", "OpenDocument slides")
 # Readers of formats that may hold pictures and the like, and that don't note them.
 _SILENT = frozenset(
     [

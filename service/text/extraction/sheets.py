@@ -26,9 +26,11 @@ from python_calamine import CalamineError, CalamineWorkbook, PasswordError, Shee
 from carrel.wire.formats import NotReadKind
 from service.text.extraction import drawings
 from service.text.extraction.building import BlockBuilder, one_line
+from service.text.extraction.excel97 import add_beside_cells_97
 from service.text.extraction.failures import corrupt_file, damaged_file, encrypted_file
 from service.text.extraction.office import usable_title
-from service.text.extraction.packages import as_document, leave_out_entries
+from service.text.extraction.opendocument import add_beside_cells
+from service.text.extraction.packages import as_document
 from service.text.extraction.tabular import TableWriter
 
 _BROKEN = (KeyError, ValueError, TypeError, AttributeError, IndexError, ParseError, InvalidFileException)
@@ -40,7 +42,6 @@ _TAIL = 65_536
 _PRINTED = re.compile(rb"<(?:\w+:)?((?:odd|even|first)(?:Header|Footer))(?: [^>]*)?>([^<]+)<")
 _UNREAD_SHEET = re.compile(r"xl/(?:macrosheets|dialogsheets)/[^/]+\.xml")
 _UNREAD_KINDS = (SheetTypeEnum.MacroSheet, SheetTypeEnum.DialogSheet, SheetTypeEnum.Vba)
-_PRINT_CODE = re.compile(r'&(?:"[^"]*"|K[\dA-F]{6}|\d+|[A-Z])')
 
 
 def parse_xlsx(path: Path, builder: BlockBuilder) -> str | None:
@@ -82,7 +83,9 @@ def parse_other_sheets(kind: str) -> Callable[[Path, BlockBuilder], None]:
             raise corrupt_file(kind) from error
         if kind == "OpenDocument sheets":
             with zipfile.ZipFile(path) as archive:
-                leave_out_entries(archive, builder)
+                add_beside_cells(archive, builder)
+        elif kind == "Excel 97":
+            add_beside_cells_97(path, builder)
 
     return parse
 
@@ -112,7 +115,9 @@ def _add_beside(workbook: Any, sheet: Any, builder: BlockBuilder, where: str) ->
         elif kind == "drawing":
             _add_drawing(archive, target, builder, where)
     drawings.leave_out_related((each[1:] for each in relations), builder, where)
-    printed = (_PRINT_CODE.sub(" ", unescape(text.decode(errors="replace"))) for text in _printed(archive, part))
+    printed = (
+        drawings.without_print_codes(unescape(text.decode(errors="replace"))) for text in _printed(archive, part)
+    )
     for text in dict.fromkeys(printed):
         builder.paragraph(text)
 
@@ -162,7 +167,8 @@ def _text(value: Any) -> str:
     if isinstance(value, float) and value.is_integer() and abs(value) < 1e15:
         return str(int(value))
     if isinstance(value, dt.datetime):
-        return value.date().isoformat() if value.time() == _MIDNIGHT else value.isoformat(" ", "minutes")
+        day = value.time() == _MIDNIGHT
+        return value.date().isoformat() if day else value.isoformat(" ", "seconds" if value.second else "minutes")
     if isinstance(value, dt.timedelta):
         minutes, seconds = divmod(round(value.total_seconds()), 60)
         return f"{minutes // 60}:{minutes % 60:02}:{seconds:02}"

@@ -18,9 +18,9 @@ _RTF, _BINARY_EXCEL = BY_NAME["RTF"], BY_NAME["binary Excel"]
 # What an archive says of itself in its entry `mimetype`.
 _DECLARED = ("OpenDocument text", "OpenDocument sheets", "OpenDocument slides", "EPUB")
 _ARCHIVES = {BY_NAME[name].media_type: BY_NAME[name] for name in _DECLARED}
-# The stream that each kind of compound file can't be without, as its directory names it.
+# The stream that each kind of compound file can't be without, as its directory names it but for the case of letters.
 _STREAMS = tuple(
-    (name.encode("utf-16-le"), BY_NAME[kind])
+    (name.lower().encode("utf-16-le"), BY_NAME[kind])
     for name, kind in (
         ("__properties_version1.0", "Outlook message"),
         ("PowerPoint Document", "PowerPoint 97"),
@@ -69,7 +69,10 @@ _FOREIGN_CONTENT = (
 # A text may begin with ID3 or RIFF, but not with this.
 _PRINTABLE_MAGIC = (b"%!PS",)
 _COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
-_ENCRYPTED_STREAM = "EncryptedPackage".encode("utf-16-le")
+_ENCRYPTED_STREAM = "encryptedpackage".encode("utf-16-le")
+# Web pages and XML under these names are what programs export for Word and Excel.
+_EXPORTED = (BY_NAME["Word 97"], BY_NAME["Excel 97"])
+_OFFICE_KINDS = frozenset({"word", "sheet", "slides", "picture"})
 
 
 def sniff(path: Path, file_name: str) -> FileFormat:
@@ -93,8 +96,8 @@ def sniff(path: Path, file_name: str) -> FileFormat:
 
 
 def _is_called(found: FileFormat, named: FileFormat | None) -> bool:
-    """Return whether a file may have its suffix: a picture that of another kind of picture, an Office file .zip."""
-    if named in {found, None} or (named and named.kind == found.kind == "picture"):
+    """Return whether a file may have its suffix: another of its kind (RTF as .doc), an Office file .zip."""
+    if named is None or named is found or (named.kind == found.kind and found.kind in _OFFICE_KINDS):
         return True
     return named is ZIP and (found in {WORD, POWERPOINT, EXCEL, _BINARY_EXCEL} or found in _ARCHIVES.values())
 
@@ -153,7 +156,7 @@ def _compound_kind(path: Path, named: FileFormat | None) -> FileFormat:
     rest = b""
     with path.open("rb") as file:
         while data := file.read(1 << 20):
-            rest += data
+            rest += data.lower()
             if _ENCRYPTED_STREAM in rest:
                 raise encrypted_file("Office")
             found.update(kind for name, kind in _STREAMS if name in rest)
@@ -167,6 +170,8 @@ def _compound_kind(path: Path, named: FileFormat | None) -> FileFormat:
 
 
 def _text_kind(head: bytes, suffix: str, named: FileFormat | None) -> FileFormat:
+    if named in _EXPORTED and (kind := _kind_of_text(head)) in {HTML, XML}:
+        return kind
     if named in _BINARY:
         raise _mismatch(named, "something else")
     if named is not None:

@@ -1,0 +1,41 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportAttributeAccessIssue=false
+# pyright: reportUnknownArgumentType=false
+# olefile is typed in part.
+"""Compound files (OLE), in which Word, Excel and PowerPoint before 2007 keep their streams."""
+
+import struct
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+import olefile
+
+from service.text.extraction.failures import corrupt_file
+
+_BROKEN = (OSError, struct.error, ValueError, IndexError, KeyError, TypeError, AttributeError, OverflowError)
+_UTF_7 = 65_000
+
+
+@contextmanager
+def refuse_damaged(kind: str) -> Generator[None]:
+    """Turn what readers of bytes raise on a damaged file into the refusal of one of this kind."""
+    try:
+        yield
+    except _BROKEN as error:
+        raise corrupt_file(kind) from error
+
+
+def read_streams(path: Path, *names: str) -> tuple[Mapping[str, bytes], str | None]:
+    """Return those of the named streams that a compound file has, whatever the case of their letters, and its title."""
+    with olefile.OleFileIO(str(path)) as file:
+        return {name: file.openstream(name).read() for name in names if file.exists(name)}, _title_of(file)
+
+
+def _title_of(file: "olefile.OleFileIO[str]") -> str | None:
+    """Return the title among a file's properties, None when they are damaged."""
+    try:
+        metadata = file.get_metadata()
+        page = int(metadata.codepage or 1252)
+        return bytes(metadata.title or b"").decode(f"cp{page}" if 0 < page < _UTF_7 else "utf-8", "replace")
+    except (*_BROKEN, LookupError):
+        return None

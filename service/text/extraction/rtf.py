@@ -1,0 +1,334 @@
+"""RTF: headings, paragraphs and tables; notes, comments and boxes follow the paragraph that they stand in."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field, replace
+
+from carrel.wire.formats import NotReadKind
+from service.text.extraction.building import BlockBuilder
+from service.text.extraction.failures import too_complex
+from service.text.extraction.office import usable_title
+from service.text.extraction.tabular import TableWriter
+
+_TOKEN = re.compile(r"\\([a-zA-Z]{1,32})(-?\d{1,9})? ?|\\'([0-9a-fA-F]{2})|\\([^a-zA-Z])|([{}])|[\r\n]+|([^\\{}\r\n]+)")
+_DEEPEST = 2_000
+# Groups that show nothing where they stand.
+_HIDDEN = frozenset(
+    [
+        "aftnsep",
+        "aftnsepc",
+        "author",
+        "category",
+        "colortbl",
+        "comment",
+        "company",
+        "creatim",
+        "doccomm",
+        "filetbl",
+        "fldinst",
+        "fldtype",
+        "ftnsep",
+        "ftnsepc",
+        "keywords",
+        "listtext",
+        "manager",
+        "nonshppict",
+        "objclass",
+        "objdata",
+        "operator",
+        "pict",
+        "pn",
+        "pntext",
+        "printim",
+        "private",
+        "revtim",
+        "shprslt",
+        "sn",
+        "sp",
+        "subject",
+        "sv",
+        "tc",
+        "template",
+        "xe",
+    ]
+)
+_HEADERS = frozenset(f"{kind}{pages}" for kind in ("header", "footer") for pages in ("", "l", "r", "f"))
+_ASIDE = frozenset({"footnote", "annotation", "shptxt", "textbox", "dptxbxtext", *_HEADERS})
+# Groups that programs that don't know them would skip, and what they hold is shown.
+_KNOWN = frozenset(["shpinst", "cs", "ud", "shptxt", "annotation", "footnote", "fldrslt", "result", "dptxbxtext"])
+_CHARACTERS = {
+    **dict.fromkeys(("tab", "column", "emspace", "enspace", "qmspace"), " "),
+    **dict(zip(("lquote", "rquote", "ldblquote", "rdblquote"), "\u2018\u2019\u201c\u201d", strict=True)),
+    **dict(zip(("line", "emdash", "endash", "bullet"), "\n\u2014\u2013\u2022", strict=True)),
+}
+_SYMBOLS = {"~": "\xa0", "_": "-", "\\": "\\", "{": "{", "}": "}"}
+_CHARSETS: dict[int, str] = {
+    77: "mac_roman",
+    222: "cp874",
+    128: "cp932",
+    129: "cp949",
+    134: "cp936",
+    136: "cp950",
+    161: "cp1253",
+    162: "cp1254",
+    163: "cp1258",
+    177: "cp1255",
+    178: "cp1256",
+    186: "cp1257",
+    204: "cp1251",
+    238: "cp1250",
+}
+_HEADING = re.compile(r"\s*heading (\d)", re.IGNORECASE)
+_LAST_HEADING = 9
+# Where text is read for what it says.
+_READ = frozenset({"body", "title", "stylesheet", "fonttbl", "info"})
+_LONGEST_SAID = 1_000
+
+
+# Two backslashes are one in the text.
+_PARTS = re.compile(rb"(?<!\\)(?:\\\\)*\\(pict|nonshppict|objdata)(?![a-z])")
+
+
+@dataclass(slots=True)
+class _State:
+    """What holds within a group."""
+
+    to: str = "body"
+    """Where its text goes: into the paragraph, nowhere, or to what the group says of the file."""
+    opened: str = ""
+    """The part that begins and ends with the group."""
+    code_page: str = "cp1252"
+    replaced: int = 1
+    """How many characters for old programs follow one in Unicode."""
+    deleted: bool = False
+
+
+@dataclass(slots=True)
+class _Flow:
+    """A text that is being read, the body's or one that stands aside: its paragraph, and the cells of its row."""
+
+    text: list[str] = field(default_factory=list[str])
+    cells: list[str] = field(default_factory=list[str])
+    level: int = 0
+    is_item: bool = False
+    in_table: bool = False
+
+
+def parse_rtf(data: bytes, builder: BlockBuilder) -> str | None:
+    """Add an RTF file's text; of tracked changes, what was deleted is left out."""
+    title = _Reader(data, builder).read()
+    words = Counter(_PARTS.findall(data))
+    # A picture for old programs follows the one that it repeats.
+    builder.leave_out(NotReadKind.PICTURE, count=max(words[b"pict"] - words[b"nonshppict"], 0))
+    builder.leave_out(NotReadKind.EMBEDDED, count=words[b"objdata"])
+    return usable_title(title)
+
+
+class _Reader:
+    """Reads the control words of one file, in order."""
+
+    def __init__(self, data: bytes, builder: BlockBuilder) -> None:
+        # Each character is a byte; what a byte means is said by the code page in force.
+        self._data = data.decode("latin-1")
+        self._builder = builder
+        self._state = _State()
+        self._states: list[_State] = []
+        self._flows = [_Flow()]
+        self._asides: list[str] = []
+        self._printed: dict[str, None] = {}
+        self._bytes = bytearray()
+        self._to_skip = 0
+        self._is_optional = False
+        self._default = "cp1252"
+        self._pages: dict[int, str] = {}
+        self._levels: dict[int, int] = {}
+        self._number = 0
+        self._said = ""
+        self._title = ""
+        self._writer: TableWriter | None = None
+
+    def read(self) -> str:
+        """Add the blocks, and return the title."""
+        place = 0
+        while (token := _TOKEN.search(self._data, place)) is not None:
+            place = token.end()
+            word, number, code, symbol, brace, text = token.groups()
+            if text or code:
+                self._add_bytes(text.encode("latin-1") if text else bytes.fromhex(code))
+                continue
+            self._flush()
+            if word == "bin":
+                place += max(int(number or 0), 0)
+            elif word:
+                self._control(word, None if number is None else int(number))
+            elif brace:
+                self._to_skip = 0
+                self._open() if brace == "{" else self._close()
+            elif symbol:
+                self._symbol(symbol)
+        self._flush()
+        del self._flows[1:]
+        self._end_paragraph()
+        self._end_table()
+        for printed in self._printed:
+            self._builder.paragraph(printed)
+        return self._title
+
+    def _open(self) -> None:
+        if len(self._states) > _DEEPEST:
+            raise too_complex("The file's groups are nested too deeply.")
+        self._states.append(self._state)
+        self._state = replace(self._state, opened="")
+        self._said = ""
+        self._number = 0
+
+    def _close(self) -> None:
+        if not self._states:
+            return
+        ended, self._state = self._state, self._states.pop()
+        if ended.to == "title":
+            self._title = self._title or self._said
+        elif ended.to == "stylesheet" and (heading := _HEADING.match(self._said)):
+            self._levels[self._number] = int(heading[1])
+        elif ended.opened in _ASIDE and len(self._flows) > 1:
+            flow = self._flows.pop()
+            text = " ".join((*flow.cells, "".join(flow.text)))
+            if ended.opened in _HEADERS:
+                self._printed[_joined(text).strip()] = None
+            else:
+                self._asides.append(text)
+
+    def _control(self, word: str, number: int | None) -> None:
+        optional, self._is_optional = self._is_optional, False
+        is_hidden = self._state.to not in _READ
+        if word == "ud" and optional:
+            self._state.to = "body"
+        elif is_hidden:
+            return
+        elif word in _HIDDEN or (optional and word not in _KNOWN):
+            self._state.to = "nowhere"
+        elif word in {"title", "stylesheet", "fonttbl", "upr"}:
+            self._state.to = word
+        elif word in _ASIDE:
+            self._state.opened = word
+            self._flows.append(_Flow())
+        elif word in _CHARACTERS:
+            self._put(_CHARACTERS[word])
+        elif word == "u" and number is not None:
+            self._put(chr(number & 0xFFFF))
+            self._to_skip = self._state.replaced
+        elif not self._format(word, number):
+            self._mark(word)
+
+    def _format(self, word: str, number: int | None) -> bool:
+        """Follow a word that says how text is written or formatted; return whether it was one."""
+        state, flow = self._state, self._flows[-1]
+        if word == "f":
+            self._number = number or 0
+            state.code_page = self._pages.get(self._number, self._default)
+        elif word in {"fcharset", "cpg", "ansicpg"}:
+            self._set_code_page(word, number or 0)
+        elif word == "uc":
+            state.replaced = number if number is not None else 1
+        elif word in {"deleted", "plain"}:
+            state.deleted = word == "deleted" and number != 0
+        elif word == "s":
+            self._number = number or 0
+            flow.level = self._levels.get(self._number, 0)
+        elif word == "outlinelevel" and number is not None and number < _LAST_HEADING:
+            flow.level = number + 1
+        elif word == "pard":
+            flow.level, flow.is_item, flow.in_table = 0, False, False
+        elif word == "ls":
+            flow.is_item = True
+        elif word == "intbl":
+            flow.in_table = True
+        else:
+            return False
+        return True
+
+    def _set_code_page(self, word: str, number: int) -> None:
+        if word == "ansicpg":
+            self._default = self._state.code_page = f"cp{number}"
+        elif self._state.to == "fonttbl" and (word == "cpg" or number in _CHARSETS):
+            self._pages[self._number] = f"cp{number}" if word == "cpg" else _CHARSETS[number]
+
+    def _mark(self, word: str) -> None:
+        """End what a word ends: a cell, a row, a paragraph."""
+        flow = self._flows[-1]
+        if self._state.to != "body" or self._state.deleted:
+            return
+        if word in {"cell", "nestcell"} or (word == "par" and (flow.in_table or len(self._flows) > 1)):
+            flow.text.append(" ")
+            if word == "cell":
+                flow.cells.append(_joined("".join(flow.text)))
+                flow.text.clear()
+        elif word == "row" and len(self._flows) == 1:
+            self._writer = self._writer or TableWriter(self._builder)
+            self._writer.row(flow.cells)
+            flow.cells.clear()
+            self._add_asides()
+        elif word in {"par", "sect", "page"}:
+            self._end_paragraph()
+
+    def _symbol(self, symbol: str) -> None:
+        self._is_optional = symbol == "*"
+        if symbol in _SYMBOLS:
+            self._put(_SYMBOLS[symbol])
+        elif symbol in "\r\n":
+            self._mark("par")
+
+    def _add_bytes(self, data: bytes) -> None:
+        skipped = min(self._to_skip, len(data))
+        self._to_skip -= skipped
+        self._bytes += data[skipped:]
+
+    def _flush(self) -> None:
+        if self._bytes:
+            try:
+                text = self._bytes.decode(self._state.code_page, "replace")
+            except LookupError:
+                text = self._bytes.decode("cp1252", "replace")
+            self._bytes.clear()
+            self._put(text)
+
+    def _put(self, text: str) -> None:
+        self._is_optional = False
+        if self._state.to != "body":
+            self._said += text if len(self._said) < _LONGEST_SAID else ""
+        elif not self._state.deleted:
+            self._flows[-1].text.append(text)
+
+    def _end_paragraph(self) -> None:
+        flow = self._flows[-1]
+        text = _joined("".join(flow.text))
+        flow.text.clear()
+        if text.strip():
+            self._end_table()
+            if flow.level:
+                self._builder.heading(text, flow.level)
+            else:
+                self._builder.paragraph(f"- {text}" if flow.is_item else text)
+        self._add_asides()
+
+    def _end_table(self) -> None:
+        cells = self._flows[0].cells
+        if cells:
+            self._writer = self._writer or TableWriter(self._builder)
+            self._writer.row(cells)
+            cells.clear()
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+    def _add_asides(self) -> None:
+        if self._asides and self._writer is not None:
+            self._end_table()
+        for text in self._asides:
+            self._builder.paragraph(_joined(text))
+        self._asides.clear()
+
+
+def _joined(text: str) -> str:
+    """Return a text with the halves of its rarer characters joined."""
+    return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -1,0 +1,368 @@
+"""Word documents of before 2007 ([MS-DOC]): headings, paragraphs and tables; notes, comments and boxes after them."""
+
+import re
+import struct
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from service.text.extraction.building import BlockBuilder
+from service.text.extraction.compound import read_streams, refuse_damaged
+from service.text.extraction.decoding import detect_encoding
+from service.text.extraction.failures import corrupt_file, encrypted_file
+from service.text.extraction.office import usable_title
+from service.text.extraction.tabular import TableWriter
+
+_KIND = "a Word 97 document"
+_WORD_97, _WORD_6 = 0xA5EC, (0xA5DC, 0xA699)
+_COMPLEX, _ENCRYPTED, _SECOND_TABLE = 0x4, 0x100, 0x200
+_PAGE = 512
+# Code pages of what Word 6 and 95 wrote, by the language that the document says it is in.
+_CODE_PAGES = {
+    0x01: "cp1256",
+    0x04: "cp936",
+    0x08: "cp1253",
+    0x0D: "cp1255",
+    0x11: "cp932",
+    0x12: "cp949",
+    0x1F: "cp1254",
+    **dict.fromkeys((0x05, 0x0E, 0x15, 0x18, 0x1A, 0x1B, 0x1C, 0x24), "cp1250"),
+    **dict.fromkeys((0x02, 0x19, 0x22, 0x23, 0x2F), "cp1251"),
+    **dict.fromkeys((0x25, 0x26, 0x27), "cp1257"),
+}
+_SAMPLE = 32_768
+_NO_CONTROLS = b" " * 32 + bytes(range(32, 256))
+_FIELD = re.compile("[\x13\x14\x15]")
+_MARK = re.compile("[\r\x07\x0c]")
+_OTHERS = str.maketrans({"\x0b": "\n", "\x0e": "\n", "\x1e": "-", "\x1f": None, "\x00": None})
+# Operations on properties: in a table, the end of a row, text that was deleted, the list that a paragraph is in.
+_IN_TABLE, _ROW_END, _DELETED, _LIST = 0x2416, 0x2417, 0x0800, 0x460B
+# The operation that says itself, in two bytes, how long it is.
+_TABLE_DEFINITION = 0xD608
+_LAST_HEADING = 9
+
+
+@dataclass(frozen=True, slots=True)
+class _Header:
+    """Where a document's main stream says that things are: lengths in characters, offsets and lengths in bytes."""
+
+    is_old: bool
+    lengths: tuple[int, ...]
+    pieces: tuple[int, int]
+    characters: tuple[int, int]
+    paragraphs: tuple[int, int]
+    text_start: int
+    code_page: str
+    is_complex: bool
+    table: str
+
+
+@dataclass(frozen=True, slots=True)
+class _Piece:
+    """A stretch of the text: its first character, where its bytes begin, and how many each character has."""
+
+    start: int
+    length: int
+    offset: int
+    width: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Paragraph:
+    """What formats a paragraph: its style, of which 1 to 9 are headings, and what it is in or ends."""
+
+    style: int = 0
+    in_table: bool = False
+    ends_row: bool = False
+    is_item: bool = False
+
+
+def parse_doc(path: Path, builder: BlockBuilder) -> str | None:
+    """Add a Word 97, 6 or 95 document's text; what was deleted with changes tracked is left out."""
+    with refuse_damaged(_KIND):
+        streams, title = read_streams(path, "WordDocument", "0Table", "1Table")
+        main = streams["WordDocument"]
+        header = _read_header(main)
+        table = main if header.is_old else streams[header.table]
+        pieces = _read_pieces(main, table, header)
+        text = _without_instructions(_without_deleted(_read_text(main, pieces, header), main, table, pieces, header))
+        formats = _Formats(main, table, pieces, header)
+    body, *others = _parts(text, header.lengths)
+    _add_body(body, formats, builder)
+    for line in dict.fromkeys(line for part in others for line in _lines(part)):
+        builder.paragraph(line)
+    return usable_title(title)
+
+
+def _read_header(main: bytes) -> _Header:
+    identity, language, flags = (struct.unpack_from("<H", main, place)[0] for place in (0, 6, 10))
+    if identity not in {_WORD_97, *_WORD_6}:
+        raise corrupt_file(_KIND)
+    if flags & _ENCRYPTED:
+        raise encrypted_file("Word 97")
+    is_old = identity != _WORD_97
+    start, end = struct.unpack_from("<2I", main, 0x18)
+    pairs = (0x160, 0xB8, 0xC0) if is_old else (0x1A2, 0xFA, 0x102)
+    places, characters, paragraphs = (struct.unpack_from("<2I", main, place) for place in pairs)
+    return _Header(
+        is_old,
+        struct.unpack_from("<8I", main, 0x34 if is_old else 0x4C),
+        (places[0], places[1]),
+        (characters[0], characters[1]),
+        (paragraphs[0], paragraphs[1]),
+        start,
+        _CODE_PAGES.get(language & 0x3FF) or _find_code_page(main[start : min(end, start + _SAMPLE)]),
+        bool(flags & _COMPLEX),
+        "1Table" if flags & _SECOND_TABLE else "0Table",
+    )
+
+
+def _find_code_page(sample: bytes) -> str:
+    """Return the code page of a text in a language of Western Europe, which may hold another all the same."""
+    letters = sample.translate(None, bytes(range(0xC0)))
+    return detect_encoding(sample.translate(_NO_CONTROLS)) if len(letters) * 3 > len(sample) else "cp1252"
+
+
+def _read_pieces(main: bytes, table: bytes, header: _Header) -> list[_Piece]:
+    """Return the pieces that a text is made of, in its order."""
+    offset, size = header.pieces
+    if not size or (header.is_old and not header.is_complex):
+        return [_Piece(0, min(sum(header.lengths), len(main)), header.text_start, 1)]
+    data = table[offset : offset + size]
+    place = 0
+    while data[place] == 1:
+        place += 3 + struct.unpack_from("<H", data, place + 1)[0]
+    count = (struct.unpack_from("<I", data, place + 1)[0] - 4) // 12
+    starts = struct.unpack_from(f"<{count + 1}I", data, place + 5)
+    place += 5 + 4 * (count + 1)
+    pieces: list[_Piece] = []
+    for number, (start, end) in enumerate(pairwise(starts)):
+        where = struct.unpack_from("<I", data, place + 8 * number + 2)[0]
+        packed = header.is_old or bool(where & 0x40000000)
+        where = where if header.is_old else (where & 0x3FFFFFFF) // (2 if packed else 1)
+        pieces.append(_Piece(start, max(end - start, 0), where, 1 if packed else 2))
+    return pieces
+
+
+def _read_text(main: bytes, pieces: list[_Piece], header: _Header) -> str:
+    """Return a document's text, one character for each 16 bits of it, as all places in the file count."""
+    parts: list[str] = []
+    size = 0
+    for piece in pieces:
+        data = main[piece.offset : piece.offset + piece.length * piece.width]
+        size += piece.length
+        if size > len(main) * 2:
+            raise corrupt_file(_KIND)
+        part = _decode_single(data, header) if piece.width == 1 else _decode_double(data)
+        parts.append(part.ljust(piece.length, "\x00")[: piece.length])
+    return "".join(parts)
+
+
+def _decode_single(data: bytes, header: _Header) -> str:
+    return data.decode(header.code_page if header.is_old else "cp1252", "replace")
+
+
+def _decode_double(data: bytes) -> str:
+    """Return UTF-16 with its surrogates apart."""
+    wide = bytearray(len(data) // 2 * 4)
+    wide[0::4], wide[1::4] = data[0 : len(data) // 2 * 2 : 2], data[1::2]
+    return wide.decode("utf-32-le", "surrogatepass")
+
+
+def _without_deleted(text: str, main: bytes, table: bytes, pieces: list[_Piece], header: _Header) -> str:
+    """Return the text with NULs in place of what was deleted while changes were tracked."""
+    if header.is_old:
+        return text
+    runs = [
+        (start, end)
+        for start, end, data in _runs(main, table, header.characters, _character_data)
+        if any(code == _DELETED and value[:1] == b"\x01" for code, value in _operations(data))
+    ]
+    spans: list[tuple[int, int]] = []
+    for start, end in runs:
+        for piece in pieces:
+            first = max(start, piece.offset)
+            last = min(end, piece.offset + piece.length * piece.width)
+            if first < last:
+                begin, stop = (piece.start + (each - piece.offset) // piece.width for each in (first, last))
+                spans.append((begin, stop))
+    return _blanked(text, spans)
+
+
+def _blanked(text: str, spans: list[tuple[int, int]]) -> str:
+    """Return the text with NULs in place of these spans of it."""
+    parts: list[str] = []
+    place = 0
+    for begin, end in sorted(spans):
+        parts += [text[place:begin], "\x00" * (end - max(begin, place))]
+        place = max(place, end)
+    return "".join((*parts, text[place:]))
+
+
+def _without_instructions(text: str) -> str:
+    """Return the text with NULs in place of what tells a field what to show; fields may hold others."""
+    parts: list[str] = []
+    hidden: list[bool] = []
+    place = 0
+    for mark in _FIELD.finditer(text):
+        parts.append("\x00" * (mark.start() - place) if any(hidden) else text[place : mark.start()])
+        parts.append("\x00")
+        place = mark.end()
+        if mark[0] == "\x13":
+            hidden.append(True)
+        elif hidden and mark[0] == "\x14":
+            hidden[-1] = False
+        elif hidden:
+            hidden.pop()
+    if hidden:
+        return _FIELD.sub("\x00", text)
+    return "".join((*parts, text[place:]))
+
+
+class _Formats:
+    """The formats of a document's paragraphs, by the place of the mark at their end."""
+
+    def __init__(self, main: bytes, table: bytes, pieces: list[_Piece], header: _Header) -> None:
+        self.known = not header.is_old
+        self._pieces = pieces
+        self._starts = [piece.start for piece in pieces]
+        runs = sorted(_runs(main, table, header.paragraphs, _paragraph_data)) if self.known else []
+        self._ends = [(start, end) for start, end, _ in runs]
+        self._data = [data for _, _, data in runs]
+
+    def at(self, place: int) -> _Paragraph:
+        """Return the format of the paragraph that ends at this character."""
+        piece = self._pieces[max(bisect_right(self._starts, place) - 1, 0)]
+        offset = piece.offset + (place - piece.start) * piece.width
+        number = bisect_right(self._ends, (offset, 1 << 32)) - 1
+        if number < 0 or not self._ends[number][0] <= offset < self._ends[number][1]:
+            return _Paragraph()
+        data = self._data[number]
+        set_to = dict(_operations(data[2:]))
+        in_table, ends_row, is_item = (any(set_to.get(code, b"")) for code in (_IN_TABLE, _ROW_END, _LIST))
+        return _Paragraph(int.from_bytes(data[:2], "little"), in_table, ends_row, is_item)
+
+
+def _runs(
+    main: bytes, table: bytes, where: tuple[int, int], find: Callable[[bytes, int, int], bytes]
+) -> Iterator[tuple[int, int, bytes]]:
+    """Yield begin, end and format of each run of bytes that is formatted alike, from the pages that say so."""
+    offset, size = where
+    count = max(size - 4, 0) // 8
+    for number in struct.unpack_from(f"<{count}I", table, offset + 4 * (count + 1)) if count else ():
+        page = main[number * _PAGE : (number + 1) * _PAGE]
+        if len(page) < _PAGE:
+            continue
+        held = page[-1]
+        places = struct.unpack_from(f"<{held + 1}I", page) if held < 102 else ()
+        for index, (start, end) in enumerate(pairwise(places)):
+            yield start, end, find(page, held, index)
+
+
+def _character_data(page: bytes, held: int, index: int) -> bytes:
+    """Return the operations that format a run of characters."""
+    place = page[4 * (held + 1) + index] * 2
+    return page[place + 1 : place + 1 + page[place]] if place else b""
+
+
+def _paragraph_data(page: bytes, held: int, index: int) -> bytes:
+    """Return a paragraph's style, in two bytes, and the operations that format it."""
+    place = page[4 * (held + 1) + 13 * index] * 2
+    if not place:
+        return b""
+    size = page[place]
+    return page[place + 2 : place + 2 + page[place + 1] * 2] if not size else page[place + 1 : place + size * 2]
+
+
+def _operations(data: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the code and the operand of each operation on properties; stop where one is cut off."""
+    place = 0
+    while place + 2 < len(data):
+        code = int.from_bytes(data[place : place + 2], "little")
+        place += 2
+        size = (1, 1, 2, 4, 2, 2, 0, 3)[code >> 13]
+        if not size:
+            long = code == _TABLE_DEFINITION and place + 1 < len(data)
+            size = 1 + int.from_bytes(data[place : place + 2], "little") if long else 1 + data[place]
+        yield code, data[place : place + size]
+        place += size
+
+
+def _parts(text: str, lengths: Sequence[int]) -> Iterator[str]:
+    """Yield the parts of a text: body, footnotes, headers, macros, comments, endnotes, and two kinds of boxes."""
+    place = 0
+    for length in lengths:
+        yield text[place : place + length]
+        place += length
+
+
+def _add_body(body: str, formats: _Formats, builder: BlockBuilder) -> None:
+    table = _Table(builder)
+    place = 0
+    for mark in _MARK.finditer(body + "\r"):
+        text = _clean(body[place : mark.start()])
+        kind = formats.at(mark.start())
+        place = mark.end()
+        if mark[0] == "\x07":
+            table.cell(text, ends_row=kind.ends_row or (not formats.known and not text))
+        elif kind.in_table:
+            table.add(text)
+        else:
+            table.close()
+            _add_paragraph(text, kind, builder)
+    table.close()
+
+
+def _add_paragraph(text: str, kind: _Paragraph, builder: BlockBuilder) -> None:
+    if 1 <= kind.style <= _LAST_HEADING:
+        builder.heading(text, kind.style)
+    else:
+        builder.paragraph(f"- {text}" if kind.is_item and text else text)
+
+
+class _Table:
+    """The table that is being read, if one is: marks end its cells and rows."""
+
+    def __init__(self, builder: BlockBuilder) -> None:
+        self._builder = builder
+        self._writer: TableWriter | None = None
+        self._cells: list[str] = []
+        self._cell: list[str] = []
+
+    def add(self, text: str) -> None:
+        """Add a paragraph to the cell."""
+        self._cell.append(text)
+
+    def cell(self, text: str, *, ends_row: bool) -> None:
+        """End a cell, or a row."""
+        self._writer = self._writer or TableWriter(self._builder)
+        if ends_row:
+            self._writer.row(self._cells)
+            self._cells = []
+        else:
+            self._cells.append(" ".join((*self._cell, text)))
+        self._cell = []
+
+    def close(self) -> None:
+        """End the table, if one is being read, with what was not ended."""
+        if self._cells or self._cell:
+            self.cell("", ends_row=False)
+            self.cell("", ends_row=True)
+        if self._writer is not None:
+            self._writer.close()
+            self._writer = None
+
+
+def _lines(part: str) -> Iterator[str]:
+    """Yield the paragraphs of a part of the text that is beside its body."""
+    return (_clean(line).strip() for line in _MARK.split(part))
+
+
+def _clean(text: str) -> str:
+    """Return the text of a paragraph, the halves of its rarer characters joined."""
+    text = text.translate(_OTHERS)
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
