@@ -1,4 +1,4 @@
-"""Formats that kreuzberg turns into Markdown: PowerPoint before 2007, EPUB, notebooks and more."""
+"""Formats that kreuzberg turns into Markdown: EPUB, notebooks, reStructuredText and Org."""
 
 import zipfile
 from collections.abc import Callable

@@ -20,6 +20,7 @@ from service.text.extraction.outlook import parse_outlook
 from service.text.extraction.pdf import parse_pdf
 from service.text.extraction.pictures import PICTURES, parse_picture
 from service.text.extraction.plain import parse_plain
+from service.text.extraction.powerpoint97 import parse_ppt
 from service.text.extraction.rtf import parse_rtf
 from service.text.extraction.sheets import parse_other_sheets, parse_xlsx
 from service.text.extraction.sniffing import EXCEL, POWERPOINT, TEXT, WORD, XML, sniff
@@ -36,7 +37,7 @@ def _read(parse: Callable[[bytes, BlockBuilder], str | None]) -> Callable[[Path,
 
 
 _SHEETS = ("Excel 97", "binary Excel", "OpenDocument sheets")
-_CONVERTED = ("EPUB", "PowerPoint 97", "Jupyter notebook", "reStructuredText", "Org")
+_CONVERTED = ("EPUB", "Jupyter notebook", "reStructuredText", "Org")
 # Each adds a file's blocks to the builder, and returns the title that the file names.
 READERS: Mapping[str, Callable[[Path, BlockBuilder], str | None]] = {
     "PDF": parse_pdf,
@@ -58,6 +59,7 @@ READERS: Mapping[str, Callable[[Path, BlockBuilder], str | None]] = {
     "OpenDocument text": parse_odt,
     "OpenDocument slides": parse_odp,
     "RTF": _read(parse_rtf),
+    "PowerPoint 97": parse_ppt,
     "Word 97": parse_doc,
     "ZIP": parse_archive,
     **{name: parse_other_sheets(name) for name in _SHEETS},

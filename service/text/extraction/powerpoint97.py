@@ -1,0 +1,193 @@
+"""Presentations of before 2007 ([MS-PPT]): each slide under its title, with what is drawn, notes and comments."""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from service.text.extraction.building import BlockBuilder
+from service.text.extraction.compound import read_streams, refuse_damaged
+from service.text.extraction.failures import corrupt_file, encrypted_file, too_complex
+from service.text.extraction.office import usable_title
+
+_KIND = "a PowerPoint 97 presentation"
+_SLIDE, _NOTES, _LIST, _LISTED, _EDIT, _PLACES = 1007, 1009, 4080, 1011, 4085, 6002
+_TEXT_KIND, _WIDE_TEXT, _TEXT, _STRING, _PRINTED, _COMMENT = 3999, 4000, 4008, 4026, 4057, 12000
+_SHAPE, _PLACEHOLDER = 0xF004, 3011
+# Holds records, too, though its form doesn't say so.
+_BLOB = 5003
+_ENCRYPTED = 0xF3D1C4DF
+_EDIT_HEADER = struct.pack("<2HI", 0, _EDIT, 28)
+_TITLES = frozenset({0, 6})
+_SLIDES, _MASTERS, _NOTES_PAGES = 0, 1, 2
+_COMMENT_TEXT = 1
+# A place that is filled in when a slide is shown, such as its number.
+_FILLED_IN = "*"
+_BREAKS = str.maketrans({"\x0b": "\n"})
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """A record: its kind, which of several it is, and where its content is."""
+
+    kind: int
+    instance: int
+    holds_others: bool
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class _Listed:
+    """A slide, master or page of notes in the document's lists: its object, its number, the texts of its outline."""
+
+    object: int
+    number: int
+    texts: list[tuple[bool, str]] = field(default_factory=list[tuple[bool, str]])
+
+
+def parse_ppt(path: Path, builder: BlockBuilder) -> str | None:
+    """Add a PowerPoint 97 presentation's slides; pages are slide numbers, what masters say stands once, after all."""
+    with refuse_damaged(_KIND):
+        streams, title = read_streams(path, "PowerPoint Document", "Current User")
+        file = _Presentation(streams["PowerPoint Document"], streams.get("Current User", b""))
+        lists = file.read_lists()
+        if len(lists[_SLIDES]) > builder.limits.pages:
+            raise too_complex(f"The presentation has more than {builder.limits.pages:,} slides.")
+        notes = {each.number: each for each in lists[_NOTES_PAGES]}
+        for number, slide in enumerate(lists[_SLIDES], start=1):
+            _add_slide(file, slide, notes, number, builder)
+        for text in () if lists[_SLIDES] else file.texts():
+            _add_paragraphs(text, None, builder)
+        texts = [text for master in lists[_MASTERS] for text in file.shapes(master.object, placeholders=False)]
+        for text in dict.fromkeys((*texts, *file.printed)):
+            builder.paragraph(text)
+        return usable_title(title)
+
+
+def _add_slide(
+    file: "_Presentation", slide: _Listed, notes: dict[int, _Listed], number: int, builder: BlockBuilder
+) -> None:
+    for is_title, text in slide.texts:
+        if is_title:
+            builder.heading(text, 1, page=number)
+        else:
+            _add_paragraphs(text, number, builder)
+    texts = [*file.shapes(slide.object), *file.comments(slide.object)]
+    page = notes.get(file.notes_of(slide.object))
+    for text in (*texts, *(file.shapes(page.object) if page else ())):
+        _add_paragraphs(text, number, builder)
+
+
+def _add_paragraphs(text: str, number: int | None, builder: BlockBuilder) -> None:
+    for paragraph in text.split("\r"):
+        builder.paragraph("" if paragraph == _FILLED_IN else paragraph, page=number)
+
+
+class _Presentation:
+    """The records of a presentation, of which each time that it is saved adds newer ones."""
+
+    def __init__(self, data: bytes, user: bytes) -> None:
+        token, edit = struct.unpack_from("<2I", user.ljust(20, b"\0"), 12)
+        if token == _ENCRYPTED:
+            raise encrypted_file("PowerPoint 97")
+        if not data.startswith(_EDIT_HEADER, edit):
+            edit = max(data.rfind(_EDIT_HEADER), 0)
+        self._data = data
+        self._places: dict[int, int] = {}
+        self._document = 0
+        seen: set[int] = set()
+        while edit and edit not in seen:
+            seen.add(edit)
+            edit = self._read_edit(edit)
+        self.printed: list[str] = []
+
+    def _read_edit(self, place: int) -> int:
+        """Read where the objects of one saving are, unless a later one has them; return where the one before is."""
+        record = self._record(place)
+        if record.kind != _EDIT:
+            raise corrupt_file(_KIND)
+        before, directory, document = struct.unpack_from("<3I", self._data, record.start + 8)
+        self._document = self._document or document
+        entries = self._record(directory)
+        at = entries.start
+        while at < entries.end and entries.kind == _PLACES:
+            first, count = (word := struct.unpack_from("<I", self._data, at)[0]) & 0xFFFFF, word >> 20
+            for number, offset in enumerate(struct.unpack_from(f"<{count}I", self._data, at + 4)):
+                self._places.setdefault(first + number, offset)
+            at += 4 + 4 * count
+        return before
+
+    def read_lists(self) -> dict[int, list[_Listed]]:
+        """Return the slides, masters and pages of notes in their order, and keep what is printed on each."""
+        lists: dict[int, list[_Listed]] = {_SLIDES: [], _MASTERS: [], _NOTES_PAGES: []}
+        listed: list[_Listed] = []
+        list_end = printed_end = 0
+        is_title = False
+        for record in self._within(self._document):
+            if record.kind == _LIST:
+                listed, list_end = lists.setdefault(record.instance, []), record.end
+            elif record.kind == _PRINTED:
+                printed_end = record.end
+            elif record.kind == _STRING and record.start < printed_end:
+                self.printed.append(self._text(record))
+            elif record.start < list_end and record.kind == _LISTED:
+                number, own = struct.unpack_from("<I8xI", self._data, record.start)
+                listed.append(_Listed(number, own))
+            elif record.kind == _TEXT_KIND:
+                is_title = self._data[record.start] in _TITLES
+            elif record.start < list_end and listed and record.kind in {_WIDE_TEXT, _TEXT}:
+                listed[-1].texts.append((is_title, self._text(record)))
+        return lists
+
+    def shapes(self, number: int, *, placeholders: bool = True) -> Iterator[str]:
+        """Yield the texts that are drawn in an object; without placeholders, only what every slide shows."""
+        is_placeholder = False
+        for record in self._within(number):
+            if record.kind == _SHAPE:
+                is_placeholder = False
+            elif record.kind == _PLACEHOLDER:
+                is_placeholder = True
+            elif record.kind in {_WIDE_TEXT, _TEXT} and (placeholders or not is_placeholder):
+                yield self._text(record)
+
+    def comments(self, number: int) -> Iterator[str]:
+        """Yield the comments on a slide."""
+        end = 0
+        for record in self._within(number):
+            if record.kind == _COMMENT:
+                end = record.end
+            elif record.kind == _STRING and record.start < end and record.instance == _COMMENT_TEXT:
+                yield self._text(record)
+
+    def notes_of(self, number: int) -> int:
+        """Return the number of a slide's page of notes, 0 for none."""
+        for record in self._within(number):
+            if record.kind == _SLIDE:
+                return struct.unpack_from("<I", self._data, record.start + 16)[0]
+        return 0
+
+    def texts(self) -> Iterator[str]:
+        """Yield all texts in the order in which they were written, for files whose lists are lost."""
+        return (self._text(each) for each in self._walk(0, len(self._data)) if each.kind in {_WIDE_TEXT, _TEXT})
+
+    def _within(self, number: int) -> Iterator[_Record]:
+        """Yield all records of an object, those within others after them."""
+        place = self._places.get(number)
+        return iter(()) if place is None else self._walk(place, self._record(place).end)
+
+    def _walk(self, place: int, end: int) -> Iterator[_Record]:
+        while place + 8 <= end:
+            record = self._record(place)
+            yield record
+            place = record.start if record.holds_others else record.end
+
+    def _record(self, place: int) -> _Record:
+        form, kind, size = struct.unpack_from("<2HI", self._data, place)
+        holds_others = form & 0xF == 0xF or kind == _BLOB
+        return _Record(kind, form >> 4, holds_others, place + 8, min(place + 8 + size, len(self._data)))
+
+    def _text(self, record: _Record) -> str:
+        content = self._data[record.start : record.end]
+        text = content.decode("latin-1") if record.kind == _TEXT else content.decode("utf-16-le", "replace")
+        return text.translate(_BREAKS)
