@@ -34,6 +34,9 @@ LONG_PARAGRAPH_PIECES = 96
 ANCHOR_PIECES = 192
 """An anchor is the first choice among all the places within so many pieces before and after it."""
 
+SENTENCE_ENDS = (".", "!", "?", "…", ":", '"', "”", "»", ")", "。", "！", "？")  # noqa: RUF001 - as texts have them
+"""What doesn't end with one of these may go on, on another page."""
+
 FULL = 0.67
 """A chunk is full enough from this share of its room on: it ends at the best place after that."""
 
@@ -209,12 +212,16 @@ def _units(passages: Sequence[_Passage], title: str) -> list[_WholeSpan]:
     units: list[_WholeSpan] = []
     headings: list[tuple[int, _Path]] = []
     path, below_heading = _Path(), False
+    before: Block | None = None
     for passage in passages:
         heading = passage.block.kind == "heading"
         if heading:
             headings = [outer for outer in headings if outer[0] < passage.block.level]
             path = _path(headings)
         begins = _begins(passage, below_heading=below_heading)
+        if begins != _NEVER and before is not None and _turns_page(before, passage.block):
+            begins = _FRESH
+        before = passage.block
         for number, (span, pieces) in enumerate(zip(passage.spans, passage.pieces, strict=True)):
             first = number == 0
             gap, rank = ("\n", begins) if first else (span.gap, _SENTENCE)
@@ -231,6 +238,16 @@ def _begins(passage: _Passage, *, below_heading: bool) -> int:
         return _NEVER
     long = sum(passage.pieces) >= LONG_PARAGRAPH_PIECES
     return _FRESH if passage.block.kind == "heading" or long else _PARAGRAPH
+
+
+def _turns_page(before: Block, block: Block) -> bool:
+    """Return whether a block that was read by machine begins another page, and doesn't go on with a sentence of it.
+
+    Short scanned pages, such as receipts, have nothing to do with each other: each is found, and shown, alone.
+    """
+    if block.confidence is None or block.page == before.page:
+        return False
+    return before.text.rstrip().endswith(SENTENCE_ENDS) or not block.text[:1].islower()
 
 
 def _heading(passage: _Passage, title: str) -> _Path:

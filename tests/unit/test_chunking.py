@@ -130,6 +130,27 @@ def test_headings_stay_with_their_text():
     assert third.startswith("Leave > Illness\n")
 
 
+def test_each_scanned_page_begins_a_chunk():
+    """Unless it goes on with a sentence of the page before; a heading at a page's end stays with its text."""
+    read = [
+        ("paragraph", "Receipt 1, eleven francs", 1),
+        ("paragraph", "Receipt 2 over the sum of", 2),
+        ("paragraph", "twelve francs.", 3),
+        ("paragraph", "and no more", 4),
+        ("heading", "Terms", 4),
+        ("paragraph", "Paid in cash.", 5),
+    ]
+    blocks = [Block(kind, text, int(kind == "heading"), page=page, confidence=0.9) for kind, text, page in read]
+    assert [chunk.text for chunk in chunks_of(blocks)] == [
+        "Receipt 1, eleven francs",
+        "Receipt 2 over the sum of\ntwelve francs.",
+        "and no more",
+        "Terms\nPaid in cash.",
+    ]
+    printed = [Block("paragraph", text, page=page) for _, text, page in read]
+    assert chunks_of(printed)[0].text.endswith("and no more")
+
+
 def test_each_heading_begins_a_chunk():
     """Sections don't share a chunk, however short they are."""
     sections = [(f"Berth {number}", f"Ships of line {number}.") for number in range(8)]
