@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.platform.sql import in_array
 from service.schema.oauth import oauth_access_tokens, oauth_codes, oauth_consents, oauth_token_families
-from service.schema.signin import browser_sessions
+from service.schema.signin import browser_sessions, pending_sign_ins
 
 
 async def delete_sessions_of(
@@ -16,6 +16,13 @@ async def delete_sessions_of(
 ) -> int:
     """Sign people out of every browser; return how many there were."""
     return await _delete_of(connection, organization_id, table=browser_sessions, principal_ids=principal_ids)
+
+
+async def delete_pending_sign_ins_of(
+    connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID]
+) -> None:
+    """Delete the sign-ins of people that wait for a second factor."""
+    await _delete_of(connection, organization_id, table=pending_sign_ins, principal_ids=principal_ids)
 
 
 async def delete_unused_codes_of(

@@ -15,7 +15,6 @@ from fastapi import APIRouter, Request, Response
 from carrel.wire import scim_tokens as wire
 from service.domains.scim import tokens
 from service.domains.scim.tokens import PATH, ScimCaller
-from service.identity.queries import lock_organization
 from service.platform.errors import (
     DATABASE_ERRORS,
     BadRequest,
@@ -138,9 +137,7 @@ async def _answer(runtime: Runtime, caller: ScimCaller, asked: "ScimRequest") ->
     options: dict[str, Any] = {"isolation": "REPEATABLE READ", "read_only": True} if reads else {}
     try:
         async with runtime.database.transaction(organization_id, **options) as connection:
-            if not reads:
-                await lock_organization(connection, organization_id)
-            return await to_thread.run_sync(answer, Storage(connection, caller), asked)
+            return await to_thread.run_sync(answer, Storage(connection, caller, writes=not reads), asked)
     except ServiceError as error:
         await _record_refusal(runtime, caller, asked, error)
         raise

@@ -1,7 +1,7 @@
 """Where the SCIM library finds people and groups, and changes them: for one request, in one transaction.
 
 The library works in a thread, where a group of thousands holds up no other request; each question here is asked on the
-event loop. A request that writes has the organization locked from its beginning, so that what it reads stays so.
+event loop. A request that writes locks the organization before it asks anything, so that what it reads stays so.
 """
 
 import hashlib
@@ -30,6 +30,7 @@ from service.domains.scim.filters import to_condition
 from service.domains.scim.models import MOST_RESULTS, Group, Member, User
 from service.domains.scim.queries import Search, StoredGroup, StoredMember, StoredUser
 from service.domains.scim.tokens import ScimCaller
+from service.identity.queries import lock_organization
 
 KINDS = {"user": "User", "group": "Group"}
 Given = ParamSpec("Given")
@@ -39,9 +40,10 @@ Found = TypeVar("Found")
 class Storage(ScimStorage):
     """The people and groups of the organization of one token."""
 
-    def __init__(self, connection: AsyncConnection, caller: ScimCaller) -> None:
+    def __init__(self, connection: AsyncConnection, caller: ScimCaller, *, writes: bool) -> None:
         self._connection = connection
         self._caller = caller
+        self._is_to_lock = writes
 
     def get(
         self,
@@ -146,6 +148,7 @@ class Storage(ScimStorage):
         """Run a query on the event loop, and wait for it here."""
 
         async def run() -> Found:
+            await self._lock()
             return await query(self._connection, self._caller.organization_id, *args, **kwargs)
 
         return from_thread.run(run)
@@ -157,9 +160,15 @@ class Storage(ScimStorage):
         **kwargs: Given.kwargs,
     ) -> Found:
         async def run() -> Found:
+            await self._lock()
             return await rule(self._connection, self._caller, *args, **kwargs)
 
         return from_thread.run(run)
+
+    async def _lock(self) -> None:
+        if self._is_to_lock:
+            self._is_to_lock = False
+            await lock_organization(self._connection, self._caller.organization_id)
 
 
 def user_version(user: StoredUser) -> str:
