@@ -13,6 +13,9 @@ from service.platform.logs import logger
 FIRST_PAUSE_SECONDS = 1.0
 LONGEST_PAUSE_SECONDS = 60.0
 LOG_EVERY_SECONDS = 60.0
+# Python 3.11's `asyncio.wait_for`, with which connection pools wait, loses a cancellation that comes together with what
+# was waited for. It comes again after longer than jobs may go on that run at the end (`service.runtime.jobs.worker`).
+CANCELLED_AGAIN_SECONDS = 15.0
 
 
 @dataclass
@@ -56,11 +59,14 @@ class Background:
         self.keep(name, partial(run_every, work, every=every, name=name))
 
     async def close(self) -> None:
-        """Cancel what still runs and wait until it has stopped."""
+        """Cancel what still runs, again where a cancellation was lost, and wait until it has stopped."""
         self._is_closing = True
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        tasks = set(self._tasks)
+        while running := {task for task in tasks if not task.done()}:
+            for task in running:
+                task.cancel()
+            await asyncio.wait(running, timeout=CANCELLED_AGAIN_SECONDS)
+        await asyncio.gather(*tasks, return_exceptions=True)
 
     def _add(self, task: "asyncio.Task[None]") -> None:
         self._tasks.add(task)
