@@ -18,7 +18,7 @@ from tests.harness.memory import use_memory
 from tests.harness.mongo.processes import MongoServer, server_over_mongomock
 from tests.harness.processes import ServiceProcess
 from tests.harness.reruns import pytest_collection_modifyitems, pytest_terminal_summary  # noqa: F401 - hooks, by names
-from tests.harness.services import RunningService, ServiceHarness, SharedParts, bootstrap_template
+from tests.harness.services import RunningService, ServiceHarness, SharedParts, bootstrap_template, starting_tasks_later
 
 configure_logs()
 use_memory()
@@ -55,7 +55,8 @@ def service_harness(databases: TestDatabases, harness_loop: LoopThread) -> Itera
     parts = SharedParts(databases.folder, harness_loop)
     bootstrap_template(databases, harness_loop)
     harness = ServiceHarness(databases, parts=parts, loop=harness_loop)
-    yield harness
+    with starting_tasks_later():
+        yield harness
     harness.close()
     parts.close()
 

@@ -318,8 +318,11 @@ def test_what_a_crash_left_is_removed_while_requests_come(make_service):
     async def look_again():
         service.runtime.background.kept["broken-off-uploads"].running.cancel()
 
-    service.run(look_again())
     deadline = time.monotonic() + 60
+    while "broken-off-uploads" not in service.runtime.background.kept:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    service.run(look_again())
     while (folder / "upload-old").exists():
         assert time.monotonic() < deadline
         time.sleep(0.05)

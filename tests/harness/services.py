@@ -5,18 +5,20 @@ import itertools
 import socket
 import ssl
 import tempfile
+from collections.abc import Generator
 from concurrent.futures import Future
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx
 import psycopg
+import pytest
 import uvicorn
 from pydantic import SecretStr
 
-from service.main import open_app
+from service import main
 from service.operate.bootstrap import bootstrap
 from service.operate.startup import open_extractor
 from service.platform.database import Database, driver_url
@@ -36,6 +38,9 @@ ADMIN_EMAIL = "admin@example.test"
 ADMIN_PASSWORD = "correct horse battery staple"
 SECRET_KEY = "the same for every clone of the template database"
 API_KEY = "svc_key_" + "test0bootstrap1key2" * 3
+# Most tests have ended before, and their services had no use for what runs beside the requests: its connections alone
+# take most of a start.
+BESIDE_AFTER_SECONDS = 0.6
 # To read them takes a client tens of milliseconds, and the services of tests are asked by plain HTTP.
 AUTHORITIES = ssl.create_default_context()
 
@@ -194,7 +199,7 @@ class ServiceHarness:
         runtimes: list[Runtime] = []
         for worker, listener in enumerate(listeners):
             share = Share(worker, settings.workers, figures, counts)
-            app = await stack.enter_async_context(open_app(settings, share=share, **shared))
+            app = await stack.enter_async_context(main.open_app(settings, share=share, **shared))
             runtimes.append(app.state.runtime)
             server = QuickServer(server_config(settings, app))
             serving = asyncio.create_task(server.serve([listener]))
@@ -208,6 +213,37 @@ class ServiceHarness:
     async def _stop(self, service: RunningService, stack: AsyncExitStack) -> None:
         await stack.aclose()
         await asyncio.to_thread(self._databases.drop, service.database)
+
+
+@contextmanager
+def starting_tasks_later() -> Generator[None]:
+    """Let what services run beside the requests begin a moment after their start, or with the first job.
+
+    It begins at once where a test says how often it comes (`sweep_seconds`).
+    """
+    keep_tasks, usual = main._keep_tasks, Settings.model_fields["sweep_seconds"].default
+
+    def keep_later(runtime: Runtime) -> None:
+        if runtime.settings.sweep_seconds != usual:
+            keep_tasks(runtime)
+            return
+        needed, enqueue = asyncio.Event(), runtime.jobs.enqueue
+
+        async def begin() -> None:
+            with suppress(TimeoutError):
+                await asyncio.wait_for(needed.wait(), BESIDE_AFTER_SECONDS)
+            keep_tasks(runtime)
+
+        def enqueue_and_begin(*arguments: Any, **options: Any) -> Any:
+            needed.set()
+            return enqueue(*arguments, **options)
+
+        runtime.jobs.enqueue = enqueue_and_begin
+        runtime.background.spawn(begin())
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(main, "_keep_tasks", keep_later)
+        yield
 
 
 def bootstrap_template(databases: TestDatabases, loop: LoopThread) -> None:

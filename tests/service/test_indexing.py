@@ -122,7 +122,7 @@ async def test_two_folds_at_once_count_nothing_twice(corpus):
 
 
 async def test_a_fold_keeps_the_portions_it_has_done(corpus, monkeypatch):
-    """When a later one fails, those before it are folded all the same. The service, which folds too, is kept from it."""
+    """When a later one fails, those before it are folded all the same. The service, which folds too, is kept off."""
     try_lock = indexing.try_lock_statistics
 
     async def lock_for_the_test(*arguments):
