@@ -330,7 +330,7 @@ FILES = {
 
 def measure(name: str) -> tuple[float, list[str]]:
     """Return the share of the words of a file of this kind that are read, and the words that aren't."""
-    wanted = Counter(word for text in _file(name)[2] for word in _WORDS.findall(text))
+    wanted = Counter(word for text in make_file(name)[2] for word in _WORDS.findall(text))
     found = Counter(word for block in read_file(name).blocks for word in _WORDS.findall(block.text))
     missing = wanted - found
     return 1 - missing.total() / wanted.total(), sorted(missing)
@@ -338,14 +338,14 @@ def measure(name: str) -> tuple[float, list[str]]:
 
 def read_file(name: str) -> Extraction:
     """Return what is read of a file of this kind."""
-    suffix, content, _ = _file(name)
+    suffix, content, _ = make_file(name)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / f"file.{suffix}"
         path.write_bytes(content)
         return parse_file(path, path.name, Limits())
 
 
-def _file(name: str) -> tuple[str, bytes, list[str]]:
+def make_file(name: str) -> tuple[str, bytes, list[str]]:
     """Return the suffix, the content and the texts of a file."""
     if name in FILES:
         suffix, said = FILES[name]
