@@ -40,6 +40,8 @@ from service.domains.oauth import admin_endpoints as oauth_clients
 from service.domains.oauth import endpoints as oauth
 from service.domains.oauth import purging as oauth_purging
 from service.domains.owners import endpoints as owners
+from service.domains.providers import endpoints as providers
+from service.domains.providers import logout
 from service.domains.rebuilds import endpoints as rebuilds
 from service.domains.recognition.jobs import OCR, READ_PAGES, SWEEP_SECONDS
 from service.domains.recognition.jobs import sweep as sweep_pages
@@ -78,6 +80,7 @@ DOMAINS = (
     service_accounts,
     scim,
     sessions,
+    providers,
     permissions,
     audit,
     catalog,
@@ -125,7 +128,7 @@ def routes() -> Sequence[BaseRoute]:
     for prefix, domains in ((V0_PREFIX, (*DOMAINS, *V0_DOMAINS)), (V1_PREFIX, (*DOMAINS, *V1_DOMAINS))):
         for domain in domains:
             router.include_router(domain.router, prefix=prefix, responses=ERRORS)
-    for module in (oauth, authorize, upstream, consents, account, account_factors, invitation, pages):
+    for module in (oauth, authorize, upstream, logout, consents, account, account_factors, invitation, pages):
         router.include_router(module.router)
     router.include_router(scim.scim_router)
     return tuple(router.routes)

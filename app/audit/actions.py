@@ -24,6 +24,7 @@ HOLDER = "holder"
 """What sentences name without saying whether it is a person, a group, a service account or everybody."""
 
 FAILED_SIGN_IN = "session.fail"
+REFUSED_SIGN_IN = "session.refuse"
 """The one action of somebody unknown."""
 
 _NAMED_IN_DETAILS = {
@@ -129,6 +130,7 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
     "session.begin": ActionText("Signing in", "Signed in", "signed in"),
     "session.end": ActionText("Signing in", "Sessions ended", "ended sessions of {it}"),
     FAILED_SIGN_IN: ActionText("Signing in", "Sign-in failed", "failed to sign in as {it}"),
+    REFUSED_SIGN_IN: ActionText("Signing in", "Sign-in by a provider refused", "was refused a sign-in by {it}"),
     "identity.bind": ActionText(
         "Signing in", "Bound to a provider", "bound {it} to the provider that they sign in with"
     ),
@@ -139,6 +141,9 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
     "oauth.reuseDetected": ActionText(
         "Signing in", "Stolen token stopped", "stopped tokens of {it}: one was used a second time"
     ),
+    "signInProvider.create": ActionText("Signing in", "Sign-in provider added", "added {it}"),
+    "signInProvider.update": ActionText("Signing in", "Sign-in provider changed", "changed {it}"),
+    "signInProvider.delete": ActionText("Signing in", "Sign-in provider deleted", "deleted {it}"),
     "organization.create": ActionText("Organization", "Organization created", "created the organization"),
     "organization.update": ActionText("Organization", "Settings changed", "changed the organization's settings"),
 }
@@ -159,6 +164,7 @@ _KINDS = {
     "docstoreSync": "a sync",
     "alert": "an alert",
     "alertRule": "an alert rule",
+    "signInProvider": "a sign-in provider",
     SYNC: "a sync",
     "search": "a search",
     "evaluationSet": "an evaluation set",
@@ -183,7 +189,7 @@ def nobody_of(entry: AuditEntry) -> str:
     provider = entry.details.get("scimTokenName")
     if isinstance(provider, str):
         return f"{one_line(provider)} (provisioning)"
-    return "Somebody" if entry.action == FAILED_SIGN_IN else "The service"
+    return "Somebody" if entry.action in {FAILED_SIGN_IN, REFUSED_SIGN_IN} else "The service"
 
 
 def sentence(entry: AuditEntry, names: Names) -> str:

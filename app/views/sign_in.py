@@ -1,13 +1,102 @@
-"""How the people of the organization sign in."""
+"""How the people of the organization sign in: by which providers, and with which second factor."""
+
+from functools import partial
+
+import streamlit as st
 
 from app import api
+from app.credentials.provider_form import CLAIMS, EDIT, NEW, open_edit, open_new, show_edit, show_new
 from app.credentials.second_factor import show_policy
+from app.formatting import one_line
 from app.ui.access import require_admin
+from app.ui.dialogs import confirm, is_open
 from app.ui.errors import show_errors
-from app.ui.notices import show_title
+from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title, show_warning
+from carrel.wire.sign_in_providers import SignInProvider
 
 TITLE, PURPOSE = "Sign-in", "How your people sign in, and what is asked for beside a password."
+_MOST = 100
+_YES_NO = {True: "yes", False: "no"}
 
-require_admin()
-show_title(TITLE, PURPOSE)
-show_policy(show_errors(api.client().admin.organization.get))
+
+def offer_new() -> None:
+    """Show the button that opens the dialog for a new provider."""
+    st.button("New provider", key="new.open", type="primary", icon=":material/add:", on_click=open_new)
+
+
+def list_providers() -> list[SignInProvider]:
+    """Return the providers, oldest first."""
+    return next(api.client().admin.sign_in_providers.list(page_size=_MOST).pages()).sign_in_providers
+
+
+def show_provider(provider: SignInProvider) -> None:
+    """Show a provider: what it decides about, what to register there, and its buttons."""
+    key = f"provider.{provider.provider_id}"
+    with st.container(border=True):
+        show_heading(one_line(provider.name), provider.issuer)
+        if not provider.has_client_secret:
+            show_warning("Its client secret was lost with the service's key.", "Give it again by Change.")
+        show_table(
+            [
+                ("Client id", one_line(provider.client_id)),
+                ("Domains", one_line(", ".join(provider.domains))),
+                ("Its addresses are trusted", _YES_NO[provider.trust_addresses]),
+                ("Claim that names groups", CLAIMS[provider.groups_claim]),
+                ("Makes accounts", _YES_NO[provider.create_accounts]),
+                ("Signs out there", _YES_NO[provider.sign_out_there]),
+                ("Register there: redirect address", provider.redirect_uri),
+                ("Register there: after signing out", provider.logout_redirect_uri),
+                ("Register there: back-channel logout", provider.backchannel_logout_uri),
+            ],
+            named=True,
+        )
+        with st.container(horizontal=True):
+            if st.button("Test", key=f"{key}.test"):
+                show_problems(provider)
+            st.button("Change", key=f"{key}.edit", icon=":material/edit:", on_click=open_edit, args=(provider,))
+            if st.button("Delete", key=f"{key}.delete", icon=":material/delete:"):
+                ask_deleting(provider)
+
+
+def show_problems(provider: SignInProvider) -> None:
+    """Test a provider, and show what is wrong with it."""
+    problems = show_errors(partial(api.client().admin.sign_in_providers.test, provider.provider_id)).problems
+    if problems:
+        show_warning("People can't sign in with it as it is.", *problems)
+    else:
+        show_text("Nothing is wrong, as far as can be told without signing in.")
+
+
+def ask_deleting(provider: SignInProvider) -> None:
+    """Ask for confirmation before a provider is deleted."""
+    confirm(
+        "Delete this provider?",
+        f"Nobody signs in with “{provider.name}” any more. Accounts and memberships that came by it stay; who has no "
+        "password here can't sign in until they are invited.",
+        doing="Delete it",
+        action=partial(api.client().admin.sign_in_providers.delete, provider.provider_id),
+    )
+
+
+def page() -> None:
+    """Draw the providers; for admins."""
+    require_admin()
+    show_title(TITLE, PURPOSE, action=offer_new)
+    providers = show_errors(list_providers)
+    if not providers:
+        show_empty(
+            "People sign in with a password here.",
+            "Add your organization's provider: Microsoft Entra ID, Okta, Google, Keycloak, or another that speaks "
+            "OpenID Connect.",
+        )
+    for provider in providers:
+        show_provider(provider)
+    show_policy(show_errors(api.client().admin.organization.get))
+    if is_open(NEW):
+        show_new()
+    for provider in providers:
+        if is_open(EDIT, str(provider.provider_id)):
+            show_edit(provider)
+
+
+page()

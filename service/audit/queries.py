@@ -39,7 +39,7 @@ from service.schema.evaluation import evaluation_sets
 from service.schema.identity import api_keys, organizations, principals, scim_tokens, service_account_tokens
 from service.schema.oauth import oauth_clients
 from service.schema.search import searches
-from service.schema.signin import failed_sign_ins
+from service.schema.signin import failed_sign_ins, sign_in_providers
 from service.schema.sources import source_reports
 
 
@@ -95,6 +95,7 @@ _NAMED: Mapping[str, tuple[KeyedColumnElement[UUID], ColumnElement[str]]] = {
     "serviceAccountToken": (service_account_tokens.c.token_id, service_account_tokens.c.name),
     "scimToken": (scim_tokens.c.token_id, scim_tokens.c.name),
     "oauthClient": (oauth_clients.c.client_id, oauth_clients.c.name),
+    "signInProvider": (sign_in_providers.c.provider_id, sign_in_providers.c.name),
     "evaluationSet": (evaluation_sets.c.evaluation_set_id, evaluation_sets.c.name),
     "source": (source_reports.c.source_id, source_reports.c.source),
 }

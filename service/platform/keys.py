@@ -53,5 +53,9 @@ class Keys:
         """
         return self._derive(b"new second factor", f"{browser}\n{nonce}".encode())
 
+    def provider_key(self, organization_id: UUID) -> bytes:
+        """Return the key that an organization's secrets of sign-in providers are encrypted under (AES-256)."""
+        return self._derive(b"provider secrets", organization_id.bytes)
+
     def _derive(self, purpose: bytes, context: bytes = b"") -> bytes:
         return hmac.digest(self._secret_key, purpose + b"\0" + context, hashlib.sha256)

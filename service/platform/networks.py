@@ -3,11 +3,15 @@
 Who names a host is not trusted, and neither is the name: each address is checked at the moment of connecting.
 """
 
+import asyncio
 import ipaddress
 import socket
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
-from typing import Self
+from typing import Any, Self, cast
+
+import httpcore
+import httpx
 
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -88,3 +92,91 @@ def _embedded_ipv4(address: Address) -> Address:
     if address in _TRANSLATED:
         return ipaddress.IPv4Address(int(address) & 0xFFFFFFFF)
     return address.ipv4_mapped or address.sixtofour or (address.teredo[1] if address.teredo else address)
+
+
+class GuardedBackend(httpcore.AsyncNetworkBackend):
+    """Connects to allowed addresses alone, of which a host's name must have one; by IP address, as it was judged."""
+
+    def __init__(self, allowed: AllowedHosts, *, named_only: bool) -> None:
+        self._backend = cast("httpcore.AsyncNetworkBackend", httpcore.AnyIOBackend())
+        self._is_allowed = allowed.names_address if named_only else allowed.allows
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the library's
+        local_address: str | None = None,
+        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Connect to the first allowed address of a host that answers; AddressDenied when none is allowed."""
+        failure: Exception = AddressDenied(
+            "The address is not public, and CARREL_WEBHOOK_ALLOWED_HOSTS doesn't allow it."
+        )
+        for address in await _look_up(host, port):
+            if not self._is_allowed(address):
+                continue
+            try:
+                return await self._backend.connect_tcp(
+                    str(address), port, timeout=timeout, local_address=local_address, socket_options=socket_options
+                )
+            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
+                failure = error
+        raise failure
+
+    async def connect_unix_socket(self, *_arguments: Any, **_options: Any) -> httpcore.AsyncNetworkStream:
+        """Refuse a socket of this machine."""
+        raise AddressDenied("Only web addresses are connected to.")
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await self._backend.sleep(seconds)
+
+
+class GuardedTransport(httpx.AsyncBaseTransport):
+    """Carries HTTP requests to allowed addresses alone, of http to those that the setting itself names."""
+
+    def __init__(self, allowed: AllowedHosts) -> None:
+        pools = {
+            scheme: httpcore.AsyncConnectionPool(network_backend=GuardedBackend(allowed, named_only=scheme == b"http"))
+            for scheme in (b"http", b"https")
+        }
+        self._pools = pools
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        """Send a request; its redirects are the client's to follow. Raises AddressDenied, and httpcore's errors."""
+        url = request.url
+        pool = self._pools[url.raw_scheme]
+        answer = await pool.handle_async_request(
+            httpcore.Request(
+                request.method,
+                httpcore.URL(scheme=url.raw_scheme, host=url.raw_host, port=url.port, target=url.raw_path),
+                headers=request.headers.raw,
+                content=request.stream,
+                extensions=request.extensions,
+            )
+        )
+        return httpx.Response(answer.status, headers=answer.headers, stream=_Body(answer))
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        for pool in self._pools.values():
+            await pool.aclose()
+
+
+class _Body(httpx.AsyncByteStream):
+    def __init__(self, answer: httpcore.Response) -> None:
+        self._answer = answer
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        async for piece in self._answer.aiter_stream():
+            yield piece
+
+    async def aclose(self) -> None:
+        await self._answer.aclose()
+
+
+async def _look_up(host: str, port: int) -> list[Address]:
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    return [ipaddress.ip_address(str(one[4][0]).split("%", maxsplit=1)[0]) for one in found]

@@ -242,8 +242,8 @@ class Settings(BaseSettings):
     mail_from: str | None = Field(default=None, description="The address that mail is sent from.")
     webhook_allowed_hosts: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(),
-        description="Hosts, addresses and networks (10.0.0.0/8) that webhooks may be sent to though they are not "
-        "public, by http, too.",
+        description="Hosts, addresses and networks (10.0.0.0/8) that webhooks may be sent to, and sign-in providers "
+        "asked at, though they are not public; webhooks by http, too.",
     )
     workbench_url: str | None = Field(
         default=None, description="The address of the workbench, which alerts link to; without it they have no links."

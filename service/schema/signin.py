@@ -1,23 +1,28 @@
-"""Who is signed in with which browser, who may set a password, and how often signing in has failed lately."""
+"""Who is signed in with which browser and by which provider, who may set a password, and which sign-ins failed."""
 
 from sqlalchemy import (
+    ARRAY,
     BigInteger,
+    Boolean,
     Column,
     DateTime,
     ForeignKey,
+    ForeignKeyConstraint,
     Index,
     Integer,
     LargeBinary,
     Table,
     Text,
     Uuid,
+    func,
     text,
 )
 
 from service.platform.database import metadata
 
 # `password_mark` is of the password somebody signed in with: another password ends the session. None: signed in
-# elsewhere (OpenID Connect).
+# elsewhere (OpenID Connect): at `provider_id`, whose own session has the id `provider_session`; `sealed_id_token` is
+# the ID token, encrypted, which the provider is shown when the person signs out.
 browser_sessions = Table(
     "browser_sessions",
     metadata,
@@ -31,6 +36,9 @@ browser_sessions = Table(
     Column("last_used_at", DateTime(timezone=True)),
     Column("address", Text),
     Column("device", Text),
+    Column("provider_id", Uuid),
+    Column("provider_session", Text),
+    Column("sealed_id_token", LargeBinary),
     Index("ix_browser_sessions_expires", "organization_id", "expires_at"),
     Index("ix_browser_sessions_principal", "organization_id", "principal_id"),
 )
@@ -122,4 +130,52 @@ pending_sign_ins = Table(
     Column("expires_at", DateTime(timezone=True), nullable=False),
     Index("ix_pending_sign_ins_expires", "organization_id", "expires_at"),
     Index("ix_pending_sign_ins_principal", "principal_id"),
+)
+
+# OpenID Connect providers that an organization's people sign in with. `sealed_secret` is encrypted under the
+# deployment's secret key; NULL once that key was lost.
+sign_in_providers = Table(
+    "sign_in_providers",
+    metadata,
+    Column("provider_id", Uuid, primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("name", Text, nullable=False),
+    Column("issuer", Text, nullable=False),
+    Column("client_id", Text, nullable=False),
+    Column("sealed_secret", LargeBinary),
+    Column("domains", ARRAY(Text), nullable=False),
+    Column("trust_addresses", Boolean, nullable=False, server_default=text("false")),
+    Column("groups_claim", Text, nullable=False, server_default=text("'NONE'")),
+    Column("create_accounts", Boolean, nullable=False, server_default=text("false")),
+    Column("sign_out_there", Boolean, nullable=False, server_default=text("false")),
+    Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Index("uq_sign_in_providers_issuer", "organization_id", "issuer", unique=True),
+)
+
+# Which provider decides about the addresses of a domain: one in the whole deployment. So an address leads to its
+# provider before anybody is known, and no organization can claim the domain of another.
+sign_in_domains = Table(
+    "sign_in_domains",
+    metadata,
+    Column("domain", Text, primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("provider_id", Uuid, ForeignKey("sign_in_providers.provider_id", ondelete="CASCADE"), nullable=False),
+    Index("ix_sign_in_domains_provider", "provider_id"),
+)
+
+# Memberships that a provider's tokens brought: those it may take away again. Others stay as they are.
+provider_memberships = Table(
+    "provider_memberships",
+    metadata,
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), primary_key=True),
+    Column("group_id", Uuid, primary_key=True),
+    Column("member_id", Uuid, primary_key=True),
+    Column("provider_id", Uuid, ForeignKey("sign_in_providers.provider_id", ondelete="CASCADE"), primary_key=True),
+    ForeignKeyConstraint(
+        ["organization_id", "group_id", "member_id"],
+        ["group_members.organization_id", "group_members.group_id", "group_members.member_id"],
+        name="fk_provider_memberships_membership",
+        ondelete="CASCADE",
+    ),
+    Index("ix_provider_memberships_provider", "provider_id", "member_id"),
 )

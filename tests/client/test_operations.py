@@ -106,6 +106,22 @@ ALERT_RULE_ROW: dict[str, Any] = {
     "enabled": True,
     "createdAt": AT,
 }
+PROVIDER_ROW: dict[str, Any] = {
+    "providerId": OTHER_ID,
+    "name": "Work",
+    "issuer": "https://login.example.com",
+    "clientId": "carrel",
+    "hasClientSecret": True,
+    "domains": ["example.com"],
+    "trustAddresses": False,
+    "groupsClaim": "NONE",
+    "createAccounts": False,
+    "signOutThere": False,
+    "redirectUri": "https://carrel.example.com/api/oauth/upstream/callback",
+    "logoutRedirectUri": "https://carrel.example.com/account/sign-in",
+    "backchannelLogoutUri": f"https://carrel.example.com/api/oauth/upstream/{OTHER_ID}/logout",
+    "createdAt": AT,
+}
 QUARANTINED: dict[str, Any] = {
     "documentExternalId": "handbook/travel",
     "place": "travel.md",
@@ -661,6 +677,54 @@ SINGLE: list[Case] = [
         {"deliveryIds": [OTHER_ID]},
     ),
     (
+        "admin/signInProviders/create",
+        lambda c: c.admin.sign_in_providers.create(
+            "Work",
+            issuer="https://login.example.com",
+            client_id="carrel",
+            client_secret="a secret",
+            domains=["Example.com"],
+            groups_claim="ROLES",
+            create_accounts=True,
+        ),
+        {
+            "name": "Work",
+            "issuer": "https://login.example.com",
+            "clientId": "carrel",
+            "clientSecret": "a secret",
+            "domains": ["example.com"],
+            "trustAddresses": False,
+            "groupsClaim": "ROLES",
+            "createAccounts": True,
+            "signOutThere": False,
+        },
+        PROVIDER_ROW,
+    ),
+    (
+        "admin/signInProviders/get",
+        lambda c: c.admin.sign_in_providers.get(OTHER_ID),
+        {"providerId": OTHER_ID},
+        PROVIDER_ROW,
+    ),
+    (
+        "admin/signInProviders/update",
+        lambda c: c.admin.sign_in_providers.update(OTHER_ID, trust_addresses=True, client_secret="another"),
+        {"providerId": OTHER_ID, "trustAddresses": True, "clientSecret": "another"},
+        PROVIDER_ROW,
+    ),
+    (
+        "admin/signInProviders/delete",
+        lambda c: c.admin.sign_in_providers.delete(OTHER_ID),
+        {"providerId": OTHER_ID},
+        {"providerId": OTHER_ID},
+    ),
+    (
+        "admin/signInProviders/test",
+        lambda c: c.admin.sign_in_providers.test(OTHER_ID),
+        {"providerId": OTHER_ID},
+        {"problems": ["It answers 404."]},
+    ),
+    (
         "admin/apiKeys/revoke",
         lambda c: c.admin.api_keys.revoke(OTHER_ID),
         {"apiKeyId": OTHER_ID},
@@ -1170,6 +1234,12 @@ LISTS: list[Case] = [
         {"sessions": [{"sessionId": OTHER_ID, "kind": "BROWSER", "createdAt": AT, "expiresAt": AT}]},
     ),
     (
+        "admin/signInProviders/list",
+        lambda c: c.admin.sign_in_providers.list(),
+        {},
+        {"signInProviders": [PROVIDER_ROW]},
+    ),
+    (
         "admin/alertRules/list",
         lambda c: c.admin.alert_rules.list(),
         {},
@@ -1265,7 +1335,7 @@ def test_every_operation_has_a_case() -> None:
         *(admin.ServiceAccounts, admin.ServiceAccountTokens, admin.AuditLog, admin.SearchLog, admin.Directory),
         admin.QuestionLog,
         *(admin.Sessions, admin.OAuthClients, admin.AgentDefinitions, admin.AccessLists, admin.Owners, admin.Status),
-        *(admin.EvaluationSets, admin.AlertRules, admin.AdminAlerts),
+        *(admin.EvaluationSets, admin.AlertRules, admin.AdminAlerts, admin.SignInProviders),
     ]
     members = [member for group in groups for member in vars(group).values()]
     assert sum(isinstance(member, Operation) for member in members) == len({path for path, *_ in SINGLE}) + 2
@@ -1360,6 +1430,8 @@ KEYED = {
     "admin/serviceAccounts/create",
     "admin/serviceAccounts/delete",
     "admin/serviceAccountTokens/mint",
+    "admin/signInProviders/create",
+    "admin/signInProviders/delete",
 }
 
 

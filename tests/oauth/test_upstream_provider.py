@@ -197,10 +197,8 @@ def test_a_provider_that_describes_itself_wrongly_is_away(
 
 def test_a_provider_elsewhere_names_nothing_on_this_machine() -> None:
     """Else it could have the service ask its neighbours."""
-    settings = upstream.Settings(
-        oidc_issuer="https://people.test", oidc_client_id="carrel", oidc_client_secret=SecretStr("secret")
-    )
-    with_local = upstream.Provider(settings, httpx.AsyncClient())
+    registration = upstream.Registration(None, "https://people.test", "carrel", SecretStr("secret"))
+    with_local = upstream.Provider(registration, httpx.AsyncClient(), callback="https://carrel.test/callback")
     assert not with_local._is_safe("http://127.0.0.1:8000/token")
     assert with_local._is_safe("https://people.test/token")
 

@@ -35,6 +35,18 @@ ALERT_RULE = {"kinds": ["RUN_FAILED"], "webhookUrl": "https://hooks.example.test
 _numbers = count(1)
 
 
+def a_provider() -> Body:
+    """A sign-in provider of an issuer and a domain of its own."""
+    host = f"login-{next(_numbers)}.example.test"
+    return {
+        "name": "Work",
+        "issuer": f"https://{host}",
+        "clientId": "carrel",
+        "clientSecret": "a secret",
+        "domains": [host],
+    }
+
+
 @dataclass(frozen=True)
 class Owner:
     """Who owns a set of things: a credential that may make them, and the name by which all of them are marked."""
@@ -137,6 +149,8 @@ class Things:
     source_id: str = field(init=False)
     reported_source_id: str = field(init=False)
     spare_source_id: str = field(init=False)
+    provider_id: str = ""
+    spare_provider_id: str = ""
     alert_id: str = ""
     alert_rule_id: str = ""
     spare_alert_rule_id: str = ""
@@ -253,12 +267,19 @@ class Things:
             "savedSearchId"
         ]
 
+    def new_provider(self) -> None:
+        """Make the spare sign-in provider anew."""
+        self.spare_provider_id = done(self.owner.call("admin/signInProviders/create", a_provider()))["providerId"]
+
     def new_alert_rule(self) -> None:
         """Make the spare alert rule anew."""
         self.spare_alert_rule_id = done(self.owner.call("admin/alertRules/create", ALERT_RULE))["alertRuleId"]
 
     def fail(self) -> None:
         """Make an alert rule, and let a run fail."""
+        self.new_provider()
+        self.provider_id = self.spare_provider_id
+        self.new_provider()
         self.new_alert_rule()
         self.alert_rule_id = self.spare_alert_rule_id
         self.new_alert_rule()
@@ -331,6 +352,7 @@ NO_JOB = (404, "job_not_found")
 NO_EVALUATION_SET = (404, "evaluation_set_not_found")
 NO_ALERT = (404, "alert_not_found")
 NO_ALERT_RULE = (404, "alert_rule_not_found")
+NO_PROVIDER = (404, "sign_in_provider_not_found")
 NO_ACCOUNT = (404, "service_account_not_found")
 USER_EMAIL = "userEmail"
 
@@ -715,6 +737,16 @@ EXAMPLES: dict[str, Example] = {
     "alerts/reportSchedules": Example(
         lambda _: {"schedules": [{"subject": "nightly", "name": "Nightly", "dueAt": "2036-01-31T09:30:00Z"}]}
     ),
+    "admin/signInProviders/create": Example(lambda _: a_provider()),
+    "admin/signInProviders/list": Example(lambda _: {"pageSize": 1000}),
+    "admin/signInProviders/get": Example(lambda things: {"providerId": things.provider_id}, elsewhere=NO_PROVIDER),
+    "admin/signInProviders/update": Example(
+        lambda things: {"providerId": things.provider_id, "createAccounts": True}, elsewhere=NO_PROVIDER
+    ),
+    "admin/signInProviders/delete": Example(
+        lambda things: {"providerId": things.spare_provider_id}, elsewhere=NO_PROVIDER, anew=Things.new_provider
+    ),
+    "admin/signInProviders/test": Example(lambda things: {"providerId": things.provider_id}, elsewhere=NO_PROVIDER),
     "admin/alertRules/create": Example(lambda _: ALERT_RULE),
     "admin/alertRules/list": Example(lambda _: {"pageSize": 1000}),
     "admin/alertRules/update": Example(

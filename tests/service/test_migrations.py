@@ -504,6 +504,7 @@ def test_only_credentials_show_before_authentication(databases: TestDatabases, m
         "pending_sign_ins",
         "scim_tokens",
         "service_account_tokens",
+        "sign_in_domains",
     }
     assert found == {(name, "SELECT") for name in expected} | {("procrastinate_jobs", "ALL")}
 

@@ -44,6 +44,7 @@ from service.domains.search import queries as search
 from service.domains.search.search_query import WHOLE, Hit, Scope, SearchQuery, prepare_query
 from service.domains.signin import queries as signin
 from service.domains.signin.factors import queries as factors
+from service.domains.signin.providers import queries as providers
 from service.domains.sources import queries as sources
 from service.identity import queries as identity
 from service.identity.memberships import queries as memberships
@@ -76,6 +77,7 @@ CREDENTIALS = {
     "pending_sign_ins",
     "scim_tokens",
     "service_account_tokens",
+    "sign_in_domains",
 }
 # Its rows have an organization in another place, and are there only while there is work.
 QUEUE = "procrastinate_jobs"
@@ -144,6 +146,9 @@ class Tenant:
         now = await self.service.runtime.clock.now(connection)
         row = {"issuer": ISSUER, "subject": "ada", "principal_id": ada.principal_id, "bound_at": now}
         await signin.bind_identity(connection, self.organization_id, row=row)
+        group_id, provider_id = UUID(self.things.group_id), UUID(self.things.provider_id)
+        brought = {"provider_id": provider_id, "member_id": ada.principal_id, "group_ids": [group_id]}
+        await providers.note_brought(connection, self.organization_id, **brought)
         failed = {"audit_log_id": uuid7(), "principal_id": ada.principal_id, "network": "192.0.2.1"}
         times = {"began_at": now, "last_at": now, "attempts": 1}
         await signin.count_failed_sign_in(connection, self.organization_id, row=failed | times)

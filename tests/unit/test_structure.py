@@ -52,6 +52,7 @@ WITHOUT_ORGANIZATION = {
     "operate.deployment.key_fingerprint": "the secret key is the deployment's",
     "operate.deployment.insert_key_fingerprint": "likewise",
     "operate.deployment.replace_key_fingerprint": "likewise",
+    "domains.signin.providers.any_domain": "it asks whether any organization has a provider at all",
     "runtime.jobs.count_waiting": "the queue is everybody's, and holds ids alone",
     "operate.backup.take_new_store": "the restored database is written as a whole, by its owner",
     "operate.status._number": "it counts what it is given, which its caller narrows to the organization",
@@ -100,6 +101,9 @@ BUILT_WITHOUT_ORGANIZATION = {
     "service.domains.signin.queries._INVITATION_OF_HASH": "an invitation is looked up before its organization is known",
     "service.domains.scim.credentials.queries._TOKEN_OF_HASH": "a token is looked up before its organization is known",
     "service.domains.signin.factors.queries._PENDING_OF_HASH": "it is looked up before its organization is known",
+    "service.domains.signin.providers.queries._DOMAINS": "a domain is looked up before its organization is known",
+    "service.domains.signin.providers.queries._OF_DOMAIN": "likewise",
+    "service.domains.signin.providers.queries._OF_ID": "likewise, by its provider",
     "service.auth.queries._CREDENTIAL_OF_HASH": "its organization is not known yet",
     "service.auth.queries._OWNER_OF_HASH": "likewise; it asks for the credential's organization",
 }

@@ -13,11 +13,13 @@ from carrel.wire.oversight import Bucket
 from carrel.wire.question_log import Outcome, RankedBy
 from carrel.wire.scopes import Scope
 from carrel.wire.search import SearchFeedback, SearchMode
+from carrel.wire.sign_in_providers import GroupsClaim
 
 AnyAction: TypeAlias = Action | Literal["READ"]
 AnyAlertKind: TypeAlias = AlertKind | Literal["RUN_FAILED", "RUN_QUARANTINE", "SYNC_BEHIND", "SCHEDULE_MISSED"]
 AnyBucket: TypeAlias = Bucket | Literal["day", "week"]
 AnyDistanceMetric: TypeAlias = DistanceMetric | Literal["EUCLIDEAN", "COSINE", "DOTPRODUCT"]
+AnyGroupsClaim: TypeAlias = GroupsClaim | Literal["NONE", "GROUPS", "ROLES"]
 AnyIndexingStatus: TypeAlias = IndexingStatus | Literal["DONE", "RUNNING", "FAILED"]
 AnyOAuthClientStatus: TypeAlias = OAuthClientStatus | Literal["pending", "approved"]
 AnyOutcome: TypeAlias = Outcome | Literal["RUNNING", "ANSWERED", "UNANSWERED", "FAILED"]

@@ -29,6 +29,7 @@ from carrel.wire import (
     search,
     service_accounts,
     sessions,
+    sign_in_providers,
     sources,
     uploads,
 )
@@ -59,6 +60,7 @@ MODULES = (
     oversight,
     question_log,
     sessions,
+    sign_in_providers,
     evaluation,
     evaluation_runs,
     alerts,

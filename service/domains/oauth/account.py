@@ -4,7 +4,6 @@ Where there is one organization, it is that one. Where there are several, a pers
 that name shows in nothing, neither in the answer nor in the time it takes.
 """
 
-from urllib.parse import urlsplit
 from uuid import UUID
 
 from fastapi import APIRouter, Request, Response
@@ -16,6 +15,8 @@ from service.domains.signin.attempts import Attempt
 from service.domains.signin.browsers import Browser
 from service.domains.signin.factors.pending import find_pending
 from service.domains.signin.passwords import sign_in
+from service.domains.signin.providers.queries import any_domain
+from service.domains.signin.providers.ways import Way, list_ways, way_of_settings
 from service.domains.signin.refusals import Refused
 from service.domains.signin.sessions import find_session
 from service.identity.queries import Organization, list_organizations
@@ -107,14 +108,16 @@ async def _page(
     called: str | None = None,
     email: str = "",
 ) -> Response:
-    organizations, upstream = await _organizations(runtime), runtime.settings.oidc_issuer
-    only = organizations[0].name if len(organizations) == 1 else None
+    organizations = await _organizations(runtime)
+    only = organizations[0] if len(organizations) == 1 else None
+    ways, has_providers = await _ways(runtime, only)
+    way = way_of_settings(runtime.settings, address="upstream")
     response = page(
         "sign_in.html",
         depth=depth_of(request),
         status=refused.status if refused else 200,
         headers=refused.headers if refused else None,
-        organization=only,
+        organization=None if only is None else only.name,
         client=None,
         action="sign-in",
         csrf=browser.form_token(runtime, PURPOSE),
@@ -122,13 +125,23 @@ async def _page(
         email=email,
         asks_organization=only is None,
         called=called or "",
-        upstream=None if upstream is None else urlsplit(upstream).hostname,
-        upstream_address="upstream",
+        upstream=None if way is None else way.name,
+        has_providers=has_providers,
+        ways=ways,
     )
     response.background = refused.afterwards if refused else None
     if not browser.known:
         browser.keep(response)
     return response
+
+
+async def _ways(runtime: Runtime, only: Organization | None) -> tuple[list[Way], bool]:
+    """Return the providers of the only organization, and whether any organization of several has one."""
+    if only is None:
+        async with runtime.database.transaction(None, read_only=True) as connection:
+            return [], await any_domain(connection)
+    async with runtime.database.transaction(only.organization_id, read_only=True) as connection:
+        return await list_ways(connection, only.organization_id, runtime.settings, address="upstream"), False
 
 
 def _to_consents() -> Response:

@@ -91,7 +91,7 @@ async def _sign_in_page(visit: Visit, asked: AuthorizationRequest, *, notice: st
         pending = await find_pending(asked.connection, visit.browser, now=asked.now)
         if pending is not None:
             return await second_step(visit, leads_to=[asked.redirect_uri]).show(pending)
-    return sign_in_page(visit, asked, Refused(notice, 200) if notice else None)
+    return await sign_in_page(visit, asked, asked.connection, Refused(notice, 200) if notice else None)
 
 
 def grantable(scopes: Sequence[str], person: SignedIn) -> tuple[str, ...]:

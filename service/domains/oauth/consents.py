@@ -7,6 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.audit.service import Change, record_for
 from service.domains.oauth import queries
+from service.domains.oauth.leaving import find_session_there, sign_out_address
 from service.domains.oauth.meanings import meanings_to
 from service.domains.oauth.requests import first_of, form_of
 from service.domains.signin.browsers import Browser
@@ -39,6 +40,7 @@ async def change_consents(request: Request, runtime: RuntimeDep) -> Response:
     """Take back what a client was allowed, or sign out."""
     form = first_of(await form_of(request))
     browser = Browser.of(request, runtime)
+    left = None
     async with runtime.database.transaction(None) as connection:
         person = await find_session(connection, browser, now=await runtime.clock.now(connection))
         if person is None:
@@ -46,12 +48,14 @@ async def change_consents(request: Request, runtime: RuntimeDep) -> Response:
         if not browser.is_own_form(runtime, form.get("csrf", ""), purpose=_purpose(person)):
             return await _consents_page(request, runtime, connection, person=person, browser=browser, notice=STALE)
         if form.get("action") == "signOut":
+            left = await find_session_there(connection, browser, person)
             await end_session(connection, browser, organization_id=person.organization_id)
         elif form.get("action") == "withdraw":
             await withdraw(runtime, connection, person=person, client_id=_client_id(form.get("client_id", "")))
         else:
             raise BadRequest("This form has no such button. Go back and try again.")
-    return Response(status_code=303, headers={"Location": "consents"})
+    there = await sign_out_address(runtime, person, left) if left else None
+    return Response(status_code=303, headers={"Location": there or "consents"})
 
 
 async def withdraw(runtime: Runtime, connection: AsyncConnection, *, person: SignedIn, client_id: UUID) -> None:
@@ -75,6 +79,7 @@ async def _consents_page(
     browser: Browser,
     notice: str | None = None,
 ) -> Response:
+    left = await find_session_there(connection, browser, person)
     rows = await queries.list_consents(connection, person.organization_id, principal_id=person.principal_id)
     scopes = sorted({scope for row in rows for scope in row.scopes})
     meanings = dict(zip(scopes, await meanings_to(connection, person, scopes=scopes), strict=True))
@@ -82,6 +87,7 @@ async def _consents_page(
         "consents.html",
         depth=depth_of(request),
         status=403 if notice else 200,
+        leads_to=[] if left is None else [left.issuer],
         organization=person.organization_name,
         person=person.name,
         email=person.email,

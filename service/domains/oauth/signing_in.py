@@ -1,16 +1,17 @@
 """Signing in on the way to an application."""
 
 from collections.abc import Sequence
-from urllib.parse import urlsplit
 
 from fastapi import Response
 from pydantic import SecretStr
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.domains.oauth.second_factor import Step
 from service.domains.oauth.server import Answer
 from service.domains.oauth.visits import STALE, AuthorizationRequest, Visit
 from service.domains.signin.attempts import Attempt
 from service.domains.signin.passwords import sign_in
+from service.domains.signin.providers.ways import list_ways
 from service.domains.signin.refusals import Refused
 from service.web.pages import page
 from service.web.pages.routing import cookieless, depth_of
@@ -26,7 +27,7 @@ async def submit_sign_in(visit: Visit, form: dict[str, str]) -> Response:
         return cookieless(visit.request, again=visit.address)
     if not visit.is_own_form(form, "signIn"):
         # Another tab may have signed in meanwhile: then there is nothing left to ask here.
-        return visit.show_next() if asked.person else sign_in_page(visit, asked, Refused(STALE, 403))
+        return visit.show_next() if asked.person else await _show_again(visit, asked, Refused(STALE, 403))
     attempt = Attempt(
         organization_id=asked.client.organization_id,
         email=form.get("email", ""),
@@ -35,7 +36,7 @@ async def submit_sign_in(visit: Visit, form: dict[str, str]) -> Response:
     )
     outcome = await sign_in(visit.runtime, visit.browser, attempt)
     if isinstance(outcome, Refused):
-        return sign_in_page(visit, asked, outcome, email=attempt.email)
+        return await _show_again(visit, asked, outcome, email=attempt.email)
     response = visit.show_next()
     outcome.keep(response)
     return response
@@ -64,11 +65,22 @@ def second_step(visit: Visit, *, leads_to: Sequence[str]) -> Step:
     )
 
 
-def sign_in_page(
-    visit: Visit, asked: AuthorizationRequest, refused: Refused | None = None, *, email: str = ""
+async def _show_again(visit: Visit, asked: AuthorizationRequest, refused: Refused, *, email: str = "") -> Response:
+    async with visit.runtime.database.transaction(asked.client.organization_id, read_only=True) as connection:
+        return await sign_in_page(visit, asked, connection, refused, email=email)
+
+
+async def sign_in_page(
+    visit: Visit,
+    asked: AuthorizationRequest,
+    connection: AsyncConnection,
+    refused: Refused | None = None,
+    *,
+    email: str = "",
 ) -> Response:
     """Return the sign-in page, with a cookie for a browser that has none yet."""
-    upstream = visit.runtime.settings.oidc_issuer
+    address = visit.address.replace("authorize?", "upstream?", 1)
+    ways = await list_ways(connection, asked.client.organization_id, visit.runtime.settings, address=address)
     response = page(
         "sign_in.html",
         depth=depth_of(visit.request),
@@ -82,8 +94,9 @@ def sign_in_page(
         notice=refused.notice if refused else None,
         email=email,
         asks_organization=False,
-        upstream=None if upstream is None else urlsplit(upstream).hostname,
-        upstream_address=visit.address.replace("authorize?", "upstream?", 1),
+        upstream=None,
+        has_providers=False,
+        ways=ways,
     )
     response.background = refused.afterwards if refused else None
     if not visit.browser.known:

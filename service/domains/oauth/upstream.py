@@ -7,24 +7,32 @@ it and from the service's own key, so that nothing is kept.
 import hmac
 import json
 import secrets
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
 
-import httpx
 from fastapi import APIRouter, Request, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.fields import normal_email
-from service.audit.service import Change, record_for
 from service.domains.oauth.account import find_organization
 from service.domains.oauth.requests import Parameters, first_of, query_of
 from service.domains.oauth.server import Answer
 from service.domains.oauth.visits import PROMPTS_SIGN_IN, Visit
-from service.domains.signin import queries
 from service.domains.signin.browsers import Browser
-from service.domains.signin.id_tokens import Subject
-from service.domains.signin.provider import Proof, Provider
+from service.domains.signin.id_tokens import NotVouched
+from service.domains.signin.provider import Proof, ProviderAway, SignedInThere, open_provider
+from service.domains.signin.providers.binding import find_or_bind
+from service.domains.signin.providers.groups import update_memberships
+from service.domains.signin.providers.queries import enter_by_domain, enter_by_provider
+from service.domains.signin.providers.refusals import record_refusal, refusal_of
+from service.domains.signin.providers.registrations import (
+    ChosenProvider,
+    Registered,
+    open_registration,
+    unknown_provider,
+)
 from service.domains.signin.sessions import begin_session
 from service.platform import base64url
 from service.platform.errors import BadRequest
@@ -40,40 +48,79 @@ ACCOUNT = "account"
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
-@router.get("/api/oauth/upstream")
-async def leave(request: Request, runtime: RuntimeDep) -> Response:
-    """Send somebody to the provider, who is on the way to a proven application."""
-    visit = Visit.of(request, runtime)
-    async with runtime.database.transaction(None) as connection:
-        asked = await visit.open(connection)
-    if isinstance(asked, Answer):
-        return visit.redirect(asked)
-    prompt = next(iter(sorted(asked.prompts & PROMPTS_SIGN_IN)), None)
-    return await _redirect_to_provider(
-        visit.browser, runtime, parameters=visit.parameters, now=asked.now, prompt=prompt
-    )
+@dataclass(frozen=True)
+class _Begun:
+    """A sign-in on its way: the request it was begun for, and the organization's provider (None: of the settings)."""
+
+    parameters: Parameters
+    chosen: ChosenProvider | None
 
 
-@router.get("/account/upstream")
-async def leave_for_account(request: Request, runtime: RuntimeDep) -> Response:
-    """Send somebody to the provider who is on the way to what they allowed."""
-    async with runtime.database.transaction(None) as connection:
-        now = await runtime.clock.now(connection)
-    parameters = [(ACCOUNT, first_of(query_of(request)).get("organization", "-"))]
-    return await _redirect_to_provider(Browser.of(request, runtime), runtime, parameters=parameters, now=now)
+@dataclass(frozen=True)
+class _Arrival:
+    """Somebody who comes back from a provider with a browser."""
 
+    request: Request
+    runtime: Runtime
+    browser: Browser
+    begun: _Begun
+    registered: Registered
 
-async def _redirect_to_provider(
-    browser: Browser, runtime: Runtime, *, parameters: Parameters, now: datetime, prompt: str | None = None
-) -> Response:
-    state = _sign_state(browser, runtime, parameters=parameters, now=now)
-    async with httpx.AsyncClient() as http:
-        proof = _proof(browser, runtime, state)
-        address = await Provider(runtime.settings, http).sign_in_address(proof, state=state, prompt=prompt)
-    response = Response(status_code=302, headers={"Location": address, "Referrer-Policy": "no-referrer"})
-    if not browser.known:
-        browser.keep(response)
-    return response
+    async def vouch(self, *, code: str, state: str, issuer: str | None) -> SignedInThere:
+        """Return whom the provider vouches for. Raises NotVouched and ProviderAway."""
+        async with open_provider(self.registered.registration, self.runtime.settings) as provider:
+            return await provider.subject(code, _proof(self.browser, self.runtime, state), issuer=issuer)
+
+    async def go_on(self, vouched: SignedInThere) -> Response:
+        """Sign in, and go on to the application, or to the account. Raises NotVouched."""
+        parameters = dict(self.begun.parameters)
+        if "client_id" in parameters:
+            return await self._go_to_application(vouched)
+        organization_id = (
+            self.begun.chosen.organization_id
+            if self.begun.chosen
+            else await find_organization(self.runtime, parameters[ACCOUNT])
+        )
+        if organization_id is None:
+            raise NotVouched("unknown")
+        response = Response(status_code=303, headers={"Location": "../../../account/consents"})
+        async with self.runtime.database.transaction(organization_id) as connection:
+            renewed = await self._begin_session(connection, organization_id, vouched)
+        renewed.keep(response)
+        return response
+
+    async def _go_to_application(self, vouched: SignedInThere) -> Response:
+        visit = Visit.of(self.request, self.runtime, self.begun.parameters)
+        async with self.runtime.database.transaction(None) as connection:
+            asked = await visit.open(connection)
+            if isinstance(asked, Answer):
+                return visit.redirect(asked)
+            organization_id = asked.client.organization_id
+            if self.begun.chosen and self.begun.chosen.organization_id != organization_id:
+                raise _stale_sign_in()
+            renewed = await self._begin_session(connection, organization_id, vouched)
+        response = visit.show_next(at="../authorize")
+        renewed.keep(response)
+        return response
+
+    async def _begin_session(
+        self, connection: AsyncConnection, organization_id: UUID, vouched: SignedInThere
+    ) -> Browser:
+        now = await self.runtime.clock.now(connection)
+        stored, subject, details = self.registered.stored, vouched.subject, dict[str, str]()
+        try:
+            person = await find_or_bind(connection, organization_id, provider=stored, subject=subject, now=now)
+        except NotVouched as error:
+            error.organization_id = organization_id
+            raise
+        if stored is not None:
+            details = await update_memberships(
+                connection, organization_id, provider=stored, person_id=person.principal_id, claims=subject.claims
+            )
+        there = self.registered.session(self.runtime, vouched)
+        return await begin_session(
+            connection, self.browser, person=person, now=now, by_password=False, provider=there, details=details
+        )
 
 
 @router.get("/api/oauth/upstream/callback")
@@ -83,76 +130,99 @@ async def come_back(request: Request, runtime: RuntimeDep) -> Response:
     browser, state = Browser.of(request, runtime), given.get("state", "")
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
-    parameters = _parameters(browser, runtime, state, now=now)
-    if "code" not in given or given.get("iss", runtime.settings.oidc_issuer) != runtime.settings.oidc_issuer:
+    begun = _read_state(browser, runtime, state, now=now)
+    registered = await open_registration(runtime, begun.chosen)
+    if "code" not in given or given.get("iss", registered.issuer) != registered.issuer:
         raise BadRequest("The provider did not sign you in. Go back and try again.", code="upstream_refused")
-    async with httpx.AsyncClient() as http:
-        proof = _proof(browser, runtime, state)
-        subject = await Provider(runtime.settings, http).subject(given["code"], proof, issuer=given.get("iss"))
-    given_before = dict(parameters)
-    if "client_id" not in given_before:
-        organization_id = await find_organization(runtime, given_before[ACCOUNT])
-        if organization_id is None:
-            raise _unknown_person()
-        response = Response(status_code=303, headers={"Location": "../../../account/consents"})
-        async with runtime.database.transaction(organization_id) as connection:
-            renewed = await _begin_session(connection, browser, organization_id, subject=subject, now=now)
-    else:
-        visit = Visit.of(request, runtime, parameters)
-        response = visit.show_next(at="../authorize")
-        async with runtime.database.transaction(None) as connection:
-            asked = await visit.open(connection)
-            if isinstance(asked, Answer):
-                return visit.redirect(asked)
-            renewed = await _begin_session(connection, browser, asked.client.organization_id, subject=subject, now=now)
-    renewed.keep(response)
-    return response
+    arrival = _Arrival(request, runtime, browser, begun, registered)
+    try:
+        return await arrival.go_on(await arrival.vouch(code=given["code"], state=state, issuer=given.get("iss")))
+    except (NotVouched, ProviderAway) as error:
+        if isinstance(error, NotVouched):
+            address = request.client.host if request.client else "unknown"
+            await record_refusal(runtime, registered.stored, error, address=address)
+        raise refusal_of(error) from error
 
 
-async def _begin_session(
-    connection: AsyncConnection, browser: Browser, organization_id: UUID, *, subject: Subject, now: datetime
-) -> Browser:
-    person = await _person(connection, organization_id, subject=subject, now=now)
-    return await begin_session(connection, browser, person=person, now=now, by_password=False)
+@router.get("/api/oauth/upstream")
+async def leave(request: Request, runtime: RuntimeDep) -> Response:
+    """Send somebody to the provider of the settings, who is on the way to a proven application."""
+    return await _leave(request, runtime, None)
 
 
-async def _person(
-    connection: AsyncConnection, organization_id: UUID, *, subject: Subject, now: datetime
-) -> queries.Person:
-    """Return the active person bound to a subject; bind a new subject to the person of its verified address.
+@router.get("/api/oauth/upstream/{provider_id:uuid}")
+async def leave_for_provider(request: Request, runtime: RuntimeDep, provider_id: UUID) -> Response:
+    """Send somebody to a provider of their organization, who is on the way to a proven application."""
+    return await _leave(request, runtime, provider_id)
 
-    An address may pass to another person, a subject never does: so a person is bound to one subject only.
+
+async def _leave(request: Request, runtime: Runtime, provider_id: UUID | None) -> Response:
+    visit = Visit.of(request, runtime)
+    async with runtime.database.transaction(None) as connection:
+        asked = await visit.open(connection)
+    if isinstance(asked, Answer):
+        return visit.redirect(asked)
+    chosen = None if provider_id is None else ChosenProvider(asked.client.organization_id, provider_id)
+    prompt = next(iter(sorted(asked.prompts & PROMPTS_SIGN_IN)), None)
+    return await _redirect_to_provider(
+        visit.browser, runtime, _Begun(visit.parameters, chosen), now=asked.now, prompt=prompt
+    )
+
+
+@router.get("/account/upstream")
+async def leave_for_account(request: Request, runtime: RuntimeDep) -> Response:
+    """Send somebody to a provider who is on the way to what they allowed: the one that decides about their address.
+
+    Without an address it is the one of the settings.
     """
-    issuer = subject.issuer
-    bound = await queries.find_identity(connection, organization_id, issuer=issuer, subject=subject.subject)
-    if bound is not None:
-        person = await queries.get_person(connection, organization_id, principal_id=bound)
-    else:
-        person = await _newly_bound(connection, organization_id, subject=subject, now=now)
-    if person is None or not person.active:
-        raise _unknown_person()
-    return person
+    given = first_of(query_of(request))
+    email, organization = given.get("email"), given.get("organization", "-")
+    chosen = None
+    async with runtime.database.transaction(None) as connection:
+        now = await runtime.clock.now(connection)
+        if email is not None:
+            domain = normal_email(email).rpartition("@")[2]
+            found = await enter_by_domain(connection, domain=domain) if "\0" not in domain else None
+            if found is None:
+                raise _unknown_domain()
+            chosen = ChosenProvider(found.organization_id, found.provider_id)
+    begun = _Begun([(ACCOUNT, organization)], chosen)
+    return await _redirect_to_provider(Browser.of(request, runtime), runtime, begun, now=now, hint=email)
 
 
-async def _newly_bound(
-    connection: AsyncConnection, organization_id: UUID, *, subject: Subject, now: datetime
-) -> queries.Person | None:
-    email = normal_email(subject.email or "")
-    # Beyond ASCII there are letters that become others in lower case: such an address is somebody else's.
-    if subject.email is None or not (subject.email.isascii() or subject.email == email):
-        return None
-    person = await queries.find_person(connection, organization_id, email=email)
-    if person is None or not person.active:
-        return None
-    principal_id, issuer = person.principal_id, subject.issuer
-    row = {"issuer": issuer, "subject": subject.subject, "principal_id": principal_id, "bound_at": now}
-    if not await queries.bind_identity(connection, organization_id, row=row):
-        # Either the person is somebody else's, or came back twice at once and is bound by now.
-        bound = await queries.find_identity(connection, organization_id, issuer=issuer, subject=subject.subject)
-        return person if bound == principal_id else None
-    change = Change("identity.bind", "user", principal_id, details={"issuer": issuer})
-    await record_for(connection, organization_id, actor_id=principal_id, change=change)
-    return person
+@router.get("/account/upstream/{provider_id:uuid}")
+async def leave_for_account_by_provider(request: Request, runtime: RuntimeDep, provider_id: UUID) -> Response:
+    """Send somebody to a provider of their organization, who is on the way to what they allowed."""
+    async with runtime.database.transaction(None) as connection:
+        now = await runtime.clock.now(connection)
+        found = await enter_by_provider(connection, provider_id=provider_id)
+    if found is None:
+        raise unknown_provider()
+    begun = _Begun([(ACCOUNT, "-")], ChosenProvider(found.organization_id, provider_id))
+    return await _redirect_to_provider(Browser.of(request, runtime), runtime, begun, now=now)
+
+
+async def _redirect_to_provider(
+    browser: Browser,
+    runtime: Runtime,
+    begun: _Begun,
+    *,
+    now: datetime,
+    prompt: str | None = None,
+    hint: str | None = None,
+) -> Response:
+    registered = await open_registration(runtime, begun.chosen)
+    state = _sign_state(browser, runtime, begun, now=now)
+    try:
+        async with open_provider(registered.registration, runtime.settings) as provider:
+            proof = _proof(browser, runtime, state)
+            address = await provider.sign_in_address(proof, state=state, prompt=prompt, hint=hint)
+    except ProviderAway as error:
+        raise refusal_of(error) from error
+    response = Response(status_code=302, headers={"Location": address, "Referrer-Policy": "no-referrer"})
+    if not browser.known:
+        browser.keep(response)
+    return response
 
 
 def _proof(browser: Browser, runtime: Runtime, state: str) -> Proof:
@@ -161,33 +231,34 @@ def _proof(browser: Browser, runtime: Runtime, state: str) -> Proof:
     )
 
 
-def _sign_state(browser: Browser, runtime: Runtime, *, parameters: Parameters, now: datetime) -> str:
-    content = json.dumps([secrets.token_urlsafe(16), now.timestamp(), urlencode(parameters)]).encode()
+def _sign_state(browser: Browser, runtime: Runtime, begun: _Begun, *, now: datetime) -> str:
+    chosen = [] if begun.chosen is None else [str(begun.chosen.organization_id), str(begun.chosen.provider_id)]
+    content = json.dumps([secrets.token_urlsafe(16), now.timestamp(), urlencode(begun.parameters), *chosen]).encode()
     payload = base64url.encode(content)
     signature = _secret(browser, runtime, f"state\n{payload}")
     return f"{payload}.{signature}"
 
 
-def _parameters(browser: Browser, runtime: Runtime, state: str, *, now: datetime) -> Parameters:
-    """Return the authorization request in a signed state; BadRequest for another browser's state, or an old one."""
+def _read_state(browser: Browser, runtime: Runtime, state: str, *, now: datetime) -> _Begun:
+    """Return the sign-in of a signed state; BadRequest for another browser's state, or an old one."""
     payload, _, signature = state.partition(".")
     expected = _secret(browser, runtime, f"state\n{payload}")
     if not browser.known or not hmac.compare_digest(expected.encode(), signature.encode()):
         raise _stale_sign_in()
-    _, begun, query = json.loads(base64url.decode(payload))
+    _, begun, query, *chosen = json.loads(base64url.decode(payload))
     if now.timestamp() - begun > LONGEST.total_seconds():
         raise _stale_sign_in()
-    return parse_qsl(query)
+    return _Begun(parse_qsl(query), ChosenProvider(*map(UUID, chosen)) if chosen else None)
 
 
 def _secret(browser: Browser, runtime: Runtime, purpose: str) -> str:
     return base64url.encode(runtime.keys.upstream_secret(browser=browser.value.get_secret_value(), purpose=purpose))
 
 
-def _unknown_person() -> BadRequest:
+def _unknown_domain() -> BadRequest:
     return BadRequest(
-        "There is no account here for the person you signed in as. Ask an admin of your organization.",
-        code="unknown_upstream_person",
+        "No provider decides about addresses of this domain. Go back and sign in with your password.",
+        code="unknown_sign_in_domain",
     )
 
 

@@ -1,5 +1,6 @@
 """Listing and ending a person's sessions. Nothing is kept between requests, so what ended is refused from then on."""
 
+from collections.abc import Collection
 from datetime import datetime
 from uuid import UUID
 
@@ -47,24 +48,37 @@ async def end_sessions(
 
     Codes that no application has exchanged yet end, too, since a session would begin with them.
     """
-    organization_id = caller.organization_id
     principal_id = await _person(connection, caller, request.email)
+    ended = await end_sessions_of(
+        connection, caller.organization_id, principal_id=principal_id, ids=request.session_ids, now=now
+    )
+    if count := sum(ended.values()):
+        await record(
+            connection, caller, action="session.end", target_type="user", target_id=principal_id, details=ended
+        )
+    return AdminSessionsEndResponse(ended_count=count)
+
+
+async def end_sessions_of(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    principal_id: UUID,
+    ids: Collection[UUID] | None = None,
+    now: datetime,
+) -> dict[str, int]:
+    """End all sessions of a person, or those of `ids`; return how many there were, as the audit log says it."""
     # Sessions, codes, tokens: in the order in which requests lock them, and offboarding too.
     browsers = await queries.delete_browser_sessions(
-        connection, organization_id, principal_id=principal_id, ids=request.session_ids, now=now
+        connection, organization_id, principal_id=principal_id, ids=ids, now=now
     )
     # Whoever exchanges a code now has it locked, and this sees its tokens.
     await queries.delete_unused_codes(connection, organization_id, principal_id=principal_id)
     families = await queries.list_living_families(
-        connection, organization_id, principal_id=principal_id, ids=request.session_ids, now=now
+        connection, organization_id, principal_id=principal_id, ids=ids, now=now
     )
     applications = await revoke_families(connection, organization_id, family_ids=families, now=now)
-    if browsers or applications:
-        details = {"browserCount": browsers, "applicationCount": applications}
-        await record(
-            connection, caller, action="session.end", target_type="user", target_id=principal_id, details=details
-        )
-    return AdminSessionsEndResponse(ended_count=browsers + applications)
+    return {"browserCount": browsers, "applicationCount": applications}
 
 
 async def _person(connection: AsyncConnection, caller: Caller, email: str) -> UUID:

@@ -4,11 +4,12 @@ Nothing that a provider sends is trusted: a token or key that can't be read is r
 """
 
 import hmac
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import Any, TypeGuard, cast
+from uuid import UUID
 
-from joserfc import jwt
+from joserfc import errors, jwt
 from joserfc.jwk import Key, KeySet, import_key
 
 # Signatures by a key pair alone: with a shared secret, or none, whoever has the client's secret could sign.
@@ -19,17 +20,40 @@ LONGEST_SUBJECT = 255
 LONGEST_EMAIL = 320
 
 
+# What is wrong with a token or a sign-in, for people; "The provider … doesn't confirm who you are: ".
+REASONS: Mapping[str, str] = {
+    "audience": "its token is meant for another application",
+    "nonce": "its token is of another sign-in, or was used before",
+    "issuer": "its token was issued by another provider",
+    "expired": "its token has expired, or its clock is wrong",
+    "algorithm": "its token is not signed, or in a way that isn't accepted",
+    "signature": "its token is not signed with a key that it publishes",
+    "claims": "its token lacks what it must say, or can't be read",
+    "invalid_client": "it doesn't take the client id and secret that are kept here",
+    "invalid_grant": "it doesn't take the sign-in, which was used before or is too old",
+    "code": "it gave no token for the sign-in",
+}
+
+
 class NotVouched(Exception):  # noqa: N818 - what the person is
-    """The token doesn't prove who is signing in."""
+    """The provider doesn't prove who is signing in, or may not sign them in; `reason` is a stable code."""
+
+    def __init__(self, reason: str, *, principal_id: UUID | None = None) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.principal_id = principal_id
+        self.organization_id: UUID | None = None
 
 
 @dataclass(frozen=True)
 class Subject:
-    """A person's identity at the provider; `email` only when the provider has verified it."""
+    """A person's identity at the provider, by its verified token; `is_verified`: the token says so of the address."""
 
     issuer: str
     subject: str
     email: str | None
+    is_verified: bool
+    claims: Mapping[str, Any] = field(repr=False)
 
 
 @dataclass(frozen=True)
@@ -38,51 +62,64 @@ class Expected:
 
     issuer: str
     client_id: str
-    nonce: str
+    nonce: str = ""
 
 
 def subject_of(id_token: object, keys: Mapping[str, Any], expected: Expected) -> Subject:
     """Verify an ID token with the provider's keys, and return its subject. Raises NotVouched with the reason."""
-    claims = _signed_claims(id_token, keys, expected)
+    claims = signed_claims(id_token, keys, expected)
     nonce: object = claims.get("nonce")
     if not _is_text(nonce, longest=len(expected.nonce)) or not hmac.compare_digest(nonce, expected.nonce):
         raise NotVouched("nonce")
     # A token that others get as well says nothing about who brings it (section 3.1.3.7, no. 3).
     if claims["aud"] not in (expected.client_id, [expected.client_id]):
-        raise NotVouched("aud")
+        raise NotVouched("audience")
     if claims.get("azp", expected.client_id) != expected.client_id:
-        raise NotVouched("azp")
-    subject: object = claims["sub"]
-    if not _is_text(subject, longest=LONGEST_SUBJECT):
-        raise NotVouched("sub")
-    return Subject(expected.issuer, subject, _verified_email(claims))
-
-
-def _verified_email(claims: Mapping[str, Any]) -> str | None:
+        raise NotVouched("audience")
+    subject = text_of(claims, "sub")
+    if subject is None:
+        raise NotVouched("claims")
     email: object = claims.get("email")
-    if claims.get("email_verified") is not True or not isinstance(email, str):
-        return None
-    return email if email.isprintable() and len(email) <= LONGEST_EMAIL else None
+    if not isinstance(email, str) or not email.isprintable() or len(email) > LONGEST_EMAIL:
+        email = None
+    return Subject(expected.issuer, subject, email, claims.get("email_verified") is True, claims)
 
 
-def _signed_claims(id_token: object, keys: Mapping[str, Any], expected: Expected) -> Mapping[str, Any]:
-    registry = jwt.JWTClaimsRegistry(
-        leeway=LEEWAY_SECONDS,
-        iss={"essential": True, "value": expected.issuer},
-        aud={"essential": True},
-        sub={"essential": True},
-        exp={"essential": True},
-        iat={"essential": True},
-    )
+def text_of(claims: Mapping[str, Any], name: str) -> str | None:
+    """Return a claim that identifies somebody or something; None when it is absent or no such text."""
+    value: object = claims.get(name)
+    return value if _is_text(value, longest=LONGEST_SUBJECT) else None
+
+
+def signed_claims(
+    token: object, keys: Mapping[str, Any], expected: Expected, *, essential: Collection[str] = ("sub", "exp")
+) -> Mapping[str, Any]:
+    """Return the claims of a token that the provider signed, for the audience and not too late. Raises NotVouched.
+
+    `essential` are claims that it must have, beside issuer, audience and time of issue.
+    """
+    options: dict[str, Any] = {name: {"essential": True} for name in ("aud", "iat", *essential)}
+    options["iss"] = {"essential": True, "value": expected.issuer}
+    registry = jwt.JWTClaimsRegistry(leeway=LEEWAY_SECONDS, **options)
     try:
-        token = jwt.decode(str(id_token), KeySet(list(_usable(keys))), algorithms=ALGORITHMS)
-        registry.validate(token.claims)
+        decoded = jwt.decode(str(token), KeySet(list(usable_keys(keys))), algorithms=ALGORITHMS)
+        registry.validate(decoded.claims)
     except Exception as exc:  # on hostile input the library's parts raise whatever they do
-        raise NotVouched(type(exc).__name__) from exc
-    return token.claims
+        raise NotVouched(_reason_of(exc)) from exc
+    return decoded.claims
 
 
-def _usable(keys: Mapping[str, Any]) -> Iterator[Key]:
+def _reason_of(error: Exception) -> str:
+    if isinstance(error, errors.ExpiredTokenError):
+        return "expired"
+    if isinstance(error, errors.ClaimError):
+        return {"iss": "issuer", "aud": "audience"}.get(str(error.claim), "claims")
+    if isinstance(error, errors.UnsupportedAlgorithmError | errors.MissingAlgorithmError):
+        return "algorithm"
+    return "claims" if isinstance(error, errors.DecodeError | errors.InvalidPayloadError) else "signature"
+
+
+def usable_keys(keys: Mapping[str, Any]) -> Iterator[Key]:
     """Yield the keys that can be read; others beside them do no harm (RFC 7517, section 5)."""
     given = keys.get("keys")
     for key in cast("list[Any]", given) if isinstance(given, list) else []:

@@ -1,33 +1,54 @@
-"""The upstream OpenID Connect provider: sending people to it, and verifying who comes back.
+"""An OpenID Connect provider: sending people to it, and verifying who comes back.
 
-The provider's metadata, its keys, and the person are read again for each sign-in (OpenID Connect Core 1.0).
+The provider's metadata, its keys, and the person are read again for each sign-in (OpenID Connect Core 1.0). What an
+admin named is asked at public addresses alone, or at those that a setting allows.
 """
 
 import asyncio
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+import socket
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, cast
 from urllib.parse import urlencode
+from uuid import UUID
 
+import httpcore
 import httpx
+from pydantic import SecretStr
 
-from service.domains.signin.id_tokens import Expected, NotVouched, Subject, subject_of
+from service.domains.signin.id_tokens import (
+    ALGORITHMS,
+    REASONS,
+    Expected,
+    NotVouched,
+    Subject,
+    signed_claims,
+    subject_of,
+    usable_keys,
+)
 from service.platform import base64url
 from service.platform.addresses import is_confidential, parts_of
-from service.platform.errors import BadRequest, Unavailable
 from service.platform.logs import logger
+from service.platform.networks import AddressDenied, AllowedHosts, GuardedTransport
 from service.platform.settings import Settings
 
 DISCOVERY = "/.well-known/openid-configuration"
+CALLBACK = "/api/oauth/upstream/callback"
 SCOPE = "openid email profile"
 # How long one answer may take in all, and how large it may be.
 SECONDS = 10.0
 MOST_BYTES = 1024 * 1024
 # What an error of a token endpoint is called (RFC 6749, section 5.2); nothing else of it is logged.
 ERROR_NAME = re.compile(r"[a-z_]{1,40}", re.ASCII)
+ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
+
+
+class ProviderAway(Exception):  # noqa: N818 - what the provider is
+    """The provider can't be asked: what is wrong, for people who look after it."""
 
 
 @dataclass(frozen=True)
@@ -38,20 +59,57 @@ class Proof:
     nonce: str
 
 
-class Provider:
-    """The provider named in the settings; the caller closes the HTTP client."""
+@dataclass(frozen=True)
+class Registration:
+    """A provider, and what it knows the service by; `provider_id` is None for the one of the settings."""
 
-    def __init__(self, settings: Settings, http: httpx.AsyncClient) -> None:
-        if settings.oidc_issuer is None or settings.oidc_client_id is None or settings.oidc_client_secret is None:
-            raise BadRequest("Nobody signs in with another provider here.", code="no_upstream_provider")
-        self._issuer = settings.oidc_issuer
-        self._client_id = settings.oidc_client_id
-        self._client_secret = settings.oidc_client_secret
-        self._callback = f"{settings.issuer}/api/oauth/upstream/callback"
+    provider_id: UUID | None
+    issuer: str
+    client_id: str
+    client_secret: SecretStr
+
+
+def registration_of(settings: Settings) -> Registration | None:
+    """Return the registration at the provider of the settings, if there is one."""
+    if settings.oidc_issuer is None or settings.oidc_client_id is None or settings.oidc_client_secret is None:
+        return None
+    return Registration(None, settings.oidc_issuer, settings.oidc_client_id, settings.oidc_client_secret)
+
+
+@dataclass(frozen=True)
+class SignedInThere:
+    """Whom the provider vouches for, and the ID token that says so."""
+
+    subject: Subject
+    id_token: str
+
+
+@asynccontextmanager
+async def open_provider(registration: Registration, settings: Settings) -> "AsyncGenerator[Provider]":
+    """Open connections to a provider: of one that an admin named, to allowed addresses alone."""
+    transport = None
+    if registration.provider_id is not None:
+        allowed = await asyncio.to_thread(AllowedHosts.of(settings.webhook_allowed_hosts).resolve)
+        transport = GuardedTransport(allowed)
+    async with httpx.AsyncClient(transport=transport) as http:
+        yield Provider(registration, http, callback=f"{settings.issuer}{CALLBACK}")
+
+
+class Provider:
+    """A provider, asked by an HTTP client that the caller closes."""
+
+    def __init__(self, registration: Registration, http: httpx.AsyncClient, *, callback: str) -> None:
+        self._issuer = registration.issuer
+        self._client_id = registration.client_id
+        self._client_secret = registration.client_secret
+        self._callback = callback
         self._http = http
 
-    async def sign_in_address(self, proof: Proof, *, state: str, prompt: str | None) -> str:
-        """Return the provider's address to redirect a browser to, with this state and proof."""
+    async def sign_in_address(self, proof: Proof, *, state: str, prompt: str | None, hint: str | None = None) -> str:
+        """Return the provider's address to redirect a browser to, with this state and proof.
+
+        `hint` is the address that somebody gave (`login_hint`). Raises ProviderAway.
+        """
         metadata = await self._discover()
         parameters = {
             "response_type": "code",
@@ -63,37 +121,85 @@ class Provider:
             "code_challenge": base64url.encode(hashlib.sha256(proof.verifier.encode()).digest()),
             "code_challenge_method": "S256",
             **({"prompt": prompt} if prompt else {}),
+            **({"login_hint": hint} if hint else {}),
         }
-        endpoint = metadata["authorization_endpoint"]
-        return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(parameters)}"
+        return _with_query(metadata["authorization_endpoint"], parameters)
 
-    async def subject(self, code: str, proof: Proof, *, issuer: str | None) -> Subject:
-        """Exchange a code for an ID token and return its subject; `issuer` is the response's `iss` (RFC 9207).
+    async def subject(self, code: str, proof: Proof, *, issuer: str | None) -> SignedInThere:
+        """Exchange a code for an ID token, and return its subject; `issuer` is the response's `iss` (RFC 9207).
 
-        Raises BadRequest when the provider doesn't vouch for anybody, Unavailable when it doesn't answer.
+        Raises NotVouched when the provider doesn't vouch for anybody, ProviderAway when it doesn't answer.
         """
         metadata = await self._discover()
         if issuer is None and metadata.get("authorization_response_iss_parameter_supported") is True:
-            raise _not_vouched("iss")
+            raise _not_vouched("issuer")
+        tokens = await self._exchange(metadata, code, verifier=proof.verifier)
+        keys = await self._json("GET", metadata["jwks_uri"])
+        id_token: object = tokens.get("id_token")
+        try:
+            subject = subject_of(id_token, keys, Expected(self._issuer, self._client_id, proof.nonce))
+        except NotVouched as exc:
+            raise _not_vouched(exc.reason) from exc
+        return SignedInThere(subject, str(id_token))
+
+    async def logout_claims(self, logout_token: str) -> Mapping[str, Any]:
+        """Return the claims of a logout token that the provider signed for this service. Raises as `subject`."""
+        keys = await self._json("GET", (await self._discover())["jwks_uri"])
+        expected = Expected(self._issuer, self._client_id)
+        return signed_claims(logout_token, keys, expected, essential=("jti", "events"))
+
+    async def sign_out_address(self, *, back_to: str, id_token: str | None) -> str | None:
+        """Return the provider's address that signs a browser out (OpenID Connect RP-Initiated Logout 1.0).
+
+        None when the provider has none. Raises ProviderAway.
+        """
+        endpoint = (await self._discover()).get("end_session_endpoint")
+        if not isinstance(endpoint, str) or not self._is_safe(endpoint):
+            return None
+        parameters = {"client_id": self._client_id, "post_logout_redirect_uri": back_to}
+        return _with_query(endpoint, parameters | ({"id_token_hint": id_token} if id_token else {}))
+
+    async def problems(self, *, needs_sign_out: bool) -> list[str]:
+        """Return what is wrong with the provider, for people, as far as can be told without signing in."""
+        try:
+            metadata = await self._discover()
+            keys = await self._json("GET", metadata["jwks_uri"])
+        except ProviderAway as exc:
+            return [str(exc)]
+        found = [] if any(usable_keys(keys)) else ["It publishes no key that tokens could be verified with."]
+        algorithms: object = metadata.get("id_token_signing_alg_values_supported")
+        if isinstance(algorithms, list) and not {*ALGORITHMS} & {str(one) for one in cast("list[object]", algorithms)}:
+            found.append("It signs tokens in no way that is accepted: it needs RS256, ES256 or the like.")
+        methods: object = metadata.get("token_endpoint_auth_methods_supported")
+        if isinstance(methods, list) and "client_secret_basic" not in methods:
+            found.append("It doesn't take client secrets by HTTP Basic (client_secret_basic).")
+        if needs_sign_out and not metadata.get("end_session_endpoint"):
+            found.append("It has no address to sign out at (end_session_endpoint): people are signed out here alone.")
+        try:
+            await self._exchange(metadata, "test", verifier="t" * 43)
+        except NotVouched as exc:
+            found += ["It doesn't take the client id and secret."] if exc.reason == "invalid_client" else []
+        except ProviderAway as exc:
+            found.append(f"Its token endpoint can't be used. {exc}")
+        return found
+
+    async def _exchange(self, metadata: Mapping[str, Any], code: str, *, verifier: str) -> Mapping[str, Any]:
         form = {
             "grant_type": "authorization_code",
             "code": code,
             "redirect_uri": self._callback,
-            "code_verifier": proof.verifier,
+            "code_verifier": verifier,
         }
         secret = self._client_secret.get_secret_value()
-        tokens = await self._json("POST", metadata["token_endpoint"], data=form, auth=(self._client_id, secret))
-        keys = await self._json("GET", metadata["jwks_uri"])
-        try:
-            return subject_of(tokens.get("id_token"), keys, Expected(self._issuer, self._client_id, proof.nonce))
-        except NotVouched as exc:
-            raise _not_vouched(str(exc)) from exc
+        return await self._json("POST", metadata["token_endpoint"], data=form, auth=(self._client_id, secret))
 
     async def _discover(self) -> Mapping[str, Any]:
         metadata = await self._json("GET", self._issuer.rstrip("/") + DISCOVERY)
-        endpoints = [metadata.get(name) for name in ("authorization_endpoint", "token_endpoint", "jwks_uri")]
-        if metadata.get("issuer") != self._issuer or not all(self._is_safe(endpoint) for endpoint in endpoints):
-            raise _unavailable("metadata")
+        if metadata.get("issuer") != self._issuer:
+            raise _away("issuer", "Its metadata is of another issuer. Give the issuer exactly as its metadata does.")
+        for name in ENDPOINTS:
+            if not self._is_safe(metadata.get(name)):
+                raise _away("metadata", f"Its metadata has no address by https as {name}.")
         return metadata
 
     def _is_safe(self, endpoint: object) -> bool:
@@ -108,15 +214,23 @@ class Provider:
             async with asyncio.timeout(SECONDS):
                 status, content = await self._answer(method, address, **options)
             answer: object = json.loads(content)
-        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError, RecursionError) as exc:
-            raise _unavailable(type(exc).__name__) from exc
+        except AddressDenied as exc:
+            raise _away("denied", str(exc)) from exc
+        except (TimeoutError, httpx.TimeoutException, httpcore.TimeoutException) as exc:
+            raise _away("timeout", f"It did not answer within {SECONDS:.0f} seconds.") from exc
+        except socket.gaierror as exc:
+            raise _away("name", "The name of its host is unknown.") from exc
+        except (httpx.HTTPError, httpx.InvalidURL, httpcore.NetworkError, httpcore.ProtocolError, OSError) as exc:
+            raise _away(type(exc).__name__, "Nothing answers there, or its certificate is not trusted.") from exc
+        except (ValueError, RecursionError) as exc:
+            raise _away(type(exc).__name__, "What it answers is no JSON. Is the issuer's address right?") from exc
         if not isinstance(answer, dict):
-            raise _unavailable("answer")
+            raise _away("answer", "What it answers is no JSON object. Is the issuer's address right?")
         found = cast("Mapping[str, Any]", answer)
         if method == "POST" and status in {400, 401}:
             raise _not_vouched(str(found.get("error")))
         if status != 200:
-            raise _unavailable(str(status))
+            raise _away(str(status), f"It answers {status}. Is the issuer's address right?")
         return found
 
     async def _answer(self, method: str, address: str, **options: Any) -> tuple[int, bytes]:
@@ -127,20 +241,19 @@ class Provider:
             async for piece in response.aiter_raw():
                 content += piece
                 if len(content) > MOST_BYTES:
-                    raise _unavailable("too large")
+                    raise _away("too large", "Its answer is too large.")
         return response.status_code, bytes(content)
 
 
-def _unavailable(reason: str) -> Unavailable:
+def _with_query(endpoint: str, parameters: Mapping[str, str]) -> str:
+    return f"{endpoint}{'&' if '?' in endpoint else '?'}{urlencode(parameters)}"
+
+
+def _away(reason: str, message: str) -> ProviderAway:
     logger.warning("upstream_unavailable", reason=reason)
-    return Unavailable(
-        "The provider you sign in with can't be reached just now. Try again, or use your password here.",
-        code="upstream_unavailable",
-    )
+    return ProviderAway(message)
 
 
-def _not_vouched(reason: str) -> BadRequest:
-    logger.warning("upstream_refused", reason=reason if ERROR_NAME.fullmatch(reason.lower()) else "unknown")
-    return BadRequest(
-        "The provider you signed in with doesn't confirm who you are. Go back and try again.", code="upstream_refused"
-    )
+def _not_vouched(reason: str) -> NotVouched:
+    logger.warning("upstream_refused", reason=reason if ERROR_NAME.fullmatch(reason) else "unknown")
+    return NotVouched(reason if reason in REASONS else "code")

@@ -219,6 +219,16 @@ def _wait(failures: ColumnElement[int], *, free: int, longest: timedelta) -> Col
     return seconds * literal(timedelta(seconds=1))
 
 
+async def remember_once(
+    connection: AsyncConnection, organization_id: UUID, *, subject: bytes, until: datetime, now: datetime
+) -> bool:
+    """Remember what is good only once, by its digest, until then; False when it is remembered already."""
+    row = {"subject": subject, "failures": 0, "blocked_until": now, "forgotten_at": until}
+    new = insert(sign_in_attempts).values({**row, "organization_id": organization_id})
+    statement = new.on_conflict_do_nothing().returning(sign_in_attempts.c.subject)
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
 async def take_back_attempt(
     connection: AsyncConnection, organization_id: UUID, *, subject: bytes, now: datetime
 ) -> None:

@@ -1,10 +1,12 @@
 """Sessions: who is signed in with a browser, in which organization, checked again for every page."""
 
 import hashlib
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from uuid import UUID
 
+from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.audit.service import Change, record_for
@@ -12,6 +14,7 @@ from service.auth.lifetimes import LAST_USED_PRECISION
 from service.domains.signin import queries
 from service.domains.signin.browsers import Browser
 from service.platform.identifiers import uuid7
+from service.platform.sealing import seal
 from service.platform.senders import current_sender
 
 LIFETIME = timedelta(hours=12)
@@ -57,6 +60,21 @@ async def find_session(connection: AsyncConnection, browser: Browser, *, now: da
     )
 
 
+@dataclass(frozen=True)
+class ProviderSession:
+    """What a session keeps of the one at a provider: its id there, and the ID token, encrypted under `key`."""
+
+    provider_id: UUID
+    session_id: str | None
+    id_token: SecretStr | None
+    key: bytes = field(repr=False)
+
+    def columns(self, session_id: UUID) -> dict[str, object]:
+        """Return the columns of a session."""
+        sealed = None if self.id_token is None else seal(self.key, row_id=session_id, secret=self.id_token)
+        return {"provider_id": self.provider_id, "provider_session": self.session_id, "sealed_id_token": sealed}
+
+
 async def begin_session(
     connection: AsyncConnection,
     browser: Browser,
@@ -65,16 +83,20 @@ async def begin_session(
     now: datetime,
     by_password: bool,
     second_factor: str | None = None,
+    provider: ProviderSession | None = None,
+    details: Mapping[str, str] | None = None,
 ) -> Browser:
     """Sign a person in, and whoever was signed in out; return the browser with its new value.
 
-    `second_factor` is the kind of the one that was given after the password.
+    `second_factor` is the kind of the one that was given after the password, `provider` the organization's provider
+    that the person came from; `details` are added to the audit entry.
     """
     organization_id = person.organization_id
     await end_session(connection, browser, organization_id=organization_id)
     fresh = browser.renew()
+    session_id = uuid7()
     row = {
-        "session_id": uuid7(),
+        "session_id": session_id,
         "principal_id": person.principal_id,
         "secret_hash": fresh.hash,
         "password_mark": password_mark(person.password_hash) if by_password else None,
@@ -82,12 +104,15 @@ async def begin_session(
         "expires_at": now + LIFETIME,
         "last_used_at": now,
         **current_sender().columns,
+        **({} if provider is None else provider.columns(session_id)),
     }
     await queries.insert_session(connection, organization_id, row=row)
-    details = {"by": "password" if by_password else "openIdConnect"}
+    by = {"by": "password" if by_password else "openIdConnect"}
     if second_factor is not None:
-        details["secondFactor"] = second_factor
-    change = Change("session.begin", "user", person.principal_id, details=details)
+        by["secondFactor"] = second_factor
+    if provider is not None:
+        by["providerId"] = str(provider.provider_id)
+    change = Change("session.begin", "user", person.principal_id, details={**by, **(details or {})})
     await record_for(connection, organization_id, actor_id=person.principal_id, change=change)
     return fresh
 

@@ -17,6 +17,7 @@ from carrel.resources.admin.question_log import QuestionLog
 from carrel.resources.admin.scim_tokens import ScimTokens
 from carrel.resources.admin.service_accounts import ServiceAccounts, ServiceAccountTokens
 from carrel.resources.admin.sessions import Sessions
+from carrel.resources.admin.sign_in_providers import SignInProviders
 
 M = TypeVar("M")
 
@@ -85,6 +86,11 @@ class Admin(Resource[M]):
         return Sessions(self._session)
 
     @property
+    def sign_in_providers(self) -> SignInProviders[M]:
+        """OpenID Connect providers that people sign in with."""
+        return SignInProviders(self._session)
+
+    @property
     def oauth_clients(self) -> OAuthClients[M]:
         """Applications that people may let act for them."""
         return OAuthClients(self._session)
@@ -151,6 +157,7 @@ __all__ = [
     "ServiceAccountTokens",
     "ServiceAccounts",
     "Sessions",
+    "SignInProviders",
     "Status",
     "Users",
 ]

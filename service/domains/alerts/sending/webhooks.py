@@ -14,10 +14,8 @@ import secrets
 import socket
 import ssl
 import time
-from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, cast
 from uuid import UUID
 
 import httpcore
@@ -25,7 +23,7 @@ from pydantic import SecretStr
 
 from service.platform.addresses import parts_of
 from service.platform.errors import BadRequest, FieldError
-from service.platform.networks import Address, AddressDenied, AllowedHosts
+from service.platform.networks import AddressDenied, AllowedHosts, GuardedBackend
 from service.platform.version import VERSION
 
 SECONDS = 20.0
@@ -115,51 +113,6 @@ def _to_attempt(status: int) -> Attempt:
         return Attempt(status, "The receiver answers 410: it wants no more messages.", is_last=True)
     hint = " Redirects are not followed: name the address that it leads to." if 300 <= status < 400 else ""
     return Attempt(status, f"The receiver answers {status}.{hint}")
-
-
-class GuardedBackend(httpcore.AsyncNetworkBackend):
-    """Connects to allowed addresses alone, of which a host's name must have one; by IP address, as it was judged."""
-
-    def __init__(self, allowed: AllowedHosts, *, named_only: bool) -> None:
-        self._backend = cast("httpcore.AsyncNetworkBackend", httpcore.AnyIOBackend())
-        self._is_allowed = allowed.names_address if named_only else allowed.allows
-
-    async def connect_tcp(
-        self,
-        host: str,
-        port: int,
-        timeout: float | None = None,  # noqa: ASYNC109 - the library's
-        local_address: str | None = None,
-        socket_options: Iterable[httpcore.SOCKET_OPTION] | None = None,
-    ) -> httpcore.AsyncNetworkStream:
-        """Connect to the first allowed address of a host that answers; AddressDenied when none is allowed."""
-        failure: Exception = AddressDenied(
-            "The address is not public, and CARREL_WEBHOOK_ALLOWED_HOSTS doesn't allow it."
-        )
-        for address in await _look_up(host, port):
-            if not self._is_allowed(address):
-                continue
-            try:
-                return await self._backend.connect_tcp(
-                    str(address), port, timeout=timeout, local_address=local_address, socket_options=socket_options
-                )
-            except (httpcore.ConnectError, httpcore.ConnectTimeout) as error:
-                failure = error
-        raise failure
-
-    async def connect_unix_socket(self, *_arguments: Any, **_options: Any) -> httpcore.AsyncNetworkStream:
-        """Refuse a socket of this machine."""
-        raise AddressDenied("A message goes to a web address alone.")
-
-    async def sleep(self, seconds: float) -> None:
-        """Wait."""
-        await self._backend.sleep(seconds)
-
-
-async def _look_up(host: str, port: int) -> list[Address]:
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-    return [ipaddress.ip_address(str(one[4][0]).split("%", maxsplit=1)[0]) for one in found]
 
 
 def _is_named(host: str, allowed: AllowedHosts) -> bool:

@@ -1,0 +1,119 @@
+"""The dialogs that add and change a sign-in provider."""
+
+from functools import partial
+from typing import Any
+
+import streamlit as st
+
+from app import api
+from app.ui.dialogs import NotYetError, close_dialog, is_open, offer_submit, open_dialog
+from app.ui.notices import show_text
+from carrel.wire.sign_in_providers import GroupsClaim, SignInProvider
+
+NEW, EDIT = "new_provider", "edit_provider"
+CLAIMS = {
+    GroupsClaim.NONE: "None: groups are kept here",
+    GroupsClaim.GROUPS: "groups",
+    GroupsClaim.ROLES: "roles",
+}
+_FLAGS = {
+    "trust_addresses": (
+        "Trust its addresses though its tokens don't say they are verified",
+        "Microsoft Entra ID never says it. Only for an issuer whose accounts are all your organization's.",
+    ),
+    "create_accounts": (
+        "Make an account at somebody's first sign-in",
+        "It has no rights but those of its groups.",
+    ),
+    "sign_out_there": ("Sign people out there, too, when they sign out here", ""),
+}
+
+
+def open_new() -> None:
+    """Open the dialog for a new provider."""
+    _fill(None)
+    open_dialog(NEW)
+
+
+def open_edit(provider: SignInProvider) -> None:
+    """Open the dialog, filled with the provider's values."""
+    _fill(provider)
+    open_dialog(EDIT, str(provider.provider_id))
+
+
+@st.dialog("New sign-in provider", width="large", on_dismiss=close_dialog)
+def show_new() -> None:
+    """Show the dialog for a new provider."""
+    if not is_open(NEW):
+        st.rerun()
+    show_text("People of these domains can then sign in with it. Passwords that people have here go on working.")
+    st.text_input("Issuer", key="provider.issuer", max_chars=2048, placeholder="https://login.example.com")
+    _ask()
+    offer_submit(NEW, "Add", action=_create)
+
+
+@st.dialog("Change the sign-in provider", width="large", on_dismiss=close_dialog)
+def show_edit(provider: SignInProvider) -> None:
+    """Show the dialog that changes a provider."""
+    if not is_open(EDIT):
+        st.rerun()
+    show_text(f"Its issuer stays {provider.issuer}. Without a client secret here, the one that is kept stays.")
+    _ask()
+    offer_submit(EDIT, "Save", action=partial(_update, provider))
+
+
+def _fill(provider: SignInProvider | None) -> None:
+    state = st.session_state
+    state["provider.issuer"], state["provider.secret"] = "", ""
+    state["provider.name"] = "" if provider is None else provider.name
+    state["provider.client_id"] = "" if provider is None else provider.client_id
+    state["provider.domains"] = "" if provider is None else "\n".join(provider.domains)
+    state["provider.groups"] = GroupsClaim.NONE if provider is None else provider.groups_claim
+    for flag in _FLAGS:
+        state[f"provider.{flag}"] = provider is not None and bool(getattr(provider, flag))
+
+
+def _ask() -> None:
+    st.text_input("Name on the button", key="provider.name", max_chars=200, placeholder="Microsoft")
+    st.text_input("Client id", key="provider.client_id", max_chars=255)
+    st.text_input("Client secret", key="provider.secret", type="password", max_chars=1024)
+    st.text_area("Domains of its addresses, one a line", key="provider.domains", placeholder="example.com")
+    st.selectbox("Claim that names groups", list(CLAIMS), key="provider.groups", format_func=CLAIMS.__getitem__)
+    for flag, (label, hint) in _FLAGS.items():
+        st.checkbox(label, key=f"provider.{flag}", help=hint or None)
+
+
+def _read_fields() -> dict[str, Any]:
+    """Return the values of the dialog's fields; NotYetError says what is missing."""
+    state = st.session_state
+    values: dict[str, Any] = {
+        "name": str(state["provider.name"] or "").strip(),
+        "client_id": str(state["provider.client_id"] or "").strip(),
+        "client_secret": str(state["provider.secret"] or "").strip(),
+        "domains": str(state["provider.domains"] or "").split(),
+    }
+    for missing, what in {
+        "name": "the name on the button",
+        "client_id": "the client id",
+        "domains": "at least one domain",
+    }.items():
+        if not values[missing]:
+            raise NotYetError(f"Give {what}.")
+    values["groups_claim"] = state["provider.groups"]
+    return values | {flag: bool(state[f"provider.{flag}"]) for flag in _FLAGS}
+
+
+def _create() -> None:
+    """Add the provider that the fields describe, and open it."""
+    values, issuer = _read_fields(), str(st.session_state["provider.issuer"] or "").strip()
+    if not issuer:
+        raise NotYetError("Give the issuer: the address at which the provider describes itself.")
+    if not values["client_secret"]:
+        raise NotYetError("Give the client secret.")
+    api.client().admin.sign_in_providers.create(values.pop("name"), issuer=issuer, **values)
+
+
+def _update(provider: SignInProvider) -> None:
+    values = _read_fields()
+    values["client_secret"] = values["client_secret"] or None
+    api.client().admin.sign_in_providers.update(provider.provider_id, **values)

@@ -1,0 +1,162 @@
+"""`carrel providers`: the OpenID Connect providers that people of the organization sign in with."""
+
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from carrel.wire.sign_in_providers import GroupsClaim, SignInProvider
+from cli.choosing import AsJson, Yes, check_can_ask, is_confirmed
+from cli.listing import Columns, say_done, show_list, to_json
+from cli.outcome import client_of, usage
+from cli.screen import Screen
+
+app = typer.Typer(no_args_is_help=True)
+
+SECRET_VARIABLE = "CARREL_PROVIDER_SECRET"  # noqa: S105 - the name of a variable
+_Provider = Annotated[UUID, typer.Argument(metavar="PROVIDER", help="Its id, as `carrel providers list` shows it.")]
+_Secret = Annotated[
+    str | None,
+    typer.Option(
+        "--secret", envvar=SECRET_VARIABLE, metavar="SECRET", help="The client secret; better by the variable."
+    ),
+]
+_Domains = Annotated[
+    list[str] | None,
+    typer.Option("--domain", metavar="DOMAIN", help="Domain of addresses that it decides about; repeatable."),
+]
+_Trust = Annotated[
+    bool | None,
+    typer.Option(
+        "--trust-addresses/--no-trust-addresses",
+        help="Count its addresses as verified though its tokens don't say so (Microsoft Entra ID).",
+    ),
+]
+_Groups = Annotated[
+    GroupsClaim | None,
+    typer.Option("--groups", case_sensitive=False, help="The claim with external ids of somebody's groups."),
+]
+_Accounts = Annotated[
+    bool | None,
+    typer.Option("--create-accounts/--no-create-accounts", help="Make accounts at the first sign-in."),
+]
+_SignOut = Annotated[
+    bool | None,
+    typer.Option("--sign-out-there/--sign-out-here", help="Sign people out at the provider, too."),
+]
+
+PROVIDERS: Columns[SignInProvider] = {
+    "provider": lambda one: one.provider_id,
+    "name": lambda one: one.name,
+    "issuer": lambda one: one.issuer,
+    "domains": lambda one: one.domains,
+    "trusts addresses": lambda one: one.trust_addresses,
+    "groups": lambda one: one.groups_claim,
+    "makes accounts": lambda one: one.create_accounts,
+}
+
+
+@app.command("list")
+def list_providers(*, as_json: AsJson = False) -> None:
+    """List the providers that people sign in with."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        found = list(client.admin.sign_in_providers.list(page_size=1000))
+    show_list(
+        screen,
+        "signInProviders",
+        found,
+        PROVIDERS,
+        empty="People sign in with a password here: carrel providers add adds a provider.",
+    )
+
+
+@app.command()
+def add(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="The name on the button of the sign-in page.")],
+    *,
+    issuer: Annotated[str, typer.Option("--issuer", metavar="URL", help="The issuer, as its metadata names it.")],
+    client_id: Annotated[str, typer.Option("--client-id", metavar="ID", help="The id that it knows this service by.")],
+    secret: _Secret = None,
+    domain: _Domains = None,
+    trust_addresses: _Trust = False,
+    groups: _Groups = GroupsClaim.NONE,
+    create_accounts: _Accounts = False,
+    sign_out_there: _SignOut = False,
+    as_json: AsJson = False,
+) -> None:
+    """Add a provider; the addresses to register there are printed."""
+    screen = Screen(as_json=as_json)
+    if not secret:
+        raise usage(screen, f"Give the client secret by the variable {SECRET_VARIABLE}, or by --secret.")
+    if not domain:
+        raise usage(screen, "Say by --domain which addresses the provider decides about.")
+    with client_of(screen) as client:
+        made = client.admin.sign_in_providers.create(
+            name,
+            issuer=issuer,
+            client_id=client_id,
+            client_secret=secret,
+            domains=domain,
+            trust_addresses=bool(trust_addresses),
+            groups_claim=groups or GroupsClaim.NONE,
+            create_accounts=bool(create_accounts),
+            sign_out_there=bool(sign_out_there),
+        )
+    say_done(screen, "created", f"Added provider {made.provider_id}.", **to_json(made))
+    if not as_json:
+        screen.line(f"Register there, for signing in: {made.redirect_uri}")
+        screen.line(f"For coming back after signing out: {made.logout_redirect_uri}")
+        screen.line(f"For its back-channel logout: {made.backchannel_logout_uri}")
+
+
+@app.command()
+def change(
+    provider: _Provider,
+    *,
+    name: Annotated[str | None, typer.Option("--name", help="The name on the button of the sign-in page.")] = None,
+    client_id: Annotated[str | None, typer.Option("--client-id", metavar="ID", help="Another client id.")] = None,
+    secret: _Secret = None,
+    domain: _Domains = None,
+    trust_addresses: _Trust = None,
+    groups: _Groups = None,
+    create_accounts: _Accounts = None,
+    sign_out_there: _SignOut = None,
+    as_json: AsJson = False,
+) -> None:
+    """Change a provider; what isn't given stays, and its issuer always does."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        changed = client.admin.sign_in_providers.update(
+            provider,
+            name=name,
+            client_id=client_id,
+            client_secret=secret or None,
+            domains=domain or None,
+            trust_addresses=trust_addresses,
+            groups_claim=groups,
+            create_accounts=create_accounts,
+            sign_out_there=sign_out_there,
+        )
+    say_done(screen, "changed", f"Changed provider {provider}.", **to_json(changed))
+
+
+@app.command("test")
+def find_problems(provider: _Provider, *, as_json: AsJson = False) -> None:
+    """Ask a provider for what a sign-in needs, and say what is wrong."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        problems = client.admin.sign_in_providers.test(provider).problems
+    say_done(screen, "tested", "\n".join(problems) or "Nothing is wrong, as far as can be told.", problems=problems)
+
+
+@app.command()
+def delete(provider: _Provider, *, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Delete a provider: nobody signs in with it any more. Accounts that came by it stay."""
+    screen = Screen(as_json=as_json)
+    check_can_ask(screen, yes=yes)
+    if not is_confirmed(f"Delete provider {provider}?", screen=screen, yes=yes):
+        return
+    with client_of(screen) as client:
+        client.admin.sign_in_providers.delete(provider)
+    say_done(screen, "deleted", f"Provider {provider} is deleted.", providerId=str(provider))

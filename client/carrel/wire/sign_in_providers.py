@@ -1,0 +1,246 @@
+"""admin/signInProviders: the OpenID Connect providers that an organization's people sign in with; extensions."""
+
+import re
+from enum import StrEnum
+from typing import Annotated, ClassVar
+from uuid import UUID
+
+from pydantic import AfterValidator, Field, PlainSerializer, SecretStr
+
+from carrel.wire.common import PagedRequest, PagedResponse, RequestModel, ResponseModel
+from carrel.wire.fields import NO_NUL, Instant, Label, StrictFlag
+from carrel.wire.operations import ADDS_DATA, ADMIN, CONFLICT, KEYED, NOT_FOUND, ApiOperation
+
+MOST_DOMAINS = 100
+"""Most domains of one provider."""
+
+_DOMAIN = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<!-))+")
+
+
+class GroupsClaim(StrEnum):
+    """Which claim of a provider's tokens names the groups that somebody is in."""
+
+    NONE = "NONE"
+    """None: memberships are kept here alone."""
+    GROUPS = "GROUPS"
+    """`groups`."""
+    ROLES = "ROLES"
+    """`roles`."""
+
+
+def _to_domain(text: str) -> str:
+    domain = text.strip().lower()
+    if len(domain) > 253 or not _DOMAIN.fullmatch(domain):
+        msg = "must be a domain, such as example.com"
+        raise ValueError(msg)
+    return domain
+
+
+def _refuse_repetition(domains: list[str]) -> list[str]:
+    if len(set(domains)) < len(domains):
+        msg = "must be given once each"
+        raise ValueError(msg)
+    return domains
+
+
+def _revealed(secret: SecretStr) -> str:
+    return secret.get_secret_value()
+
+
+def _refuse_odd_secret(secret: SecretStr) -> SecretStr:
+    if not secret.get_secret_value().isprintable():
+        msg = "must not contain control characters"
+        raise ValueError(msg)
+    return secret
+
+
+Domain = Annotated[
+    str, Field(min_length=1, max_length=300, examples=["example.com"]), NO_NUL, AfterValidator(_to_domain)
+]
+Domains = Annotated[list[Domain], Field(min_length=1, max_length=MOST_DOMAINS), AfterValidator(_refuse_repetition)]
+IssuerAddress = Annotated[
+    str, Field(min_length=1, max_length=2048, examples=["https://login.example.com/realms/people"]), NO_NUL
+]
+ClientId = Annotated[str, Field(min_length=1, max_length=255), NO_NUL]
+ProviderSecret = Annotated[
+    SecretStr,
+    Field(min_length=1, max_length=1024),
+    AfterValidator(_refuse_odd_secret),
+    PlainSerializer(_revealed, return_type=str, when_used="json"),
+]
+"""A client secret: hidden from `repr` and logs; written out only in the request's JSON."""
+
+
+class SignInProvider(ResponseModel):
+    """A provider that people of the organization sign in with; its client secret is never shown."""
+
+    provider_id: UUID
+    """Id of the provider."""
+    name: str
+    """Name on the button of the sign-in page."""
+    issuer: str
+    """Address of the issuer, as its tokens name it."""
+    client_id: str
+    """Id that the provider knows this service by."""
+    has_client_secret: bool
+    """Whether the client secret can be used; false once the service's secret key was lost."""
+    domains: list[str]
+    """Domains of the email addresses that it decides about."""
+    trust_addresses: bool
+    """Whether its addresses count as verified though its tokens don't say so."""
+    groups_claim: GroupsClaim
+    """Claim that names the groups somebody is in."""
+    create_accounts: bool
+    """Whether somebody unknown gets an account at their first sign-in."""
+    sign_out_there: bool
+    """Whether signing out here signs out at the provider, too."""
+    redirect_uri: str
+    """Address to register at the provider for signing in."""
+    logout_redirect_uri: str
+    """Address to register at the provider for where people come back to after signing out."""
+    backchannel_logout_uri: str
+    """Address to register at the provider for its messages that somebody signed out there (Back-Channel Logout)."""
+    created_at: Instant
+    """When it was added."""
+
+
+class AdminSignInProvidersCreateRequest(RequestModel):
+    """Add a provider that people of the organization sign in with."""
+
+    name: Label
+    """Name on the button of the sign-in page."""
+    issuer: IssuerAddress
+    """Address of the issuer, by https, as its tokens and its metadata name it."""
+    client_id: ClientId
+    """Id that the provider gave this service."""
+    client_secret: ProviderSecret
+    """Secret that goes with it."""
+    domains: Domains
+    """Domains of the email addresses that it decides about, at most 100; each is of one provider."""
+    trust_addresses: StrictFlag = False
+    """Count its addresses as verified though its tokens don't say so, as those of Microsoft Entra ID; only for an
+    issuer whose accounts are all the organization's."""
+    groups_claim: GroupsClaim = GroupsClaim.NONE
+    """Claim whose values are external ids of the groups somebody is in."""
+    create_accounts: StrictFlag = False
+    """Make an account for somebody unknown at their first sign-in, without rights but those of its groups."""
+    sign_out_there: StrictFlag = False
+    """Sign people out at the provider, too, when they sign out here."""
+
+
+class AdminSignInProvidersCreateResponse(SignInProvider):
+    """The provider, as it is kept."""
+
+
+class AdminSignInProvidersListRequest(PagedRequest):
+    """List the providers."""
+
+
+class AdminSignInProvidersListResponse(PagedResponse):
+    """One page of providers."""
+
+    rows_in: ClassVar[str] = "sign_in_providers"
+    sign_in_providers: list[SignInProvider]
+    """The providers, oldest first."""
+
+
+class AdminSignInProvidersGetRequest(RequestModel):
+    """Get a provider."""
+
+    provider_id: UUID
+    """Id of the provider."""
+
+
+class AdminSignInProvidersGetResponse(SignInProvider):
+    """The provider."""
+
+
+class AdminSignInProvidersUpdateRequest(RequestModel):
+    """Change a provider. What isn't given stays; the issuer always does, because people are known by it."""
+
+    provider_id: UUID
+    """Id of the provider."""
+    name: Label | None = None
+    """Name on the button of the sign-in page."""
+    client_id: ClientId | None = None
+    """Id that the provider gave this service."""
+    client_secret: ProviderSecret | None = None
+    """Secret that goes with it."""
+    domains: Domains | None = None
+    """All domains that it decides about, at most 100."""
+    trust_addresses: StrictFlag | None = None
+    """Whether its addresses count as verified though its tokens don't say so."""
+    groups_claim: GroupsClaim | None = None
+    """Claim whose values are external ids of the groups somebody is in."""
+    create_accounts: StrictFlag | None = None
+    """Whether somebody unknown gets an account at their first sign-in."""
+    sign_out_there: StrictFlag | None = None
+    """Whether signing out here signs out at the provider, too."""
+
+
+class AdminSignInProvidersUpdateResponse(SignInProvider):
+    """The provider, as it is now."""
+
+
+class AdminSignInProvidersDeleteRequest(RequestModel):
+    """Delete a provider: nobody signs in with it any more. Accounts and memberships that came by it stay."""
+
+    provider_id: UUID
+    """Id of the provider."""
+
+
+class AdminSignInProvidersDeleteResponse(ResponseModel):
+    """The provider that is gone."""
+
+    provider_id: UUID
+    """Id of the provider."""
+
+
+class AdminSignInProvidersTestRequest(RequestModel):
+    """Read a provider's metadata and keys, and say what is wrong; nobody is signed in."""
+
+    provider_id: UUID
+    """Id of the provider."""
+
+
+class AdminSignInProvidersTestResponse(ResponseModel):
+    """What is wrong with a provider, as far as can be told without signing in."""
+
+    problems: list[str]
+    """What is wrong, for people; empty when nothing is."""
+
+
+ADMIN_SIGN_IN_PROVIDERS_CREATE = ApiOperation(
+    "admin/signInProviders/create",
+    AdminSignInProvidersCreateRequest,
+    AdminSignInProvidersCreateResponse,
+    ADMIN,
+    KEYED | ADDS_DATA | CONFLICT,
+)
+ADMIN_SIGN_IN_PROVIDERS_LIST = ApiOperation(
+    "admin/signInProviders/list", AdminSignInProvidersListRequest, AdminSignInProvidersListResponse, ADMIN
+)
+ADMIN_SIGN_IN_PROVIDERS_GET = ApiOperation(
+    "admin/signInProviders/get", AdminSignInProvidersGetRequest, AdminSignInProvidersGetResponse, ADMIN, NOT_FOUND
+)
+ADMIN_SIGN_IN_PROVIDERS_UPDATE = ApiOperation(
+    "admin/signInProviders/update",
+    AdminSignInProvidersUpdateRequest,
+    AdminSignInProvidersUpdateResponse,
+    ADMIN,
+    NOT_FOUND | CONFLICT,
+)
+ADMIN_SIGN_IN_PROVIDERS_DELETE = ApiOperation(
+    "admin/signInProviders/delete",
+    AdminSignInProvidersDeleteRequest,
+    AdminSignInProvidersDeleteResponse,
+    ADMIN,
+    KEYED | NOT_FOUND,
+)
+ADMIN_SIGN_IN_PROVIDERS_TEST = ApiOperation(
+    "admin/signInProviders/test",
+    AdminSignInProvidersTestRequest,
+    AdminSignInProvidersTestResponse,
+    ADMIN,
+    NOT_FOUND,
+)

@@ -1,0 +1,1 @@
+"""The OpenID Connect providers of an organization, for admins."""

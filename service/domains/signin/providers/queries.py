@@ -1,0 +1,235 @@
+"""SQL of an organization's sign-in providers, their domains, and the memberships that they brought."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import InitVar, dataclass, field
+from datetime import datetime
+from typing import Any
+from uuid import UUID
+
+from sqlalchemy import delete, exists, func, select, update
+from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.sign_in_providers import GroupsClaim
+from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, param, set_organization
+from service.schema.identity import principals
+from service.schema.signin import browser_sessions, provider_memberships, sign_in_domains, sign_in_providers
+
+
+@dataclass(frozen=True, slots=True)
+class StoredProvider:
+    """A provider of an organization; `sealed_secret` is None once the key that it was encrypted under was lost."""
+
+    provider_id: UUID
+    organization_id: UUID
+    name: str
+    issuer: str
+    client_id: str
+    sealed_secret: bytes | None = field(repr=False)
+    domains: list[str]
+    trust_addresses: bool
+    groups_claim: GroupsClaim
+    create_accounts: bool
+    sign_out_there: bool
+    created_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class LeftSession:
+    """A browser's session that began at a provider at which the person is signed out, too."""
+
+    session_id: UUID
+    provider_id: UUID
+    issuer: str
+    sealed_id_token: bytes | None = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderOfDomain:
+    """Which provider decides about the addresses of a domain."""
+
+    organization_id: UUID
+    provider_id: UUID
+    entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
+
+
+_PROVIDER = columns_of(sign_in_providers, StoredProvider, as_member(sign_in_providers.c.groups_claim, GroupsClaim))
+_DOMAINS = select(
+    sign_in_domains.c.organization_id,
+    sign_in_domains.c.provider_id,
+    set_organization(sign_in_domains.c.organization_id),
+)
+_OF_DOMAIN = _DOMAINS.where(sign_in_domains.c.domain == param(sign_in_domains.c.domain))
+_OF_ID = _DOMAINS.where(sign_in_domains.c.provider_id == param(sign_in_domains.c.provider_id)).limit(1)
+
+
+async def enter_by_domain(connection: AsyncConnection, *, domain: str) -> ProviderOfDomain | None:
+    """Find the provider that decides about a domain, and set the transaction to its organization."""
+    return await find_row(connection, _OF_DOMAIN, ProviderOfDomain, {"param_domain": domain})
+
+
+async def enter_by_provider(connection: AsyncConnection, *, provider_id: UUID) -> ProviderOfDomain | None:
+    """Find a provider by its id, and set the transaction to its organization."""
+    return await find_row(connection, _OF_ID, ProviderOfDomain, {"param_provider_id": provider_id})
+
+
+async def any_domain(connection: AsyncConnection) -> bool:
+    """Check, outside of any organization, whether a provider decides about addresses of any domain."""
+    return (await connection.execute(select(exists(select(sign_in_domains.c.domain))))).scalar_one()
+
+
+async def has_domain(connection: AsyncConnection, organization_id: UUID, *, domain: str) -> bool:
+    """Check whether a provider of the organization decides about a domain."""
+    statement = select(func.count()).where(
+        sign_in_domains.c.organization_id == organization_id, sign_in_domains.c.domain == domain
+    )
+    return (await connection.execute(statement)).scalar_one() > 0
+
+
+async def list_providers(
+    connection: AsyncConnection, organization_id: UUID, *, after: UUID, limit: int
+) -> list[StoredProvider]:
+    """List the providers of an organization, oldest first."""
+    statement = select(*_PROVIDER).where(
+        sign_in_providers.c.organization_id == organization_id, sign_in_providers.c.provider_id > after
+    )
+    return await find_rows(connection, statement.order_by(sign_in_providers.c.provider_id).limit(limit), StoredProvider)
+
+
+async def count_providers(connection: AsyncConnection, organization_id: UUID) -> int:
+    """Count the providers of an organization."""
+    statement = select(func.count()).where(sign_in_providers.c.organization_id == organization_id)
+    return (await connection.execute(statement)).scalar_one()
+
+
+async def find_provider(
+    connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID, lock: bool = False
+) -> StoredProvider | None:
+    """Find a provider of an organization by its id; `lock`: nobody else changes it meanwhile."""
+    statement = select(*_PROVIDER).where(
+        sign_in_providers.c.organization_id == organization_id, sign_in_providers.c.provider_id == provider_id
+    )
+    return await find_row(connection, statement.with_for_update() if lock else statement, StoredProvider)
+
+
+async def insert_provider(connection: AsyncConnection, organization_id: UUID, *, values: Mapping[str, Any]) -> bool:
+    """Add a provider; False when the organization has one of this issuer."""
+    new = insert(sign_in_providers).values({**values, "organization_id": organization_id})
+    statement = new.on_conflict_do_nothing(index_elements=["organization_id", "issuer"])
+    return (await connection.execute(statement.returning(sign_in_providers.c.provider_id))).one_or_none() is not None
+
+
+async def update_provider(
+    connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID, values: Mapping[str, Any]
+) -> None:
+    """Change a provider."""
+    statement = update(sign_in_providers).where(
+        sign_in_providers.c.organization_id == organization_id, sign_in_providers.c.provider_id == provider_id
+    )
+    await connection.execute(statement.values(values))
+
+
+async def replace_domains(
+    connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID, domains: Collection[str]
+) -> set[str]:
+    """Replace the domains of a provider; return those that another provider has, maybe another organization's."""
+    await connection.execute(
+        delete(sign_in_domains).where(
+            sign_in_domains.c.organization_id == organization_id,
+            sign_in_domains.c.provider_id == provider_id,
+            ~in_array(sign_in_domains.c.domain, domains),
+        )
+    )
+    rows = [{"domain": one, "provider_id": provider_id, "organization_id": organization_id} for one in domains]
+    await connection.execute(insert(sign_in_domains).values(rows).on_conflict_do_nothing())
+    own = select(sign_in_domains.c.domain).where(
+        sign_in_domains.c.organization_id == organization_id, sign_in_domains.c.provider_id == provider_id
+    )
+    return set(domains) - set((await connection.execute(own)).scalars())
+
+
+async def delete_provider(connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID) -> None:
+    """Delete a provider with its domains."""
+    await connection.execute(
+        delete(sign_in_providers).where(
+            sign_in_providers.c.organization_id == organization_id, sign_in_providers.c.provider_id == provider_id
+        )
+    )
+
+
+async def find_session_there(
+    connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes
+) -> LeftSession | None:
+    """Find the session of a browser that began at a provider at which people are signed out, too."""
+    statement = (
+        select(*columns_of(browser_sessions, LeftSession, sign_in_providers.c.issuer))
+        .join(sign_in_providers, sign_in_providers.c.provider_id == browser_sessions.c.provider_id)
+        .where(
+            browser_sessions.c.organization_id == organization_id,
+            browser_sessions.c.secret_hash == secret_hash,
+            sign_in_providers.c.organization_id == organization_id,
+            sign_in_providers.c.sign_out_there,
+        )
+    )
+    return await find_row(connection, statement, LeftSession)
+
+
+async def list_people_of_session(
+    connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID, session_id: str
+) -> set[UUID]:
+    """List who is signed in here by a session at a provider."""
+    statement = select(browser_sessions.c.principal_id).where(
+        browser_sessions.c.organization_id == organization_id,
+        browser_sessions.c.provider_id == provider_id,
+        browser_sessions.c.provider_session == session_id,
+    )
+    return set((await connection.execute(statement)).scalars())
+
+
+async def lock_secrets(connection: AsyncConnection, organization_id: UUID) -> Mapping[UUID, bytes]:
+    """Lock the encrypted client secrets of an organization's providers; return them by provider."""
+    statement = (
+        select(sign_in_providers.c.provider_id, sign_in_providers.c.sealed_secret)
+        .where(sign_in_providers.c.organization_id == organization_id, sign_in_providers.c.sealed_secret.is_not(None))
+        .with_for_update()
+    )
+    return {row.provider_id: row.sealed_secret for row in await connection.execute(statement)}
+
+
+async def list_group_ids(
+    connection: AsyncConnection, organization_id: UUID, *, external_ids: Collection[str]
+) -> set[UUID]:
+    """List the groups that a source system calls by these ids."""
+    statement = select(principals.c.principal_id).where(
+        principals.c.organization_id == organization_id,
+        principals.c.kind == "group",
+        in_array(principals.c.external_id, external_ids),
+    )
+    return set((await connection.execute(statement)).scalars())
+
+
+async def list_brought(
+    connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID, member_id: UUID
+) -> set[UUID]:
+    """List the groups that a provider's tokens brought a person into, and that they are still in."""
+    statement = select(provider_memberships.c.group_id).where(
+        provider_memberships.c.organization_id == organization_id,
+        provider_memberships.c.provider_id == provider_id,
+        provider_memberships.c.member_id == member_id,
+    )
+    return set((await connection.execute(statement)).scalars())
+
+
+async def note_brought(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    provider_id: UUID,
+    member_id: UUID,
+    group_ids: Collection[UUID],
+) -> None:
+    """Note that a provider's tokens brought a person into groups."""
+    same = {"organization_id": organization_id, "provider_id": provider_id, "member_id": member_id}
+    rows = [{**same, "group_id": one} for one in group_ids]
+    if rows:
+        await connection.execute(insert(provider_memberships).values(rows).on_conflict_do_nothing())

@@ -1,0 +1,26 @@
+"""`carrel providers`, against the real service."""
+
+import json
+
+from tests.cli.conftest import Run
+
+
+def test_providers_are_added_changed_tested_and_deleted(run: Run) -> None:
+    """The secret is printed nowhere; the addresses to register are; a provider is deleted only when that is said."""
+    own = ("--issuer", "https://login.example.test", "--client-id", "carrel")
+    assert "CARREL_PROVIDER_SECRET" in run("providers", "add", "Work", *own).err
+    added = run("providers", "add", "Work", *own, "--secret", "s3cret-word", "--domain", "example.test")
+    assert added.code == 0, added.err
+    assert "/api/oauth/upstream/callback" in added.out
+    listed = run("providers", "list", "--json").out
+    assert "s3cret-word" not in listed + added.out
+    [provider] = json.loads(listed)["signInProviders"]
+    provider_id = provider["providerId"]
+    changed = json.loads(
+        run("providers", "change", provider_id, "--trust-addresses", "--groups", "roles", "--json").out
+    )
+    assert (changed["trustAddresses"], changed["groupsClaim"]) == (True, "ROLES")
+    assert json.loads(run("providers", "test", provider_id, "--json").out)["problems"]
+    assert run("providers", "delete", provider_id).code == 2
+    assert run("providers", "delete", provider_id, "--yes").code == 0
+    assert run("providers", "list").err.startswith("People sign in with a password here")

@@ -1,0 +1,270 @@
+"""Providers of an organization: whose account a subject is, by a small real provider that may be wrong."""
+
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import parse_qsl, urlsplit
+
+import httpx
+import pytest
+from joserfc.jwk import RSAKey
+
+from service.domains.signin.id_tokens import Expected, NotVouched, subject_of
+from service.domains.signin.providers.binding import is_of_one_tenant
+from service.domains.signin.providers.groups import is_left_out
+from tests.harness.services import RunningService, ServiceHarness
+from tests.oauth.flow import App, Person, Pkce, a_person, an_app, sent_back, works
+from tests.oauth.provider import CLIENT_ID, CLIENT_SECRET, OpenIdProvider, serving
+from tests.oauth.test_upstream import changed, come_back, leave
+from tests.service.directory import a_user, another_organization, code, done
+
+KEY = RSAKey.generate_key(2048, {"kid": "one"})
+HERE = {"webhook_allowed_hosts": ("127.0.0.1",)}
+
+
+@pytest.fixture(scope="module")
+def module(service_harness: ServiceHarness) -> Iterator[tuple[OpenIdProvider, RunningService, App]]:
+    """A provider on this machine, a service whose setting allows it, and an application."""
+    with serving() as provider:
+        service, stack = service_harness.start(**HERE)
+        yield provider, service, an_app(service)
+        service_harness.stop(service, stack)
+
+
+@pytest.fixture
+def provider(module: tuple[OpenIdProvider, RunningService, App]) -> OpenIdProvider:
+    """The provider, right about everything until a test says otherwise."""
+    provider = module[0]
+    provider.change, provider.key, provider.signing_key, provider.algorithm = lambda claims: claims, KEY, None, "RS256"
+    provider.describes = {}
+    return provider
+
+
+@pytest.fixture
+def service(module: tuple[OpenIdProvider, RunningService, App]) -> RunningService:
+    """The service."""
+    return module[1]
+
+
+@pytest.fixture
+def app(module: tuple[OpenIdProvider, RunningService, App]) -> App:
+    """The application."""
+    return module[2]
+
+
+@pytest.fixture
+def kept(provider: OpenIdProvider, service: RunningService) -> Iterator[str]:
+    """The provider as the organization keeps it, with nothing trusted; its id."""
+    made = done(service.call("admin/signInProviders/create", registration(provider.issuer)))
+    yield made["providerId"]
+    done(service.call("admin/signInProviders/delete", {"providerId": made["providerId"]}))
+
+
+def registration(issuer: str, **changes: Any) -> dict[str, Any]:
+    """The body that adds a provider."""
+    own = {"name": "Work", "issuer": issuer, "clientId": CLIENT_ID, "clientSecret": CLIENT_SECRET}
+    return {**own, "domains": ["example.test"], **changes}
+
+
+def change(service: RunningService, provider_id: str, **changes: Any) -> None:
+    """Change the provider."""
+    done(service.call("admin/signInProviders/update", {"providerId": provider_id, **changes}))
+
+
+def arrive(provider: OpenIdProvider, service: RunningService, app: App, claims: dict[str, Any]) -> httpx.Response:
+    """Somebody with these claims signs in there with a new browser; the page they end at."""
+    provider.person = claims
+    return come_back(Person(service), app)
+
+
+def refusals(service: RunningService) -> list[dict[str, Any]]:
+    """The refused sign-ins on the audit log, newest first."""
+    return done(service.call("admin/auditLog/query", {"action": "session.refuse"}))["entries"]
+
+
+def test_entra_by_trust_binds_for_good(provider: OpenIdProvider, service: RunningService, app: App, kept: str) -> None:
+    """No `email_verified`: refused in words until an admin trusts the issuer; then the subject counts, no address."""
+    a_person(service, "enid@example.test", name="Enid")
+    enid = {"sub": "pairwise", "email": "Enid@Example.test"}
+    untrusted = arrive(provider, service, app, enid)
+    assert untrusted.status_code == 400
+    assert "trust the addresses of its issuer on the page Sign-in" in untrusted.text
+    (entry,) = refusals(service)[:1]
+    assert (entry["details"]["reason"], entry["target"]["id"]) == ("unverified", kept)
+    change(service, kept, trustAddresses=True)
+    assert "Enid" in arrive(provider, service, app, enid).text
+    moved = {"sub": "pairwise", "email": "married@elsewhere.test"}
+    assert "Enid" in arrive(provider, service, app, moved).text
+    stranger = arrive(provider, service, app, {"sub": "new", "email": "enid@example.test"})
+    assert "no account here" in stranger.text
+    assert refusals(service)[0]["details"]["reason"] == "taken"
+    assert (
+        "of a domain that this provider" in arrive(provider, service, app, {"sub": "f", "email": "a@other.test"}).text
+    )
+    a_user(service, "enid@example.test", active=False)
+    assert "no account here" in arrive(provider, service, app, enid).text
+    assert refusals(service)[0]["details"]["reason"] == "inactive"
+
+
+def test_accounts_and_groups_come_with_the_token(
+    provider: OpenIdProvider, service: RunningService, app: App, kept: str
+) -> None:
+    """Groups by their external ids; what an admin set stays, and a token that leaves them out changes nothing."""
+    crew = [{"name": name, "externalId": name} for name in ("crew", "deck", "bridge")]
+    ids = {one["name"]: one["id"] for one in done(service.call("admin/groups/upsert", {"groups": crew}))["groups"]}
+    made = {"sub": "finn", "email": "finn@example.test", "email_verified": True, "name": "Finn"}
+    assert "no account here" in arrive(provider, service, app, made).text
+    change(service, kept, createAccounts=True, groupsClaim="GROUPS")
+
+    def groups_after(**claims: Any) -> set[str]:
+        assert "Finn" in arrive(provider, service, app, {**made, **claims}).text
+        member = {"member": {"type": "user", "email": "finn@example.test"}}
+        listed = done(service.call("admin/groups/listMemberships", member))["memberships"]
+        return {one["name"] for one in listed if one["direct"]}
+
+    assert groups_after(groups=["crew", "deck", "unknown"]) == {"crew", "deck"}
+    by_hand = {"groupId": ids["bridge"], "members": [{"type": "user", "email": "finn@example.test"}]}
+    done(service.call("admin/groups/addMembers", by_hand))
+    assert groups_after(groups=["deck"]) == {"deck", "bridge"}
+    assert groups_after(_claim_names={"groups": "src1"}) == {"deck", "bridge"}
+    entries = done(service.call("admin/auditLog/query", {"action": "session.begin"}))["entries"]
+    assert entries[0]["details"] == {"by": "openIdConnect", "providerId": kept, "groups": "leftOut"}
+    assert groups_after() == {"bridge"}
+
+
+def test_who_signs_out_there_is_signed_out_here(
+    provider: OpenIdProvider, service: RunningService, app: App, kept: str
+) -> None:
+    """A right logout token ends sessions and tokens, once; a wrong one nothing. Signing out here leads there."""
+    provider.describes = {"end_session_endpoint": f"{provider.issuer}/logout"}
+    change(service, kept, createAccounts=True, signOutThere=True)
+    gus, pkce = Person(service), Pkce()
+    provider.person = {"sub": "gus", "email": "gus@example.test", "email_verified": True, "sid": "one"}
+    consent = come_back(gus, app, code_challenge=pkce.challenge)
+    tokens = done(app.exchange(sent_back(gus.press(consent, "allow"))["code"], pkce))
+
+    now = int(time.time())
+    right = {"iss": provider.issuer, "aud": CLIENT_ID, "iat": now, "exp": now + 60, "jti": "a", "sub": "gus"}
+    right["events"] = {"http://schemas.openid.net/event/backchannel-logout": {}}
+
+    def told(**changes: Any) -> int:
+        form = {"logout_token": provider.signed(changed(**changes)(right))}
+        return httpx.post(f"{service.base_url}/api/oauth/upstream/{kept}/logout", data=form, timeout=60).status_code
+
+    wrong: list[dict[str, Any]] = [
+        {"aud": "another"},
+        {"iss": "https://evil.test"},
+        {"events": None},
+        {"nonce": "n"},
+        {"sub": None},
+        {"jti": None},
+        {"iat": now - 3600},
+        {"exp": now - 3600},
+    ]
+    assert [told(**one) for one in wrong] == [400] * len(wrong)
+    assert works(service, tokens["access_token"])
+    assert told() == 200
+    assert not works(service, tokens["access_token"])
+    assert "sign-in" in gus.http.get("/account/consents").headers["Location"]
+    come_back(gus, app)
+    assert told() == 400  # the same token again
+    account = gus.http.get("/account/consents")
+    assert "form-action 'self' http://127.0.0.1:*" in account.headers["Content-Security-Policy"]
+    left = gus.press(account, "signOut").headers["Location"]
+    query = dict(parse_qsl(urlsplit(left).query))
+    assert left.startswith(f"{provider.issuer}/logout?")
+    assert query["post_logout_redirect_uri"] == f"{service.base_url}/account/sign-in"
+    assert query["client_id"] == CLIENT_ID
+    assert query["id_token_hint"].count(".") == 2
+    come_back(gus, app)
+    assert told(jti="b", sub=None, sid="one") == 200
+    assert "sign-in" in gus.http.get("/account/consents").headers["Location"]
+
+
+def test_an_address_leads_to_its_provider(provider: OpenIdProvider, service: RunningService, kept: str) -> None:
+    """On the way to one's account; of other domains nobody decides, and other organizations have others."""
+    left = Person(service).http.get("/account/upstream", params={"email": "Ada@Example.TEST"})
+    assert left.headers["Location"].startswith(f"{provider.issuer}/authorize?")
+    assert Person(service).http.get("/account/upstream", params={"email": "a@other.test"}).status_code == 400
+    other = another_organization(service)
+    foreign = an_app(service, api_key=other)
+    with pytest.raises(IndexError):
+        leave(Person(service), foreign)
+    address = Person(service).http.get(f"/api/oauth/upstream/{kept}", params=foreign.parameters(Pkce()))
+    assert address.status_code == 404
+    taken = service.call("admin/signInProviders/create", registration("https://x.test"), api_key=other)
+    assert code(taken) == (409, "domain_taken")
+    again = service.call("admin/signInProviders/create", registration(provider.issuer, domains=["y.test"]))
+    assert code(again) == (409, "issuer_taken")
+
+
+def test_what_is_wrong_with_a_provider_is_said(provider: OpenIdProvider, service: RunningService, kept: str) -> None:
+    """By its metadata, and by whether it takes the secret; and what may not be asked is not."""
+    test = {"providerId": kept}
+    assert done(service.call("admin/signInProviders/test", test))["problems"] == []
+    provider.describes = {"issuer": "https://evil.test"}
+    (said,) = done(service.call("admin/signInProviders/test", test))["problems"]
+    assert "another issuer" in said
+    provider.describes = {"token_endpoint": "https://10.0.0.1/token"}
+    (said,) = done(service.call("admin/signInProviders/test", test))["problems"]
+    assert "not public" in said
+    provider.describes = {}
+    for issuer in (
+        "https://10.0.0.1",
+        "http://people.example",
+        "https://people.example?a=b",
+        "https://169.254.169.254",
+    ):
+        refused = service.call("admin/signInProviders/create", registration(issuer))
+        assert code(refused) == (400, "issuer_not_allowed")
+    common = registration("https://login.microsoftonline.com/common/v2.0", trustAddresses=True)
+    assert code(service.call("admin/signInProviders/create", common)) == (400, "addresses_not_trustable")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (changed(aud="another"), "audience"),
+        (changed(aud=[CLIENT_ID, "another"]), "audience"),
+        (changed(nonce="another"), "nonce"),
+        (changed(iss="https://evil.test"), "issuer"),
+        (changed(exp=int(time.time()) - 3600), "expired"),
+        (changed(sub=None), "claims"),
+        ("none", "algorithm"),
+        ("HS256", "algorithm"),
+        ("another key", "signature"),
+    ],
+)
+def test_a_wrong_token_is_refused_with_its_reason(wrong: Callable[[Any], Any] | str, reason: str) -> None:
+    """OpenID Connect Core 1.0, section 3.1.3.7; each reason has its own words."""
+    there = OpenIdProvider(issuer="https://people.test", key=KEY)
+    if wrong == "another key":
+        there.signing_key = RSAKey.generate_key(2048, {"kid": "one"})
+    elif isinstance(wrong, str):
+        there.algorithm = wrong
+    now = int(time.time())
+    claims = {"iss": there.issuer, "aud": CLIENT_ID, "iat": now, "exp": now + 60, "nonce": "n", "sub": "ada"}
+    token = there.signed(claims if isinstance(wrong, str) else wrong(claims))
+    keys = {"keys": [KEY.as_dict(private=False)]}
+    with pytest.raises(NotVouched) as refused:
+        subject_of(token, keys, Expected(there.issuer, CLIENT_ID, "n"))
+    assert refused.value.reason == reason
+
+
+def test_which_issuers_are_of_one_tenant() -> None:
+    """Entra's are by the tenant's id alone, and Google's has everybody."""
+    tenant = "11111111-2222-3333-4444-555555555555"
+    assert is_of_one_tenant(f"https://login.microsoftonline.com/{tenant}/v2.0")
+    assert is_of_one_tenant("https://people.example/realms/one")
+    consumers = "9188040d-6c67-4c5b-b112-36a304b66dad"
+    for segment in ("common", "organizations", "consumers", "contoso.example", consumers, ""):
+        assert not is_of_one_tenant(f"https://login.microsoftonline.com/{segment}/v2.0")
+    assert not is_of_one_tenant("https://accounts.google.com")
+
+
+def test_groups_that_a_token_leaves_out() -> None:
+    """Entra's overage claim, in both of its forms; roles are never left out."""
+    assert is_left_out({"_claim_names": {"groups": "src1"}}, "groups")
+    assert is_left_out({"hasgroups": True}, "groups")
+    assert not is_left_out({"hasgroups": True, "groups": []}, "groups")
+    assert not is_left_out({"hasgroups": "true"}, "roles")
