@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from service.text.chunking import Chunk, caller_chunks, chunk_blocks
 from service.text.embedding.tokenizer import MAX_PIECES, WordPieces
 from service.text.embedding.weights import locate
-from service.text.extraction.blocks import Block
+from service.text.extraction.blocks import Block, BlockKind
 from service.text.sentences import cut_sentences
 
 TOKENIZER = WordPieces(locate().tokenizer)
@@ -132,7 +132,7 @@ def test_headings_stay_with_their_text():
 
 def test_each_scanned_page_begins_a_chunk():
     """Unless it goes on with a sentence of the page before; a heading at a page's end stays with its text."""
-    read = [
+    read: list[tuple[BlockKind, str, int]] = [
         ("paragraph", "Receipt 1, eleven francs", 1),
         ("paragraph", "Receipt 2 over the sum of", 2),
         ("paragraph", "twelve francs.", 3),
