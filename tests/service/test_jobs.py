@@ -300,12 +300,19 @@ def test_a_stopped_service_leaves_nothing_behind(service_harness: ServiceHarness
     work(service, workshop)
     things = enqueue(service, workshop.task)
     until(lambda: workshop.ended == things)
+    kept = service.runtime.background.kept
+    with databases.connect(service.database) as connection:
+        count = "SELECT count(*) FROM procrastinate_workers"
+        until(lambda: "worker-docstore" in kept)
+        # The service's own workers, which begin later than it, and the test's.
+        workers = 1 + sum(name.startswith("worker-") for name in kept)
+        until(lambda: connection.execute(count).fetchone() == (workers,))
     service.http.close()
     service.run(stack.aclose())
     with databases.connect(service.database) as connection:
         connected = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
         until(lambda: connection.execute(connected, [service.database]).fetchone() == (0,))
-        assert connection.execute("SELECT count(*) FROM procrastinate_workers").fetchone() == (0,)
+        assert connection.execute(count).fetchone() == (0,)
     databases.drop(service.database)
 
 
