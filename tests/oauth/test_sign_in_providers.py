@@ -144,7 +144,14 @@ def test_who_signs_out_there_is_signed_out_here(
     tokens = done(app.exchange(sent_back(gus.press(consent, "allow"))["code"], pkce))
 
     now = int(time.time())
-    right = {"iss": provider.issuer, "aud": CLIENT_ID, "iat": now, "exp": now + 60, "jti": "a", "sub": "gus"}
+    right: dict[str, Any] = {
+        "iss": provider.issuer,
+        "aud": CLIENT_ID,
+        "iat": now,
+        "exp": now + 60,
+        "jti": "a",
+        "sub": "gus",
+    }
     right["events"] = {"http://schemas.openid.net/event/backchannel-logout": {}}
 
     def told(**changes: Any) -> int:
