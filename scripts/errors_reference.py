@@ -18,6 +18,7 @@ ELSEWHERE = (
     "service.domains.oauth.account",
     "service.domains.oauth.account_factors",
     "service.domains.oauth.authorize",
+    "service.domains.oauth.confirming",
     "service.domains.oauth.consents",
     "service.domains.oauth.endpoints",
     "service.domains.oauth.requests",

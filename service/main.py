@@ -35,7 +35,7 @@ from service.domains.docstore.running.stuck import begin_stuck
 from service.domains.docstore.running.task import DOCSTORE, RUN_SYNC
 from service.domains.evaluation import endpoints as evaluation
 from service.domains.files.collecting import collect_seconds, collect_when_due
-from service.domains.oauth import account, account_factors, authorize, consents, invitation, upstream
+from service.domains.oauth import account, account_factors, authorize, confirming, consents, invitation, upstream
 from service.domains.oauth import admin_endpoints as oauth_clients
 from service.domains.oauth import endpoints as oauth
 from service.domains.oauth import purging as oauth_purging
@@ -128,7 +128,18 @@ def routes() -> Sequence[BaseRoute]:
     for prefix, domains in ((V0_PREFIX, (*DOMAINS, *V0_DOMAINS)), (V1_PREFIX, (*DOMAINS, *V1_DOMAINS))):
         for domain in domains:
             router.include_router(domain.router, prefix=prefix, responses=ERRORS)
-    for module in (oauth, authorize, upstream, logout, consents, account, account_factors, invitation, pages):
+    for module in (
+        oauth,
+        authorize,
+        upstream,
+        logout,
+        consents,
+        account,
+        account_factors,
+        confirming,
+        invitation,
+        pages,
+    ):
         router.include_router(module.router)
     router.include_router(scim.scim_router)
     return tuple(router.routes)

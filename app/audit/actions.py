@@ -128,6 +128,7 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
     "consent.grant": ActionText("Applications", "Application allowed", "allowed {it} to act for them"),
     "consent.withdraw": ActionText("Applications", "Consent withdrawn", "withdrew their consent to {it}"),
     "session.begin": ActionText("Signing in", "Signed in", "signed in"),
+    "session.confirm": ActionText("Signing in", "Confirmed", "confirmed that it is them"),
     "session.end": ActionText("Signing in", "Sessions ended", "ended sessions of {it}"),
     FAILED_SIGN_IN: ActionText("Signing in", "Sign-in failed", "failed to sign in as {it}"),
     REFUSED_SIGN_IN: ActionText("Signing in", "Sign-in by a provider refused", "was refused a sign-in by {it}"),

@@ -37,10 +37,14 @@ class Problem:
     notes: tuple[str, ...] = ()
     help_at: str | None = None
     """The address of help about the error."""
+    confirm_at: str | None = None
+    """The address at which the person confirms that it is them, before they try again."""
 
     def show(self) -> None:
         """Show the error on the page."""
         show_problem(self.message, *self.notes, help_at=self.help_at)
+        if self.confirm_at is not None:
+            st.link_button("Confirm that it is you", self.confirm_at, icon=":material/verified_user:")
 
 
 @contextmanager
@@ -72,6 +76,11 @@ def problem_of(error: carrel.CarrelError | RunsError) -> Problem:
             return Problem("Your sign-in has ended.", ("Reload this page to sign in again.",))
         case carrel.APIConnectionError():
             return _problem_of_connection(error)
+        case carrel.APIError(confirmation_url=str(address)):
+            message = "Confirm that it is you: this changes access or credentials."
+            return Problem(
+                message, ("It opens in a new tab. Come back then, and press the button again.",), None, address
+            )
         case carrel.APIError():
             message, *more = _message_of(error)
             request = (f"Request id: {error.request_id}",) if error.request_id else ()

@@ -54,6 +54,7 @@ def error_from(response: httpx.Response) -> APIError:
         request_id=(body and body.request_id) or response.headers.get("x-request-id"),
         details=(body and body.details) or (),
         retry_after=retry_after(response.headers),
+        confirmation_url=body and body.confirmation_url,
     )
 
 

@@ -126,7 +126,8 @@ class APIError(CarrelError):
 
     `status` is the HTTP status, `code` the stable reason to branch on, `message` says what to do about it,
     `request_id` names the request in the service's logs, `details` the members that are wrong, and `retry_after` the
-    seconds after which the service asked to be called again.
+    seconds after which the service asked to be called again. `confirmation_url` comes with the code
+    `confirmation_required`: the person opens it in a browser, and the call is made again.
     """
 
     def __init__(
@@ -138,6 +139,7 @@ class APIError(CarrelError):
         request_id: str | None = None,
         details: Sequence[ErrorDetail] = (),
         retry_after: float | None = None,
+        confirmation_url: str | None = None,
     ) -> None:
         super().__init__(message)
         self.message = message
@@ -146,6 +148,7 @@ class APIError(CarrelError):
         self.request_id = request_id
         self.details = tuple(details)
         self.retry_after = retry_after
+        self.confirmation_url = confirmation_url
 
     def __str__(self) -> str:
         # The service's message says a single detail by itself: in the same words, or after the member's name.

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import InitVar, dataclass, field, fields
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any, Literal
 from uuid import UUID
 
@@ -26,7 +26,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.auth.lifetimes import LAST_USED_PRECISION
 from service.identity.queries import credential_status
 from service.platform.batches import Answer, Batch
-from service.platform.sql import ORGANIZATION, find_row, in_array, param, params, set_organization
+from service.platform.sql import ORGANIZATION, find_row, get_row, in_array, param, params, set_organization
 from service.schema.identity import api_keys, group_members, organizations, principals, service_account_tokens
 from service.schema.oauth import oauth_access_tokens, oauth_clients, oauth_token_families
 
@@ -52,6 +52,15 @@ class Credential:
     service_accounts_enabled: bool
     unused_for_a_minute: bool
     entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation:
+    """When the person of an access token has last proven who they are, and of whom their organization demands it."""
+
+    family_id: UUID
+    confirmed_at: datetime | None
+    second_factor: str
 
 
 @dataclass(frozen=True)
@@ -160,6 +169,18 @@ def ask_credential(
     parameters = {"param_secret_hash": secret_hash, "param_offset": clock_offset}
     credential = batch.ask(_CREDENTIAL_OF_HASH[kind], Credential, parameters)
     return CredentialAnswers(credential, batch.ask(_OWNER_OF_HASH[kind], ActingPrincipal, parameters))
+
+
+async def get_confirmation(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> Confirmation:
+    """Get when the person of an access token has last proven who they are."""
+    families = oauth_token_families
+    statement = (
+        select(families.c.family_id, families.c.confirmed_at, organizations.c.second_factor)
+        .join(oauth_access_tokens, oauth_access_tokens.c.family_id == families.c.family_id)
+        .join(organizations, organizations.c.organization_id == families.c.organization_id)
+        .where(families.c.organization_id == organization_id, oauth_access_tokens.c.token_id == token_id)
+    )
+    return await get_row(connection, statement, Confirmation)
 
 
 async def touch_credential(

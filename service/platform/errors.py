@@ -79,6 +79,7 @@ class ServiceError(Exception):
         self.status = status or self.default_status
         self.details = tuple(details)
         self.headers = dict(headers or {})
+        self.confirmation_url: str | None = None
 
 
 class BadRequest(ServiceError):
@@ -168,6 +169,8 @@ def error_response(error: ServiceError) -> JSONResponse:
     """Render an error in the one shape, with the request's id."""
     message = redact_credentials(error.message)
     body: dict[str, Any] = {"message": message, "code": error.code, "requestId": request_id()}
+    if error.confirmation_url is not None:
+        body["confirmationUrl"] = error.confirmation_url
     if error.details:
         body["details"] = [
             {"field": redact_credentials(detail.field), "message": redact_credentials(detail.message)}

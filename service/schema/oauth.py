@@ -50,6 +50,7 @@ oauth_token_families = Table(
     Column("last_used_at", DateTime(timezone=True)),
     Column("address", Text),
     Column("device", Text),
+    Column("confirmed_at", DateTime(timezone=True)),
     Index("ix_oauth_token_families_principal", "organization_id", "principal_id", "client_id"),
     Index("ix_oauth_token_families_client", "client_id"),
 )
@@ -71,6 +72,7 @@ oauth_codes = Table(
     Column("family_id", Uuid, ForeignKey("oauth_token_families.family_id", ondelete="CASCADE")),
     Column("address", Text),
     Column("device", Text),
+    Column("confirmed_at", DateTime(timezone=True)),
     Index("ix_oauth_codes_client", "client_id"),
     Index("ix_oauth_codes_principal", "organization_id", "principal_id", "client_id"),
     Index("ix_oauth_codes_family", "family_id"),

@@ -39,6 +39,7 @@ browser_sessions = Table(
     Column("provider_id", Uuid),
     Column("provider_session", Text),
     Column("sealed_id_token", LargeBinary),
+    Column("confirmed_at", DateTime(timezone=True)),
     Index("ix_browser_sessions_expires", "organization_id", "expires_at"),
     Index("ix_browser_sessions_principal", "organization_id", "principal_id"),
 )

@@ -18,11 +18,13 @@ from fastapi.routing import APIRoute
 from starlette.types import Message, Receive
 
 from carrel.wire.api import OPERATIONS
-from carrel.wire.operations import ADDS_DATA, KEYED, SECRET, ApiOperation
+from carrel.wire.operations import ADDS_DATA, CONFIRMED, KEYED, SECRET, ApiOperation
 from service.auth.authorization import authorize
-from service.auth.callers import ACTING_MEMBERS, acts_as_its_user
+from service.auth.callers import ACTING_MEMBERS, Caller, acts_as_its_user
+from service.auth.confirmation import require_confirmation
 from service.platform.disk import Promise
 from service.platform.errors import BadRequest, ServiceError, TooLarge, UnsupportedMedia
+from service.runtime import Runtime
 from service.web.dependencies import current_caller, current_runtime, version_of
 from service.web.existing_clients import body_of, complete_answer, rename_members
 from service.web.idempotency import idempotent, idempotent_secret
@@ -56,7 +58,10 @@ class CheckedRoute(APIRoute):
 
         async def checked(request: Request) -> Response:
             runtime = await current_runtime(request)
-            authorize(await current_caller(request, runtime), self.operation.requires)
+            caller = await current_caller(request, runtime)
+            authorize(caller, self.operation.requires)
+            if self.operation.has(CONFIRMED):
+                await _require_confirmation(runtime, caller)
             _refuse_encoded(request)
             kind = CheckedRequest if self.body_field else Request
             if not self.operation.has(ADDS_DATA):
@@ -68,6 +73,12 @@ class CheckedRoute(APIRoute):
                 return complete_answer(request.scope, await handler(kind(request.scope, receive)))
 
         return checked
+
+
+async def _require_confirmation(runtime: Runtime, caller: Caller) -> None:
+    async with runtime.database.transaction(caller.organization_id, read_only=True) as connection:
+        now = await runtime.clock.now(connection)
+        await require_confirmation(connection, caller, now=now, issuer=runtime.settings.issuer)
 
 
 def _promise_pieces(receive: Receive, promise: Promise) -> Receive:

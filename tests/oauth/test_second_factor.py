@@ -10,11 +10,13 @@ import pyotp
 import pytest
 from pydantic import SecretStr
 
+from carrel.wire.api import OPERATIONS
+from carrel.wire.operations import CONFIRMED
 from service.domains.signin.factors.rotation import reseal_factors
 from service.operate.commands import run
 from service.platform.keys import Keys
 from tests.harness.services import RunningService
-from tests.oauth.flow import PASSWORD, Page, Person, a_person, an_app, later, sent_back
+from tests.oauth.flow import PASSWORD, Page, Person, a_person, an_app, later, sent_back, v1
 from tests.service.directory import code, done, organization_id, walk
 
 HERE = "/account/second-factor"
@@ -248,3 +250,59 @@ def test_another_secret_key_keeps_apps_and_a_lost_one_keeps_out(service: Running
     service.run(rotate(None, old))
     assert enter_with(phone.code(steps=1)) == 403
     assert enter_with(codes[0]) == 303
+
+
+def confirm(person: Person, refusal: httpx.Response, **fields: str) -> httpx.Response:
+    """Open the address of a refusal, and send the form of the page there; what comes of it."""
+    page = person.follow(person.http.get(refusal.json()["error"]["confirmationUrl"]))
+    return person.press(page, "confirm", **fields) if page.status_code == 200 else page
+
+
+@pytest.mark.usefixtures("still_clock")
+def test_changes_of_access_are_confirmed(service: RunningService) -> None:
+    """By admins who call with a token 15 minutes after they proved who they are; for that application alone."""
+    app, other, ada = an_app(service), an_app(service), a_person(service, isAdmin=True)
+    phone, codes = set_up(ada)
+    token, elsewhere = (ada.tokens(one, scope="api:admin")["access_token"] for one in (app, other))
+    change = {"name": "Ada's key"}
+    later(service, minutes=16)
+    assert v1(service, "admin/apiKeys/create", token, change).status_code == 200
+    demand(service, "ADMINS")
+    refused = v1(service, "admin/apiKeys/create", token, change)
+    assert code(refused) == (403, "confirmation_required")
+    assert 'error="insufficient_user_authentication"' in refused.headers["WWW-Authenticate"]
+    assert 'max_age="900"' in refused.headers["WWW-Authenticate"]
+    assert v1(service, "admin/apiKeys/list", token, {}).status_code == 200
+    assert service.call("admin/apiKeys/create", change).status_code == 200
+    # A stolen session knows neither the password nor a code; another person can't confirm it.
+    for fields in ({}, {"password": PASSWORD}, {"password": "guessed", "code": phone.code()}):
+        assert confirm(ada, refused, **fields).status_code == 403
+    ben = a_person(service, "ben@example.test", name="Ben")
+    enter(ben)
+    assert "There is no such session of yours" in confirm(ben, refused).text
+    assert code(v1(service, "admin/apiKeys/create", token, change)) == (403, "confirmation_required")
+    confirmed = confirm(ada, refused, password=PASSWORD, code=codes[0])
+    assert "An App may change access" in confirmed.text
+    assert v1(service, "admin/apiKeys/create", token, change).status_code == 200
+    again = v1(service, "admin/apiKeys/create", elsewhere, change)
+    assert code(again) == (403, "confirmation_required")
+    assert "Confirmed" in confirm(ada, again).text
+    later(service, minutes=16)
+    assert code(v1(service, "admin/apiKeys/create", token, change)) == (403, "confirmation_required")
+    # Somebody signed out signs in on the way; a client asks for a new sign-in by max_age.
+    fresh = Person(service, ada.email)
+    asked = fresh.sign_in(fresh.follow(fresh.http.get(refused.json()["error"]["confirmationUrl"])))
+    assert "confirm" in Page(fresh.follow(give(fresh, asked, phone.code()))).forms[0].buttons
+    assert "signIn" in Page(ada.open(app, max_age="900")).forms[0].buttons
+    assert "code" in sent_back(ada.open(app, scope="api:admin", max_age="9000"))
+    assert "code" in sent_back(ada.open(app, scope="api:admin", max_age="soon"))
+
+
+def test_what_must_be_confirmed_is_declared() -> None:
+    """Every operation that makes or ends a credential, an admin or a policy; and nothing that reads."""
+    confirmed = {path for path, one in OPERATIONS.items() if one.has(CONFIRMED)}
+    named = {path for path in OPERATIONS if re.search(r"(create|mint|revoke|rotateSecret|approve)$", path)}
+    credentials = {one for one in named if re.search(r"apiKeys|Tokens|oauthClients|serviceAccounts|roviders", one)}
+    assert credentials <= confirmed
+    assert {"admin/users/upsert", "admin/organization/update", "admin/grants/set"} <= confirmed
+    assert not any(re.search(r"/(list|get|query|count)[A-Z]?", path) for path in confirmed)

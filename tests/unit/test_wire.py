@@ -275,7 +275,10 @@ def test_secrets_hide() -> None:
 def test_error_body() -> None:
     """The error shape reads with and without what is optional."""
     assert ErrorResponse.model_validate({"error": {"message": "no"}}).error.code == "error"
-    full = {"error": {"message": "no", "code": "c", "requestId": "r", "details": [{"field": "a", "message": "b"}]}}
+    full: dict[str, dict[str, object]] = {
+        "error": {"message": "no", "code": "c", "requestId": "r", "confirmationUrl": "https://carrel.example.com/"}
+    }
+    full["error"] |= {"details": [{"field": "a", "message": "b"}]}
     assert ErrorResponse.model_validate(full).model_dump(by_alias=True) == full
 
 

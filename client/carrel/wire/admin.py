@@ -19,7 +19,7 @@ from carrel.wire.common import (
     Tabular,
 )
 from carrel.wire.fields import EmailAddress, Identifier, Instant, Label, Password, StrictFlag
-from carrel.wire.operations import ADMIN, CONFLICT, KEYED, NOT_FOUND, ApiOperation
+from carrel.wire.operations import ADMIN, CONFIRMED, CONFLICT, KEYED, NOT_FOUND, ApiOperation
 
 Members = Annotated[list[PrincipalReference], Field(max_length=10_000)]
 
@@ -367,10 +367,10 @@ ADMIN_ORGANIZATION_GET = ApiOperation(
     "admin/organization/get", AdminOrganizationGetRequest, AdminOrganizationGetResponse, ADMIN
 )
 ADMIN_ORGANIZATION_UPDATE = ApiOperation(
-    "admin/organization/update", AdminOrganizationUpdateRequest, AdminOrganizationUpdateResponse, ADMIN
+    "admin/organization/update", AdminOrganizationUpdateRequest, AdminOrganizationUpdateResponse, ADMIN, CONFIRMED
 )
 ADMIN_USERS_UPSERT = ApiOperation(
-    "admin/users/upsert", AdminUsersUpsertRequest, AdminUsersUpsertResponse, ADMIN, CONFLICT
+    "admin/users/upsert", AdminUsersUpsertRequest, AdminUsersUpsertResponse, ADMIN, CONFLICT | CONFIRMED
 )
 ADMIN_USERS_LIST = ApiOperation("admin/users/list", AdminUsersListRequest, AdminUsersListResponse, ADMIN)
 ADMIN_GROUPS_UPSERT = ApiOperation(
@@ -386,8 +386,10 @@ ADMIN_GROUPS_ADD_MEMBERS = ApiOperation(
 ADMIN_GROUPS_REMOVE_MEMBERS = ApiOperation(
     "admin/groups/removeMembers", AdminGroupsRemoveMembersRequest, AdminGroupsRemoveMembersResponse, ADMIN, NOT_FOUND
 )
-ADMIN_GRANTS_SET = ApiOperation("admin/grants/set", AdminGrantsSetRequest, AdminGrantsSetResponse, ADMIN, NOT_FOUND)
+ADMIN_GRANTS_SET = ApiOperation(
+    "admin/grants/set", AdminGrantsSetRequest, AdminGrantsSetResponse, ADMIN, NOT_FOUND | CONFIRMED
+)
 ADMIN_GRANTS_SET_MANY = ApiOperation(
-    "admin/grants/setMany", AdminGrantsSetManyRequest, AdminGrantsSetManyResponse, ADMIN, NOT_FOUND
+    "admin/grants/setMany", AdminGrantsSetManyRequest, AdminGrantsSetManyResponse, ADMIN, NOT_FOUND | CONFIRMED
 )
 ADMIN_GRANTS_LIST = ApiOperation("admin/grants/list", AdminGrantsListRequest, AdminGrantsListResponse, ADMIN, NOT_FOUND)

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from carrel.wire.common import NarrowedRequest, PagedResponse, RequestModel, ResponseModel
 from carrel.wire.fields import EmailAddress, Instant, Label, RequestInstant, StrictFlag
-from carrel.wire.operations import ADMIN, KEYED, NOT_FOUND, SECRET, ApiOperation
+from carrel.wire.operations import ADMIN, CONFIRMED, KEYED, NOT_FOUND, SECRET, ApiOperation
 
 
 class CredentialStatus(StrEnum):
@@ -89,9 +89,9 @@ class AdminApiKeysRevokeResponse(ApiKey):
 
 
 ADMIN_API_KEYS_CREATE = ApiOperation(
-    "admin/apiKeys/create", AdminApiKeysCreateRequest, AdminApiKeysCreateResponse, ADMIN, KEYED | SECRET
+    "admin/apiKeys/create", AdminApiKeysCreateRequest, AdminApiKeysCreateResponse, ADMIN, KEYED | SECRET | CONFIRMED
 )
 ADMIN_API_KEYS_LIST = ApiOperation("admin/apiKeys/list", AdminApiKeysListRequest, AdminApiKeysListResponse, ADMIN)
 ADMIN_API_KEYS_REVOKE = ApiOperation(
-    "admin/apiKeys/revoke", AdminApiKeysRevokeRequest, AdminApiKeysRevokeResponse, ADMIN, NOT_FOUND
+    "admin/apiKeys/revoke", AdminApiKeysRevokeRequest, AdminApiKeysRevokeResponse, ADMIN, NOT_FOUND | CONFIRMED
 )

@@ -325,6 +325,8 @@ class ErrorBody(ResponseModel):
     """Stable code of the error, for programs."""
     request_id: str | None = None
     """Id of the request, the same as in the header X-Request-Id."""
+    confirmation_url: str | None = None
+    """With the code `confirmation_required`: the address at which the person confirms that it is them."""
     details: list[ErrorDetail] | None = None
     """The members of the request that are wrong."""
 

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field
 
 from carrel.wire.common import NarrowedRequest, PagedResponse, RequestModel, ResponseModel
 from carrel.wire.fields import Instant, Label
-from carrel.wire.operations import ADMIN, KEYED, MEMBER, NOT_FOUND, SECRET, ApiOperation
+from carrel.wire.operations import ADMIN, CONFIRMED, KEYED, MEMBER, NOT_FOUND, SECRET, ApiOperation
 from carrel.wire.scopes import ApiScope
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -196,7 +196,11 @@ class AdminOAuthClientsDeleteResponse(ResponseModel):
 
 
 ADMIN_OAUTH_CLIENTS_CREATE = ApiOperation(
-    "admin/oauthClients/create", AdminOAuthClientsCreateRequest, AdminOAuthClientsCreateResponse, ADMIN, KEYED | SECRET
+    "admin/oauthClients/create",
+    AdminOAuthClientsCreateRequest,
+    AdminOAuthClientsCreateResponse,
+    ADMIN,
+    KEYED | SECRET | CONFIRMED,
 )
 ADMIN_OAUTH_CLIENTS_REQUEST = ApiOperation(
     "admin/oauthClients/request",
@@ -209,22 +213,30 @@ ADMIN_OAUTH_CLIENTS_LIST = ApiOperation(
     "admin/oauthClients/list", AdminOAuthClientsListRequest, AdminOAuthClientsListResponse, ADMIN
 )
 ADMIN_OAUTH_CLIENTS_UPDATE = ApiOperation(
-    "admin/oauthClients/update", AdminOAuthClientsUpdateRequest, AdminOAuthClientsUpdateResponse, ADMIN, NOT_FOUND
+    "admin/oauthClients/update",
+    AdminOAuthClientsUpdateRequest,
+    AdminOAuthClientsUpdateResponse,
+    ADMIN,
+    NOT_FOUND | CONFIRMED,
 )
 ADMIN_OAUTH_CLIENTS_APPROVE = ApiOperation(
-    "admin/oauthClients/approve", AdminOAuthClientsApproveRequest, AdminOAuthClientsApproveResponse, ADMIN, NOT_FOUND
+    "admin/oauthClients/approve",
+    AdminOAuthClientsApproveRequest,
+    AdminOAuthClientsApproveResponse,
+    ADMIN,
+    NOT_FOUND | CONFIRMED,
 )
 ADMIN_OAUTH_CLIENTS_ROTATE_SECRET = ApiOperation(
     "admin/oauthClients/rotateSecret",
     AdminOAuthClientsRotateSecretRequest,
     AdminOAuthClientsRotateSecretResponse,
     ADMIN,
-    KEYED | SECRET | NOT_FOUND,
+    KEYED | SECRET | NOT_FOUND | CONFIRMED,
 )
 ADMIN_OAUTH_CLIENTS_DELETE = ApiOperation(
     "admin/oauthClients/delete",
     AdminOAuthClientsDeleteRequest,
     AdminOAuthClientsDeleteResponse,
     ADMIN,
-    KEYED | NOT_FOUND,
+    KEYED | NOT_FOUND | CONFIRMED,
 )

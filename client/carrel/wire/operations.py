@@ -58,12 +58,15 @@ class Trait(Flag):
     """It answers 404: what the request names must exist, and be the caller's to know about."""
     CONFLICT = auto()
     """It answers 409, even without an Idempotency-Key."""
+    CONFIRMED = auto()
+    """It changes access or credentials: where the organization demands a second factor of a person, they must have
+    proven who they are in the last 15 minutes, or it answers 403 `confirmation_required`."""
     SHARED = auto()
     """The original API has it (seed); the other operations are extensions."""
 
 
 NONE = Trait(0)
-KEYED, SECRET, ADDS_DATA, NOT_FOUND, CONFLICT, SHARED = Trait
+KEYED, SECRET, ADDS_DATA, NOT_FOUND, CONFLICT, CONFIRMED, SHARED = Trait
 
 
 @dataclass(frozen=True, slots=True)

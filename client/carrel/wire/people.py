@@ -10,7 +10,7 @@ from carrel.wire.access import ResourceCount
 from carrel.wire.admin import Group, NamedGroup, NamedPrincipal, UserFilters
 from carrel.wire.common import PagedRequest, PagedResponse, PrincipalReference, RequestModel, ResponseModel
 from carrel.wire.fields import EmailAddress, Instant
-from carrel.wire.operations import ADMIN, KEYED, NOT_FOUND, SECRET, ApiOperation
+from carrel.wire.operations import ADMIN, CONFIRMED, KEYED, NOT_FOUND, SECRET, ApiOperation
 
 INVITATION_LIFETIME = timedelta(days=7)
 
@@ -132,10 +132,14 @@ class AdminGroupsDeleteResponse(ResponseModel):
 
 ADMIN_USERS_COUNT = ApiOperation("admin/users/count", AdminUsersCountRequest, AdminUsersCountResponse, ADMIN)
 ADMIN_USERS_INVITE = ApiOperation(
-    "admin/users/invite", AdminUsersInviteRequest, AdminUsersInviteResponse, ADMIN, KEYED | SECRET
+    "admin/users/invite", AdminUsersInviteRequest, AdminUsersInviteResponse, ADMIN, KEYED | SECRET | CONFIRMED
 )
 ADMIN_USERS_RESET_SECOND_FACTOR = ApiOperation(
-    "admin/users/resetSecondFactor", AdminUsersResetSecondFactorRequest, AdminUsersResetSecondFactorResponse, ADMIN
+    "admin/users/resetSecondFactor",
+    AdminUsersResetSecondFactorRequest,
+    AdminUsersResetSecondFactorResponse,
+    ADMIN,
+    CONFIRMED,
 )
 ADMIN_GROUPS_LIST_MEMBERSHIPS = ApiOperation(
     "admin/groups/listMemberships", AdminGroupsListMembershipsRequest, AdminGroupsListMembershipsResponse, ADMIN

@@ -8,7 +8,7 @@ from pydantic import Field
 from carrel.wire.api_keys import CredentialStatus
 from carrel.wire.common import NarrowedRequest, PagedResponse, RequestModel, ResponseModel
 from carrel.wire.fields import Instant, Label, RequestInstant
-from carrel.wire.operations import ADMIN, KEYED, NOT_FOUND, SECRET, ApiOperation
+from carrel.wire.operations import ADMIN, CONFIRMED, KEYED, NOT_FOUND, SECRET, ApiOperation
 
 
 class ScimToken(ResponseModel):
@@ -74,11 +74,15 @@ class AdminScimTokensRevokeResponse(ScimToken):
 
 
 ADMIN_SCIM_TOKENS_CREATE = ApiOperation(
-    "admin/scimTokens/create", AdminScimTokensCreateRequest, AdminScimTokensCreateResponse, ADMIN, KEYED | SECRET
+    "admin/scimTokens/create",
+    AdminScimTokensCreateRequest,
+    AdminScimTokensCreateResponse,
+    ADMIN,
+    KEYED | SECRET | CONFIRMED,
 )
 ADMIN_SCIM_TOKENS_LIST = ApiOperation(
     "admin/scimTokens/list", AdminScimTokensListRequest, AdminScimTokensListResponse, ADMIN
 )
 ADMIN_SCIM_TOKENS_REVOKE = ApiOperation(
-    "admin/scimTokens/revoke", AdminScimTokensRevokeRequest, AdminScimTokensRevokeResponse, ADMIN, NOT_FOUND
+    "admin/scimTokens/revoke", AdminScimTokensRevokeRequest, AdminScimTokensRevokeResponse, ADMIN, NOT_FOUND | CONFIRMED
 )

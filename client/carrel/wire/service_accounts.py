@@ -8,7 +8,7 @@ from pydantic import Field, model_validator
 from carrel.wire.api_keys import CredentialStatus
 from carrel.wire.common import NarrowedRequest, PagedResponse, RequestModel, ResponseModel, Role
 from carrel.wire.fields import Description, Instant, Label, RequestInstant
-from carrel.wire.operations import ADMIN, KEYED, NOT_FOUND, SECRET, SERVICE_ACCOUNTS, ApiOperation
+from carrel.wire.operations import ADMIN, CONFIRMED, KEYED, NOT_FOUND, SECRET, SERVICE_ACCOUNTS, ApiOperation
 from carrel.wire.scopes import Scope
 
 Scopes = Annotated[list[Scope], Field(max_length=len(Scope))]
@@ -211,7 +211,7 @@ ADMIN_SERVICE_ACCOUNTS_CREATE = ApiOperation(
     AdminServiceAccountsCreateRequest,
     AdminServiceAccountsCreateResponse,
     SERVICE_ACCOUNTS,
-    KEYED,
+    KEYED | CONFIRMED,
 )
 ADMIN_SERVICE_ACCOUNTS_LIST = ApiOperation(
     "admin/serviceAccounts/list", AdminServiceAccountsListRequest, AdminServiceAccountsListResponse, ADMIN
@@ -221,14 +221,14 @@ ADMIN_SERVICE_ACCOUNTS_DELETE = ApiOperation(
     AdminServiceAccountsDeleteRequest,
     AdminServiceAccountsDeleteResponse,
     ADMIN,
-    KEYED | NOT_FOUND,
+    KEYED | NOT_FOUND | CONFIRMED,
 )
 ADMIN_SERVICE_ACCOUNT_TOKENS_MINT = ApiOperation(
     "admin/serviceAccountTokens/mint",
     AdminServiceAccountTokensMintRequest,
     AdminServiceAccountTokensMintResponse,
     SERVICE_ACCOUNTS,
-    KEYED | SECRET | NOT_FOUND,
+    KEYED | SECRET | NOT_FOUND | CONFIRMED,
 )
 ADMIN_SERVICE_ACCOUNT_TOKENS_LIST = ApiOperation(
     "admin/serviceAccountTokens/list",
@@ -242,7 +242,7 @@ ADMIN_SERVICE_ACCOUNT_TOKENS_REVOKE = ApiOperation(
     AdminServiceAccountTokensRevokeRequest,
     AdminServiceAccountTokensRevokeResponse,
     ADMIN,
-    NOT_FOUND,
+    NOT_FOUND | CONFIRMED,
 )
 ADMIN_SERVICE_ACCOUNT_TOKENS_PREVIEW_REACH = ApiOperation(
     "admin/serviceAccountTokens/previewReach",

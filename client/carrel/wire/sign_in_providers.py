@@ -9,7 +9,7 @@ from pydantic import AfterValidator, Field, PlainSerializer, SecretStr
 
 from carrel.wire.common import PagedRequest, PagedResponse, RequestModel, ResponseModel
 from carrel.wire.fields import NO_NUL, Instant, Label, StrictFlag
-from carrel.wire.operations import ADDS_DATA, ADMIN, CONFLICT, KEYED, NOT_FOUND, ApiOperation
+from carrel.wire.operations import ADDS_DATA, ADMIN, CONFIRMED, CONFLICT, KEYED, NOT_FOUND, ApiOperation
 
 MOST_DOMAINS = 100
 """Most domains of one provider."""
@@ -215,7 +215,7 @@ ADMIN_SIGN_IN_PROVIDERS_CREATE = ApiOperation(
     AdminSignInProvidersCreateRequest,
     AdminSignInProvidersCreateResponse,
     ADMIN,
-    KEYED | ADDS_DATA | CONFLICT,
+    KEYED | ADDS_DATA | CONFLICT | CONFIRMED,
 )
 ADMIN_SIGN_IN_PROVIDERS_LIST = ApiOperation(
     "admin/signInProviders/list", AdminSignInProvidersListRequest, AdminSignInProvidersListResponse, ADMIN
@@ -228,14 +228,14 @@ ADMIN_SIGN_IN_PROVIDERS_UPDATE = ApiOperation(
     AdminSignInProvidersUpdateRequest,
     AdminSignInProvidersUpdateResponse,
     ADMIN,
-    NOT_FOUND | CONFLICT,
+    NOT_FOUND | CONFLICT | CONFIRMED,
 )
 ADMIN_SIGN_IN_PROVIDERS_DELETE = ApiOperation(
     "admin/signInProviders/delete",
     AdminSignInProvidersDeleteRequest,
     AdminSignInProvidersDeleteResponse,
     ADMIN,
-    KEYED | NOT_FOUND,
+    KEYED | NOT_FOUND | CONFIRMED,
 )
 ADMIN_SIGN_IN_PROVIDERS_TEST = ApiOperation(
     "admin/signInProviders/test",

@@ -9,7 +9,7 @@ from uuid import UUID
 from fastapi import APIRouter, Request, Response
 from pydantic import SecretStr
 
-from service.domains.oauth.requests import first_of, form_of
+from service.domains.oauth.requests import first_of, form_of, query_of
 from service.domains.oauth.second_factor import ACTIONS, Step
 from service.domains.signin.attempts import Attempt
 from service.domains.signin.browsers import Browser
@@ -40,7 +40,7 @@ async def show_sign_in(request: Request, runtime: RuntimeDep) -> Response:
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
         if await find_session(connection, browser, now=now):
-            return _to_consents()
+            return _lead_on(request)
         pending = await find_pending(connection, browser, now=now)
     if pending is not None:
         return await _second_step(request, runtime, browser).show(pending)
@@ -53,7 +53,7 @@ async def take_sign_in(request: Request, runtime: RuntimeDep) -> Response:
     form, browser = first_of(await form_of(request)), Browser.of(request, runtime)
     called, email = form.get("organization"), form.get("email", "")
     if not browser.known:
-        return cookieless(request, again="sign-in")
+        return cookieless(request, again=_action(request))
     if form.get("action") in ACTIONS:
         return await _second_step(request, runtime, browser).take(form)
     if not browser.is_own_form(runtime, form.get("csrf", ""), purpose=PURPOSE):
@@ -69,13 +69,13 @@ async def take_sign_in(request: Request, runtime: RuntimeDep) -> Response:
     outcome = await sign_in(runtime, browser, attempt)
     if isinstance(outcome, Refused):
         return await _page(request, runtime, browser, outcome, called=called, email=email)
-    response = _to_consents()
+    response = _lead_on(request)
     outcome.keep(response)
     return response
 
 
 def _second_step(request: Request, runtime: Runtime, browser: Browser) -> Step:
-    return Step(request, runtime, browser, action="sign-in", done="consents")
+    return Step(request, runtime, browser, action=_action(request), done=_following(request))
 
 
 async def find_organization(runtime: Runtime, name: str | None) -> UUID | None:
@@ -119,7 +119,7 @@ async def _page(
         headers=refused.headers if refused else None,
         organization=None if only is None else only.name,
         client=None,
-        action="sign-in",
+        action=_action(request),
         csrf=browser.form_token(runtime, PURPOSE),
         notice=refused.notice if refused else None,
         email=email,
@@ -144,5 +144,23 @@ async def _ways(runtime: Runtime, only: Organization | None) -> tuple[list[Way],
         return await list_ways(connection, only.organization_id, runtime.settings, address="upstream"), False
 
 
-def _to_consents() -> Response:
-    return Response(status_code=303, headers={"Location": "consents"})
+def _confirmed_session(request: Request) -> UUID | None:
+    """Return the session that is to be confirmed next, if that is why somebody signs in."""
+    try:
+        return UUID(first_of(query_of(request)).get("confirm", ""))
+    except ValueError:
+        return None
+
+
+def _action(request: Request) -> str:
+    session_id = _confirmed_session(request)
+    return "sign-in" if session_id is None else f"sign-in?confirm={session_id}"
+
+
+def _following(request: Request) -> str:
+    session_id = _confirmed_session(request)
+    return "consents" if session_id is None else f"confirm?session={session_id}"
+
+
+def _lead_on(request: Request) -> Response:
+    return Response(status_code=303, headers={"Location": _following(request)})

@@ -4,16 +4,14 @@ Each is done after the password again, and with a second factor where there is o
 """
 
 from fastapi import APIRouter, Request, Response
-from pydantic import SecretStr
 
+from service.domains.oauth.proving import prove
 from service.domains.oauth.requests import first_of, form_of
 from service.domains.oauth.second_factor import NO_STORE, STALE, Step, show_recovery_codes
-from service.domains.signin.attempts import Attempt, forgive
 from service.domains.signin.browsers import Browser
 from service.domains.signin.factors import service
 from service.domains.signin.factors.enrolment import Enrolment
-from service.domains.signin.factors.pending import UNFIT, attempt_of, count_or_refuse, refuse_code
-from service.domains.signin.passwords import check_password
+from service.domains.signin.factors.pending import UNFIT
 from service.domains.signin.queries import Person, get_person
 from service.domains.signin.refusals import Refused
 from service.domains.signin.sessions import SignedIn, find_session
@@ -48,34 +46,10 @@ async def change_factors(request: Request, runtime: RuntimeDep) -> Response:
         return await _add_app(request, runtime, browser, person, form)
     if not browser.is_own_form(runtime, form.get("csrf", ""), purpose=_purpose(person)):
         return await _page(request, runtime, browser, person, STALE)
-    proven = await _prove(request, runtime, person, form)
+    proven = await prove(request, runtime, person, form)
     if isinstance(proven, Refused):
         return await _page(request, runtime, browser, person, proven)
     return await _change(request, runtime, browser, person, proven, action=form.get("action"))
-
-
-async def _prove(request: Request, runtime: Runtime, person: SignedIn, form: dict[str, str]) -> Person | Refused:
-    """Check the password, and the second factor where there is one."""
-    address = request.client.host if request.client else "unknown"
-    password = SecretStr(form.get("password", ""))
-    attempt = Attempt(person.organization_id, person.email, password, address)
-    proven = await check_password(runtime, attempt)
-    if isinstance(proven, Refused):
-        return proven
-    organization_id, whose = person.organization_id, {"principal_id": person.principal_id}
-    async with runtime.database.transaction(organization_id) as connection:
-        if not (await service.read_factors(connection, organization_id, **whose)).factors:
-            return proven
-    second = attempt_of(proven, address=address)
-    if (refused := await count_or_refuse(runtime, second)) is not None:
-        return refused
-    async with runtime.database.transaction(organization_id) as connection:
-        now = await runtime.clock.now(connection)
-        code = form.get("code", "")
-        if await service.use_code(connection, runtime.keys, organization_id, **whose, code=code, now=now):
-            await forgive(connection, second, now=now)
-            return proven
-    return refuse_code(runtime, second)
 
 
 async def _change(

@@ -63,7 +63,7 @@ async def decide(request: Request, runtime: RuntimeDep) -> Response:
 
 async def _next_page(visit: Visit, asked: AuthorizationRequest, *, notice: str | None = None) -> Response:
     person, prompts = asked.person, asked.prompts
-    if person is None or prompts & PROMPTS_SIGN_IN:
+    if person is None or prompts & PROMPTS_SIGN_IN or asked.is_too_old(person):
         return await _sign_in_page(visit, asked, notice=notice)
     scopes = grantable(asked.scopes, person)
     if not scopes:
@@ -76,7 +76,7 @@ async def _next_page(visit: Visit, asked: AuthorizationRequest, *, notice: str |
     )
     new = [scope for scope in scopes if not covers(allowed, scope)]
     if not new and "consent" not in prompts:
-        asked.request.granted = scopes
+        asked.grant_scopes(scopes, person)
         return visit.redirect(await asked.respond(person.principal_id))
     if "none" in prompts:
         return visit.redirect(asked.refuse("consent_required", "The person has not allowed this."))
@@ -87,7 +87,7 @@ async def _sign_in_page(visit: Visit, asked: AuthorizationRequest, *, notice: st
     """Ask for the password, or for the second factor of who has given it."""
     if "none" in asked.prompts:
         return visit.redirect(asked.refuse("login_required", "Nobody is signed in."))
-    if not asked.prompts & PROMPTS_SIGN_IN:
+    if asked.person is None and not asked.prompts & PROMPTS_SIGN_IN:
         pending = await find_pending(asked.connection, visit.browser, now=asked.now)
         if pending is not None:
             return await second_step(visit, leads_to=[asked.redirect_uri]).show(pending)
@@ -126,7 +126,7 @@ async def _allow(visit: Visit, asked: AuthorizationRequest, *, person: SignedIn)
     )
     change = Change("consent.grant", "oauthClient", asked.client.client_id, details={"scopes": list(scopes)})
     await record_for(asked.connection, person.organization_id, actor_id=person.principal_id, change=change)
-    asked.request.granted = scopes
+    asked.grant_scopes(scopes, person)
     return visit.redirect(await asked.respond(person.principal_id))
 
 

@@ -106,8 +106,7 @@ class CodeGrant(AuthorizationCodeGrant):
             code,
             client=self.request.client,
             principal_id=grant_user,
-            scopes=self.request.granted,
-            bound_to=self.request.form,
+            request=self.request,
         )
         return 302, "", [("Location", self.server.callback(redirect_uri, [("code", code)], self.request))]
 

@@ -5,6 +5,7 @@
 
 import hmac
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Any, Literal
 
 from authlib.oauth2.rfc6749 import AuthorizationCodeMixin, ClientMixin, OAuth2Payload, OAuth2Request, TokenMixin
@@ -31,7 +32,10 @@ class _Payload(OAuth2Payload):
 
 
 class Request(OAuth2Request):
-    """A request to an endpoint, as Authlib reads it; `granted` are the scopes that a person allows."""
+    """A request to an endpoint, as Authlib reads it; `granted` are the scopes that a person allows.
+
+    `confirmed_at` is when that person has last proven who they are.
+    """
 
     client: Any
     headers: Mapping[str, str]
@@ -44,6 +48,7 @@ class Request(OAuth2Request):
         super().__init__(method, "https://localhost", headers=headers or {})
         self.payload = self._values = _Payload(parameters)
         self.granted: tuple[str, ...] = ()
+        self.confirmed_at: datetime | None = None
 
     @property
     def form(self) -> dict[str, str]:
@@ -116,6 +121,7 @@ class Code(AuthorizationCodeMixin):
         self.scopes = row.scopes
         self.code_challenge = row.code_challenge
         self.sender = Sender(row.address, row.device)
+        self.confirmed_at = row.confirmed_at
         self._redirect_uri = row.redirect_uri
         self._left = intersect_scopes(self.scopes, to=client.scopes)
 

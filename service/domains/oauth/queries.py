@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Select, and_, delete, func, select, update
+from sqlalchemy import ColumnElement, Select, and_, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -205,6 +205,32 @@ async def lock_code(
         oauth_codes.c.client_id == client_id,
     )
     return await find_row(connection, statement.with_for_update(), StoredCode)
+
+
+async def find_client_name(
+    connection: AsyncConnection, organization_id: UUID, *, family_id: UUID, principal_id: UUID
+) -> str | None:
+    """Find the name of the client that a person's tokens of a family act through; None when there is none any more."""
+    of_client = oauth_token_families.c.client_id == oauth_clients.c.client_id
+    whose = _living_family(organization_id, family_id, principal_id)
+    return (await connection.execute(select(oauth_clients.c.name).where(of_client, whose))).scalar_one_or_none()
+
+
+async def confirm_family(
+    connection: AsyncConnection, organization_id: UUID, *, family_id: UUID, principal_id: UUID, now: datetime
+) -> None:
+    """Note that the person of a family of tokens has proven again who they are."""
+    statement = update(oauth_token_families).where(_living_family(organization_id, family_id, principal_id))
+    await connection.execute(statement.values(confirmed_at=now))
+
+
+def _living_family(organization_id: UUID, family_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
+    return and_(
+        oauth_token_families.c.organization_id == organization_id,
+        oauth_token_families.c.family_id == family_id,
+        oauth_token_families.c.principal_id == principal_id,
+        oauth_token_families.c.revoked_at.is_(None),
+    )
 
 
 async def use_code(

@@ -45,6 +45,7 @@ class StoredCode:
     family_id: UUID | None
     address: str | None
     device: str | None
+    confirmed_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)

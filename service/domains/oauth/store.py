@@ -1,6 +1,6 @@
 """Where clients, codes and tokens are, and what happens to those that are used a second time."""
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import datetime
 from typing import Concatenate, ParamSpec, TypeVar
 from uuid import UUID
@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.audit.service import Change, record_unattended
 from service.auth import lifetimes
 from service.domains.oauth import queries
-from service.domains.oauth.models import Client, Code, Token
+from service.domains.oauth.models import Client, Code, Request, Token
 from service.domains.oauth.records import StoredCode, StoredRefreshToken
 from service.domains.signin.queries import get_person
 from service.platform import secrets
@@ -106,19 +106,18 @@ class Store:
             row = self.ask(queries.find_access_token, client.organization_id, secret_hash=secret_hash)
         return None if row is None else Token(row, client)
 
-    def keep_code(
-        self, value: str, *, client: Client, principal_id: UUID, scopes: Sequence[str], bound_to: Mapping[str, str]
-    ) -> None:
+    def keep_code(self, value: str, *, client: Client, principal_id: UUID, request: Request) -> None:
         """Store a new code, bound to the redirect URI and the challenge of its request."""
         row = {
             "code_id": uuid7(),
             "client_id": client.client_id,
             "principal_id": principal_id,
             "secret_hash": secrets.hash_secret(value),
-            "redirect_uri": bound_to["redirect_uri"],
-            "scopes": list(scopes),
-            "code_challenge": bound_to["code_challenge"],
+            "redirect_uri": request.form["redirect_uri"],
+            "scopes": list(request.granted),
+            "code_challenge": request.form["code_challenge"],
             "expires_at": self.now + lifetimes.CODE,
+            "confirmed_at": request.confirmed_at,
             **current_sender().columns,
         }
         self.ask(queries.insert_code, client.organization_id, row=row)
@@ -132,6 +131,7 @@ class Store:
             "principal_id": code.principal_id,
             "scopes": code.scopes,
             "created_at": self.now,
+            "confirmed_at": code.confirmed_at,
             **code.sender.columns,
         }
         organization_id = client.organization_id

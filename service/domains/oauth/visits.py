@@ -1,5 +1,6 @@
 """An authorization request, and the browser that sent it (RFC 6749, section 4.1.1)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from urllib.parse import urlencode
@@ -54,6 +55,17 @@ class AuthorizationRequest:
     def scopes(self) -> tuple[str, ...]:
         """The scopes that the client requests."""
         return tuple((self.client.get_allowed_scope(self.request.form.get("scope")) or "").split(" "))
+
+    def is_too_old(self, person: SignedIn) -> bool:
+        """Return whether the client wants a newer sign-in than the person's (`max_age`, RFC 9470, section 4)."""
+        most = self.request.form.get("max_age", "")
+        if not (most.isascii() and most.isdecimal()):
+            return False
+        return person.confirmed_at is None or (self.now - person.confirmed_at).total_seconds() > int(most)
+
+    def grant_scopes(self, scopes: Sequence[str], person: SignedIn) -> None:
+        """Note the scopes that a person allows, and when they have last proven who they are."""
+        self.request.granted, self.request.confirmed_at = tuple(scopes), person.confirmed_at
 
     def refuse(self, error: str, description: str) -> Answer:
         """Redirect to the client with an error."""
@@ -111,7 +123,7 @@ class Visit:
 
     def next_address(self, *, at: str = "authorize") -> str:
         """Return the address of the next page, without the prompts that are done."""
-        parameters = [(name, value) for name, value in self.parameters if name != "prompt"]
+        parameters = [(name, value) for name, value in self.parameters if name not in {"prompt", "max_age"}]
         prompts = [value.split(" ") for name, value in self.parameters if name == "prompt"]
         left = [prompt for prompt in (prompts[0] if prompts else []) if prompt not in PROMPTS_SIGN_IN]
         query = urlencode([*parameters, *([("prompt", " ".join(left))] if left else [])])

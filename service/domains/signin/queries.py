@@ -34,6 +34,7 @@ class Session:
     password_mark: bytes | None
     expires_at: datetime
     last_used_at: datetime | None
+    confirmed_at: datetime | None
     entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
 
 
@@ -282,6 +283,16 @@ async def count_refused_sign_in(
         kept.organization_id == organization_id, kept.audit_log_id == newest.scalar_subquery()
     )
     await connection.execute(statement.values(attempts=kept.attempts + 1, last_at=now))
+
+
+async def confirm_session(
+    connection: AsyncConnection, organization_id: UUID, *, secret_hash: bytes, now: datetime
+) -> None:
+    """Note that the person of a session has proven again who they are."""
+    statement = update(browser_sessions).where(
+        browser_sessions.c.organization_id == organization_id, browser_sessions.c.secret_hash == secret_hash
+    )
+    await connection.execute(statement.values(confirmed_at=now))
 
 
 async def touch_session(

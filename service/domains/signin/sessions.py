@@ -22,7 +22,7 @@ LIFETIME = timedelta(hours=12)
 
 @dataclass(frozen=True)
 class SignedIn:
-    """A person who is signed in with a browser."""
+    """A person who is signed in with a browser; `confirmed_at` is when they last proved who they are."""
 
     organization_id: UUID
     organization_name: str
@@ -30,6 +30,8 @@ class SignedIn:
     email: str
     name: str
     is_admin: bool
+    by_password: bool
+    confirmed_at: datetime | None
 
 
 async def find_session(connection: AsyncConnection, browser: Browser, *, now: datetime) -> SignedIn | None:
@@ -57,6 +59,8 @@ async def find_session(connection: AsyncConnection, browser: Browser, *, now: da
         email=person.email,
         name=person.name,
         is_admin=person.is_admin,
+        by_password=row.password_mark is not None,
+        confirmed_at=row.confirmed_at,
     )
 
 
@@ -103,6 +107,7 @@ async def begin_session(
         "created_at": now,
         "expires_at": now + LIFETIME,
         "last_used_at": now,
+        "confirmed_at": now,
         **current_sender().columns,
         **({} if provider is None else provider.columns(session_id)),
     }

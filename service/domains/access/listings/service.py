@@ -43,6 +43,7 @@ QUIET = frozenset(
         "secondFactor.remove",
         "secondFactor.reset",
         "session.begin",
+        "session.confirm",
         "sign-in",
         "texts.erase",
     }

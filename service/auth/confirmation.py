@@ -1,0 +1,51 @@
+"""Asking people to prove again who they are before they change access and credentials (step-up, RFC 9470)."""
+
+from datetime import datetime, timedelta
+from urllib.parse import urlencode
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.common import SecondFactorPolicy
+from service.auth import queries
+from service.auth.callers import Caller
+from service.platform.errors import Forbidden
+
+LIFETIME = timedelta(minutes=15)
+PATH = "/account/confirm"
+
+
+def is_fresh(confirmed_at: datetime | None, *, now: datetime) -> bool:
+    """Return whether a confirmation still counts."""
+    return confirmed_at is not None and now - confirmed_at <= LIFETIME
+
+
+async def require_confirmation(connection: AsyncConnection, caller: Caller, *, now: datetime, issuer: str) -> None:
+    """Raise Forbidden `confirmation_required` unless a person has proven who they are in the last 15 minutes.
+
+    It is asked of people who call with an access token, where their organization demands a second factor of them; keys
+    and tokens of service accounts are not people.
+    """
+    if caller.credential != "accessToken":
+        return
+    found = await queries.get_confirmation(connection, caller.organization_id, token_id=caller.credential_id)
+    demanded = found.second_factor == SecondFactorPolicy.EVERYBODY or (
+        caller.is_admin and found.second_factor == SecondFactorPolicy.ADMINS
+    )
+    if demanded and not is_fresh(found.confirmed_at, now=now):
+        raise _confirmation_required(found.family_id, issuer=issuer)
+
+
+def _confirmation_required(family_id: UUID, *, issuer: str) -> Forbidden:
+    address = f"{issuer}{PATH}?{urlencode({'session': str(family_id)})}"
+    error = Forbidden(
+        "Confirm that it is you before you do this: you have not signed in or confirmed in the last 15 minutes. Open "
+        "the address of the confirmation in your browser, then try again.",
+        code="confirmation_required",
+        headers={
+            "WWW-Authenticate": 'Bearer error="insufficient_user_authentication", '
+            f'error_description="A sign-in of the last 15 minutes is needed", max_age="{int(LIFETIME.total_seconds())}"'
+        },
+    )
+    error.confirmation_url = address
+    return error

@@ -1,0 +1,164 @@
+"""GET and POST /account/confirm: proving again who one is, for an application that is to change access or credentials.
+
+What is confirmed is one application's session of the person, which its tokens share: no other one gains by it.
+"""
+
+from uuid import UUID
+
+from fastapi import APIRouter, Request, Response
+
+from service.audit.service import Change, record_for
+from service.auth.confirmation import PATH, is_fresh
+from service.domains.oauth import queries
+from service.domains.oauth.proving import prove
+from service.domains.oauth.requests import first_of, form_of, query_of
+from service.domains.oauth.second_factor import NO_STORE, STALE
+from service.domains.signin import queries as sign_in_queries
+from service.domains.signin.browsers import Browser
+from service.domains.signin.factors import service
+from service.domains.signin.refusals import Refused
+from service.domains.signin.sessions import SignedIn, end_session, find_session
+from service.platform.errors import NotFound
+from service.runtime import Runtime
+from service.web.dependencies import RuntimeDep
+from service.web.pages import page
+from service.web.pages.routing import PageRoute, depth_of
+
+NO_FACTOR = Refused("Your organization asks for a second factor. Set one up first, then confirm.", 403)
+
+router = APIRouter(route_class=PageRoute, include_in_schema=False)
+
+
+@router.get(PATH)
+async def show_confirmation(request: Request, runtime: RuntimeDep) -> Response:
+    """Ask the person who is signed in to prove who they are."""
+    browser, family_id = Browser.of(request, runtime), _family_id(request)
+    person = await _find(runtime, browser)
+    if person is None:
+        return _to_sign_in(family_id)
+    return await _page(request, runtime, browser, person, family_id=family_id)
+
+
+@router.post(PATH)
+async def take_confirmation(request: Request, runtime: RuntimeDep) -> Response:
+    """Confirm, once password and second factor are right; or sign out, to sign in again with another provider."""
+    form, browser, family_id = first_of(await form_of(request)), Browser.of(request, runtime), _family_id(request)
+    person = await _find(runtime, browser)
+    if person is None:
+        return _to_sign_in(family_id)
+    if not browser.is_own_form(runtime, form.get("csrf", ""), purpose=_purpose(person, family_id)):
+        return await _page(request, runtime, browser, person, family_id=family_id, refused=STALE)
+    if form.get("action") == "signOut":
+        async with runtime.database.transaction(person.organization_id) as connection:
+            await end_session(connection, browser, organization_id=person.organization_id)
+        return _to_sign_in(family_id)
+    refused = await _prove_again(request, runtime, person, form)
+    if refused is not None:
+        return await _page(request, runtime, browser, person, family_id=family_id, refused=refused)
+    return await _confirm(request, runtime, browser, person, family_id)
+
+
+async def _prove_again(request: Request, runtime: Runtime, person: SignedIn, form: dict[str, str]) -> Refused | None:
+    """Ask for nothing where the person has signed in, or confirmed, in the last 15 minutes."""
+    organization_id, whose = person.organization_id, {"principal_id": person.principal_id}
+    async with runtime.database.transaction(organization_id) as connection:
+        now = await runtime.clock.now(connection)
+        has = (await service.read_factors(connection, organization_id, **whose)).factors
+        must = await service.must_have_factor(connection, organization_id, is_admin=person.is_admin)
+    if person.by_password and must and not has:
+        return NO_FACTOR
+    if is_fresh(person.confirmed_at, now=now):
+        return None
+    proven = await prove(request, runtime, person, form)
+    return proven if isinstance(proven, Refused) else None
+
+
+async def _confirm(request: Request, runtime: Runtime, browser: Browser, person: SignedIn, family_id: UUID) -> Response:
+    organization_id = person.organization_id
+    async with runtime.database.transaction(organization_id) as connection:
+        name = await _client_name(runtime, person, family_id)
+        now = await runtime.clock.now(connection)
+        await sign_in_queries.confirm_session(connection, organization_id, secret_hash=browser.hash, now=now)
+        whose = {"principal_id": person.principal_id}
+        await queries.confirm_family(connection, organization_id, family_id=family_id, **whose, now=now)
+        change = Change("session.confirm", "user", person.principal_id, details={"sessionId": str(family_id)})
+        await record_for(connection, organization_id, actor_id=person.principal_id, change=change)
+    return page(
+        "message.html",
+        depth=depth_of(request),
+        headers=NO_STORE,
+        title="Confirmed",
+        message=f"For 15 minutes, {name} may change access and credentials in your name.",
+        hint=f"Close this page, go back to {name}, and do it again there.",
+        again=None,
+        request_id=None,
+    )
+
+
+async def _page(
+    request: Request,
+    runtime: Runtime,
+    browser: Browser,
+    person: SignedIn,
+    *,
+    family_id: UUID,
+    refused: Refused | None = None,
+) -> Response:
+    name = await _client_name(runtime, person, family_id)
+    organization_id, whose = person.organization_id, {"principal_id": person.principal_id}
+    async with runtime.database.transaction(organization_id) as connection:
+        now = await runtime.clock.now(connection)
+        has = (await service.read_factors(connection, organization_id, **whose)).factors
+    response = page(
+        "confirm.html",
+        depth=depth_of(request),
+        status=refused.status if refused else 200,
+        headers={**NO_STORE, **(refused.headers if refused else {})},
+        organization=person.organization_name,
+        email=person.email,
+        client=name,
+        by_password=person.by_password,
+        is_fresh=is_fresh(person.confirmed_at, now=now),
+        has_factor=bool(has),
+        action=f"confirm?session={family_id}",
+        csrf=browser.form_token(runtime, _purpose(person, family_id)),
+        notice=refused.notice if refused else None,
+    )
+    response.background = refused.afterwards if refused else None
+    return response
+
+
+async def _client_name(runtime: Runtime, person: SignedIn, family_id: UUID) -> str:
+    """Return the name of the application whose session of this person it is. Raises NotFound."""
+    async with runtime.database.transaction(person.organization_id) as connection:
+        name = await queries.find_client_name(
+            connection, person.organization_id, family_id=family_id, principal_id=person.principal_id
+        )
+    if name is None:
+        raise NotFound(
+            "There is no such session of yours: it has ended, or is somebody else's. Go back to the application, and "
+            "sign in there again.",
+            code="session_not_found",
+        )
+    return name
+
+
+async def _find(runtime: Runtime, browser: Browser) -> SignedIn | None:
+    async with runtime.database.transaction(None) as connection:
+        return await find_session(connection, browser, now=await runtime.clock.now(connection))
+
+
+def _family_id(request: Request) -> UUID:
+    try:
+        return UUID(first_of(query_of(request)).get("session", ""))
+    except ValueError as exc:
+        message = "This address isn't complete. Go back to the application, and open it again from there."
+        raise NotFound(message, code="session_not_found") from exc
+
+
+def _to_sign_in(family_id: UUID) -> Response:
+    return Response(status_code=303, headers={"Location": f"sign-in?confirm={family_id}"})
+
+
+def _purpose(person: SignedIn, family_id: UUID) -> str:
+    return f"confirm\n{person.principal_id}\n{family_id}"
