@@ -113,8 +113,14 @@ async def change_user(
 
 
 async def release_user(connection: AsyncConnection, organization_id: UUID, *, user_id: UUID) -> None:
-    """Deactivate a person, who is no admin any more, and take them out of the provider's sight."""
-    values = {"active": False, "is_admin": False, "external_id": None, "released_at": func.now()}
+    """Deactivate a person, who is no admin any more and has no password, and take them out of the provider's sight."""
+    values = {
+        "active": False,
+        "is_admin": False,
+        "password_hash": None,
+        "external_id": None,
+        "released_at": func.now(),
+    }
     await change_user(connection, organization_id, user_id=user_id, values=values)
 
 

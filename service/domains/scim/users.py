@@ -1,6 +1,7 @@
 """People as an identity provider keeps them: by address, name, external id, and whether they are active.
 
-No right comes from there: nobody is an admin by it, neither when they come nor when they come back.
+No right comes from there: nobody is an admin by it, neither when they come, nor when they come back or get another
+address or external id.
 """
 
 from dataclasses import asdict, replace
@@ -20,6 +21,8 @@ from service.domains.scim import queries
 from service.domains.scim.models import User, refuse_long
 from service.domains.scim.queries import StoredUser
 from service.domains.scim.tokens import ScimCaller, record_changes
+from service.domains.signin.factors.service import reset_factors
+from service.domains.signin.queries import delete_identities
 from service.identity import queries as identity
 from service.identity.memberships.queries import leave_groups
 from service.identity.queries import Principal
@@ -66,7 +69,9 @@ async def change_user(connection: AsyncConnection, caller: ScimCaller, before: S
     organization_id, user_id = caller.organization_id, before.principal_id
     active = given.active is not False if "active" in given.model_fields_set else before.active
     email = _address_of(given)
-    is_admin = before.is_admin and (before.active or not active)
+    # Else who has a token could give an admin's account to somebody else.
+    stays = email == before.email and before.external_id in {None, given.external_id}
+    is_admin = before.is_admin and stays and (before.active or not active)
     after = replace(
         before,
         email=email,
@@ -94,6 +99,9 @@ async def delete_user(connection: AsyncConnection, caller: ScimCaller, person: S
     organization_id, user_id = caller.organization_id, person.principal_id
     await end_sign_ins(connection, organization_id, principal_ids=[user_id])
     await leaving.delete_consents_of(connection, organization_id, principal_ids=[user_id])
+    # Their address may be somebody else's by the time it comes back.
+    await delete_identities(connection, organization_id, principal_id=user_id)
+    await reset_factors(connection, organization_id, principal_id=user_id)
     keys = await identity.revoke_keys_of(connection, organization_id, owner_id=user_id)
     await queries.release_user(connection, organization_id, user_id=user_id)
     await require_active_admin(connection, organization_id)

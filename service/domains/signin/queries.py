@@ -339,3 +339,13 @@ async def bind_identity(connection: AsyncConnection, organization_id: UUID, *, r
     new = insert(upstream_identities).values({**row, "organization_id": organization_id})
     statement = new.on_conflict_do_nothing().returning(upstream_identities.c.subject)
     return (await connection.execute(statement)).one_or_none() is not None
+
+
+async def delete_identities(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> None:
+    """Delete what upstream providers know a person by: whoever comes from there next is somebody else."""
+    await connection.execute(
+        delete(upstream_identities).where(
+            upstream_identities.c.organization_id == organization_id,
+            upstream_identities.c.principal_id == principal_id,
+        )
+    )
