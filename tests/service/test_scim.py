@@ -191,6 +191,16 @@ def test_nothing_that_a_leaver_held_works_from_the_next_request_on(service: Runn
         refreshed = app.refresh(tokens["refresh_token"]).status_code
         return not works(service, tokens["access_token"]) and refreshed == 400
 
+    with service.owner_connection() as connection:
+        for table, columns, values in (
+            ("upstream_identities", "issuer, subject, bound_at", "'https://idp.test', '1', now()"),
+            ("second_factors", "factor_id, kind, created_at", "gen_random_uuid(), 'totp', now()"),
+        ):
+            whose = "FROM principals WHERE email = 'ada@example.test'"
+            connection.execute(
+                f"INSERT INTO {table} (organization_id, principal_id, {columns}) "
+                f"SELECT organization_id, principal_id, {values} {whose}"
+            )
     assert works(service, tokens["access_token"])
     assert service.call("admin/users/list", api_key=key).status_code == 200
     if ends == "inactive":
@@ -208,6 +218,11 @@ def test_nothing_that_a_leaver_held_works_from_the_next_request_on(service: Runn
     assert len(members) == (0 if ends == "deleted" else 1)
     if ends == "deleted":
         assert provider.user("ada@example.test", externalId="again")["id"] == found["id"]
+        # Their address may be somebody else's by now.
+        assert people(service, "ada@example.test")[0]["hasPassword"] is False
+        with service.owner_connection() as connection:
+            for table in ("upstream_identities", "second_factors"):
+                assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)  # noqa: S608
     else:
         assert provider.patch(path, {"op": "replace", "path": "active", "value": True}).is_success
     assert is_refused_everywhere()
@@ -221,12 +236,29 @@ def test_the_last_admin_is_not_locked_out(service: RunningService) -> None:
     [admin] = provider.find("Users", filter='userName sw "admin@"')["Resources"]
     path = f"Users/{admin['id']}"
     assert refusal(provider.patch(path, {"op": "replace", "value": {"active": False}}))[0] == 409
+    assert refusal(provider.patch(path, {"op": "replace", "path": "userName", "value": "eve@example.test"}))[0] == 409
     response = provider.send("DELETE", path)
     assert "active admin" in response.json()["detail"]
     assert done(provider.send("GET", path))["active"]
     refused = [one for one in audited(service) if one["action"] == "scim.refuse"]
-    assert [one["details"]["code"] for one in refused] == ["last_admin"] * 2
+    assert [one["details"]["code"] for one in refused] == ["last_admin"] * 3
     assert {one["details"]["scimTokenId"] for one in refused} == {provider.token_id}
+
+
+@pytest.mark.parametrize("changed", ["userName", "externalId"])
+def test_an_admins_account_goes_to_nobody_else(service: RunningService, changed: str) -> None:
+    """An admin whom a provider comes to know stays one; with another address or external id they are none any more."""
+    provider = Provider(service)
+    service.new_user("ada@example.test", is_admin=True)
+    [ada] = provider.find("Users", filter='userName eq "ada@example.test"')["Resources"]
+    known = {"externalId": "1", "displayName": "Ada"}
+    assert provider.patch(f"Users/{ada['id']}", {"op": "replace", "value": known}).is_success
+    assert people(service, "ada@example.test")[0]["isAdmin"] is True
+    assert provider.patch(
+        f"Users/{ada['id']}", {"op": "replace", "path": changed, "value": "eve@example.test"}
+    ).is_success
+    [now] = [one for one in people(service, "@example.test") if one["id"] == ada["id"]]
+    assert now["isAdmin"] is False
 
 
 def test_filters_find_what_they_say(service: RunningService) -> None:
@@ -372,6 +404,20 @@ def test_thousands_of_members_and_two_at_once(service: RunningService) -> None:
         if one["action"] == "group.members" and "added" in one["details"]
     ]
     assert sum(len(added) for added in entries if len(added) > 1) == 3000
+    # Each operation would go through all members, if it weren't done in bulk.
+    gone = [{"op": "remove", "path": f'members[value eq "{one}"]'} for one in ids[:500]]
+    renamed, version = {"op": "replace", "path": "displayName", "value": "Hands"}, done(provider.send("GET", where))
+    known = {"If-Match": version["meta"]["version"]}
+    assert provider.patch(where, renamed, *gone, **known).status_code == 204
+    assert refusal(provider.patch(where, renamed, *gone, **known)) == (412, None)
+    slow = [{"op": "remove", "path": f'members[value ne "{one}"]'} for one in ids[:20]]
+    assert refusal(provider.patch(where, *slow)) == (400, "invalidSyntax")
+    hands = done(
+        provider.patch(
+            f"{where}?attributes=displayName,members", {"op": "add", "path": "members", "value": everybody[:1]}
+        )
+    )
+    assert (hands["displayName"], len(hands["members"])) == ("Hands", 2501)
     assert done(provider.send("PUT", where, {"schemas": [GROUP], "displayName": "Crew", "members": everybody[:2]}))
     assert done(service.call("admin/groups/list", {"query": "Crew"}))["groups"][0]["memberCount"] == 3
 

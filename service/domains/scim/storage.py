@@ -111,10 +111,14 @@ class Storage(ScimStorage):
             _require_version(group_version(group), expected_version)
             self._change(groups.delete_group, group)
 
-    def change_members(self, resource_id: str, *, added: set[UUID], removed: set[UUID]) -> Resource[Any]:
-        """Add members to a group and remove others, and return it without its members: they are not read for that."""
-        group_id = self._group(resource_id).principal_id
-        self._change(groups.change_members, group_id=group_id, added=added, removed=removed)
+    def change_members(self, resource_id: str, *, added: set[UUID], removed: set[UUID]) -> None:
+        """Add members to a group and remove others."""
+        if added or removed:
+            group_id = self._group(resource_id).principal_id
+            self._change(groups.change_members, group_id=group_id, added=added, removed=removed)
+
+    def get_bare_group(self, resource_id: str) -> Resource[Any]:
+        """Return a group with its version and without its members, which are not read."""
         return _to_group(self._group(resource_id), members=None)
 
     def _user(self, resource_id: str) -> StoredUser:
