@@ -17,6 +17,7 @@ from tests.oauth.flow import App, Person, Pkce, a_person, an_app, sent_back, wor
 from tests.oauth.provider import CLIENT_ID, CLIENT_SECRET, OpenIdProvider, serving
 from tests.oauth.test_upstream import changed, come_back, leave
 from tests.service.directory import a_user, another_organization, code, done
+from tests.service.provisioning import Provider
 
 KEY = RSAKey.generate_key(2048, {"kid": "one"})
 HERE = {"webhook_allowed_hosts": ("127.0.0.1",)}
@@ -104,6 +105,23 @@ def test_entra_by_trust_binds_for_good(provider: OpenIdProvider, service: Runnin
     a_user(service, "enid@example.test", active=False)
     assert "no account here" in arrive(provider, service, app, enid).text
     assert refusals(service)[0]["details"]["reason"] == "inactive"
+
+
+@pytest.mark.usefixtures("kept")
+def test_an_id_that_was_provisioned_binds_within_the_domains(
+    provider: OpenIdProvider, service: RunningService, app: App
+) -> None:
+    """Without an address; but nobody of another domain, and no admin whom the token doesn't name, too."""
+    keeper = Provider(service)
+    brought = {"one": "mia@example.test", "two": "noa@partner.test", "three": "oda@example.test"}
+    for external_id, email in brought.items():
+        keeper.user(email, externalId=external_id, displayName=email.partition("@")[0].title())
+    a_user(service, "oda@example.test", isAdmin=True)
+    assert "Mia" in arrive(provider, service, app, {"sub": "one"}).text
+    for external_id, email in (("two", "noa@partner.test"), ("three", "eve@example.test"), ("three", None)):
+        claims = {"sub": external_id, **({"email": email} if email else {})}
+        assert "no account here" in arrive(provider, service, app, claims).text
+    assert "Oda" in arrive(provider, service, app, {"sub": "three", "email": "Oda@example.test"}).text
 
 
 def test_accounts_and_groups_come_with_the_token(

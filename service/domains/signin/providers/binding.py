@@ -107,7 +107,7 @@ async def _find_person(
 ) -> Person | None:
     if known.external_id is not None:
         person = await signin.find_person_by_external_id(connection, organization_id, external_id=known.external_id)
-        if person is not None:
+        if person is not None and provider is not None and _is_believed_about(provider, person, subject):
             return person
     email = vouched_address(provider, subject)
     domain = email.rpartition("@")[2]
@@ -122,6 +122,17 @@ async def _find_person(
     if person is None and provider is not None and provider.create_accounts:
         return await _create(connection, organization_id, provider=provider, email=email, claims=subject.claims)
     return person
+
+
+def _is_believed_about(provider: StoredProvider, person: Person, subject: Subject) -> bool:
+    """Return whether a provider's id for somebody is enough to be a person: within its domains alone.
+
+    An admin's account takes the address beside it, verified or not: who has a provisioning token sets the ids.
+    """
+    if person.email.rpartition("@")[2] not in provider.domains:
+        return False
+    named = (subject.email, text_of(subject.claims, "preferred_username"))
+    return not person.is_admin or person.email in {normal_email(one) for one in named if one}
 
 
 def vouched_address(provider: StoredProvider | None, subject: Subject) -> str:
