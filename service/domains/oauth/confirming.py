@@ -3,6 +3,7 @@
 What is confirmed is one application's session of the person, which its tokens share: no other one gains by it.
 """
 
+from datetime import datetime
 from uuid import UUID
 
 from fastapi import APIRouter, Request, Response
@@ -52,14 +53,19 @@ async def take_confirmation(request: Request, runtime: RuntimeDep) -> Response:
         async with runtime.database.transaction(person.organization_id) as connection:
             await end_session(connection, browser, organization_id=person.organization_id)
         return _to_sign_in(family_id)
-    refused = await _prove_again(request, runtime, person, form)
-    if refused is not None:
-        return await _page(request, runtime, browser, person, family_id=family_id, refused=refused)
-    return await _confirm(request, runtime, browser, person, family_id)
+    proven_at = await _prove_again(request, runtime, person, form)
+    if isinstance(proven_at, Refused):
+        return await _page(request, runtime, browser, person, family_id=family_id, refused=proven_at)
+    return await _confirm(request, runtime, browser, person, family_id=family_id, proven_at=proven_at)
 
 
-async def _prove_again(request: Request, runtime: Runtime, person: SignedIn, form: dict[str, str]) -> Refused | None:
-    """Ask for nothing where the person has signed in, or confirmed, in the last 15 minutes."""
+async def _prove_again(
+    request: Request, runtime: Runtime, person: SignedIn, form: dict[str, str]
+) -> datetime | Refused:
+    """Return when the person has proven who they are: now, or before, if it was in the last 15 minutes.
+
+    Nothing is asked then; and it counts from then, or who has stolen a session could confirm again and again.
+    """
     organization_id, whose = person.organization_id, {"principal_id": person.principal_id}
     async with runtime.database.transaction(organization_id) as connection:
         now = await runtime.clock.now(connection)
@@ -67,20 +73,20 @@ async def _prove_again(request: Request, runtime: Runtime, person: SignedIn, for
         must = await service.must_have_factor(connection, organization_id, is_admin=person.is_admin)
     if person.by_password and must and not has:
         return NO_FACTOR
-    if is_fresh(person.confirmed_at, now=now):
-        return None
+    if person.confirmed_at is not None and is_fresh(person.confirmed_at, now=now):
+        return person.confirmed_at
     proven = await prove(request, runtime, person, form)
-    return proven if isinstance(proven, Refused) else None
+    return proven if isinstance(proven, Refused) else now
 
 
-async def _confirm(request: Request, runtime: Runtime, browser: Browser, person: SignedIn, family_id: UUID) -> Response:
-    organization_id = person.organization_id
+async def _confirm(
+    request: Request, runtime: Runtime, browser: Browser, person: SignedIn, *, family_id: UUID, proven_at: datetime
+) -> Response:
+    organization_id, name = person.organization_id, await _client_name(runtime, person, family_id)
     async with runtime.database.transaction(organization_id) as connection:
-        name = await _client_name(runtime, person, family_id)
-        now = await runtime.clock.now(connection)
-        await sign_in_queries.confirm_session(connection, organization_id, secret_hash=browser.hash, now=now)
+        await sign_in_queries.confirm_session(connection, organization_id, secret_hash=browser.hash, now=proven_at)
         whose = {"principal_id": person.principal_id}
-        await queries.confirm_family(connection, organization_id, family_id=family_id, **whose, now=now)
+        await queries.confirm_family(connection, organization_id, family_id=family_id, **whose, now=proven_at)
         change = Change("session.confirm", "user", person.principal_id, details={"sessionId": str(family_id)})
         await record_for(connection, organization_id, actor_id=person.principal_id, change=change)
     return page(
@@ -88,7 +94,7 @@ async def _confirm(request: Request, runtime: Runtime, browser: Browser, person:
         depth=depth_of(request),
         headers=NO_STORE,
         title="Confirmed",
-        message=f"For 15 minutes, {name} may change access and credentials in your name.",
+        message=f"{name} may change access and credentials for you, 15 minutes from when you proved who you are.",
         hint=f"Close this page, go back to {name}, and do it again there.",
         again=None,
         request_id=None,
