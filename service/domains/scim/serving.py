@@ -110,7 +110,7 @@ def _split(patch: "PatchOp[Any]") -> _Changes | None:
         if not values:
             if len(operations) > MOST_COMPLEX:
                 raise BadRequest(
-                    f"With more than {MOST_COMPLEX} operations, members are added and removed by their ids alone."
+                    f"More than {MOST_COMPLEX} operations add and remove members by their ids alone. Send fewer."
                 )
             return None
         ids = {to_id(value) for value in values}
