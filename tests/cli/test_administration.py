@@ -264,7 +264,7 @@ def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, 
         assert ran(run, "documents", "show", name)["documentId"] == desk.document_id
     shown = run("documents", "show", "Ferries").out
     assert "not read" not in shown
-    assert "catalog: en\n" in shown
+    assert "catalog: English\n" in shown
     mail = ran_upload(desk.service, "mail", "a.mbox", made_files.mailbox())
     assert "1 attachment (message 1)\n" in run("documents", "show", mail).out
     told = {"kind": "attachment", "count": 1, "where": ["message 1"]}
