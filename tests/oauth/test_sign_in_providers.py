@@ -2,16 +2,20 @@
 
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
+from uuid import UUID
 
 import httpx
 import pytest
 from joserfc.jwk import RSAKey
 
-from service.domains.signin.id_tokens import Expected, NotVouched, subject_of
-from service.domains.signin.providers.binding import is_of_one_tenant
+from carrel.wire.sign_in_providers import GroupsClaim
+from service.domains.signin.id_tokens import Expected, NotVouched, Subject, subject_of
+from service.domains.signin.providers.binding import is_of_one_tenant, vouched_address
 from service.domains.signin.providers.groups import is_left_out
+from service.domains.signin.providers.queries import StoredProvider
 from tests.harness.services import RunningService, ServiceHarness
 from tests.oauth.flow import App, Person, Pkce, a_person, an_app, sent_back, works
 from tests.oauth.provider import CLIENT_ID, CLIENT_SECRET, OpenIdProvider, serving
@@ -285,6 +289,24 @@ def test_which_issuers_are_of_one_tenant() -> None:
     for segment in ("common", "organizations", "consumers", "contoso.example", consumers, ""):
         assert not is_of_one_tenant(f"https://login.microsoftonline.com/{segment}/v2.0")
     assert not is_of_one_tenant("https://accounts.google.com")
+
+
+@pytest.mark.parametrize("hosted", [{}, {"hd": ""}, {"hd": "other.test"}, {"hd": ["example.test"]}, {"hd": None}])
+def test_a_personal_google_account_is_nobodys(hosted: dict[str, Any]) -> None:
+    """A verified address of work is not enough: the organization must have given the account."""
+    issuer, given = "https://accounts.google.com", {"hd": "Example.test"}
+    now, domains, off = datetime.now(UTC), ["example.test"], (False, GroupsClaim.NONE, False, False)
+    there = StoredProvider(UUID(int=1), UUID(int=2), "Work", issuer, CLIENT_ID, None, domains, *off, now)
+
+    def vouched(claims: dict[str, Any], provider: StoredProvider | None, issuer: str = issuer) -> str:
+        return vouched_address(provider, Subject(issuer, "1", "ada@example.test", True, claims))
+
+    assert vouched(given, there) == vouched(given, None) == vouched(hosted, there, "https://people.test")
+    with pytest.raises(NotVouched, match="personal"):
+        vouched(hosted, there)
+    if hosted.get("hd") != "other.test":  # of the settings' provider, any organization of Google's will do
+        with pytest.raises(NotVouched, match="personal"):
+            vouched(hosted, None)
 
 
 def test_groups_that_a_token_leaves_out() -> None:

@@ -36,7 +36,8 @@ ENTRA_HOSTS = frozenset(
 )
 # The accounts of these issuers are anybody's. Entra's tenant of personal accounts has this id.
 ENTRA_CONSUMERS = "9188040d-6c67-4c5b-b112-36a304b66dad"
-OPEN_TO_ANYBODY = frozenset({"accounts.google.com", "appleid.apple.com"})
+GOOGLE_HOST = "accounts.google.com"
+OPEN_TO_ANYBODY = frozenset({GOOGLE_HOST, "appleid.apple.com"})
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ async def find_or_bind(
 ) -> Person:
     """Return the active person whom a subject is bound to, or bind it to one; `provider` is None for the settings'.
 
-    Raises NotVouched `unverified`, `domain`, `unknown`, `taken` or `inactive`.
+    Raises NotVouched `unverified`, `personal`, `domain`, `unknown`, `taken` or `inactive`.
     """
     known = _known_by(provider, subject)
     bound = await signin.find_identity(connection, organization_id, issuer=known.issuer, subject=known.subject)
@@ -135,12 +136,25 @@ def _is_believed_about(provider: StoredProvider, person: Person, subject: Subjec
     return not person.is_admin or person.email in {normal_email(one) for one in named if one}
 
 
+def _refuse_personal(provider: StoredProvider | None, subject: Subject) -> None:
+    """Refuse an account of Google's that no organization has given, by its claim `hd`. Raises NotVouched `personal`.
+
+    Anybody can make an account there with an address of elsewhere, which stays verified when they lose the address.
+    """
+    if urlsplit(subject.issuer).hostname != GOOGLE_HOST:
+        return
+    given_by = text_of(subject.claims, "hd")
+    if given_by is None or (provider is not None and given_by.lower() not in provider.domains):
+        raise NotVouched("personal")
+
+
 def vouched_address(provider: StoredProvider | None, subject: Subject) -> str:
-    """Return the address of a subject, as addresses are kept. Raises NotVouched `unverified`.
+    """Return the address of a subject, as addresses are kept. Raises NotVouched `unverified` or `personal`.
 
     The token says that it is verified, or an admin trusts the addresses of the provider, which then may be the name
     that people sign in with there.
     """
+    _refuse_personal(provider, subject)
     given = subject.email
     if not subject.is_verified:
         if provider is None or not provider.trust_addresses:

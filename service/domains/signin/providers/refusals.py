@@ -23,6 +23,8 @@ REMEMBERED = timedelta(hours=1)
 HINTS = {
     "unverified": " The provider doesn't say that your address is verified. Microsoft Entra ID never does: an admin "
     "can trust the addresses of its issuer on the page Sign-in.",
+    "personal": " You signed in with an account that your organization didn't give you: a personal one, or another "
+    "organization's. Sign in with the one that it gave you.",
     "domain": " Your address is of a domain that this provider doesn't decide about.",
 }
 
