@@ -175,7 +175,7 @@ def test_the_same_again_changes_nothing_and_versions_guard(service: RunningServi
     assert entry["details"] == {"removed": sorted([ada["id"], ben["id"]]), **token}
 
 
-@pytest.mark.parametrize("ends", ["inactive", "deleted", "by the API"])
+@pytest.mark.parametrize("ends", ["inactive", "deleted", "by the API", "offboarded"])
 def test_nothing_that_a_leaver_held_works_from_the_next_request_on(service: RunningService, ends: str) -> None:
     """Keys, tokens of applications, browsers and invitations; and coming back brings no session back, and no right."""
     provider, deactivate = Provider(service), {"email": "ada@example.test", "active": False}
@@ -207,26 +207,30 @@ def test_nothing_that_a_leaver_held_works_from_the_next_request_on(service: Runn
         assert provider.patch(path, {"op": "replace", "value": {"active": False}}).is_success
     elif ends == "deleted":
         assert provider.send("DELETE", path).is_success
+    elif ends == "offboarded":
+        done(service.call("admin/users/offboard", {"email": "ada@example.test"}))
     else:
         done(service.call("admin/users/upsert", {"users": [deactivate]}))
+    for_good = ends in {"deleted", "offboarded"}
     assert is_refused_everywhere()
     assert service.call("admin/users/list", api_key=key).status_code == 401
     with service.owner_connection() as connection:
         for table in ("browser_sessions", "invitations"):
             assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)  # noqa: S608
     members = done(provider.send("GET", f"Groups/{crew['id']}")).get("members", [])
-    assert len(members) == (0 if ends == "deleted" else 1)
+    assert len(members) == (0 if for_good else 1)
     if ends == "deleted":
         assert provider.user("ada@example.test", externalId="again")["id"] == found["id"]
+    else:
+        assert provider.patch(path, {"op": "replace", "path": "active", "value": True}).is_success
+    if for_good:
         # Their address may be somebody else's by now.
         assert people(service, "ada@example.test")[0]["hasPassword"] is False
         with service.owner_connection() as connection:
             for table in ("upstream_identities", "second_factors"):
                 assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)  # noqa: S608
-    else:
-        assert provider.patch(path, {"op": "replace", "path": "active", "value": True}).is_success
     assert is_refused_everywhere()
-    assert service.call("admin/users/list", api_key=key).status_code == (401 if ends == "deleted" else 403)
+    assert service.call("admin/users/list", api_key=key).status_code == (401 if for_good else 403)
     assert people(service, "ada@example.test")[0]["isAdmin"] is False
 
 

@@ -1,12 +1,27 @@
-"""Ending what people are signed in with, for whoever deactivates them."""
+"""Ending what people are signed in with, for whoever deactivates them, and all access of those who leave for good."""
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.domains.leaving import queries
-from service.domains.signin.queries import delete_invitations
+from service.domains.signin.factors.service import reset_factors
+from service.domains.signin.queries import delete_identities, delete_invitations
+from service.identity.queries import revoke_keys_of
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a leaver had that works no more; `identities` and `factors` are numbers of what let them sign in."""
+
+    api_key_ids: list[UUID]
+    browser_sessions: int
+    consents: int
+    token_families: int
+    identities: int
+    factors: int
 
 
 async def end_sign_ins(connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID]) -> None:
@@ -17,8 +32,31 @@ async def end_sign_ins(connection: AsyncConnection, organization_id: UUID, *, pr
     """
     if not principal_ids:
         return
-    await queries.delete_sessions_of(connection, organization_id, principal_ids=principal_ids)
-    await queries.delete_pending_sign_ins_of(connection, organization_id, principal_ids=principal_ids)
-    await queries.delete_unused_codes_of(connection, organization_id, principal_ids=principal_ids)
+    await _end_in_browsers(connection, organization_id, principal_ids)
     await queries.revoke_families_of(connection, organization_id, principal_ids=principal_ids)
     await delete_invitations(connection, organization_id, principal_ids=principal_ids)
+
+
+async def end_access(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> Ended:
+    """End all that a person could sign in or be acted for with, for good: whoever comes back begins anew.
+
+    The caller changes the person's own row afterwards, with the password in it: requests lock these in the same order.
+    """
+    whose = [principal_id]
+    sessions = await _end_in_browsers(connection, organization_id, whose)
+    consents = await queries.delete_consents_of(connection, organization_id, principal_ids=whose)
+    families = await queries.revoke_families_of(connection, organization_id, principal_ids=whose)
+    await delete_invitations(connection, organization_id, principal_ids=whose)
+    # Their address may be somebody else's by the time it comes back.
+    identities = await delete_identities(connection, organization_id, principal_id=principal_id)
+    factors = await reset_factors(connection, organization_id, principal_id=principal_id)
+    keys = await revoke_keys_of(connection, organization_id, owner_id=principal_id)
+    return Ended(list(keys), sessions, consents, families, identities, factors)
+
+
+async def _end_in_browsers(connection: AsyncConnection, organization_id: UUID, principal_ids: Collection[UUID]) -> int:
+    """End sessions of browsers, sign-ins that have begun, and codes; return how many sessions there were."""
+    ended = await queries.delete_sessions_of(connection, organization_id, principal_ids=principal_ids)
+    await queries.delete_pending_sign_ins_of(connection, organization_id, principal_ids=principal_ids)
+    await queries.delete_unused_codes_of(connection, organization_id, principal_ids=principal_ids)
+    return ended

@@ -24,10 +24,9 @@ from service.auth.callers import Caller
 from service.auth.queries import get_grantee
 from service.domains.directory.api_keys import to_api_key
 from service.domains.directory.users import require_active_admin, to_user
-from service.domains.leaving import queries as leaving
+from service.domains.leaving.service import end_access
 from service.domains.owners import queries
 from service.domains.owners.transferring import Estate, find_new_owner, hand_over
-from service.domains.signin import queries as signin
 from service.identity import queries as identity
 from service.identity.memberships.queries import leave_groups
 from service.identity.principals import to_named_principal
@@ -116,30 +115,24 @@ async def _find_both(
 
 
 async def _end_access(connection: AsyncConnection, caller: Caller, person: Principal) -> EndedAccess:
-    """Deactivate a user, and delete or revoke whatever somebody could act as them with, and their memberships."""
+    """Deactivate a user, and end whatever somebody could sign in or act as them with, and their memberships."""
     organization_id, person_id = caller.organization_id, person.principal_id
-    inactive = replace(person, active=False, is_admin=False)
-    # In the order in which requests lock them, the person last: a request that writes for them waits for none of these.
-    sessions = await leaving.delete_sessions_of(connection, organization_id, principal_ids=[person_id])
-    await leaving.delete_unused_codes_of(connection, organization_id, principal_ids=[person_id])
-    consents = await leaving.delete_consents_of(connection, organization_id, principal_ids=[person_id])
-    families = await leaving.revoke_families_of(connection, organization_id, principal_ids=[person_id])
-    await signin.delete_invitations(connection, organization_id, principal_ids=[person_id])
-    key_ids = await identity.revoke_keys_of(connection, organization_id, owner_id=person_id)
+    inactive = replace(person, active=False, is_admin=False, password_hash=None)
+    left = await end_access(connection, organization_id, principal_id=person_id)
     await identity.put_principals(connection, organization_id, rows=[inactive])
     await require_active_admin(connection, organization_id)
     ended = EndedAccess(
-        api_key_count=len(key_ids),
-        browser_session_count=sessions,
-        application_count=consents,
-        application_token_count=families,
+        api_key_count=len(left.api_key_ids),
+        browser_session_count=left.browser_sessions,
+        application_count=left.consents,
+        application_token_count=left.token_families,
         group_ids=sorted(await leave_groups(connection, organization_id, member_id=person_id)),
     )
-    if inactive != person or ended != _NOTHING:
+    if inactive != person or ended != _NOTHING or left.identities or left.factors:
         details = ended.model_dump(mode="json", by_alias=True)
         changes = [
             Change("user.offboard", "user", person_id, details),
-            *(Change("apiKey.revoke", "apiKey", key_id) for key_id in key_ids),
+            *(Change("apiKey.revoke", "apiKey", key_id) for key_id in left.api_key_ids),
             *(Change("group.members", "group", one, {"removed": [str(person_id)]}) for one in ended.group_ids),
         ]
         await record_all(connection, caller, changes=changes)

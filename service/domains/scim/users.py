@@ -15,14 +15,11 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.fields import EmailAddress, normal_email
 from service.audit.service import Change
 from service.domains.directory.users import require_active_admin
-from service.domains.leaving import queries as leaving
-from service.domains.leaving.service import end_sign_ins
+from service.domains.leaving.service import end_access, end_sign_ins
 from service.domains.scim import queries
 from service.domains.scim.models import User, refuse_long
 from service.domains.scim.queries import StoredUser
 from service.domains.scim.tokens import ScimCaller, record_changes
-from service.domains.signin.factors.service import reset_factors
-from service.domains.signin.queries import delete_identities
 from service.identity import queries as identity
 from service.identity.memberships.queries import leave_groups
 from service.identity.queries import Principal
@@ -97,12 +94,7 @@ async def delete_user(connection: AsyncConnection, caller: ScimCaller, person: S
     The caller has locked the organization. Raises Conflict `last_admin`.
     """
     organization_id, user_id = caller.organization_id, person.principal_id
-    await end_sign_ins(connection, organization_id, principal_ids=[user_id])
-    await leaving.delete_consents_of(connection, organization_id, principal_ids=[user_id])
-    # Their address may be somebody else's by the time it comes back.
-    await delete_identities(connection, organization_id, principal_id=user_id)
-    await reset_factors(connection, organization_id, principal_id=user_id)
-    keys = await identity.revoke_keys_of(connection, organization_id, owner_id=user_id)
+    keys = (await end_access(connection, organization_id, principal_id=user_id)).api_key_ids
     await queries.release_user(connection, organization_id, user_id=user_id)
     await require_active_admin(connection, organization_id)
     groups = await leave_groups(connection, organization_id, member_id=user_id)

@@ -341,11 +341,10 @@ async def bind_identity(connection: AsyncConnection, organization_id: UUID, *, r
     return (await connection.execute(statement)).one_or_none() is not None
 
 
-async def delete_identities(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> None:
-    """Delete what upstream providers know a person by: whoever comes from there next is somebody else."""
-    await connection.execute(
-        delete(upstream_identities).where(
-            upstream_identities.c.organization_id == organization_id,
-            upstream_identities.c.principal_id == principal_id,
-        )
+async def delete_identities(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> int:
+    """Delete what upstream providers know a person by, and return how many; who comes next is somebody else."""
+    statement = delete(upstream_identities).where(
+        upstream_identities.c.organization_id == organization_id,
+        upstream_identities.c.principal_id == principal_id,
     )
+    return (await connection.execute(statement)).rowcount
