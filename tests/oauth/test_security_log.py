@@ -59,7 +59,7 @@ def test_failed_sign_ins_are_one_entry_that_counts(service: RunningService) -> N
     assert "actor" not in entry
     assert entry["target"]["name"] == "Ada Lovelace"
     assert (entry["address"], entry["device"]) == ("127.0.0.1", "Safari on macOS")
-    assert entry["details"] == {}
+    assert entry["details"] == {"by": "password"}
     later(service, minutes=20)
     assert fail_to_sign_in(ada, page) == 403
     wait_for(lambda: [one["attempts"] for one in entries(service, "session.fail")] == [1, 9])

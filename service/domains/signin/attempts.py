@@ -27,7 +27,8 @@ FREE_FOR_ACCOUNT = 5
 FREE_FOR_ADDRESS = 20
 LONGEST_WAIT = timedelta(minutes=15)
 REMEMBERED = timedelta(hours=1)
-# An account's failures from one network in so long a time are one entry of the audit log. It is as long as the longest
+# An account's failures from one network in so long a time are one entry of the audit log, those of its second factor
+# another one. It is as long as the longest
 # wait, so that an attack that goes on has an entry in each.
 AN_ENTRY = LONGEST_WAIT
 
@@ -41,6 +42,17 @@ class Attempt:
     password: SecretStr
     address: str
     step: Literal["account", "secondFactor"] = "account"
+
+    @property
+    def method(self) -> Literal["password", "secondFactor"]:
+        """What is given, as the audit log calls it."""
+        return "password" if self.step == "account" else self.step
+
+    @property
+    def source(self) -> str:
+        """What failures of an account are kept together by: the network, and what was given."""
+        network = network_of(self.address)
+        return network if self.step == "account" else f"{self.step} {network}"
 
     @property
     def account(self) -> bytes:
@@ -88,7 +100,7 @@ async def record_failure(runtime: Runtime, attempt: Attempt, *, was_made: bool) 
     entries than attempts that are slowed down. To be called when the attempt is answered, since it takes longer where
     there is an account.
     """
-    email, network = normal_email(attempt.email), network_of(attempt.address)
+    email, source = normal_email(attempt.email), attempt.source
     organization_id = attempt.organization_id
     async with runtime.database.transaction(organization_id) as connection:
         person = await queries.find_person(connection, organization_id, email=email) if "\0" not in email else None
@@ -97,20 +109,20 @@ async def record_failure(runtime: Runtime, attempt: Attempt, *, was_made: bool) 
         now = await runtime.clock.now(connection)
         if not was_made:
             await queries.count_refused_sign_in(
-                connection, organization_id, principal_id=person.principal_id, network=network, now=now
+                connection, organization_id, principal_id=person.principal_id, network=source, now=now
             )
             return
         audit_log_id = uuid7()
         row = {
             "audit_log_id": audit_log_id,
             "principal_id": person.principal_id,
-            "network": network,
+            "network": source,
             "began_at": _beginning(now),
             "last_at": now,
             "attempts": 1,
         }
         if await queries.count_failed_sign_in(connection, organization_id, row=row):
-            change = Change("session.fail", "user", person.principal_id)
+            change = Change("session.fail", "user", person.principal_id, details={"by": attempt.method})
             await record_attempt(connection, organization_id, audit_log_id=audit_log_id, change=change)
 
 
