@@ -17,6 +17,7 @@ from service.operate.commands import run
 from service.platform.keys import Keys
 from tests.harness.services import RunningService
 from tests.oauth.flow import PASSWORD, Page, Person, a_person, an_app, later, sent_back, v1
+from tests.oauth.test_security_log import fail_to_sign_in, wait_for
 from tests.service.directory import code, done, organization_id, walk
 
 HERE = "/account/second-factor"
@@ -124,8 +125,16 @@ def test_codes_are_not_guessed(service: RunningService) -> None:
     assert give(other, page, phone.code()).status_code == 429
     later(service, minutes=16)
     assert give(other, enter(other), phone.code()).status_code == 303
-    log = done(service.call("admin/auditLog/query", {"action": "session.fail"}))["entries"]
-    assert log
+    assert give(thief, enter(thief), "000000").status_code == 403
+    late = Person(service, ada.email)
+    assert fail_to_sign_in(late, late.open(an_app(service))) == 403
+
+    def failed_by() -> list[str]:
+        log = done(service.call("admin/auditLog/query", {"action": "session.fail"}))["entries"]
+        return [entry["details"]["by"] for entry in log]
+
+    # Who sees a wrong code knows that the password is known: no entry of a wrong password hides it.
+    wait_for(lambda: failed_by()[:2] == ["password", "secondFactor"])
 
 
 def test_half_a_sign_in_is_worth_nothing(service: RunningService) -> None:
@@ -309,4 +318,10 @@ def test_what_must_be_confirmed_is_declared() -> None:
     credentials = {one for one in named if re.search(r"apiKeys|Tokens|oauthClients|serviceAccounts|roviders", one)}
     assert credentials <= confirmed
     assert {"admin/users/upsert", "admin/organization/update", "admin/grants/set"} <= confirmed
+    # What somebody is given by groups, and by becoming an owner, is access as well.
+    groups = {
+        path for path in OPERATIONS if re.fullmatch(r"admin/groups/(upsert|delete|addMembers|removeMembers)", path)
+    }
+    assert len(groups) == 4
+    assert groups | {"admin/owners/transfer", "admin/users/offboard"} <= confirmed
     assert not any(re.search(r"/(list|get|query|count)[A-Z]?", path) for path in confirmed)

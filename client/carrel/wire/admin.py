@@ -363,6 +363,7 @@ class AdminGrantsListResponse(PagedResponse, ResourceGrants):
     rows_in: ClassVar[str] = "grants"
 
 
+_ACCESS = NOT_FOUND | CONFIRMED
 ADMIN_ORGANIZATION_GET = ApiOperation(
     "admin/organization/get", AdminOrganizationGetRequest, AdminOrganizationGetResponse, ADMIN
 )
@@ -374,22 +375,20 @@ ADMIN_USERS_UPSERT = ApiOperation(
 )
 ADMIN_USERS_LIST = ApiOperation("admin/users/list", AdminUsersListRequest, AdminUsersListResponse, ADMIN)
 ADMIN_GROUPS_UPSERT = ApiOperation(
-    "admin/groups/upsert", AdminGroupsUpsertRequest, AdminGroupsUpsertResponse, ADMIN, KEYED | NOT_FOUND | CONFLICT
+    "admin/groups/upsert", AdminGroupsUpsertRequest, AdminGroupsUpsertResponse, ADMIN, KEYED | CONFLICT | _ACCESS
 )
 ADMIN_GROUPS_LIST = ApiOperation("admin/groups/list", AdminGroupsListRequest, AdminGroupsListResponse, ADMIN)
 ADMIN_GROUPS_LIST_MEMBERS = ApiOperation(
     "admin/groups/listMembers", AdminGroupsListMembersRequest, AdminGroupsListMembersResponse, ADMIN, NOT_FOUND
 )
 ADMIN_GROUPS_ADD_MEMBERS = ApiOperation(
-    "admin/groups/addMembers", AdminGroupsAddMembersRequest, AdminGroupsAddMembersResponse, ADMIN, NOT_FOUND
+    "admin/groups/addMembers", AdminGroupsAddMembersRequest, AdminGroupsAddMembersResponse, ADMIN, _ACCESS
 )
 ADMIN_GROUPS_REMOVE_MEMBERS = ApiOperation(
-    "admin/groups/removeMembers", AdminGroupsRemoveMembersRequest, AdminGroupsRemoveMembersResponse, ADMIN, NOT_FOUND
+    "admin/groups/removeMembers", AdminGroupsRemoveMembersRequest, AdminGroupsRemoveMembersResponse, ADMIN, _ACCESS
 )
-ADMIN_GRANTS_SET = ApiOperation(
-    "admin/grants/set", AdminGrantsSetRequest, AdminGrantsSetResponse, ADMIN, NOT_FOUND | CONFIRMED
-)
+ADMIN_GRANTS_SET = ApiOperation("admin/grants/set", AdminGrantsSetRequest, AdminGrantsSetResponse, ADMIN, _ACCESS)
 ADMIN_GRANTS_SET_MANY = ApiOperation(
-    "admin/grants/setMany", AdminGrantsSetManyRequest, AdminGrantsSetManyResponse, ADMIN, NOT_FOUND | CONFIRMED
+    "admin/grants/setMany", AdminGrantsSetManyRequest, AdminGrantsSetManyResponse, ADMIN, _ACCESS
 )
 ADMIN_GRANTS_LIST = ApiOperation("admin/grants/list", AdminGrantsListRequest, AdminGrantsListResponse, ADMIN, NOT_FOUND)

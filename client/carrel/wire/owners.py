@@ -14,7 +14,7 @@ from carrel.wire.admin import NamedGroup, NamedPrincipal, User
 from carrel.wire.api_keys import ApiKey
 from carrel.wire.common import PrincipalReference, RequestModel, ResourceReference, ResourceType, ResponseModel
 from carrel.wire.fields import EmailAddress
-from carrel.wire.operations import ADMIN, CONFLICT, NOT_FOUND, ApiOperation
+from carrel.wire.operations import ADMIN, CONFIRMED, CONFLICT, NOT_FOUND, ApiOperation
 
 
 class AdminOwnersTransferRequest(RequestModel):
@@ -116,11 +116,11 @@ class AdminUsersOffboardResponse(Handover):
 
 
 ADMIN_OWNERS_TRANSFER = ApiOperation(
-    "admin/owners/transfer", AdminOwnersTransferRequest, AdminOwnersTransferResponse, ADMIN, NOT_FOUND
+    "admin/owners/transfer", AdminOwnersTransferRequest, AdminOwnersTransferResponse, ADMIN, NOT_FOUND | CONFIRMED
 )
 ADMIN_USERS_PLAN_OFFBOARDING = ApiOperation(
     "admin/users/planOffboarding", AdminUsersPlanOffboardingRequest, AdminUsersPlanOffboardingResponse, ADMIN, CONFLICT
 )
 ADMIN_USERS_OFFBOARD = ApiOperation(
-    "admin/users/offboard", AdminUsersOffboardRequest, AdminUsersOffboardResponse, ADMIN, CONFLICT
+    "admin/users/offboard", AdminUsersOffboardRequest, AdminUsersOffboardResponse, ADMIN, CONFLICT | CONFIRMED
 )

@@ -148,5 +148,5 @@ ADMIN_GROUPS_PREVIEW_LOSSES = ApiOperation(
     "admin/groups/previewLosses", AdminGroupsPreviewLossesRequest, AdminGroupsPreviewLossesResponse, ADMIN, NOT_FOUND
 )
 ADMIN_GROUPS_DELETE = ApiOperation(
-    "admin/groups/delete", AdminGroupsDeleteRequest, AdminGroupsDeleteResponse, ADMIN, KEYED | NOT_FOUND
+    "admin/groups/delete", AdminGroupsDeleteRequest, AdminGroupsDeleteResponse, ADMIN, KEYED | NOT_FOUND | CONFIRMED
 )
