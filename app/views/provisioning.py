@@ -56,6 +56,10 @@ def show_address(page: AdminScimTokensListResponse) -> None:
     st.code(page.base_url, language=None, wrap_lines=True)
     last = max((one.last_used_at for one in page.tokens if one.last_used_at), default=None)
     show_text("No request has come yet." if last is None else f"The last request came {ago(last)}.")
+    show_warning(
+        "Who has a token can put anybody into any group, also into those that were made by hand, and delete groups. "
+        "Guard it like an admin's password."
+    )
     show_help("How to set up Entra and Okta", "provisioning")
 
 
