@@ -13,6 +13,7 @@ from joserfc.jwk import RSAKey
 
 from carrel.wire.sign_in_providers import GroupsClaim
 from service.domains.signin.id_tokens import Expected, NotVouched, Subject, subject_of
+from service.domains.signin.providers import binding
 from service.domains.signin.providers.binding import is_of_one_tenant, vouched_address
 from service.domains.signin.providers.groups import is_left_out
 from service.domains.signin.providers.queries import StoredProvider
@@ -20,7 +21,7 @@ from tests.harness.services import RunningService, ServiceHarness
 from tests.oauth.flow import App, Person, Pkce, a_person, an_app, sent_back, works
 from tests.oauth.provider import CLIENT_ID, CLIENT_SECRET, OpenIdProvider, serving
 from tests.oauth.test_upstream import changed, come_back, leave
-from tests.service.directory import a_user, another_organization, code, done
+from tests.service.directory import a_user, another_organization, code, done, user
 from tests.service.provisioning import Provider
 
 KEY = RSAKey.generate_key(2048, {"kid": "one"})
@@ -113,9 +114,9 @@ def test_entra_by_trust_binds_for_good(provider: OpenIdProvider, service: Runnin
 
 @pytest.mark.usefixtures("kept")
 def test_an_id_that_was_provisioned_binds_within_the_domains(
-    provider: OpenIdProvider, service: RunningService, app: App
+    provider: OpenIdProvider, service: RunningService, app: App, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without an address; but nobody of another domain, and no admin whom the token doesn't name, too."""
+    """Without an address; but nobody of another domain, and no admin whom the token doesn't name, too. Entra: `oid`."""
     keeper = Provider(service)
     brought = {"one": "mia@example.test", "two": "noa@partner.test", "three": "oda@example.test"}
     for external_id, email in brought.items():
@@ -126,6 +127,11 @@ def test_an_id_that_was_provisioned_binds_within_the_domains(
         claims = {"sub": external_id, **({"email": email} if email else {})}
         assert "no account here" in arrive(provider, service, app, claims).text
     assert "Oda" in arrive(provider, service, app, {"sub": "three", "email": "Oda@example.test"}).text
+    keeper.user("pia@example.test", externalId="four", displayName="Pia")
+    pia = {"sub": "pairwise", "oid": "four"}
+    assert "no account here" in arrive(provider, service, app, pia).text
+    monkeypatch.setattr(binding, "ENTRA_HOSTS", frozenset({"127.0.0.1"}))
+    assert "Pia" in arrive(provider, service, app, pia).text
 
 
 def test_accounts_and_groups_come_with_the_token(
@@ -145,8 +151,9 @@ def test_accounts_and_groups_come_with_the_token(
         return {one["name"] for one in listed if one["direct"]}
 
     assert groups_after(groups=["crew", "deck", "unknown"]) == {"crew", "deck"}
-    by_hand = {"groupId": ids["bridge"], "members": [{"type": "user", "email": "finn@example.test"}]}
-    done(service.call("admin/groups/addMembers", by_hand))
+    assert groups_after(groups=["crew", "deck", "bridge"]) == {"crew", "deck", "bridge"}
+    by_hand = {"groupId": ids["bridge"], "members": [user("finn@example.test")]}
+    done(service.call("admin/groups/addMembers", by_hand))  # what a token brought before stays from now on
     assert groups_after(groups=["deck"]) == {"deck", "bridge"}
     assert groups_after(_claim_names={"groups": "src1"}) == {"deck", "bridge"}
     entries = done(service.call("admin/auditLog/query", {"action": "session.begin"}))["entries"]
@@ -278,6 +285,18 @@ def test_a_wrong_token_is_refused_with_its_reason(wrong: Callable[[Any], Any] | 
     with pytest.raises(NotVouched) as refused:
         subject_of(token, keys, Expected(there.issuer, CLIENT_ID, "n"))
     assert refused.value.reason == reason
+
+
+def test_what_a_userinfo_endpoint_adds() -> None:
+    """What the token lacks, of the same person; what another address is counts for nothing (section 5.3.2)."""
+    thin = Subject.of("https://people.test", {"sub": "ada"})
+    said = {"sub": "ada", "email": "ada@example.test", "email_verified": True, "groups": ["crew"]}
+    whole = thin.completed(said)
+    assert (whole.email, whole.is_verified, whole.claims["groups"]) == ("ada@example.test", True, ["crew"])
+    assert thin.completed(said | {"sub": "eve"}) == thin
+    assert thin.completed({}) == thin
+    named = Subject.of("https://people.test", {"sub": "ada", "email": "boss@example.test"}).completed(said)
+    assert (named.email, named.is_verified, named.claims["groups"]) == ("boss@example.test", False, ["crew"])
 
 
 def test_which_issuers_are_of_one_tenant() -> None:

@@ -116,6 +116,8 @@ async def _page(
         "sign_in.html",
         depth=depth_of(request),
         status=refused.status if refused else 200,
+        # Forms lead on to providers, at addresses by https; or on this machine, if the service is there.
+        leads_to=[runtime.settings.issuer] if has_providers or way else (),
         headers=refused.headers if refused else None,
         organization=None if only is None else only.name,
         client=None,

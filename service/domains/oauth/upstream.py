@@ -69,7 +69,8 @@ class _Arrival:
     async def vouch(self, *, code: str, state: str, issuer: str | None) -> SignedInThere:
         """Return whom the provider vouches for. Raises NotVouched and ProviderAway."""
         async with open_provider(self.registered.registration, self.runtime.settings) as provider:
-            return await provider.subject(code, _proof(self.browser, self.runtime, state), issuer=issuer)
+            proof = _proof(self.browser, self.runtime, state)
+            return await provider.subject(code, proof, issuer=issuer, needs=self.registered.needed_claims())
 
     async def go_on(self, vouched: SignedInThere) -> Response:
         """Sign in, and go on to the application, or to the account. Raises NotVouched."""

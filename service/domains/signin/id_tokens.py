@@ -6,7 +6,7 @@ Nothing that a provider sends is trusted: a token or key that can't be read is r
 import hmac
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeGuard, cast
+from typing import Any, Self, TypeGuard, cast
 from uuid import UUID
 
 from joserfc import errors, jwt
@@ -55,6 +55,28 @@ class Subject:
     is_verified: bool
     claims: Mapping[str, Any] = field(repr=False)
 
+    @classmethod
+    def of(cls, issuer: str, claims: Mapping[str, Any]) -> Self:
+        """Return the identity that claims name. Raises NotVouched when they name none."""
+        subject = text_of(claims, "sub")
+        if subject is None:
+            raise NotVouched("claims")
+        email: object = claims.get("email")
+        if not isinstance(email, str) or not email.isprintable() or len(email) > LONGEST_EMAIL:
+            email = None
+        return cls(issuer, subject, email, claims.get("email_verified") is True, claims)
+
+    def completed(self, user_info: Mapping[str, Any]) -> Self:
+        """Return the identity with what a UserInfo endpoint adds to the token, which goes before (section 5.3.2).
+
+        What is said of somebody else counts for nothing, and neither does whether another address is verified.
+        """
+        if user_info.get("sub") != self.subject:
+            return self
+        own = {"email_verified"} if "email" in self.claims else set[str]()
+        added = {name: value for name, value in user_info.items() if name not in own}
+        return type(self).of(self.issuer, {**added, **self.claims})
+
 
 @dataclass(frozen=True)
 class Expected:
@@ -76,13 +98,13 @@ def subject_of(id_token: object, keys: Mapping[str, Any], expected: Expected) ->
         raise NotVouched("audience")
     if claims.get("azp", expected.client_id) != expected.client_id:
         raise NotVouched("audience")
-    subject = text_of(claims, "sub")
-    if subject is None:
-        raise NotVouched("claims")
-    email: object = claims.get("email")
-    if not isinstance(email, str) or not email.isprintable() or len(email) > LONGEST_EMAIL:
-        email = None
-    return Subject(expected.issuer, subject, email, claims.get("email_verified") is True, claims)
+    return Subject.of(expected.issuer, claims)
+
+
+def names_claim(claims: Mapping[str, Any], name: str) -> bool:
+    """Return whether a token has a claim, or says that it is left out (Entra's groups)."""
+    elsewhere: object = claims.get("_claim_names")
+    return name in claims or (isinstance(elsewhere, dict) and name in elsewhere)
 
 
 def text_of(claims: Mapping[str, Any], name: str) -> str | None:

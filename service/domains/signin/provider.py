@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 import socket
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, cast
@@ -26,6 +26,7 @@ from service.domains.signin.id_tokens import (
     Expected,
     NotVouched,
     Subject,
+    names_claim,
     signed_claims,
     subject_of,
     usable_keys,
@@ -125,8 +126,13 @@ class Provider:
         }
         return _with_query(metadata["authorization_endpoint"], parameters)
 
-    async def subject(self, code: str, proof: Proof, *, issuer: str | None) -> SignedInThere:
+    async def subject(
+        self, code: str, proof: Proof, *, issuer: str | None, needs: Collection[Collection[str]] = ()
+    ) -> SignedInThere:
         """Exchange a code for an ID token, and return its subject; `issuer` is the response's `iss` (RFC 9207).
+
+        Where the token lacks all claims of one of the `needs`, the UserInfo endpoint is asked, if the provider has one:
+        with an access token beside it, a token may name nothing but the subject (OpenID Connect Core 1.0, section 5.4).
 
         Raises NotVouched when the provider doesn't vouch for anybody, ProviderAway when it doesn't answer.
         """
@@ -140,7 +146,21 @@ class Provider:
             subject = subject_of(id_token, keys, Expected(self._issuer, self._client_id, proof.nonce))
         except NotVouched as exc:
             raise _not_vouched(exc.reason) from exc
+        if not all(any(names_claim(subject.claims, claim) for claim in need) for need in needs):
+            subject = subject.completed(await self._user_info(metadata, tokens))
         return SignedInThere(subject, str(id_token))
+
+    async def _user_info(self, metadata: Mapping[str, Any], tokens: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return what the UserInfo endpoint says of who signed in; nothing where there is none."""
+        endpoint, token = metadata.get("userinfo_endpoint"), tokens.get("access_token")
+        if not isinstance(endpoint, str) or not self._is_safe(endpoint) or not isinstance(token, str):
+            return {}
+
+        def authorize(request: httpx.Request) -> httpx.Request:
+            request.headers["Authorization"] = f"Bearer {token}"
+            return request
+
+        return await self._json("GET", endpoint, auth=authorize)
 
     async def logout_claims(self, logout_token: str) -> Mapping[str, Any]:
         """Return the claims of a logout token that the provider signed for this service. Raises as `subject`."""

@@ -10,6 +10,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.platform.sql import in_array
 from service.schema.identity import group_members
+from service.schema.signin import provider_memberships
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,26 @@ async def count_members(
 async def add_members(
     connection: AsyncConnection, organization_id: UUID, *, memberships: Collection[Membership]
 ) -> list[tuple[UUID, UUID]]:
-    """Add memberships; return the (group, member) pairs that were new."""
+    """Add memberships, and return the (group, member) pairs that were new.
+
+    They stay when a token of a sign-in provider that brought them before names them no more.
+    """
+    added = await bring_members(connection, organization_id, memberships=memberships)
+    wanted, brought = _unnest_memberships(memberships), provider_memberships.c
+    await connection.execute(
+        delete(provider_memberships).where(
+            brought.organization_id == organization_id,
+            brought.group_id == wanted.c.group_id,
+            brought.member_id == wanted.c.member_id,
+        )
+    )
+    return added
+
+
+async def bring_members(
+    connection: AsyncConnection, organization_id: UUID, *, memberships: Collection[Membership]
+) -> list[tuple[UUID, UUID]]:
+    """Add memberships, and leave as they are those that are there; return the (group, member) pairs that were new."""
     wanted = _unnest_memberships(memberships)
     rows = select(literal(organization_id, Uuid), wanted.c.group_id, wanted.c.member_id, wanted.c.member_is_group)
     statement = (

@@ -43,7 +43,7 @@ async def update_memberships(
     brought = await queries.list_brought(
         connection, organization_id, provider_id=provider.provider_id, member_id=person_id
     )
-    added = await memberships.add_members(
+    added = await memberships.bring_members(
         connection, organization_id, memberships=[Membership(one, person_id, False) for one in sorted(wanted - brought)]
     )
     new = [group_id for group_id, _ in added]

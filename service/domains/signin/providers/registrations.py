@@ -6,6 +6,7 @@ from uuid import UUID
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.sign_in_providers import GroupsClaim
 from service.domains.signin.id_tokens import text_of
 from service.domains.signin.provider import Registration, SignedInThere, registration_of
 from service.domains.signin.providers import queries
@@ -38,6 +39,14 @@ class Registered:
     def issuer(self) -> str:
         """The address of the issuer."""
         return self.registration.issuer
+
+    def needed_claims(self) -> list[set[str]]:
+        """Return the claims beside the subject that a sign-in goes by; of each set one is enough."""
+        if self.stored is None:
+            return [{"email"}]
+        address = {"email", "preferred_username"} if self.stored.trust_addresses else {"email"}
+        groups = self.stored.groups_claim
+        return [address] if groups is GroupsClaim.NONE else [address, {groups.value.lower()}]
 
     def session(self, runtime: Runtime, vouched: SignedInThere) -> ProviderSession | None:
         """Return what a session keeps of the provider's; None for the provider of the settings.
