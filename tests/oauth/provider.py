@@ -74,6 +74,8 @@ class OpenIdProvider:
             return None
         now = int(time.time())
         claims = {"iss": self.issuer, "aud": CLIENT_ID, "iat": now, "exp": now + 300, "nonce": asked["nonce"]}
+        if "max_age" in asked:
+            claims["auth_time"] = now
         return {"id_token": self.signed(self.change({**claims, **self.person})), "token_type": "Bearer"}
 
     def signed(self, claims: Claims) -> str:

@@ -214,6 +214,37 @@ def test_signing_in_again_is_asked_of_the_provider_too(service: RunningService, 
     assert provider.asked[-1]["prompt"] == "login"
 
 
+def test_only_a_new_proof_there_confirms(service: RunningService, provider: OpenIdProvider) -> None:
+    """Being signed in there already is none; it is asked for by prompt and max_age, and the token must say when."""
+    app, ada, change = an_app(service), a_person(service, isAdmin=True), {"ownerEmail": "ada@example.test", "name": "K"}
+    done(service.call("admin/organization/update", {"secondFactor": "ADMINS"}))
+    pkce = Pkce()
+    consent = come_back(ada, app, code_challenge=pkce.challenge, scope="api:admin")
+    token = done(app.exchange(sent_back(ada.press(consent, "allow"))["code"], pkce))["access_token"]
+    assert not {"max_age", "prompt"} & provider.asked[-1].keys()
+    refused = v1(service, "admin/apiKeys/create", token, change)
+    assert refused.json()["error"]["code"] == "confirmation_required"
+
+    def confirm() -> httpx.Response:
+        there = ada.follow(ada.http.get(refused.json()["error"]["confirmationUrl"]))
+        if "signOut" in Page(there).forms[0].buttons:
+            there = ada.follow(ada.press(there, "signOut"))
+        link = html.unescape(there.text.split('class="aside"><a href="')[1].split('"')[0])
+        back = httpx.get(ada.http.get(there.url.join(link)).headers["Location"])
+        assert (provider.asked[-1]["prompt"], provider.asked[-1]["max_age"]) == ("login", "0")
+        return ada.follow(ada.http.get(back.headers["Location"]))
+
+    for wrong, said in (({"auth_time": int(time.time()) - 600}, "ask you again"), ({"auth_time": None}, "auth_time")):
+        provider.change = changed(**wrong)
+        assert said in confirm().text
+        assert said in come_back(ada, app, max_age="60").text
+    provider.change = lambda claims: claims
+    assert v1(service, "admin/apiKeys/create", token, change).status_code == 403
+    assert "Confirmed" in ada.press(confirm(), "confirm").text
+    assert v1(service, "admin/apiKeys/create", token, change).is_success
+    assert "code" in sent_back(come_back(Person(service), app, max_age="60", scope="api:admin"))
+
+
 def test_a_provider_that_is_away_is_no_dead_end(service: RunningService, provider: OpenIdProvider) -> None:
     """503 and a page; the password still works."""
     app, ada = an_app(service), a_person(service)

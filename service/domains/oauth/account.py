@@ -110,7 +110,10 @@ async def _page(
 ) -> Response:
     organizations = await _organizations(runtime)
     only = organizations[0] if len(organizations) == 1 else None
-    ways, has_providers = await _ways(runtime, only)
+    session_id = _confirmed_session(request)
+    ways, has_providers = await _ways(
+        runtime, only, address="upstream" if session_id is None else f"upstream?confirm={session_id}"
+    )
     way = way_of_settings(runtime.settings, address="upstream")
     response = page(
         "sign_in.html",
@@ -127,6 +130,7 @@ async def _page(
         email=email,
         asks_organization=only is None,
         called=called or "",
+        confirms=session_id,
         upstream=None if way is None else way.name,
         has_providers=has_providers,
         ways=ways,
@@ -137,13 +141,13 @@ async def _page(
     return response
 
 
-async def _ways(runtime: Runtime, only: Organization | None) -> tuple[list[Way], bool]:
+async def _ways(runtime: Runtime, only: Organization | None, *, address: str) -> tuple[list[Way], bool]:
     """Return the providers of the only organization, and whether any organization of several has one."""
     if only is None:
         async with runtime.database.transaction(None, read_only=True) as connection:
             return [], await any_domain(connection)
     async with runtime.database.transaction(only.organization_id, read_only=True) as connection:
-        return await list_ways(connection, only.organization_id, runtime.settings, address="upstream"), False
+        return await list_ways(connection, only.organization_id, runtime.settings, address=address), False
 
 
 def _confirmed_session(request: Request) -> UUID | None:

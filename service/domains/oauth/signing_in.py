@@ -94,6 +94,7 @@ async def sign_in_page(
         notice=refused.notice if refused else None,
         email=email,
         asks_organization=False,
+        confirms=None,
         upstream=None,
         has_providers=False,
         ways=ways,

@@ -7,8 +7,9 @@ it and from the service's own key, so that nothing is kept.
 import hmac
 import json
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
 
@@ -44,16 +45,24 @@ LONGEST = timedelta(minutes=15)
 # What a state says of who is on the way to their account, in place of an authorization request, which names a client:
 # their organization.
 ACCOUNT = "account"
+# The application's session that is confirmed next, if that is why somebody signs in.
+CONFIRM = "confirm"
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
 
 @dataclass(frozen=True)
 class _Begun:
-    """A sign-in on its way: the request it was begun for, and the organization's provider (None: of the settings)."""
+    """A sign-in on its way: the request it was begun for, the organization's provider (None: of the settings), when."""
 
     parameters: Parameters
     chosen: ChosenProvider | None
+    at: datetime
+
+    @property
+    def must_be_new(self) -> bool:
+        """Whether the person must prove there anew who they are; that they are signed in there isn't enough."""
+        return not {CONFIRM, "max_age"}.isdisjoint(name for name, _ in self.parameters)
 
 
 @dataclass(frozen=True)
@@ -84,7 +93,9 @@ class _Arrival:
         )
         if organization_id is None:
             raise NotVouched("unknown")
-        response = Response(status_code=303, headers={"Location": "../../../account/consents"})
+        family = parameters.get(CONFIRM)
+        page = "consents" if family is None else f"confirm?{urlencode({'session': family})}"
+        response = Response(status_code=303, headers={"Location": f"../../../account/{page}"})
         async with self.runtime.database.transaction(organization_id) as connection:
             renewed = await self._begin_session(connection, organization_id, vouched)
         renewed.keep(response)
@@ -110,6 +121,7 @@ class _Arrival:
         now = await self.runtime.clock.now(connection)
         stored, subject, details = self.registered.stored, vouched.subject, dict[str, str]()
         try:
+            proven_at = subject.proven_at(now, not_before=self.begun.at if self.begun.must_be_new else None)
             person = await find_or_bind(connection, organization_id, provider=stored, subject=subject, now=now)
         except NotVouched as error:
             error.organization_id = organization_id
@@ -120,7 +132,14 @@ class _Arrival:
             )
         there = self.registered.session(self.runtime, vouched)
         return await begin_session(
-            connection, self.browser, person=person, now=now, by_password=False, provider=there, details=details
+            connection,
+            self.browser,
+            person=person,
+            now=now,
+            by_password=False,
+            proven_at=proven_at,
+            provider=there,
+            details=details,
         )
 
 
@@ -165,9 +184,8 @@ async def _leave(request: Request, runtime: Runtime, provider_id: UUID | None) -
         return visit.redirect(asked)
     chosen = None if provider_id is None else ChosenProvider(asked.client.organization_id, provider_id)
     prompt = next(iter(sorted(asked.prompts & PROMPTS_SIGN_IN)), None)
-    return await _redirect_to_provider(
-        visit.browser, runtime, _Begun(visit.parameters, chosen), now=asked.now, prompt=prompt
-    )
+    begun = _Begun(visit.parameters, chosen, asked.now)
+    return await _redirect_to_provider(visit.browser, runtime, begun, prompt=prompt)
 
 
 @router.get("/account/upstream")
@@ -187,8 +205,8 @@ async def leave_for_account(request: Request, runtime: RuntimeDep) -> Response:
             if found is None:
                 raise _unknown_domain()
             chosen = ChosenProvider(found.organization_id, found.provider_id)
-    begun = _Begun([(ACCOUNT, organization)], chosen)
-    return await _redirect_to_provider(Browser.of(request, runtime), runtime, begun, now=now, hint=email)
+    begun = _Begun([(ACCOUNT, organization), *_confirmed_next(given)], chosen, now)
+    return await _redirect_to_provider(Browser.of(request, runtime), runtime, begun, hint=email)
 
 
 @router.get("/account/upstream/{provider_id:uuid}")
@@ -199,8 +217,13 @@ async def leave_for_account_by_provider(request: Request, runtime: RuntimeDep, p
         found = await enter_by_provider(connection, provider_id=provider_id)
     if found is None:
         raise unknown_provider()
-    begun = _Begun([(ACCOUNT, "-")], ChosenProvider(found.organization_id, provider_id))
-    return await _redirect_to_provider(Browser.of(request, runtime), runtime, begun, now=now)
+    parameters = [(ACCOUNT, "-"), *_confirmed_next(first_of(query_of(request)))]
+    begun = _Begun(parameters, ChosenProvider(found.organization_id, provider_id), now)
+    return await _redirect_to_provider(Browser.of(request, runtime), runtime, begun)
+
+
+def _confirmed_next(given: Mapping[str, str]) -> Parameters:
+    return [(CONFIRM, given[CONFIRM])] if CONFIRM in given else []
 
 
 async def _redirect_to_provider(
@@ -208,16 +231,17 @@ async def _redirect_to_provider(
     runtime: Runtime,
     begun: _Begun,
     *,
-    now: datetime,
     prompt: str | None = None,
     hint: str | None = None,
 ) -> Response:
     registered = await open_registration(runtime, begun.chosen)
-    state = _sign_state(browser, runtime, begun, now=now)
+    state = _sign_state(browser, runtime, begun)
     try:
         async with open_provider(registered.registration, runtime.settings) as provider:
             proof = _proof(browser, runtime, state)
-            address = await provider.sign_in_address(proof, state=state, prompt=prompt, hint=hint)
+            address = await provider.sign_in_address(
+                proof, state=state, prompt=prompt, hint=hint, must_be_new=begun.must_be_new
+            )
     except ProviderAway as error:
         raise refusal_of(error) from error
     response = Response(status_code=302, headers={"Location": address, "Referrer-Policy": "no-referrer"})
@@ -232,9 +256,11 @@ def _proof(browser: Browser, runtime: Runtime, state: str) -> Proof:
     )
 
 
-def _sign_state(browser: Browser, runtime: Runtime, begun: _Begun, *, now: datetime) -> str:
+def _sign_state(browser: Browser, runtime: Runtime, begun: _Begun) -> str:
     chosen = [] if begun.chosen is None else [str(begun.chosen.organization_id), str(begun.chosen.provider_id)]
-    content = json.dumps([secrets.token_urlsafe(16), now.timestamp(), urlencode(begun.parameters), *chosen]).encode()
+    content = json.dumps(
+        [secrets.token_urlsafe(16), begun.at.timestamp(), urlencode(begun.parameters), *chosen]
+    ).encode()
     payload = base64url.encode(content)
     signature = _secret(browser, runtime, f"state\n{payload}")
     return f"{payload}.{signature}"
@@ -246,10 +272,11 @@ def _read_state(browser: Browser, runtime: Runtime, state: str, *, now: datetime
     expected = _secret(browser, runtime, f"state\n{payload}")
     if not browser.known or not hmac.compare_digest(expected.encode(), signature.encode()):
         raise _stale_sign_in()
-    _, begun, query, *chosen = json.loads(base64url.decode(payload))
-    if now.timestamp() - begun > LONGEST.total_seconds():
+    _, begun_at, query, *chosen = json.loads(base64url.decode(payload))
+    if now.timestamp() - begun_at > LONGEST.total_seconds():
         raise _stale_sign_in()
-    return _Begun(parse_qsl(query), ChosenProvider(*map(UUID, chosen)) if chosen else None)
+    provider = ChosenProvider(*map(UUID, chosen)) if chosen else None
+    return _Begun(parse_qsl(query), provider, datetime.fromtimestamp(begun_at, UTC))
 
 
 def _secret(browser: Browser, runtime: Runtime, purpose: str) -> str:

@@ -6,6 +6,7 @@ Nothing that a provider sends is trusted: a token or key that can't be read is r
 import hmac
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any, Self, TypeGuard, cast
 from uuid import UUID
 
@@ -18,6 +19,7 @@ KEY_TYPES = frozenset({"RSA", "EC", "OKP"})
 LEEWAY_SECONDS = 60
 LONGEST_SUBJECT = 255
 LONGEST_EMAIL = 320
+LAST_TIME = 1 << 34
 
 
 # What is wrong with a token or a sign-in, for people; "The provider … doesn't confirm who you are: ".
@@ -31,6 +33,9 @@ REASONS: Mapping[str, str] = {
     "claims": "its token lacks what it must say, or can't be read",
     "invalid_client": "it doesn't take the client id and secret that are kept here",
     "invalid_grant": "it doesn't take the sign-in, which was used before or is too old",
+    "auth_time": "it doesn't say when you signed in there (auth_time), which is needed to confirm that it is you. Who "
+    "looks after it can have it say so, or you sign in with a password that is kept here",
+    "old_sign_in": "it didn't ask you again who you are, which is needed to confirm that it is you",
     "code": "it gave no token for the sign-in",
 }
 
@@ -69,13 +74,30 @@ class Subject:
     def completed(self, user_info: Mapping[str, Any]) -> Self:
         """Return the identity with what a UserInfo endpoint adds to the token, which goes before (section 5.3.2).
 
-        What is said of somebody else counts for nothing, and neither does whether another address is verified.
+        What is said of somebody else counts for nothing, and neither does whether another address is verified, nor when
+        somebody signed in, which is the token's to say.
         """
         if user_info.get("sub") != self.subject:
             return self
-        own = {"email_verified"} if "email" in self.claims else set[str]()
+        own = {"auth_time", "email_verified"} if "email" in self.claims else {"auth_time"}
         added = {name: value for name, value in user_info.items() if name not in own}
         return type(self).of(self.issuer, {**added, **self.claims})
+
+    def proven_at(self, now: datetime, *, not_before: datetime | None) -> datetime | None:
+        """Return when the person proved at the provider who they are (`auth_time`); None if it doesn't say.
+
+        With `not_before` it must say, and the time must not be before (section 3.1.3.7, no. 13). Raises NotVouched
+        `auth_time` or `old_sign_in`.
+        """
+        said: object = self.claims.get("auth_time")
+        stamp = said if isinstance(said, int | float) and not isinstance(said, bool) else None
+        # Neither a time that is none, nor one that is still to come, counts longer than one of now.
+        proven = None if stamp is None or not 0 <= stamp < LAST_TIME else datetime.fromtimestamp(stamp, UTC)
+        if not_before is not None and proven is None:
+            raise NotVouched("auth_time")
+        if not_before is not None and proven is not None and proven < not_before - timedelta(seconds=LEEWAY_SECONDS):
+            raise NotVouched("old_sign_in")
+        return None if proven is None else min(proven, now)
 
 
 @dataclass(frozen=True)

@@ -106,12 +106,16 @@ class Provider:
         self._callback = callback
         self._http = http
 
-    async def sign_in_address(self, proof: Proof, *, state: str, prompt: str | None, hint: str | None = None) -> str:
+    async def sign_in_address(
+        self, proof: Proof, *, state: str, prompt: str | None, hint: str | None = None, must_be_new: bool = False
+    ) -> str:
         """Return the provider's address to redirect a browser to, with this state and proof.
 
-        `hint` is the address that somebody gave (`login_hint`). Raises ProviderAway.
+        `hint` is the address that somebody gave (`login_hint`); with `must_be_new` the provider is to ask the person
+        again who they are, and to say when it did (OpenID Connect Core 1.0, section 3.1.2.1). Raises ProviderAway.
         """
         metadata = await self._discover()
+        prompt = "login" if must_be_new else prompt
         parameters = {
             "response_type": "code",
             "client_id": self._client_id,
@@ -122,6 +126,7 @@ class Provider:
             "code_challenge": base64url.encode(hashlib.sha256(proof.verifier.encode()).digest()),
             "code_challenge_method": "S256",
             **({"prompt": prompt} if prompt else {}),
+            **({"max_age": "0"} if must_be_new else {}),
             **({"login_hint": hint} if hint else {}),
         }
         return _with_query(metadata["authorization_endpoint"], parameters)

@@ -87,12 +87,14 @@ async def begin_session(
     now: datetime,
     by_password: bool,
     second_factor: str | None = None,
+    proven_at: datetime | None = None,
     provider: ProviderSession | None = None,
     details: Mapping[str, str] | None = None,
 ) -> Browser:
     """Sign a person in, and whoever was signed in out; return the browser with its new value.
 
-    `second_factor` is the kind of the one that was given after the password, `provider` the organization's provider
+    `second_factor` is the kind of the one that was given after the password, `proven_at` when the person proved at a
+    provider who they are (None: nobody knows, so that it confirms nothing), `provider` the organization's provider
     that the person came from; `details` are added to the audit entry.
     """
     organization_id = person.organization_id
@@ -107,7 +109,7 @@ async def begin_session(
         "created_at": now,
         "expires_at": now + LIFETIME,
         "last_used_at": now,
-        "confirmed_at": now,
+        "confirmed_at": now if by_password else proven_at,
         **current_sender().columns,
         **({} if provider is None else provider.columns(session_id)),
     }
