@@ -158,7 +158,8 @@ def _of_rebuilds(running: int) -> list[Finding]:
 def _of_pages(waiting: int) -> list[Finding]:
     if not waiting:
         return []
-    said = f"{count_text(waiting, 'scanned page waits', 'scanned pages wait')} to be read by machine (OCR)."
+    pages = count_text(waiting, "scanned page or picture waits", "scanned pages or pictures wait")
+    said = f"{pages} to be read by machine (OCR)."
     return [Finding("Text recognition", Level.BUSY, said, see=_help_page("operating#text-recognition"))]
 
 

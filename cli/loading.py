@@ -25,6 +25,12 @@ _Collection = Annotated[str | None, typer.Option(help="Name or id of a collectio
 _Users = Annotated[list[str] | None, typer.Option("--allow-user", metavar="EMAIL", help="Who may read; repeatable.")]
 _Groups = Annotated[list[str] | None, typer.Option("--allow-group", metavar="GROUP", help="Name or id; repeatable.")]
 _Public = Annotated[bool, typer.Option("--internal-public", help="Everybody in the organization may read.")]
+_Pictures = Annotated[
+    bool | None,
+    typer.Option(
+        "--read-pictures/--leave-pictures", help="Read text in pictures within files by machine; unsaid, as it was."
+    ),
+]
 _UploadAs = Annotated[str | None, typer.Option(metavar="EMAIL", help="The user to upload as.")]
 _Retry = Annotated[bool, typer.Option("--retry-refused", help="Send again what was refused and is the same.")]
 _Delete = Annotated[
@@ -59,6 +65,7 @@ def upload(
     hidden: Hidden = False,
     include: Include = None,
     exclude: Exclude = None,
+    read_pictures: _Pictures = None,
     upload_as: _UploadAs = None,
     retry_refused: _Retry = False,
     delete_missing: _Delete = False,
@@ -83,6 +90,7 @@ def upload(
         hidden=hidden,
         include=include or [],
         exclude=exclude or [],
+        read_pictures=read_pictures,
         upload_as_user_email=upload_as,
         retry_refused=retry_refused,
         delete_missing=delete_missing,
@@ -107,6 +115,7 @@ def plan(
     hidden: Hidden = False,
     include: Include = None,
     exclude: Exclude = None,
+    read_pictures: _Pictures = None,
     upload_as: _UploadAs = None,
     retry_refused: _Retry = False,
     delete_missing: _Delete = False,
@@ -123,6 +132,7 @@ def plan(
         hidden=hidden,
         include=include or [],
         exclude=exclude or [],
+        read_pictures=read_pictures,
         upload_as_user_email=upload_as,
         retry_refused=retry_refused,
         delete_missing=delete_missing,

@@ -116,6 +116,23 @@ def slides() -> bytes:
     return buffer.getvalue()
 
 
+def slides_of_pictures(*pictures: Image.Image) -> bytes:
+    """A presentation of three slides with an icon on each, one of these pictures on each of the first, and the first
+    picture on the last once more.
+    """
+    deck = Presentation()
+    for number, name in enumerate(("one", "two", "three")):
+        slide = deck.slides.add_slide(deck.slide_layouts[5])
+        slide.shapes.title.text = f"Slide {name}"
+        for picture in (Image.new("RGB", (32, 32), "red"), pictures[number % len(pictures)]):
+            buffer = io.BytesIO()
+            picture.save(buffer, "PNG")
+            slide.shapes.add_picture(buffer, Inches(1), Inches(2))
+    buffer = io.BytesIO()
+    deck.save(buffer)
+    return buffer.getvalue()
+
+
 def workbook(**sheets: Rows) -> bytes:
     """A workbook of sheets by name, each a list of rows."""
     book = Workbook()

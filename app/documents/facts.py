@@ -48,7 +48,7 @@ def name_of_place(place: DocumentIndexing) -> str:
 
 
 def state_in(place: DocumentIndexing, recognition: TextRecognition | None = None) -> str:
-    """Return a sentence about the state in an index of a document, whose scanned pages are read so far."""
+    """Return a sentence about the state in an index of a document, whose pages and pictures are read so far."""
     searchable = f"version {place.indexed_version} can be found" if place.indexed_version else "nothing can be found"
     if place.status is IndexingStatus.FAILED:
         return f"Not searchable: version {place.document_version} could not be indexed; {searchable}."
@@ -65,11 +65,15 @@ def state_in(place: DocumentIndexing, recognition: TextRecognition | None = None
 
 
 def pages_being_read(recognition: TextRecognition | None) -> str:
-    """Return how many scanned pages of a document are still being read, in words; nothing when none is."""
+    """Return how many scanned pages and pictures of a document are still being read; nothing when none is."""
     if recognition is None or recognition.status is not RecognitionStatus.RUNNING:
         return ""
-    left = recognition.pages - recognition.pages_read - recognition.pages_failed
-    return count_text(left, "page is", "pages are") + " still being read" if left else "what was read is being indexed"
+    pages = recognition.pages - recognition.pages_read - recognition.pages_failed
+    left = {"page": pages, "picture": recognition.waiting - pages}
+    named = " and ".join(count_text(number, name) for name, number in left.items() if number)
+    if not named:
+        return "what was read is being indexed"
+    return f"{named} {'is' if recognition.waiting == 1 else 'are'} still being read"
 
 
 def is_stale(place: DocumentIndexing, document: GetDocumentResponse) -> bool:

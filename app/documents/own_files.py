@@ -63,7 +63,9 @@ def identifier_of(name: str) -> str:
     return f"{api.me().email}/{PurePosixPath(name.replace(chr(92), '/')).name}"[:1024]
 
 
-def load(files: Iterable[ChosenFile], *, everybody: bool, collection_id: UUID | None) -> Iterator[tuple[str, Outcome]]:
+def load(
+    files: Iterable[ChosenFile], *, everybody: bool, collection_id: UUID | None, read_pictures: bool | None = None
+) -> Iterator[tuple[str, Outcome]]:
     """Upload files one after the other as the person; yield the outcome of each, by the file's id.
 
     With a collection, each document is added to it, too.
@@ -71,10 +73,13 @@ def load(files: Iterable[ChosenFile], *, everybody: bool, collection_id: UUID | 
     A failed file doesn't stop the others, unless the sign-in has ended: then all others fail too.
     """
     for file in files:
-        yield file.file_id, _load(file, everybody=everybody, collection_id=collection_id)
+        yield (
+            file.file_id,
+            _load(file, everybody=everybody, collection_id=collection_id, read_pictures=read_pictures),
+        )
 
 
-def _load(file: ChosenFile, *, everybody: bool, collection_id: UUID | None) -> Outcome:
+def _load(file: ChosenFile, *, everybody: bool, collection_id: UUID | None, read_pictures: bool | None) -> Outcome:
     name = file.name[:1000]
     try:
         loaded = api.client().catalog.upload_file(
@@ -83,6 +88,7 @@ def _load(file: ChosenFile, *, everybody: bool, collection_id: UUID | None) -> O
             document_name=name,
             file_name=name,
             internal_public=everybody,
+            read_pictures=read_pictures,
         )
     except carrel.CarrelError as error:
         return Outcome(name, problem=line_of(error))

@@ -32,6 +32,7 @@ REFRESH_SECONDS = 2.0
 MOST_VERSIONS, MOST_PLACES, MOST_FILES = 50, 20, 50
 _PROBLEM = "document.problem"
 _WHAT_HELPS = {
+    "Load the file again with its pictures to have text in them read.": {NotReadKind.PICTURE},
     "Add attachments and embedded files as documents of their own.": {NotReadKind.ATTACHMENT, NotReadKind.EMBEDDED},
 }
 

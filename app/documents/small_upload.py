@@ -24,6 +24,8 @@ def offer_upload(list_key: str) -> None:
         show_text(f"{in_words()}. A file with the name of one you added before becomes its next version.")
         files = _choose()
         readers = st.radio("Who may read them", [ONLY_ME, EVERYBODY], key="load.readers", horizontal=True)
+        # What was added with its pictures stays so where nothing is said.
+        pictures = st.toggle("Read text in pictures within them", key="load.pictures") or None
         collection_id = _choose_collection()
         left = select_unloaded(files, _outcomes())
         with st.container(horizontal=True):
@@ -31,7 +33,7 @@ def offer_upload(list_key: str) -> None:
             if _outcomes():
                 st.button("Done", key="load.done", on_click=_begin_anew)
         if pressed:
-            _load(left, everybody=readers == EVERYBODY, collection_id=collection_id)
+            _load(left, everybody=readers == EVERYBODY, collection_id=collection_id, read_pictures=pictures)
             forget(list_key)
             st.rerun()
         _show_outcomes()
@@ -73,9 +75,9 @@ def _choose_collection() -> UUID | None:
     )
 
 
-def _load(files: list[ChosenFile], *, everybody: bool, collection_id: UUID | None) -> None:
+def _load(files: list[ChosenFile], *, everybody: bool, collection_id: UUID | None, read_pictures: bool | None) -> None:
     """Upload the remaining files, and store each outcome at once in case the person leaves the page."""
-    loading = load(files, everybody=everybody, collection_id=collection_id)
+    loading = load(files, everybody=everybody, collection_id=collection_id, read_pictures=read_pictures)
     for file_id, outcome in show_progress(loading, of=len(files), doing="Loading"):
         _outcomes()[file_id] = outcome
 

@@ -155,7 +155,8 @@ def _end_in_words(run: RunStatus) -> str:
 
 
 def _pages_waiting(number: int) -> str:
-    return f" {count_text(number, 'scanned page is', 'scanned pages are')} still being read: found a little later."
+    waiting = count_text(number, "scanned page or picture is", "scanned pages or pictures are")
+    return f" {waiting} still being read: found a little later."
 
 
 def _partly_read(number: int) -> str:

@@ -125,6 +125,7 @@ def choose_more(base: UploadOptions) -> UploadOptions:
             disabled=not delete,
         )
         hidden = st.toggle("Also files and folders whose names begin with a dot", key=field("hidden"))
+        pictures = st.toggle("Read text in pictures within files", key=field("pictures"))
         again = st.toggle("Send again what was refused before and is still the same", key=field("refused"))
     return base.model_copy(
         update={
@@ -132,6 +133,8 @@ def choose_more(base: UploadOptions) -> UploadOptions:
             "delete_limit_percent": limit,
             "hidden": hidden,
             "retry_refused": again,
+            # What was loaded with its pictures stays so where nothing is said.
+            "read_pictures": pictures or None,
         }
     )
 
@@ -147,6 +150,7 @@ def fill_upload(options: UploadOptions, place: str) -> None:
         "readers": EVERYBODY if options.internal_public else readers,
         "owner": THEIRS if owner is None else MINE if owner == api.me().email else owner,
         "delete": options.delete_missing,
+        "pictures": bool(options.read_pictures),
         "limit": options.delete_limit_percent,
         "hidden": options.hidden,
         "refused": options.retry_refused,

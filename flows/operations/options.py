@@ -27,6 +27,7 @@ class UploadOptions(BaseModel):
         default_factory=list, description="Patterns of files to take although their kind is left out by default."
     )
     exclude: list[str] = Field(default_factory=list, description="Patterns of files to leave out.")
+    read_pictures: bool | None = Field(default=None, description="Read text in pictures within files by machine (OCR).")
     upload_as_user_email: str | None = Field(default=None, description="The user to upload as; the key must allow it.")
     retry_refused: bool = Field(default=False, description="Send what was refused before and is still the same.")
     wait_for_index: bool = Field(default=True, description="End only when what was sent can be searched.")
@@ -49,6 +50,7 @@ class UploadOptions(BaseModel):
             access=access if given else None,
             metadata=self.metadata,
             collection=self.collection,
+            read_pictures=self.read_pictures,
             hidden=self.hidden,
             files=self.files,
         )

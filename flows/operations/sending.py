@@ -8,7 +8,7 @@ from uuid import UUID
 
 from carrel import AsyncCarrel
 from carrel.errors import NotFoundError
-from carrel.wire.catalog import IndexingStatus, TextRecognition
+from carrel.wire.catalog import IndexingStatus
 from carrel.wire.collections import CollectionIndexStatus
 from flows.operations.apply import IndexingFailedError
 from flows.operations.ledger.ledger import Ledger
@@ -45,9 +45,10 @@ def uploader(client: AsyncCarrel, *, upload_as: str | None = None) -> Send:
             msg = "The document was stored, but its index could not be made."
             raise IndexingFailedError(msg)
         state = State.INDEXED if response.indexing is IndexingStatus.DONE else State.UPLOADED
-        pages = _count_waiting(response.text_recognition)
-        not_read = sum(part.count for part in response.not_read or ()) - pages
-        return Sent(state, str(response.document_id), contents.size, contents.fingerprint, not_read, pages)
+        recognition = response.text_recognition
+        waiting = 0 if recognition is None else recognition.waiting
+        not_read = sum(part.count for part in response.not_read or ()) - waiting
+        return Sent(state, str(response.document_id), contents.size, contents.fingerprint, not_read, waiting)
 
     return send
 
@@ -66,6 +67,8 @@ def upload_fields(document: SourceDocument) -> dict[str, Any]:
         fields["custom_metadata"] = dict(document.metadata)
     if document.collection is not None:
         fields["collection_id"] = document.collection
+    if document.read_pictures is not None:
+        fields["read_pictures"] = document.read_pictures
     if document.external_url is not None:
         fields["document_external_url"] = document.external_url
     return fields
@@ -99,8 +102,3 @@ def adder(client: AsyncCarrel) -> Send:
         return Sent(_INDEXED[response.status], str(response.document_id), 0, entry.fingerprint)
 
     return send
-
-
-def _count_waiting(recognition: TextRecognition | None) -> int:
-    """Return how many pages will be read by machine, though they aren't yet."""
-    return 0 if recognition is None else recognition.pages - recognition.pages_read - recognition.pages_failed

@@ -12,7 +12,7 @@ class Sent:
     """The service's response to a document; `state` UPLOADED: not searchable yet.
 
     `fingerprint` is of the contents that were sent. `parts_not_read` are such as pictures and charts;
-    `pages_waiting` are scanned ones, which are read later.
+    `pages_waiting` are scanned ones, and pictures, which are read later.
     """
 
     state: State

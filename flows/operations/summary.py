@@ -17,8 +17,8 @@ class Summary:
 
     `documents` of the source are created, updated, unchanged, forbidden, failed, or still `waiting` to be sent;
     `indexing` of those in the catalog can't be searched yet, and of `partly_read`, which were sent, some parts were not
-    read, such as pictures: each document's page says which. `pages_waiting` scanned pages were still to be read when
-    their documents had been sent. `problems` are items that can't be a document.
+    read, such as pictures: each document's page says which. `pages_waiting` scanned pages and pictures were still to
+    be read when their documents had been sent. `problems` are items that can't be a document.
     `ignored` were set aside by a person. Of `to_delete`, which the source no longer has, `deleted` are gone and
     `undeleted` could not be deleted; `left` were changed by others since, or are in another source, so they stay, and
     so do the `left_out`, which earlier runs have sent and this one excludes.
@@ -102,7 +102,8 @@ class Summary:
         if self.partly_read:
             parts.append(f"{self.partly_read} read only in part")
         if self.pages_waiting:
-            parts.append(f"{count_text(self.pages_waiting, 'scanned page is', 'scanned pages are')} still being read")
+            waiting = count_text(self.pages_waiting, "scanned page or picture is", "scanned pages or pictures are")
+            parts.append(f"{waiting} still being read")
         found = self.documents + self.problems
         documents = f"{found} document{'' if found == 1 else 's'}"
         text = f"{documents}: {', '.join(parts)}; {_readable(self.sent_bytes)} sent"

@@ -2,6 +2,7 @@
 
 from sqlalchemy import (
     BigInteger,
+    Boolean,
     CheckConstraint,
     Column,
     DateTime,
@@ -12,6 +13,7 @@ from sqlalchemy import (
     Table,
     Text,
     Uuid,
+    false,
     func,
     text,
 )
@@ -57,6 +59,8 @@ document_versions = Table(
     # Of a file that holds others: how many, and how many of them have been brought into the catalog or given up.
     Column("file_count", Integer),
     Column("files_done", Integer),
+    # Whether text in pictures within the file is to be read by machine.
+    Column("reads_pictures", Boolean, nullable=False, server_default=false()),
     Column("created_by", Uuid, ForeignKey("principals.principal_id"), nullable=False),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Index("ix_document_versions_created_by", "created_by"),
@@ -84,8 +88,11 @@ document_contents = Table(
     Column("blocks", LargeBinary, nullable=False),
 )
 
-# The pages of documents' newest files that are pictures: read by text recognition, still to be, or not to be read
-# (`error` says why). `blocks` is what was read, until it is among the document's contents.
+# The pages of documents' newest files that are pictures, and where that was asked the pictures within files: read by
+# text recognition, still to be, or not to be read (`error` says why). `blocks` is what was read, until it is among the
+# document's contents. A picture's `page` is its number in the file below zero, so that the key tells it from pages;
+# `picture_page` is where it stands, `address` where it is in the file, `after` how many of the file's own blocks come
+# before it.
 scanned_pages = Table(
     "scanned_pages",
     metadata,
@@ -93,6 +100,10 @@ scanned_pages = Table(
     Column("page", Integer, primary_key=True),
     Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
     Column("file_sha256", LargeBinary, nullable=False),
+    Column("picture_page", Integer),
+    Column("address", Text),
+    Column("sheet", Text),
+    Column("after", Integer),
     Column("state", Text, nullable=False),
     Column("blocks", LargeBinary),
     Column("error", Text),

@@ -328,9 +328,13 @@ def test_the_same_name_again_is_the_next_version_and_everybody_may_be_let_in(hou
     press(drop(house, (name, b"One.", "text/plain")), "Add")
     page = drop(house, (name, b"Two.", "text/plain"))
     page.radio(key="load.readers").set_value("Everybody in the organization").run()
+    page.toggle(key="load.pictures").set_value(True).run()
     press(page, "Add")
     mine = [one for one in house.client.catalog.list_documents(document_name=name) if one.document_external_id != name]
     assert [one.document_version for one in mine] == [2]
+    with house.service.owner_connection() as connection:
+        asked = "SELECT reads_pictures FROM document_versions WHERE document_id = %s ORDER BY version"
+        assert connection.execute(asked, [mine[0].document_id]).fetchall() == [(False,), (True,)]
     assert next(house.client.admin.grants.list(mine[0].resource).pages()).organization_wide
 
 
@@ -399,16 +403,23 @@ def test_an_archive_and_the_files_in_it_lead_to_each_other(house: House) -> None
 
 
 @pytest.mark.parametrize(
-    ("chunks", "pages_read", "said"),
+    ("chunks", "pages_read", "pictures", "said"),
     [
-        (3, None, "Searchable: version 1 can be found, in 3 passages. Language: German."),
-        (0, None, "Not searchable: there is no text in it. Its name is listed."),
-        (0, 1, "Not searchable yet: 1 page is still being read."),
-        (3, 0, "Searchable: version 1 can be found, in 3 passages. More of it will be: 2 pages are still being read."),
+        (3, None, 0, "Searchable: version 1 can be found, in 3 passages. Language: German."),
+        (0, None, 0, "Not searchable: there is no text in it. Its name is listed."),
+        (0, 1, 0, "Not searchable yet: 1 page is still being read."),
+        (
+            3,
+            0,
+            0,
+            "Searchable: version 1 can be found, in 3 passages. More of it will be: 2 pages are still being read.",
+        ),
+        (0, 0, 1, "Not searchable yet: 2 pages and 1 picture are still being read."),
+        (0, 2, 1, "Not searchable yet: 1 picture is still being read."),
     ],
 )
 def test_a_document_without_all_of_its_text_is_not_said_to_be_found(
-    chunks: int, pages_read: int | None, said: str
+    chunks: int, pages_read: int | None, pictures: int, said: str
 ) -> None:
     """Its pages are still being read, or there is no text in it."""
     place = DocumentIndexing(
@@ -421,5 +432,5 @@ def test_a_document_without_all_of_its_text_is_not_said_to_be_found(
     recognition = None
     if pages_read is not None:
         running = RecognitionStatus.RUNNING
-        recognition = TextRecognition(status=running, pages=2, pages_read=pages_read, pages_failed=0)
+        recognition = TextRecognition(status=running, pages=2, pages_read=pages_read, pages_failed=0, pictures=pictures)
     assert state_in(place, recognition) == said

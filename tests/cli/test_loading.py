@@ -57,6 +57,19 @@ def test_a_plan_sends_nothing_and_an_upload_what_was_planned(load: Load, service
     assert (again.code, counts["unchanged"], counts["sent_bytes"]) == (0, 3, 0)
 
 
+@pytest.mark.usefixtures("library")
+def test_pictures_within_files_are_read_where_that_is_asked(load: Load, service: RunningService) -> None:
+    """`--read-pictures` is kept with each document, until `--leave-pictures`; `plan` tells what either would send."""
+    load("upload", "library", "--direct")
+    _, plan = load("plan", "library", "--read-pictures")
+    _, counts = load("upload", "library", "--direct", "--read-pictures")
+    assert plan["to_send"] == counts["updated"] == 3
+    with service.owner_connection() as connection:
+        kept = connection.execute("SELECT version, reads_pictures FROM document_versions ORDER BY 1, 2").fetchall()
+    assert kept == [(1, False)] * 3 + [(2, True)] * 3
+    assert load("plan", "library", "--leave-pictures")[1]["to_send"] == 3
+
+
 def test_a_bad_document_ends_with_1_and_its_reason(load: Load, library: Path, service: RunningService) -> None:
     """The others arrive; the bad one is named, and a file beside the ledger lists it."""
     (library / "broken.pdf").write_bytes(b"%PDF-1.7 this is no PDF")

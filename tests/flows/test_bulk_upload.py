@@ -62,6 +62,17 @@ async def test_bad_files_are_quarantined_and_the_others_arrive(library: Path, fl
     assert (again["quarantined"], again["sent_bytes"], again["unchanged"]) == (3, 0, 12)
 
 
+async def test_pictures_within_files_are_read_where_that_is_asked(tmp_path: Path, flow_settings: FlowSettings) -> None:
+    """Asking sends the same file again; what text recognition will read is told as waiting, not as left out."""
+    figure = made_files.word(paragraphs=[("Normal", "The ferry leaves.")], picture=Image.new("RGB", (300, 300)))
+    (tmp_path / "shelf").mkdir()
+    (tmp_path / "shelf" / "figure.docx").write_bytes(figure)
+    first = await _run(tmp_path / "shelf", flow_settings)
+    assert (first["created"], first["partly_read"], first["pages_waiting"]) == (1, 1, 0)
+    asked = await _run(tmp_path / "shelf", flow_settings, read_pictures=True)
+    assert (asked["updated"], asked["partly_read"], asked["pages_waiting"]) == (1, 0, 1)
+
+
 async def test_an_empty_file_is_known_before_anything_is_sent(library: Path, flow_settings: FlowSettings) -> None:
     """The plan doesn't create it, and says why; what is in the catalog under its name stays, though all else may go."""
     note = library / "shelf-0" / "note-0.md"

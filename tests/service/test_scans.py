@@ -20,6 +20,7 @@ from tests.harness.jobs import organization_of, until
 from tests.harness.services import RunningService
 
 LANTERN = "The lantern room is painted every spring"
+NONE = {"pictures": 0, "picturesRead": 0, "picturesFailed": 0}
 KEEPER = "The keeper feeds seventeen grey geese"
 
 
@@ -45,7 +46,7 @@ def test_scans_and_pictures_are_taken_at_once_and_found_once_they_are_read(readi
     pages = made_files.scan(LANTERN), made_files.scan(KEEPER)
     content = made_files.scanned(*pages, kind="PDF")
     pdf = uploaded(reading, "scan", content, file_name="scan.pdf")
-    assert pdf["textRecognition"] == {"status": "RUNNING", "pages": 2, "pagesRead": 0, "pagesFailed": 0}
+    assert pdf["textRecognition"] == {"status": "RUNNING", "pages": 2, "pagesRead": 0, "pagesFailed": 0} | NONE
     assert pdf["notRead"] == [{"kind": "page", "count": 2, "where": ["page 1", "page 2"]}]
     tiff = uploaded(reading, "tiff", made_files.scanned(*pages, pages[0], kind="TIFF"), file_name="a.tif")
     blank = uploaded(reading, "blank", made_files.scanned(made_files.scan(), kind="PNG"), file_name="blank.png")
@@ -61,13 +62,17 @@ def test_scans_and_pictures_are_taken_at_once_and_found_once_they_are_read(readi
     assert ", read by machine (" in describe_place(place)
     assert 0.8 < (place.confidence or 0) <= 1
     partly = read_out(reading, tiff["documentId"])
-    assert partly["textRecognition"] == {
-        "status": "DONE",
-        "pages": 3,
-        "pagesRead": 2,
-        "pagesFailed": 1,
-        "error": "At most 2 pages of a document are read by machine.",
-    }
+    assert (
+        partly["textRecognition"]
+        == {
+            "status": "DONE",
+            "pages": 3,
+            "pagesRead": 2,
+            "pagesFailed": 1,
+            "error": "At most 2 pages of a document are read by machine.",
+        }
+        | NONE
+    )
     assert partly["notRead"] == [{"kind": "page", "count": 1, "where": ["page 3"]}]
     empty = read_out(reading, blank["documentId"])
     assert (empty["notRead"], chunks(reading, blank["documentId"])) == ([], [])
@@ -156,3 +161,24 @@ def test_pages_without_a_job_are_taken_up_again(service: RunningService, monkeyp
         assert count_jobs() == 1
     service.run(read_pages(service.runtime, organization_id=organization, document_id=UUID(document)))
     until(lambda: LANTERN in " ".join(chunks(service, document, collection)))
+
+
+def test_pictures_within_documents_are_read_where_that_is_asked(reading: RunningService) -> None:
+    """Each once, at its place, without icons; again with the same bytes nothing is done, and unless asked nothing."""
+    content = made_files.slides_of_pictures(made_files.scan(LANTERN), made_files.scan(KEEPER))
+    unasked = uploaded(reading, "plain", content, file_name="a.pptx")
+    assert unasked.get("textRecognition") is None
+    assert unasked["notRead"] == [{"kind": "picture", "count": 6, "where": ["slide 1", "slide 2", "slide 3"]}]
+    asked = uploaded(reading, "plain", content, file_name="a.pptx", readPictures="true")
+    assert (asked["status"], asked["documentVersion"]) == ("UPDATED", 2)
+    assert asked["textRecognition"]["pictures"] == 2
+    found = read_out(reading, asked["documentId"])
+    assert (found["textRecognition"]["picturesRead"], found["notRead"]) == (2, [])
+    told = ok(reading.call("documentCollections/getDocumentChunks", {"documentId": found["documentId"]}))["chunks"]
+    text = "\n".join(each["text"] for each in told)
+    order = [text.index(word) for word in ("Slide one", "lantern", "Slide two", "geese", "Slide three")]
+    assert order == sorted(order)
+    assert max(each["place"]["confidence"] for each in told if "lantern" in each["text"]) > 0.5
+    assert "a.pptx" in search(reading, "seventeen geese")
+    again = uploaded(reading, "plain", content, file_name="a.pptx", readPictures="true")
+    assert (again["status"], again["documentVersion"]) == ("UNCHANGED", 2)

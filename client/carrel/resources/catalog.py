@@ -48,6 +48,7 @@ class Catalog(Resource[M]):
         resource_id: str | None = None,
         resource_type: AnyResourceType | None = None,
         force_update: bool = False,
+        read_pictures: bool | None = None,
         reindex_collections: bool = True,
         fingerprint: str | None = None,
         await_vector_store_sync: bool = False,
@@ -58,7 +59,9 @@ class Catalog(Resource[M]):
         `file` is a path, bytes, or a file open for reading bytes; it is streamed, never held whole. Access that is not
         given stays as it was; a new document without any is readable by its uploader alone. With
         `await_vector_store_sync` the call returns when the document is searchable, however long that takes; otherwise
-        `indexing` tells whether it is. Sent again after a broken connection unless `file` can't be rewound. Raises
+        `indexing` tells whether it is. With `read_pictures`, text in pictures within the file is read by machine (OCR),
+        too, after the answer; it stays so for updates that don't say. Sent again after a broken connection unless
+        `file` can't be rewound. Raises
         PermissionDeniedError `external_id_taken` when the external id is somebody else's document.
 
         `on_progress` is called with two numbers: how many of the file's bytes the socket has taken, and how many there
@@ -79,6 +82,7 @@ class Catalog(Resource[M]):
             resource_id=resource_id,
             resource_type=as_any(ResourceType, resource_type),
             force_update=force_update,
+            read_pictures=read_pictures,
             reindex_collections=reindex_collections,
             fingerprint=fingerprint,
             await_vector_store_sync=await_vector_store_sync,

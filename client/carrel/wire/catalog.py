@@ -54,7 +54,8 @@ class RecognitionStatus(StrEnum):
 class TextRecognition(ResponseModel):
     """How far text recognition (OCR) is with the pages of a document that show their text as a picture.
 
-    Until it is done, the document is found by what else its file holds, and by the pages that were read so far.
+    Where that was asked, with the pictures within its file, too. Until it is done, the document is found by what else
+    its file holds, and by what was read so far.
     """
 
     status: RecognitionStatus
@@ -65,18 +66,41 @@ class TextRecognition(ResponseModel):
     """How many of them were read."""
     pages_failed: int
     """How many of them can't be read; `notRead` tells which."""
+    pictures: int = 0
+    """How many pictures within the file are read because that was asked."""
+    pictures_read: int = 0
+    """How many of them were read."""
+    pictures_failed: int = 0
+    """How many of them can't be read."""
     error: str | None = None
-    """Why the first of those can't be read."""
+    """Why the first page or picture that can't be read can't."""
 
     def __str__(self) -> str:
         """Return the progress in words: `12 of 80 pages, 1 page could not be read`."""
-        failed = f", {count_pages(self.pages_failed)} could not be read" if self.pages_failed else ""
-        return f"{self.pages_read:,} of {count_pages(self.pages)}{failed}"
+        counted = (
+            (self.pages, self.pages_read, self.pages_failed, "page"),
+            (self.pictures, self.pictures_read, self.pictures_failed, "picture"),
+        )
+        return ", ".join(
+            f"{read:,} of {_count(every, name)}{f', {_count(failed, name)} could not be read' if failed else ''}"
+            for every, read, failed, name in counted
+            if every or (name == "page" and not self.pictures)
+        )
+
+    @property
+    def waiting(self) -> int:
+        """How many pages and pictures are still to be read."""
+        pages = self.pages - self.pages_read - self.pages_failed
+        return pages + self.pictures - self.pictures_read - self.pictures_failed
 
 
 def count_pages(count: int) -> str:
     """Return a number of pages in words."""
-    return f"{count:,} page" if count == 1 else f"{count:,} pages"
+    return _count(count, "page")
+
+
+def _count(count: int, name: str) -> str:
+    return f"{count:,} {name}" if count == 1 else f"{count:,} {name}s"
 
 
 class Document(ResponseModel):
@@ -175,7 +199,7 @@ class GetDocumentResponse(Document):
     """A document with its versions, newest first, and where it is indexed (of collections, those the caller sees)."""
 
     text_recognition: TextRecognition | None = None
-    """How far the newest file's scanned pages are read; absent: it has none."""
+    """How far the newest file's scanned pages and pictures are read; absent: it has none."""
     fingerprint: str | None = None
     """Fingerprint that the newest upload gave."""
     versions: list[DocumentVersion]
@@ -184,10 +208,13 @@ class GetDocumentResponse(Document):
     """Where the document is indexed: the catalog, and collections that the caller may see."""
 
     def list_left_out(self) -> list[NotRead]:
-        """Return the parts that were not read, without the pages while text recognition is still at them."""
+        """Return the parts that were not read, without what text recognition is still at."""
         recognition = self.text_recognition
         is_reading = recognition is not None and recognition.status is RecognitionStatus.RUNNING
-        return [part for part in self.not_read or () if not (is_reading and part.kind is NotReadKind.PAGE)]
+        waiting: set[NotReadKind] = set()
+        if recognition is not None and is_reading:
+            waiting = {NotReadKind.PAGE, NotReadKind.PICTURE} if recognition.pictures else {NotReadKind.PAGE}
+        return [part for part in self.not_read or () if part.kind not in waiting]
 
 
 class ListDocumentsRequest(ActingRequest, NarrowedRequest):

@@ -197,7 +197,7 @@ class AdminStatusGetResponse(ResponseModel):
     open_alert_count: int | None = None
     """Number of alerts that are open; absent from a service without alerts."""
     pages_waiting: int | None = None
-    """Scanned pages that wait for text recognition."""
+    """Scanned pages, and pictures within files, that wait for text recognition."""
     rebuilds_running: int
     """Number of indexes that are being rebuilt."""
     embedding_model: str

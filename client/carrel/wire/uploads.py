@@ -94,6 +94,10 @@ class UploadFileForm(RequestModel):
     """Kind of the document in its source system; given together with `resourceId`."""
     force_update: Flag = False
     """"true": extract the text again even if the bytes are the same; "false" unless given."""
+    read_pictures: Flag | None = None
+    """"true": text in pictures within the file is read by machine (OCR), too, after the answer. Absent on an update:
+    unchanged.
+    """
     reindex_collections: Flag = True
     """"false": collections keep the old contents, which are stale there until re-indexed; "true" unless given."""
     fingerprint: Fingerprint | None = None
@@ -173,7 +177,7 @@ class UploadFileResponse(ResponseModel):
     not_read: list[NotRead] | None = None
     """What the file holds that was not read; absent: unknown, by its format or its age."""
     text_recognition: TextRecognition | None = None
-    """How far the file's scanned pages are read, of which more are read after this answer; absent: it has none."""
+    """How far the file's scanned pages and pictures are read, most of them after this answer; absent: it has none."""
     file_count: int | None = None
     """Number of files in it, which become documents of their own after this answer; absent: none."""
 

@@ -132,7 +132,7 @@ def entry_of(row: Row[Any]) -> Entry:
 def pack(document: SourceDocument) -> str:
     """Return what a row of the documents keeps of a document beside its external id."""
     access = document.access
-    members = {
+    members: dict[str, Any] = {
         "path": document.path,
         "name": document.name,
         "file_name": document.file_name,
@@ -143,6 +143,8 @@ def pack(document: SourceDocument) -> str:
         "place": document.place,
         "stored": document.stored and astuple(document.stored),
     }
+    if document.read_pictures is not None:
+        members["read_pictures"] = document.read_pictures
     return _encode(members)
 
 

@@ -52,6 +52,7 @@ class SourceDocument:
     external_url: str | None = None
     place: str = ""
     stored: StoredObject | None = None
+    read_pictures: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +83,7 @@ class Defaults:
     access: Access | None = None
     metadata: Mapping[str, str] = field(default_factory=lambda: NO_METADATA)
     collection: str | None = None
+    read_pictures: bool | None = None
     hidden: bool = False
     files: FileSelection = field(default_factory=FileSelection)
 

@@ -15,7 +15,8 @@ def fingerprint_of(document: SourceDocument, *, sha256: bytes) -> str:
     """Return the document's fingerprint (66 characters; the service keeps at most 128).
 
     It covers the bytes (by their SHA-256), the file's and the document's name, access, metadata, collection and URL;
-    groups and collection as ids, since a name may come to mean another one.
+    groups and collection as ids, since a name may come to mean another one. Whether pictures in it are read is covered
+    where that is said.
     """
     access = document.access
     covered = [
@@ -26,6 +27,7 @@ def fingerprint_of(document: SourceDocument, *, sha256: bytes) -> str:
         sorted(document.metadata.items()),
         document.collection,
         document.external_url,
+        *([] if document.read_pictures is None else [document.read_pictures]),
     ]
     return f"{_VERSION}-{hashlib.sha256(_encode(covered).encode()).hexdigest()}"
 

@@ -127,6 +127,7 @@ def _item(row: ManifestRow, *, place: str, root: str, defaults: Defaults) -> Sou
         access=row.access() or defaults.access,
         metadata={**defaults.metadata, **row.metadata},
         collection=row.collection or defaults.collection,
+        read_pictures=defaults.read_pictures,
         external_url=row.external_url,
         place=place,
     )

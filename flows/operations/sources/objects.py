@@ -108,6 +108,7 @@ def _item(meta: "ObjectMeta", *, store: str, defaults: Defaults) -> SourceItem:
         access=defaults.access,
         metadata=defaults.metadata,
         collection=defaults.collection,
+        read_pictures=defaults.read_pictures,
         place=key,
         stored=StoredObject(store, key, marker_of(meta), meta["size"]),
     )

@@ -238,6 +238,7 @@ def _document(path: str, place: str, defaults: Defaults) -> SourceDocument:
         access=defaults.access,
         metadata=defaults.metadata,
         collection=defaults.collection,
+        read_pictures=defaults.read_pictures,
         place=place,
     )
 

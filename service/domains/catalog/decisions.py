@@ -44,6 +44,7 @@ class Decision:
     placement: Placement | None
     next_version: int
     new_contents: bool
+    reads_pictures: bool
     container_id: UUID | None = None
 
     @property
@@ -127,6 +128,7 @@ async def decide(
         if before is not None and before.container_id != container.document_id:
             raise external_id_taken()
         access, fields = container.access, replace(fields, owner_id=container.fields.owner_id)
+    reads_pictures = _reads_pictures(form, before, container)
     decision = Decision(
         document_id=document_id,
         before=before,
@@ -135,7 +137,11 @@ async def decide(
         resource=_resource(form, document_id, before),
         placement=await _placement(connection, caller, form, document_id),
         next_version=state.next_version,
-        new_contents=before is None or form.force_update or before.file.sha256 != file.sha256,
+        new_contents=before is None
+        or form.force_update
+        or before.file.sha256 != file.sha256
+        or before.file.reads_pictures != reads_pictures,
+        reads_pictures=reads_pictures,
         container_id=None if container is None else container.document_id,
     )
     return _with_fingerprint(decision, form.fingerprint)
@@ -203,6 +209,15 @@ def _with_fingerprint(decision: Decision, given: str | None) -> Decision:
     if given is None and (decision.before is None or not decision.changes()):
         return decision
     return replace(decision, fields=replace(decision.fields, fingerprint=given))
+
+
+def _reads_pictures(form: UploadFileForm, before: StoredDocument | None, container: StoredDocument | None) -> bool:
+    """Return whether pictures within the file are read: as asked, or as it was; those in a container as its own."""
+    if container is not None:
+        return container.file.reads_pictures
+    if form.read_pictures is not None:
+        return form.read_pictures
+    return before is not None and before.file.reads_pictures
 
 
 def _resource(form: UploadFileForm, document_id: UUID, before: StoredDocument | None) -> tuple[str, str]:

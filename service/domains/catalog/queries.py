@@ -158,7 +158,10 @@ def save_document(
     batch.ask(_SAVE_DOCUMENT, dict[str, int], parameters)
 
 
-_FILE = ("file_sha256", "file_size", "file_name", "media_type", "not_read", "file_count", "files_done", "created_by")
+_FILE = (
+    *("file_sha256", "file_size", "file_name", "media_type", "not_read", "file_count", "files_done"),
+    *("reads_pictures", "created_by"),
+)
 _IDENTITY = ("document_id", "organization_id")
 _OWN_ID = param(documents.c.document_id)
 
@@ -221,6 +224,7 @@ def save_version(
         "not_read": file.not_read,
         "file_count": file.file_count,
         "files_done": file.files_done,
+        "reads_pictures": file.reads_pictures,
         "created_by": created_by,
     }
     statement = _SAVE_VERSION if text is None else _SAVE_VERSION_WITH_TEXT

@@ -36,6 +36,7 @@ from service.permissions.service import Registration, ask_registration, set_acce
 from service.platform.batches import Answer, Batch
 from service.platform.errors import Conflict
 from service.runtime import Runtime
+from service.text.extraction import FoundPicture
 from service.web.multipart import ReceivedFile
 
 MOST_ATTEMPTS = 4
@@ -44,12 +45,18 @@ ACTING_PART = "uploadAsUserEmail"
 
 @dataclass(frozen=True, slots=True)
 class _Extracted:
-    """The result of extraction: the stored file, its own title, the packed blocks, and the pages to be recognized."""
+    """The result of extraction: the stored file, its own title, the packed blocks, the pages and pictures to read."""
 
     file: StoredFile
     title: str | None
     blocks: bytes
     scanned: Sequence[int]
+    pictures: Sequence[FoundPicture]
+
+    @property
+    def is_recognized(self) -> bool:
+        """Whether text recognition has something to read."""
+        return bool(self.scanned or self.pictures)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +123,8 @@ async def save_upload(
             decision = await decide(connection, actor, state=state, form=form, file=file, container=inside)
             if new_only and decision.before is not None and decision.new_contents:
                 raise _key_reused()
-            unread = decision.new_contents and read is None
+            is_read = read is not None and read.file.reads_pictures == decision.reads_pictures
+            unread = decision.new_contents and not is_read
             ready = decision.nothing_to_do or (lock and not unread)
             if ready and read is not None:
                 await runtime.files.ensure(file.path, file.sha256)
@@ -125,7 +133,8 @@ async def save_upload(
             return replace(done.saved, waiter=_start_indexing(runtime, caller.organization_id, done))
         if decision.new_version:
             runtime.indexer.refuse_backlog(caller.organization_id)
-        read = await _read(runtime, file) if unread else read
+        if unread:
+            read = await _read(runtime, file, reads_pictures=decision.reads_pictures)
     raise Conflict("The document is being changed by others at the same time. Try again.", code="concurrent_change")
 
 
@@ -133,8 +142,9 @@ def _key_reused() -> Conflict:
     return Conflict("This Idempotency-Key was used for another file. Use a new one.", code="idempotency_key_reused")
 
 
-async def _read(runtime: Runtime, file: ReceivedFile) -> _Extracted:
-    extraction = await runtime.extractor.extract(file.path, file_name=file.name)
+async def _read(runtime: Runtime, file: ReceivedFile, *, reads_pictures: bool) -> _Extracted:
+    finds_pictures = reads_pictures and runtime.settings.ocr
+    extraction = await runtime.extractor.extract(file.path, file_name=file.name, finds_pictures=finds_pictures)
     await runtime.files.put(file.path, file.sha256)
     stored = StoredFile(
         sha256=file.sha256,
@@ -144,9 +154,10 @@ async def _read(runtime: Runtime, file: ReceivedFile) -> _Extracted:
         not_read=None if extraction.not_read is None else [asdict(each) for each in extraction.not_read],
         file_count=extraction.file_count or None,
         files_done=0 if extraction.file_count else None,
+        reads_pictures=reads_pictures,
     )
     scanned = extraction.scanned if runtime.settings.ocr else ()
-    return _Extracted(file=stored, title=extraction.title, blocks=extraction.packed, scanned=scanned)
+    return _Extracted(stored, extraction.title, extraction.packed, scanned, extraction.pictures)
 
 
 async def _apply_decision(upload: _Upload) -> _Result:
@@ -172,7 +183,7 @@ async def _apply_decision(upload: _Upload) -> _Result:
     saved = SavedUpload(
         decision.document_id, version, status, is_pending=is_pending, not_read=not_read, file_count=file.file_count
     )
-    if has_unread_pages(not_read):
+    if has_unread_pages(not_read) or decision.reads_pictures:
         organization_id = upload.caller.organization_id
         recognition = await read_recognition(upload.connection, organization_id, document_id=decision.document_id)
         saved = replace(saved, text_recognition=recognition)
@@ -223,7 +234,7 @@ async def _write(upload: _Upload, *, details: dict[str, Any]) -> _IndexingPlan:
     await batch.run(upload.connection)
     if registration is not None:
         await registration.complete(upload.connection)
-    if request is not None and request.text is not None and upload.read is not None and upload.read.scanned:
+    if request is not None and request.text is not None and upload.read is not None and upload.read.is_recognized:
         document_id = decision.document_id
         await enqueue_reading(upload.runtime, upload.connection, organization_id, document_id=document_id)
     return _IndexingPlan() if request is None else await request.plan(upload)
@@ -278,13 +289,14 @@ def _save_version(upload: _Upload, batch: Batch) -> "_Request":
         text=text,
     )
     # A new document has no pages from before.
-    if text is not None and read is not None and (read.scanned or decision.before is not None):
+    if text is not None and read is not None and (read.is_recognized or decision.before is not None):
         replace_pages(
             batch,
             organization_id,
             document_id=decision.document_id,
             sha256=read.file.sha256,
             pages=read.scanned,
+            pictures=read.pictures,
             most=upload.runtime.settings.ocr_pages,
         )
     # While more waits than there is room for, the text is left where it was just written.

@@ -34,6 +34,8 @@ class StoredFile:
     """The number of files that it holds; None: none."""
     files_done: int | None = None
     """The number of those that have become documents, or were given up."""
+    reads_pictures: bool = False
+    """Whether text in pictures within it is to be read by machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +92,7 @@ _document_columns = (
     document_versions.c.not_read,
     document_versions.c.file_count,
     document_versions.c.files_done,
+    document_versions.c.reads_pictures,
     resources.c.resource_type,
     resources.c.resource_id,
     resources.c.container_id,
@@ -212,6 +215,7 @@ async def erase_documents(
 def _to_document(*, readers: Sequence[str] | None, **columns: Any) -> StoredDocument:
     own = DocumentFields(**{one.name: columns.pop(one.name) for one in fields(DocumentFields)})
     of_file = ("file_sha256", "file_size", "file_name", "media_type", "not_read", "file_count", "files_done")
+    of_file = (*of_file, "reads_pictures")
     file = StoredFile(*(columns.pop(name) for name in of_file))
     return StoredDocument(fields=own, file=file, access=_access(readers or ()), **columns)
 

@@ -1,9 +1,10 @@
-"""The job that reads scanned pages of one document, and adds what they say to the document's contents.
+"""The job that reads scanned pages of one document, and pictures in it, and adds what they say to its contents.
 
 A job reads a few pages, each of which is kept at once, so that a kill costs one page; then it queues the rest behind
 the other documents' jobs. So a book keeps nobody waiting, and what was read of it is found before it ends.
 """
 
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 from uuid import UUID
@@ -130,9 +131,13 @@ async def _read_page(
     blocks, error = None, None
     try:
         read = await runtime.page_reader.read(
-            path, media_type=page.media_type, page=page.page, is_numbered=page.is_numbered
+            path,
+            media_type=page.media_type,
+            page=page.page,
+            is_numbered=page.is_numbered,
+            address=page.address,
         )
-        blocks = pack_blocks(read)
+        blocks = pack_blocks(replace(block, sheet=page.sheet) for block in read)
     except UnreadablePage as refusal:
         error = str(refusal)
     async with runtime.database.transaction(organization_id) as connection:

@@ -1,8 +1,10 @@
 """Adding what was read of scanned pages to their document's contents, and having it indexed again."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -10,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.catalog import IndexingStatus
 from service.domains.recognition import queries
 from service.domains.recognition.queries import PageText
-from service.domains.recognition.unread import replace_unread
+from service.domains.recognition.unread import replace_unread, take_pictures
 from service.index.ingestion.backlog.queries import read_text_status, request_again
 from service.permissions.queries import lock_resource
 from service.text.extraction import Block, pack_blocks, unpack_blocks
@@ -52,7 +54,7 @@ async def merge_texts(connection: AsyncConnection, organization_id: UUID, *, doc
         document_id=document_id,
         version=contents.version,
         blocks=blocks,
-        not_read=replace_unread(contents.not_read or (), unread, places),
+        not_read=_tell_unread(contents.not_read, unread, places, pictures=sum(text.number < 0 for text in texts)),
     )
     if blocks is not None:
         await request_again(connection, organization_id, document_id=document_id, version=contents.version)
@@ -61,8 +63,34 @@ async def merge_texts(connection: AsyncConnection, organization_id: UUID, *, doc
 
 def _merge(packed: bytes, texts: Sequence[PageText]) -> bytes | None:
     """Return packed blocks with those of pages after the blocks that each page had before; None when they add none."""
-    added = [block for text in texts for block in unpack_blocks(text.blocks)]
-    if not added:
+    unpacked = [(text.after, unpack_blocks(text.blocks)) for text in texts]
+    pages = [block for after, blocks in unpacked for block in blocks if after is None]
+    placed = [(after, blocks) for after, blocks in unpacked if after is not None and blocks]
+    if not pages and not placed:
         return None
-    blocks: list[Block] = sorted([*unpack_blocks(packed), *added], key=lambda block: block.page or 0)
-    return pack_blocks(blocks)
+    merged: list[Block] = [*unpack_blocks(packed), *pages]
+    if pages:
+        merged.sort(key=lambda block: block.page or 0)
+    return pack_blocks(_insert(merged, placed))
+
+
+def _insert(blocks: Sequence[Block], placed: Sequence[tuple[int, Sequence[Block]]]) -> Iterator[Block]:
+    """Yield blocks with others, each after so many that no machine read and after those that it read there before."""
+    waiting = sorted(placed, key=itemgetter(0))
+    own = position = 0
+    for block in blocks:
+        if block.confidence is None:
+            while position < len(waiting) and waiting[position][0] <= own:
+                yield from waiting[position][1]
+                position += 1
+            own += 1
+        yield block
+    for _, rest in waiting[position:]:
+        yield from rest
+
+
+def _tell_unread(
+    not_read: Sequence[Mapping[str, Any]] | None, pages: int, places: Sequence[int], *, pictures: int
+) -> Sequence[Mapping[str, Any]] | None:
+    """Return what is still not read of a file when so many pages are left and so many pictures were read just now."""
+    return None if not_read is None else take_pictures(replace_unread(not_read, pages, places), pictures)

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Text, and_, cast, column, func, literal, or_, select, table, update
+from sqlalchemy import Text, and_, case, cast, column, func, literal, or_, select, table, update
+from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.catalog import RecognitionStatus, TextRecognition
@@ -16,6 +17,7 @@ from service.platform.batches import Batch
 from service.platform.sql import count_where, find_row, find_rows
 from service.schema.catalog import document_contents, document_versions, documents, scanned_pages
 from service.schema.indexing import space_documents
+from service.text.extraction import FoundPicture
 
 _PDF = BY_NAME["PDF"].media_type
 WAITING, READ, FAILED = "WAITING", "READ", "FAILED"
@@ -28,22 +30,44 @@ _ADD = """
     FROM unnest($4::int[]) WITH ORDINALITY AS given (page, number)
 """
 
+_ADD_PICTURES = """
+    INSERT INTO scanned_pages (
+        organization_id, document_id, page, picture_page, file_sha256, address, sheet, after, state, error
+    )
+    SELECT $1::uuid, $2::uuid, -number, page, $3::bytea, address, sheet, after,
+           CASE WHEN number <= $8::int THEN 'WAITING' ELSE 'FAILED' END,
+           CASE WHEN number > $8::int THEN 'At most ' || $8::int || ' pictures of a document are read by machine.' END
+    FROM unnest($4::text[], $5::int[], $6::text[], $7::int[])
+         WITH ORDINALITY AS given (address, page, sheet, after, number)
+"""
+
 
 @dataclass(frozen=True, slots=True)
 class WaitingPage:
-    """A page to read: its number, the file that has it, and whether the file's pages have numbers."""
+    """A page to read: its number, the file that has it, and whether the file's pages have numbers.
 
+    With an `address`, the picture there, which stands on the page and the sheet. `number` is what the database calls
+    it: the page's number, or the picture's below zero.
+    """
+
+    number: int
     page: int
     sha256: bytes
     media_type: str
     is_numbered: bool
+    address: str | None
+    sheet: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class PageText:
-    """The packed blocks of a page that was read."""
+    """The packed blocks of a page that was read, or of a picture, before which stand so many of the file's own.
 
-    page: int
+    `after` None: they follow those of the page. `number` is below zero for a picture.
+    """
+
+    number: int
+    after: int | None
     blocks: bytes
 
 
@@ -57,12 +81,25 @@ class Contents:
 
 
 def replace_pages(
-    batch: Batch, organization_id: UUID, *, document_id: UUID, sha256: bytes, pages: Sequence[int], most: int
+    batch: Batch,
+    organization_id: UUID,
+    *,
+    document_id: UUID,
+    sha256: bytes,
+    pages: Sequence[int],
+    pictures: Sequence[FoundPicture],
+    most: int,
 ) -> None:
-    """Note in a batch which pages of a document's new file are scanned, of which `most` are read, and forget others."""
+    """Note in a batch which pages of a document's new file are scanned, and which pictures in it are to be read.
+
+    Others are forgotten. `most` pages are read, and as many pictures.
+    """
     batch.tell(_FORGET, organization_id, document_id)
     if pages:
         batch.tell(_ADD, organization_id, document_id, sha256, list(pages), most)
+    if pictures:
+        columns = [[getattr(each, name) for each in pictures] for name in ("address", "page", "sheet", "after")]
+        batch.tell(_ADD_PICTURES, organization_id, document_id, sha256, *columns, most)
 
 
 def _own(organization_id: UUID, document_id: UUID) -> Any:
@@ -74,28 +111,30 @@ async def read_recognition(
 ) -> TextRecognition | None:
     """Return how far the pages of a document are read; None when it has no scanned ones."""
     pages = scanned_pages.c
-    first_failed = func.min(pages.page).filter(pages.state == FAILED).label("first_failed")
-    counted = (
-        select(
-            func.count().label("pages"),
-            count_where(pages.state == READ, "pages_read"),
-            count_where(pages.state == FAILED, "pages_failed"),
-            count_where((pages.state == WAITING) | pages.blocks.is_not(None), "unfinished"),
-            first_failed,
-        )
-        .where(_own(organization_id, document_id))
-        .subquery()
-    )
-    others = scanned_pages.alias()
-    error = select(others.c.error).where(others.c.document_id == document_id, others.c.page == counted.c.first_failed)
-    row = (await connection.execute(select(counted, error.scalar_subquery().label("error")))).one()
-    if not row.pages:
+    is_page = pages.page > 0
+    counted = select(
+        count_where(is_page, "pages"),
+        count_where(is_page & (pages.state == READ), "pages_read"),
+        count_where(is_page & (pages.state == FAILED), "pages_failed"),
+        count_where(~is_page, "pictures"),
+        count_where(~is_page & (pages.state == READ), "pictures_read"),
+        count_where(~is_page & (pages.state == FAILED), "pictures_failed"),
+        count_where((pages.state == WAITING) | pages.blocks.is_not(None), "unfinished"),
+        func.array_agg(aggregate_order_by(pages.error, is_page.desc(), func.abs(pages.page)))
+        .filter(pages.state == FAILED)[1]
+        .label("error"),
+    ).where(_own(organization_id, document_id))
+    row = (await connection.execute(counted)).one()
+    if not row.pages and not row.pictures:
         return None
     return TextRecognition(
         status=RecognitionStatus.RUNNING if row.unfinished else RecognitionStatus.DONE,
         pages=row.pages,
         pages_read=row.pages_read,
         pages_failed=row.pages_failed,
+        pictures=row.pictures,
+        pictures_read=row.pictures_read,
+        pictures_failed=row.pictures_failed,
         error=row.error,
     )
 
@@ -103,24 +142,30 @@ async def read_recognition(
 async def find_waiting_page(
     connection: AsyncConnection, organization_id: UUID, *, document_id: UUID
 ) -> WaitingPage | None:
-    """Return the first page of a document that waits to be read; None without any, or once it was deleted."""
-    last = select(func.max(scanned_pages.c.page)).where(_own(organization_id, document_id)).scalar_subquery()
+    """Return the first page of a document that waits, else the first picture; None without, or once it was deleted."""
+    own = _own(organization_id, document_id)
+    last = select(func.max(scanned_pages.c.page)).where(own).scalar_subquery()
+    number, on_page = scanned_pages.c.page, scanned_pages.c.picture_page
+    is_picture = number < 0
     version = document_versions.c
     is_pdf = version.media_type == _PDF
     statement = (
         select(
-            scanned_pages.c.page,
+            number.label("number"),
+            case((is_picture, func.coalesce(on_page, 0)), else_=number).label("page"),
             scanned_pages.c.file_sha256.label("sha256"),
             version.media_type,
-            (is_pdf | (last > 1)).label("is_numbered"),
+            case((is_picture, on_page.is_not(None)), else_=is_pdf | (last > 1)).label("is_numbered"),
+            scanned_pages.c.address,
+            scanned_pages.c.sheet,
         )
         .join(documents, documents.c.document_id == scanned_pages.c.document_id)
         .join(
             document_versions,
             and_(version.document_id == documents.c.document_id, version.version == documents.c.version),
         )
-        .where(_own(organization_id, document_id), scanned_pages.c.state == WAITING)
-        .order_by(scanned_pages.c.page)
+        .where(own, scanned_pages.c.state == WAITING)
+        .order_by(is_picture, func.abs(number))
         .limit(1)
     )
     return await find_row(connection, statement, WaitingPage)
@@ -140,7 +185,7 @@ async def save_page(
         update(scanned_pages)
         .where(
             _own(organization_id, document_id),
-            scanned_pages.c.page == page.page,
+            scanned_pages.c.page == page.number,
             scanned_pages.c.file_sha256 == page.sha256,
         )
         .values(state=READ if error is None else FAILED, blocks=blocks, error=error)
@@ -168,7 +213,8 @@ async def read_contents(connection: AsyncConnection, organization_id: UUID, *, d
 async def take_texts(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> list[PageText]:
     """Return the texts of pages that are not among the document's contents yet, and keep them no longer."""
     is_kept = and_(_own(organization_id, document_id), scanned_pages.c.blocks.is_not(None))
-    statement = select(scanned_pages.c.page, scanned_pages.c.blocks).where(is_kept).order_by(scanned_pages.c.page)
+    own = scanned_pages.c
+    statement = select(own.page.label("number"), own.after, own.blocks).where(is_kept).order_by(func.abs(own.page))
     texts = await find_rows(connection, statement, PageText)
     if texts:
         await connection.execute(update(scanned_pages).where(is_kept).values(blocks=None))
@@ -179,7 +225,8 @@ async def list_unread(
     connection: AsyncConnection, organization_id: UUID, *, document_id: UUID, most: int
 ) -> tuple[int, Sequence[int]]:
     """Return how many pages were not read, and the numbers of the first of them."""
-    unread = and_(_own(organization_id, document_id), scanned_pages.c.state != READ)
+    is_page = scanned_pages.c.page > 0
+    unread = and_(_own(organization_id, document_id), is_page, scanned_pages.c.state != READ)
     statement = select(scanned_pages.c.page, func.count().over().label("unread")).where(unread)
     rows = (await connection.execute(statement.order_by(scanned_pages.c.page).limit(most))).all()
     return (int(rows[0].unread) if rows else 0), [row.page for row in rows]
@@ -192,7 +239,7 @@ async def save_contents(
     document_id: UUID,
     version: int,
     blocks: bytes | None,
-    not_read: Sequence[Mapping[str, Any]],
+    not_read: Sequence[Mapping[str, Any]] | None,
 ) -> None:
     """Replace the contents of a document's version (None: they stay), and what was not read of its file."""
     contents, own = document_contents.c, document_versions.c
@@ -205,7 +252,7 @@ async def save_contents(
     await connection.execute(
         update(document_versions)
         .where(own.organization_id == organization_id, own.document_id == document_id, own.version == version)
-        .values(not_read=[dict(each) for each in not_read])
+        .values(not_read=None if not_read is None else [dict(each) for each in not_read])
     )
 
 

@@ -1,4 +1,4 @@
-"""Pages without a text layer, among what was not read of a document's file."""
+"""Pages without a text layer and pictures, among what was not read of a document's file."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -19,3 +19,13 @@ def replace_unread(
     if not count:
         return others
     return [{"kind": NotReadKind.PAGE, "count": count, "where": [f"page {page}" for page in pages]}, *others]
+
+
+def take_pictures(not_read: Sequence[Mapping[str, Any]], count: int) -> Sequence[Mapping[str, Any]]:
+    """Return what was not read of a file, with so many pictures less."""
+    if not count:
+        return not_read
+    fewer = [
+        {**each, "count": each["count"] - count} if each["kind"] == NotReadKind.PICTURE else each for each in not_read
+    ]
+    return [each for each in fewer if each["count"] > 0]

@@ -53,12 +53,28 @@ class NotRead:
 
 
 @dataclass(frozen=True, slots=True)
+class FoundPicture:
+    """A picture within a file that text recognition is to read: where it is in the file, and where it stands there.
+
+    `address` is for `service.text.extraction.within` alone. `after` is the number of blocks before it; None: it follows
+    those of its page.
+    """
+
+    address: str
+    page: int | None = None
+    sheet: str | None = None
+    after: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Extraction:
     """The text of a file: its real media type, its own title if it has one, and at least one block or scanned page.
 
     `not_read` tells the parts that the text leaves out, as far as their format shows them; None: the reader can't tell.
 
     `scanned` are the numbers of the pages that show text as a picture only; text recognition may read them later.
+
+    `pictures` are those within it that text recognition may read later, if they were looked for; each once.
 
     `packed` is `pack_blocks(blocks)`, made in the worker already; it is empty in an Extraction made by hand.
 
@@ -72,6 +88,7 @@ class Extraction:
     scanned: tuple[int, ...] = ()
     packed: bytes = field(default=b"", compare=False, repr=False)
     file_count: int = 0
+    pictures: tuple[FoundPicture, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

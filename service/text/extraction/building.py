@@ -1,11 +1,13 @@
 """Collecting blocks: cleaning texts, cutting long ones, and counting against the limits of a file."""
 
+import hashlib
 import re
 from dataclasses import dataclass, replace
 
 from carrel.wire.formats import NotReadKind
-from service.text.extraction.blocks import Block, BlockKind, Box, NotRead
+from service.text.extraction.blocks import Block, BlockKind, Box, FoundPicture, NotRead
 from service.text.extraction.failures import too_complex
+from service.text.extraction.picture_sizes import is_legible
 
 # Control characters (a NUL can't be stored), lone surrogates (can't be encoded), non-characters.
 _UNSTORABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -17,7 +19,10 @@ MOST_PLACES = 5
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How much one file may contain before it is refused as too complex, and whether scans are read later."""
+    """How much one file may contain before it is refused as too complex, and what of it is read later.
+
+    `reads_scans`: pages and files that are pictures; `finds_pictures`: those within files, so many at most.
+    """
 
     characters: int = 20_000_000
     blocks: int = 1_000_000
@@ -29,6 +34,8 @@ class Limits:
     archive_ratio: int = 200
     entry_bytes: int = 512 << 20
     reads_scans: bool = False
+    finds_pictures: bool = False
+    pictures: int = 1_000
 
 
 class BlockBuilder:
@@ -45,6 +52,8 @@ class BlockBuilder:
         self.sheet: str | None = None
         self.scanned: list[int] = []
         self.file_count = 0
+        self.pictures: list[FoundPicture] = []
+        self._known_pictures: set[bytes] = set()
         self._not_read: dict[NotReadKind, NotRead] = {}
         self._characters = 0
 
@@ -106,10 +115,36 @@ class BlockBuilder:
         self.scanned.append(number)
         self.leave_out(NotReadKind.PAGE, f"page {number}")
 
+    def picture(self, address: str, content: bytes, where: str = "", *, page: int | None = None) -> None:
+        """Note a picture that text recognition reads later by its address, unless it is an icon or was noted before.
+
+        One that can't be read is left out, at the place that `where` names, as are those beyond the limit.
+        """
+        legible = is_legible(content, pixels=self.limits.pixels)
+        if legible is not False and self._is_new(content):
+            self.leave_out(NotReadKind.PICTURE, where)
+            page = self.page if page is None else page
+            found = FoundPicture(address, page, self.sheet, after=len(self.blocks))
+            if legible and len(self.pictures) < self.limits.pictures:
+                self.pictures.append(found)
+
+    def picture_on(self, page: int, address: str, content: bytes) -> None:
+        """Note a picture of a page that text recognition reads later as the page shows it, unless it was noted."""
+        if self._is_new(content):
+            self.leave_out(NotReadKind.PICTURE, f"page {page}")
+            if len(self.pictures) < self.limits.pictures:
+                self.pictures.append(FoundPicture(address, page))
+
+    def _is_new(self, content: bytes) -> bool:
+        digest = hashlib.blake2b(content, digest_size=16).digest()
+        is_new = digest not in self._known_pictures
+        self._known_pictures.add(digest)
+        return is_new
+
     @property
     def has_contents(self) -> bool:
         """Whether there is text, or a page that text recognition will read."""
-        return bool(self.blocks or (self.scanned and self.limits.reads_scans))
+        return bool(self.blocks or self.pictures or (self.scanned and self.limits.reads_scans))
 
     @property
     def not_read(self) -> tuple[NotRead, ...]:

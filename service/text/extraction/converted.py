@@ -20,10 +20,11 @@ def convert(kind: str) -> Callable[[Path, BlockBuilder], str | None]:
         text, title = to_markdown(path.read_bytes(), kind)
         if len(text) > builder.limits.characters:
             raise too_complex(f"The file holds more than {builder.limits.characters:,} characters of text.")
+        parse_markdown(text.encode("utf-8", "replace"), builder)
+        # After the text, which what is left out or read later follows.
         if kind == "EPUB":
             with zipfile.ZipFile(path) as archive:
                 leave_out_entries(archive, builder)
-        parse_markdown(text.encode("utf-8", "replace"), builder)
         return title
 
     return parse

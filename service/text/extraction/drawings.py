@@ -4,7 +4,8 @@
 """What Word, PowerPoint and Excel files share: paragraphs in shapes, charts, diagrams (SmartArt), and comments."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
+import zipfile
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from lxml import etree
@@ -12,6 +13,7 @@ from lxml import etree
 from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder
 from service.text.extraction.failures import damaged_file
+from service.text.extraction.packages import note_entry
 from service.text.extraction.tabular import TableWriter
 
 _SCHEMAS = "{http://schemas.openxmlformats.org/"
@@ -86,6 +88,22 @@ def leave_out_pictures(root: Any, builder: BlockBuilder, where: str = "") -> Non
     """Note the pictures that are drawn below an element, but not those that stand for an object or a film."""
     pictures = {node.get(R + "embed") or node.get(R + "id") for node in root.iter(*_PICTURES) if not _stands_for(node)}
     builder.leave_out(NotReadKind.PICTURE, where, count=len(pictures - {None}))
+
+
+def note_pictures(
+    root: Any,
+    builder: BlockBuilder,
+    where: str = "",
+    *,
+    archive: zipfile.ZipFile,
+    names: Callable[[str], str | None],
+    page: int | None = None,
+) -> None:
+    """Note the pictures that are drawn below an element, to be read by machine; `names` are of their entries."""
+    for node in root.iter(*_PICTURES):
+        identity = node.get(R + "embed") or node.get(R + "id")
+        if identity and not _stands_for(node) and (name := names(identity)) is not None:
+            note_entry(archive, name, builder, where, page=page)
 
 
 def leave_out_related(relations: Iterable[tuple[str, str]], builder: BlockBuilder, where: str = "") -> None:

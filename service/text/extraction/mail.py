@@ -57,6 +57,11 @@ def attachments_of(message: EmailMessage) -> Iterator[EmailMessage]:
     return (part for part in _parts_beside_body(message) if _kind_of(part) is NotReadKind.ATTACHMENT)
 
 
+def pictures_of(message: EmailMessage) -> list[EmailMessage]:
+    """List the parts of a message that are pictures in its text."""
+    return [part for part in _parts_beside_body(message) if _kind_of(part) is NotReadKind.PICTURE]
+
+
 def parse_mailbox(data: bytes, builder: BlockBuilder) -> None:
     """Add the messages of a mailbox (mbox), one after another; it has no title."""
     first, *messages = _SEPARATOR.split(data.removeprefix(BOM_UTF8).lstrip(b"\r\n"))
@@ -118,10 +123,14 @@ def _add_body(message: EmailMessage, builder: BlockBuilder) -> None:
 def _leave_out_parts(message: EmailMessage, builder: BlockBuilder, where: str) -> list[str]:
     """Note the parts of a message that are not its body, and return the names of the files."""
     names: list[str] = []
+    shown = 0
     for part in _parts_beside_body(message):
         kind = _kind_of(part)
         # Only a mailbox's messages have a place; the files of a message alone are read on their own.
-        if where or kind is not NotReadKind.ATTACHMENT:
+        if kind is NotReadKind.PICTURE and builder.limits.finds_pictures and not where:
+            builder.picture(str(shown), bytes_of(part))
+            shown += 1
+        elif where or kind is not NotReadKind.ATTACHMENT:
             builder.leave_out(kind, where)
         if part.is_attachment() or "Content-ID" not in part:
             names.append(name_of(part))

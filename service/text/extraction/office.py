@@ -4,7 +4,8 @@
 """Word documents and presentations, read from XML that is parsed with entities off and no network."""
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+import zipfile
+from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -55,6 +56,16 @@ def parse_docx(path: Path, builder: BlockBuilder) -> str | None:
             document = docx.Document(file)
     except (KeyError, ValueError, etree.XMLSyntaxError) as error:
         raise damaged_file("a Word document", error) from error
+    with zipfile.ZipFile(path) as archive:
+        _add_flow(document, archive, builder)
+    _add_headers(document, builder)
+    if not builder.limits.finds_pictures:
+        drawings.leave_out_pictures(document.element.body, builder)
+    drawings.leave_out_related(_targets(document.part), builder)
+    return usable_title(document.core_properties.title)
+
+
+def _add_flow(document: Document, archive: zipfile.ZipFile, builder: BlockBuilder) -> None:
     styles = _heading_levels(document)
     notes = _notes(document)
     for element in _flow(document.element.body, {_PARAGRAPH, _TABLE}, _WRAPPERS):
@@ -65,12 +76,10 @@ def parse_docx(path: Path, builder: BlockBuilder) -> str | None:
         for reference in element.iter(*_REFERENCES):
             builder.paragraph(notes.pop((_REFERENCES[reference.tag], reference.get(_WORD + "id")), ""))
         _add_graphics(element, document.part, builder)
+        if builder.limits.finds_pictures:
+            drawings.note_pictures(element, builder, archive=archive, names=_entries(document.part))
     for text in notes.values():
         builder.paragraph(text)
-    _add_headers(document, builder)
-    drawings.leave_out_pictures(document.element.body, builder)
-    drawings.leave_out_related(_targets(document.part), builder)
-    return usable_title(document.core_properties.title)
 
 
 def parse_pptx(path: Path, builder: BlockBuilder) -> str | None:
@@ -86,8 +95,9 @@ def parse_pptx(path: Path, builder: BlockBuilder) -> str | None:
     if len(slides.slides) > builder.limits.pages:
         raise too_complex(f"The presentation has more than {builder.limits.pages:,} slides.")
     repeated: set[str] = set()
-    for number, slide in enumerate(slides.slides, start=1):
-        _add_slide(slide, number, repeated, builder)
+    with zipfile.ZipFile(path) as archive:
+        for number, slide in enumerate(slides.slides, start=1):
+            _add_slide(slide, number, repeated, archive, builder)
     _add_masters(slides, builder)
     return usable_title(slides.core_properties.title)
 
@@ -191,6 +201,16 @@ def _targets(part: Any) -> Iterator[tuple[str, str]]:
             yield relation.reltype.rpartition("/")[2], str(relation.target_part.partname)
 
 
+def _entries(part: Any) -> Callable[[str], str | None]:
+    """Return what tells the entry of the file that a relationship of a part leads to; None for one out of it."""
+
+    def find(identity: str) -> str | None:
+        relation = part.rels.get(identity)
+        return None if relation is None or relation.is_external else str(relation.target_part.partname).lstrip("/")
+
+    return find
+
+
 def _notes(document: Document) -> dict[tuple[str, str], str]:
     """Return the texts of footnotes, endnotes and comments by their kind and number."""
     return {
@@ -219,7 +239,7 @@ def _add_graphics(element: Any, part: Any, builder: BlockBuilder, *, page: int |
             drawings.add_graphic(relation.target_part.blob, builder, page=page)
 
 
-def _add_slide(slide: Any, number: int, repeated: set[str], builder: BlockBuilder) -> None:
+def _add_slide(slide: Any, number: int, repeated: set[str], archive: zipfile.ZipFile, builder: BlockBuilder) -> None:
     title = slide.shapes.title
     if title is not None:
         builder.heading(" ".join(drawings.paragraph_texts(title.element)), 1, page=number)
@@ -228,7 +248,11 @@ def _add_slide(slide: Any, number: int, repeated: set[str], builder: BlockBuilde
         if title is None or shape is not title.element:
             _add_shape(shape, slide.part, number, repeated, builder)
     where = f"slide {number}"
-    drawings.leave_out_pictures(slide.shapes.element, builder, where)
+    if builder.limits.finds_pictures:
+        names = _entries(slide.part)
+        drawings.note_pictures(slide.shapes.element, builder, where, archive=archive, names=names, page=number)
+    else:
+        drawings.leave_out_pictures(slide.shapes.element, builder, where)
     drawings.leave_out_related(_targets(slide.part), builder, where)
     if slide.has_notes_slide:
         notes = slide.notes_slide

@@ -17,7 +17,7 @@ from lxml import etree
 from service.text.extraction import drawings
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.failures import corrupt_file, too_complex
-from service.text.extraction.packages import leave_out_entries
+from service.text.extraction.packages import leave_out_entries, note_entry
 from service.text.extraction.tabular import TableWriter
 
 _NAMES = "{urn:oasis:names:tc:opendocument:xmlns:"
@@ -61,6 +61,8 @@ def parse_odt(path: Path, builder: BlockBuilder) -> str | None:
                 _add_paragraph(element, builder)
             elif element.tag == _DRAW + "object":
                 _add_object(archive, element.get(_LINK) or "", None, builder)
+            elif element.tag == _DRAW + "image":
+                _note_picture(archive, element, builder)
         return _add_rest(archive, builder)
 
 
@@ -84,9 +86,11 @@ def add_beside_cells(archive: zipfile.ZipFile, builder: BlockBuilder) -> None:
     for sheet in _read_content(archive, "an OpenDocument spreadsheet").iter(_OFFICE + "spreadsheet"):
         for table in sheet.iterchildren(_TABLE + "table"):
             builder.sheet = one_line(table.get(_TABLE + "name") or "") or None
-            for element in table.iter(*_PARAGRAPHS, _DRAW + "object"):
+            for element in table.iter(*_PARAGRAPHS, _DRAW + "object", _DRAW + "image"):
                 if element.tag == _DRAW + "object":
                     _add_object(archive, element.get(_LINK) or "", None, builder)
+                elif element.tag == _DRAW + "image":
+                    _note_picture(archive, element, builder)
                 elif element.getparent().tag not in _CELLS:
                     builder.paragraph(_text(element))
     builder.sheet = None
@@ -141,8 +145,19 @@ def _add_slide(archive: zipfile.ZipFile, slide: Any, number: int, builder: Block
             walk.skip_subtree()
         elif element.tag in _PARAGRAPHS:
             builder.paragraph(_text(element), page=number)
+        elif element.tag == _DRAW + "image":
+            _note_picture(archive, element, builder, f"slide {number}", page=number)
         elif element.tag == _DRAW + "object":
             _add_object(archive, element.get(_LINK) or "", number, builder)
+
+
+def _note_picture(
+    archive: zipfile.ZipFile, image: Any, builder: BlockBuilder, where: str = "", *, page: int | None = None
+) -> None:
+    """Note a picture for text recognition where it stands; what stands for an object is none of its own."""
+    name = (image.get(_LINK) or "").removeprefix("./")
+    if builder.limits.finds_pictures and name.startswith("Pictures/") and name in archive.NameToInfo:
+        note_entry(archive, name, builder, where, page=page)
 
 
 def _add_object(archive: zipfile.ZipFile, link: str, number: int | None, builder: BlockBuilder) -> None:

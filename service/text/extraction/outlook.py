@@ -10,7 +10,7 @@ import mimetypes
 import re
 import struct
 from base64 import encodebytes
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -70,8 +70,18 @@ class _Attachment:
 def parse_outlook(path: Path, builder: BlockBuilder) -> str | None:
     """Add a message; its title is its subject."""
     with _open(path, builder.limits.entry_bytes) as file:
-        message, _ = file.message(())
+        message, attachments = file.message(())
+        if builder.limits.finds_pictures:
+            file.fill_pictures(attachments)
         return add_mail(message, builder)
+
+
+def read_with_pictures(path: Path, *, largest: int) -> EmailMessage:
+    """Return a message with the pictures in its text; at most `largest` bytes are read."""
+    with _open(path, largest) as file:
+        message, attachments = file.message(())
+        file.fill_pictures(attachments)
+        return message
 
 
 @contextmanager
@@ -128,6 +138,17 @@ class _MessageFile:
             return self._stream(attachment.folder, f"{_CONTENT}{_BYTES}", must=True)
         return self._mail(attachment.folder, depth + 1).as_bytes()
 
+    def fill_pictures(self, attachments: Sequence[_Attachment]) -> None:
+        """Give the parts that are pictures their contents."""
+        for each in attachments:
+            if each.part.get_content_maintype() == "image":
+                self._fill(each)
+
+    def _fill(self, attachment: _Attachment) -> None:
+        with suppress(OSError):
+            attachment.part.set_payload(encodebytes(self.read(attachment)).decode("ascii"))
+        attachment.part["Content-Transfer-Encoding"] = "base64"
+
     def _attachment(self, folder: Folder, html: str) -> _Attachment:
         """Return what is attached; a picture that the text shows has a Content-ID."""
         inner = (*folder, _INNER)
@@ -151,9 +172,7 @@ class _MessageFile:
             if each.is_message:
                 each.part.set_payload([self._mail(each.folder, depth + 1)])
             else:
-                with suppress(OSError):
-                    each.part.set_payload(encodebytes(self.read(each)).decode("ascii"))
-                each.part["Content-Transfer-Encoding"] = "base64"
+                self._fill(each)
         return message
 
     def _read_message(self, folder: Folder) -> tuple[EmailMessage, str]:

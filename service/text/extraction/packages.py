@@ -7,6 +7,7 @@ import io
 import mimetypes
 import re
 import zipfile
+import zlib
 from pathlib import Path
 from typing import IO
 
@@ -15,6 +16,7 @@ from service.text.extraction.building import BlockBuilder
 
 _LEFT_OUT = {"image": NotReadKind.PICTURE, "audio": NotReadKind.RECORDING, "video": NotReadKind.RECORDING}
 _OBJECT = re.compile(rb"<draw:object-ole[\s/>]")
+_PICTURE_BYTES = 64 << 20
 _TYPES = "[Content_Types].xml"
 # What the libraries refuse, and what they take; macros are in a part of their own, which nobody reads.
 _VARIANT = re.compile(
@@ -41,8 +43,22 @@ def leave_out_entries(archive: zipfile.ZipFile, builder: BlockBuilder) -> None:
         # Pictures of objects and of the first page stand for what is there otherwise, others for a program's buttons.
         if not name.startswith(("Thumbnails/", "ObjectReplacements/", "Configurations2/")):
             kind = (mimetypes.guess_type(name)[0] or "").partition("/")[0]
-            if kind in _LEFT_OUT:
+            if kind == "image" and builder.limits.finds_pictures:
+                note_entry(archive, name, builder)
+            elif kind in _LEFT_OUT:
                 builder.leave_out(_LEFT_OUT[kind])
+
+
+def note_entry(
+    archive: zipfile.ZipFile, name: str, builder: BlockBuilder, where: str = "", *, page: int | None = None
+) -> None:
+    """Note a picture that is an entry of an archive, to be read by machine; a damaged one is left out."""
+    try:
+        with archive.open(name) as entry:
+            content = entry.read(_PICTURE_BYTES)
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, LookupError):
+        content = b""
+    builder.picture(name, content, where, page=page)
 
 
 def as_document(path: Path) -> IO[bytes]:

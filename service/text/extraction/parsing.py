@@ -25,6 +25,7 @@ from service.text.extraction.rtf import parse_rtf
 from service.text.extraction.sheets import parse_other_sheets, parse_xlsx
 from service.text.extraction.sniffing import EXCEL, POWERPOINT, TEXT, WORD, XML, sniff
 from service.text.extraction.tex import parse_tex
+from service.text.extraction.within import find_in_text
 from service.text.extraction.word97 import parse_doc
 from service.text.extraction.xml_documents import parse_xml
 
@@ -38,6 +39,14 @@ def _read(parse: Callable[[bytes, BlockBuilder], str | None]) -> Callable[[Path,
 
 _SHEETS = ("Excel 97", "binary Excel", "OpenDocument sheets")
 _CONVERTED = ("EPUB", "Jupyter notebook", "reStructuredText", "Org")
+
+
+def _parse_html(data: bytes, builder: BlockBuilder) -> str | None:
+    title = parse_html(data, builder)
+    find_in_text(data, builder)
+    return title
+
+
 # Each adds a file's blocks to the builder, and returns the title that the file names.
 READERS: Mapping[str, Callable[[Path, BlockBuilder], str | None]] = {
     "PDF": parse_pdf,
@@ -46,7 +55,7 @@ READERS: Mapping[str, Callable[[Path, BlockBuilder], str | None]] = {
     "Excel": parse_xlsx,
     "CSV": _read(parse_csv),
     "TSV": _read(parse_tsv),
-    "HTML": _read(parse_html),
+    "HTML": _read(_parse_html),
     "Markdown": _read(parse_markdown),
     "text": _read(parse_plain),
     "JSON": _read(parse_json),
@@ -98,4 +107,12 @@ def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
     title = found[:_TITLE_CHARACTERS] or None
     not_read = None if file_format.name in _SILENT else builder.not_read
     scanned, file_count = tuple(builder.scanned), builder.file_count
-    return Extraction(file_format.media_type, title, tuple(builder.blocks), not_read, scanned, file_count=file_count)
+    return Extraction(
+        file_format.media_type,
+        title,
+        tuple(builder.blocks),
+        not_read,
+        scanned,
+        file_count=file_count,
+        pictures=tuple(builder.pictures),
+    )

@@ -24,6 +24,7 @@ from service.text.extraction.building import BlockBuilder
 from service.text.extraction.failures import Unreadable, corrupt_file, encrypted_file, too_complex, without_text
 from service.text.extraction.pdf_layout import Line, Table, add_pages
 from service.text.extraction.pdf_tables import find_tables, reads_as_table
+from service.text.extraction.picture_sizes import is_large
 
 # A whole PDF ends with this mark; PDFium reads what is left of a cut one, and pages would be missing silently.
 _END_MARK = b"%%EOF"
@@ -135,8 +136,10 @@ def _pages(document: Any, builder: BlockBuilder, *, with_pictures: bool) -> list
         text_page = page.get_textpage()
         lines = _lines(page, text_page)
         unread = _unread_pictures(page, text_page) if with_pictures or not lines else []
-        if unread and (not lines or max(unread) >= _PAGE_SIZED):
+        if unread and (not lines or max(part for part, _ in unread) >= _PAGE_SIZED):
             builder.scan(number + 1)
+        elif builder.limits.finds_pictures:
+            _note_pictures([picture for _, picture in unread], number + 1, builder)
         else:
             builder.leave_out(NotReadKind.PICTURE, f"page {number + 1}", count=len(unread))
         text_page.close()
@@ -154,12 +157,20 @@ def _holds_pictures(path: Path) -> bool:
         return _PICTURE.search(content) is not None
 
 
-def _unread_pictures(page: Any, text_page: Any) -> list[float]:
-    """Return the part of the page that each picture covers which has less text over it than recognition leaves.
+def _note_pictures(pictures: Sequence[Any], number: int, builder: BlockBuilder) -> None:
+    """Note pictures of a page, to be read by machine as the page shows them: by their edges in points."""
+    for picture in pictures:
+        if is_large(*picture.get_px_size()):
+            edges = ",".join(f"{edge:.2f}" for edge in _bounds(picture))
+            builder.picture_on(number, edges, bytes(picture.get_data()))
+
+
+def _unread_pictures(page: Any, text_page: Any) -> list[tuple[float, Any]]:
+    """Return each picture with less text over it than recognition leaves, and the part of the page that it covers.
 
     Smaller ones are lines and marks.
     """
-    unread: list[float] = []
+    unread: list[tuple[float, Any]] = []
     width, height = page.get_size()
     for picture in islice(page.get_objects(filter=(raw.FPDF_PAGEOBJ_IMAGE,), max_depth=3), _MOST_PICTURES):
         left, bottom, right, top = _bounds(picture)
@@ -167,7 +178,7 @@ def _unread_pictures(page: Any, text_page: Any) -> list[float]:
             part = min((right - left) * (top - bottom) / max(width * height, 1.0), 1.0)
             text = "".join(text_page.get_text_bounded(left, bottom, right, top).split())
             if len(text) < max(part * _RECOGNIZED, 1):
-                unread.append(part)
+                unread.append((part, picture))
     return unread
 
 

@@ -1,6 +1,7 @@
 """Pictures as documents: each of their pages waits for text recognition, because reading one takes seconds."""
 
 from pathlib import Path
+from typing import IO
 
 from PIL import Image, UnidentifiedImageError
 
@@ -32,7 +33,7 @@ def parse_picture(path: Path, builder: BlockBuilder) -> None:
         builder.scan(number)
 
 
-def open_picture(path: Path, *, pixels: int) -> Image.Image:
+def open_picture(path: Path | IO[bytes], *, pixels: int) -> Image.Image:
     """Open a picture without decoding it; Unreadable when its first page has more than so many pixels."""
     Image.MAX_IMAGE_PIXELS = None
     picture = Image.open(path)

@@ -127,9 +127,12 @@ def _add_drawing(archive: zipfile.ZipFile, part: str, builder: BlockBuilder, whe
     for text in drawings.paragraph_texts(root):
         builder.paragraph(text)
     relations = [*_related(archive, part)]
-    drawings.leave_out_pictures(root, builder, where)
-    drawings.leave_out_related((each[1:] for each in relations), builder, where)
     parts = {identity: target for identity, _, target in relations}
+    if builder.limits.finds_pictures:
+        drawings.note_pictures(root, builder, where, archive=archive, names=parts.get)
+    else:
+        drawings.leave_out_pictures(root, builder, where)
+    drawings.leave_out_related((each[1:] for each in relations), builder, where)
     for identity in drawings.graphics(root):
         if identity in parts:
             drawings.add_graphic(archive.read(parts[identity]), builder)

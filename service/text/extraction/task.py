@@ -14,7 +14,7 @@ from math import ceil
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
-from service.text.extraction.blocks import ContainedFile, NotRead, pack_blocks
+from service.text.extraction.blocks import ContainedFile, FoundPicture, NotRead, pack_blocks
 from service.text.extraction.building import Limits
 from service.text.extraction.failures import OUT_OF_MEMORY, FailureCode, Unreadable, corrupt_file, too_complex
 
@@ -30,6 +30,7 @@ class Extracted(NamedTuple):
     not_read: tuple[NotRead, ...] | None
     scanned: tuple[int, ...]
     file_count: int
+    pictures: tuple[FoundPicture, ...]
 
 
 class Refused(NamedTuple):
@@ -64,7 +65,8 @@ def extract(path: str, file_name: str, limits: Limits, seconds: float) -> Extrac
     def parse() -> Extracted:
         found = parse_file(Path(path), file_name, limits)
         packed = pack_blocks(found.blocks)
-        return Extracted(found.media_type, found.title, packed, found.not_read, found.scanned, found.file_count)
+        rest = (found.not_read, found.scanned, found.file_count, found.pictures)
+        return Extracted(found.media_type, found.title, packed, *rest)
 
     return _within(seconds, parse)
 

@@ -9,6 +9,7 @@ import multiprocessing
 import signal
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -56,13 +57,14 @@ class Extractor:
         self._context.set_forkserver_preload(["service.text.extraction.task", "service.text.extraction.parsing"])
         self._pool = self._new_pool()
 
-    async def extract(self, path: Path, *, file_name: str) -> Extraction:
-        """Return the text of the file at `path`, whose sender calls it `file_name`.
+    async def extract(self, path: Path, *, file_name: str, finds_pictures: bool = False) -> Extraction:
+        """Return the text of the file at `path`, whose sender calls it `file_name`, and if asked the pictures in it.
 
         Raises UnreadableFile. Cancelling ends the worker. Files wait in order for a free worker, and the limit of time
         counts from when one begins.
         """
-        return await _unpack(await self._run(task.extract, path, file_name))
+        limits = replace(self._limits, finds_pictures=finds_pictures)
+        return await _unpack(await self._run(task.extract, path, file_name, limits))
 
     async def read_files(
         self, path: Path, *, file_name: str, start: int, most: int | None, largest: int
@@ -71,7 +73,9 @@ class Extractor:
 
         Raises UnreadableFile. Waits and is limited as `extract` is.
         """
-        return await self._run(partial(task.read_files, start=start, most=most, largest=largest), path, file_name)
+        return await self._run(
+            partial(task.read_files, start=start, most=most, largest=largest), path, file_name, self._limits
+        )
 
     async def warm(self) -> None:
         """Start the workers, so that the first file doesn't wait for them."""
@@ -82,10 +86,12 @@ class Extractor:
         self._pool.stop()
         self._pool.join()
 
-    async def _run(self, work: Callable[..., Result | task.Refused], path: Path, file_name: str) -> Result:
+    async def _run(
+        self, work: Callable[..., Result | task.Refused], path: Path, file_name: str, limits: Limits
+    ) -> Result:
         """Return what a worker makes of a file; raises UnreadableFile."""
         try:
-            outcome = await self._schedule(work, (str(path), file_name, self._limits, self._seconds))
+            outcome = await self._schedule(work, (str(path), file_name, limits, self._seconds))
         except TimeoutError as error:
             raise UnreadableFile(self._too_slow()) from error
         except ProcessExpired as error:
@@ -138,4 +144,5 @@ async def _unpack(extracted: task.Extracted) -> Extraction:
         extracted.scanned,
         packed=packed,
         file_count=extracted.file_count,
+        pictures=extracted.pictures,
     )

@@ -3,6 +3,7 @@
 # pypdfium2 is untyped.
 """Pages as pictures: those of a PDF are rendered, those of a picture are decoded and turned as its camera says."""
 
+import io
 import re
 from collections.abc import Collection
 from pathlib import Path
@@ -13,6 +14,7 @@ from PIL import Image, ImageOps
 
 from carrel.wire.formats import BY_NAME
 from service.text.extraction.pictures import check_pixels, open_picture
+from service.text.extraction.within import read_picture
 
 _PDF = BY_NAME["PDF"].media_type
 _POINTS_AN_INCH = 72
@@ -22,16 +24,21 @@ _LONGEST_SIDE = 3_400
 _WORD = re.compile(r"\w+")
 
 
-def open_page(path: Path, *, media_type: str, page: int, pixels: int) -> tuple[Image.Image, Collection[str]]:
+def open_page(
+    path: Path, *, media_type: str, page: int, pixels: int, address: str | None = None
+) -> tuple[Image.Image, Collection[str]]:
     """Return a page of a file as a picture in RGB, and the words that its text layer has.
+
+    With an `address`, the picture there within the file instead (see `service.text.extraction.within`).
 
     Raises Unreadable for a picture of more than so many pixels; OSError, ValueError and the libraries' own errors for
     a damaged one.
     """
     if media_type == _PDF:
-        return _render(path, page)
-    with open_picture(path, pixels=pixels) as picture:
-        picture.seek(page - 1)
+        return _render(path, page, address)
+    source = path if address is None else io.BytesIO(read_picture(path, media_type=media_type, address=address))
+    with open_picture(source, pixels=pixels) as picture:
+        picture.seek(page - 1 if address is None else 0)
         check_pixels(picture, pixels=pixels)
         # A JPEG is decoded at a half, a fourth or an eighth of its size when that is enough.
         picture.draft("RGB", (_LONGEST_SIDE, _LONGEST_SIDE))
@@ -39,17 +46,31 @@ def open_page(path: Path, *, media_type: str, page: int, pixels: int) -> tuple[I
         return _on_white(ImageOps.exif_transpose(picture)), ()
 
 
-def _render(path: Path, page: int) -> tuple[Image.Image, Collection[str]]:
+def _render(path: Path, page: int, edges: str | None) -> tuple[Image.Image, Collection[str]]:
     document: Any = pdfium.PdfDocument(path)
     try:
         shown = document[page - 1]
         text_page = shown.get_textpage()
         words = frozenset(_WORD.findall(text_page.get_text_range().lower()))
         scale = min(_DOTS_AN_INCH / _POINTS_AN_INCH, _LONGEST_SIDE / max(*shown.get_size(), 1.0))
-        picture: Image.Image = shown.render(scale=scale).to_pil()
+        crop = (0.0, 0.0, 0.0, 0.0) if edges is None else _around(edges, shown)
+        picture: Image.Image = shown.render(scale=scale, crop=crop).to_pil()
         return picture.convert("RGB"), words
     finally:
         document.close()
+
+
+def _around(edges: str, page: Any) -> tuple[float, float, float, float]:
+    """Return what a picture's edges on a page leave of it at the left, below, at the right and above, in points."""
+    left, bottom, right, top = map(float, edges.split(","))
+    page_left, page_bottom, page_right, page_top = page.get_bbox()
+    cut = (left - page_left, bottom - page_bottom, page_right - right, page_top - top)
+    cut_left, cut_bottom, cut_right, cut_top = (max(each, 0.0) for each in cut)
+    # As many quarters to the right as the page is turned.
+    turned = (cut_left, cut_bottom, cut_right, cut_top)
+    for _ in range(page.get_rotation() // 90):
+        turned = (turned[1], turned[2], turned[3], turned[0])
+    return turned
 
 
 def _on_white(picture: Image.Image) -> Image.Image:

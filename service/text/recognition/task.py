@@ -1,6 +1,7 @@
 """Reading one page inside a worker process, within limits of memory and time; see `service.text.extraction.task`."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -31,13 +32,17 @@ def prepare(memory_bytes: int) -> None:
     _recognizers.append(Recognizer())
 
 
-def read_page(path: str, media_type: str, page: int, *, is_numbered: bool, pixels: int) -> ReadPage:
+def read_page(
+    path: str, media_type: str, page: int, *, is_numbered: bool, pixels: int, address: str | None = None
+) -> ReadPage:
     """Return the blocks of a page, which get its number if the file's pages are numbered; or why it can't be read.
+
+    With an `address`, those of the picture there within the file, without boxes, which would be parts of the picture.
 
     What the page's text layer has already is left out.
     """
     try:
-        picture, words = open_page(Path(path), media_type=media_type, page=page, pixels=pixels)
+        picture, words = open_page(Path(path), media_type=media_type, page=page, pixels=pixels, address=address)
         lines, view = _recognizers[0].read(picture)
     except Unreadable as refusal:
         return ReadPage(error=refusal.message)
@@ -46,4 +51,5 @@ def read_page(path: str, media_type: str, page: int, *, is_numbered: bool, pixel
     except Exception as error:  # noqa: BLE001 - libraries raise anything on a broken file; the service logs what this was
         return ReadPage(error="The page is damaged.", cause=repr(error))
     new = [line for line in lines if not is_known(line.text, words)]
-    return ReadPage(pack_blocks(make_blocks(new, view=view, page=page if is_numbered else None)))
+    blocks = make_blocks(new, view=view, page=page if is_numbered else None)
+    return ReadPage(pack_blocks(blocks if address is None else [replace(block, box=None) for block in blocks]))

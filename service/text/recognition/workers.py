@@ -31,8 +31,12 @@ class PageReader:
         self._at_work = 0
         self._end: asyncio.TimerHandle | None = None
 
-    async def read(self, path: Path, *, media_type: str, page: int, is_numbered: bool) -> Sequence[Block]:
+    async def read(
+        self, path: Path, *, media_type: str, page: int, is_numbered: bool, address: str | None = None
+    ) -> Sequence[Block]:
         """Return the text of a page of a file, counted from 1; its blocks have its number if `is_numbered`.
+
+        With an `address`, the text of the picture there within the file, which stands on the page.
 
         Raises UnreadablePage; RuntimeError or OSError when no worker can begin, whatever the page: it was killed while
         it had nothing to read, can't load the models, or the machine has no room for it. Cancelling ends the worker.
@@ -43,7 +47,7 @@ class PageReader:
         self._begin()
         try:
             arguments = (str(path), media_type, page)
-            limits = {"is_numbered": is_numbered, "pixels": self._pixels}
+            limits = {"is_numbered": is_numbered, "pixels": self._pixels, "address": address}
             future = self._open().schedule(task.read_page, args=arguments, kwargs=limits, timeout=self._seconds)
             read = await asyncio.wrap_future(future)
         except TimeoutError as error:

@@ -59,7 +59,7 @@ def test_dropped_files_are_handed_to_the_flow_and_removed_after_it(house: Loadin
     page.run()
     assert bar(page).startswith("Done in 3 s")
     assert "1 document was read only in part" in bar(page)
-    assert "12 scanned pages are still being read" in bar(page)
+    assert "12 scanned pages or pictures are still being read" in bar(page)
     assert 'href="documents?of=all"' in html_of(page)
     assert not folder.exists()
     assert not press(page, "All runs").file_uploader

@@ -1,0 +1,74 @@
+"""Pictures within files, by their addresses: entries of archives, parts of mails, places in a text."""
+
+import base64
+import binascii
+import re
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from carrel.wire.formats import BY_NAME
+from service.text.extraction.building import BlockBuilder
+from service.text.extraction.failures import corrupt_file
+from service.text.extraction.mail import bytes_of, pictures_of, read_mail
+from service.text.extraction.outlook import read_with_pictures
+
+_MOST_BYTES = 64 << 20
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, LookupError)
+_DATA = re.compile(rb"data:image/[a-z0-9.+-]{1,40};base64,([A-Za-z0-9+/=%\s]+)", re.IGNORECASE)
+_SPACE = re.compile(rb"%0[ad]|\s", re.IGNORECASE)
+
+
+def read_picture(path: Path, *, media_type: str, address: str) -> bytes:
+    """Return the bytes of a picture within a file; Unreadable when they aren't there or damaged."""
+    read = _READERS.get(media_type, read_entry)
+    try:
+        return read(path, address)
+    except _BROKEN as error:
+        raise corrupt_file("a picture") from error
+
+
+def find_in_text(data: bytes, builder: BlockBuilder) -> None:
+    """Note the pictures that the text of a web page holds itself, after all of its text."""
+    if builder.limits.finds_pictures:
+        for number, found in enumerate(_DATA.finditer(data)):
+            builder.picture(str(number), _decode(found))
+
+
+def read_entry(path: Path, name: str) -> bytes:
+    """Return the bytes of an entry of an archive; Unreadable when they are too many."""
+    with zipfile.ZipFile(path) as archive, archive.open(name) as entry:
+        content = entry.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise corrupt_file("a picture")
+    return content
+
+
+def _read_part(path: Path, number: str) -> bytes:
+    return bytes_of(pictures_of(read_mail(path.read_bytes()))[int(number)])
+
+
+def _read_outlook(path: Path, number: str) -> bytes:
+    return bytes_of(pictures_of(read_with_pictures(path, largest=_MOST_BYTES * 8))[int(number)])
+
+
+def _read_data(path: Path, number: str) -> bytes:
+    for place, found in enumerate(_DATA.finditer(path.read_bytes())):
+        if place == int(number):
+            return _decode(found)
+    raise LookupError
+
+
+def _decode(found: re.Match[bytes]) -> bytes:
+    try:
+        return base64.b64decode(_SPACE.sub(b"", found[1]))
+    except binascii.Error:
+        return b""
+
+
+_READERS: Mapping[str, Callable[[Path, str], bytes]] = {
+    BY_NAME["mail"].media_type: _read_part,
+    BY_NAME["Outlook message"].media_type: _read_outlook,
+    BY_NAME["HTML"].media_type: _read_data,
+}

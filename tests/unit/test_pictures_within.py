@@ -1,0 +1,174 @@
+"""Pictures within files: found at their places where that is asked, each once, and read back by their addresses."""
+
+import base64
+import io
+from email.message import EmailMessage
+from pathlib import Path
+
+import docx
+import pytest
+from docx.shared import Inches
+from fpdf import FPDF
+from openpyxl import Workbook
+from openpyxl.drawing.image import Image as SheetPicture
+from PIL import Image, ImageDraw
+
+from carrel.wire.formats import NotReadKind
+from service.text.extraction.building import Limits
+from service.text.extraction.parsing import parse_file
+from service.text.recognition.pages import open_page
+from tests import made_files
+
+COLOURS = ("red", "blue")
+
+
+def picture(colour: str, side: int = 200, kind: str = "PNG") -> bytes:
+    """Return a picture of a colour with a line in it."""
+    page = Image.new("RGB", (side, side), colour)
+    ImageDraw.Draw(page).line((0, 0, side // 4, 0), fill="white")
+    buffer = io.BytesIO()
+    page.save(buffer, kind)
+    return buffer.getvalue()
+
+
+PICTURES = [picture("green", 40), *map(picture, COLOURS), picture(COLOURS[0])]
+
+
+def word() -> bytes:
+    """Return a Word document: an icon, two pictures between paragraphs, and the first once more."""
+    document, buffer = docx.Document(), io.BytesIO()
+    for number, each in enumerate(PICTURES):
+        document.add_paragraph(f"Paragraph {number}")
+        document.add_picture(io.BytesIO(each), width=Inches(1))
+    document.save(buffer)
+    return buffer.getvalue()
+
+
+def workbook() -> bytes:
+    """Return a workbook whose second sheet has the pictures."""
+    book, buffer = Workbook(), io.BytesIO()
+    sheet = book.create_sheet("Plans")
+    for each in (book.worksheets[0], sheet):
+        each["A1"] = "Words"
+    for each in PICTURES:
+        sheet.add_image(SheetPicture(io.BytesIO(each)))
+    book.save(buffer)
+    return buffer.getvalue()
+
+
+def pdf() -> bytes:
+    """Return a PDF whose second page has the pictures below a line of text."""
+    document = FPDF()
+    document.set_font("Helvetica", size=12)
+    for number in range(2):
+        document.add_page()
+        document.cell(text=f"Page {number}")
+    for number, each in enumerate(PICTURES):
+        document.image(io.BytesIO(each), x=20, y=30 + 50 * number, w=40)
+    return bytes(document.output())
+
+
+def mail() -> bytes:
+    """Return a mail that shows the pictures."""
+    message = EmailMessage()
+    message["Subject"] = "Plans"
+    message.set_content("Words")
+    tags = "".join(f'<img src="cid:p{number}">' for number in range(len(PICTURES)))
+    message.add_alternative(f"<p>Words</p>{tags}", subtype="html")
+    for number, each in enumerate(PICTURES):
+        message.add_attachment(each, maintype="image", subtype="png", cid=f"p{number}", disposition="inline")
+    return bytes(message)
+
+
+def web_page() -> bytes:
+    """Return a page with the pictures in its own text."""
+    tags = (f'<img src="data:image/png;base64,{base64.b64encode(each).decode()}">' for each in PICTURES)
+    return f"<html><p>Words</p>{''.join(tags)}</html>".encode()
+
+
+def opendocument(kind: str = "text") -> bytes:
+    """Return an OpenDocument file that shows the pictures below a line of text each, but the second, which it holds."""
+    odf = "urn:oasis:names:tc:opendocument:xmlns:"
+    names = {"office": "office", "text": "text", "table": "table", "draw": "drawing"}
+    spaces = " ".join(f'xmlns:{short}="{odf}{name}:1.0"' for short, name in names.items())
+    shown = "".join(f'<text:p>Words<draw:image l:href="Pictures/{number}.png"/></text:p>' for number in (0, 1, 3))
+    cell = '<table:table-cell office:value-type="string"><text:p>Words</text:p></table:table-cell>'
+    body = {
+        "text": f"<office:text>{shown}</office:text>",
+        "presentation": f"<office:presentation><draw:page/><draw:page>{shown}</draw:page></office:presentation>",
+        "spreadsheet": '<office:spreadsheet><table:table table:name="Plans"><table:shapes>'
+        f"{shown}</table:shapes><table:table-row>{cell}</table:table-row></table:table></office:spreadsheet>",
+    }[kind]
+    root = f'<office:document-content {spaces} xmlns:l="http://www.w3.org/1999/xlink" office:version="1.2">'
+    return made_files.archive(
+        {
+            "mimetype": f"application/vnd.oasis.opendocument.{kind}",
+            "content.xml": f"{root}<office:body>{body}</office:body></office:document-content>",
+            "META-INF/manifest.xml": f'<m:manifest xmlns:m="{odf}manifest:1.0"/>',
+            **{f"Pictures/{number}.png": each for number, each in enumerate(PICTURES)},
+        }
+    )
+
+
+def book() -> bytes:
+    """Return an e-book of a page with text, which holds the pictures."""
+    xmlns = "xmlns='urn:oasis:names:tc:opendocument:xmlns:container'"
+    rootfile = '<rootfile full-path="o.opf" media-type="application/oebps-package+xml"/>'
+    title = '<metadata xmlns:d="http://purl.org/dc/elements/1.1/"><d:title>Plans</d:title></metadata>'
+    page = '<manifest><item id="c" href="c.xhtml" media-type="application/xhtml+xml"/></manifest>'
+    return made_files.archive(
+        {
+            "mimetype": "application/epub+zip",
+            "META-INF/container.xml": f"<container {xmlns} version='1.0'><rootfiles>{rootfile}</rootfiles></container>",
+            "o.opf": '<package xmlns="http://www.idpf.org/2007/opf" version="3.0">'
+            f'{title}{page}<spine><itemref idref="c"/></spine></package>',
+            "c.xhtml": '<html xmlns="http://www.w3.org/1999/xhtml"><body><p>Words</p></body></html>',
+            **{f"{number}.png": each for number, each in enumerate(PICTURES)},
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "places"),
+    [
+        ("a.docx", word(), [(None, None, 2), (None, None, 3)]),
+        (
+            "a.pptx",
+            made_files.slides_of_pictures(*(Image.open(io.BytesIO(each)) for each in PICTURES[1:3])),
+            [(1, None, 1), (2, None, 2)],
+        ),
+        ("a.xlsx", workbook(), [(None, "Plans", 4), (None, "Plans", 4)]),
+        ("a.pdf", pdf(), [(2, None, None), (2, None, None)]),
+        ("a.eml", mail(), [(None, None, 2), (None, None, 2)]),
+        ("a.msg", made_files.outlook(mail()), [(None, None, 2), (None, None, 2)]),
+        ("a.html", web_page(), [(None, None, 1), (None, None, 1)]),
+        ("a.odt", opendocument(), [(None, None, 2), (None, None, 3)]),
+        ("a.odp", opendocument("presentation"), [(2, None, 2), (None, None, 3)]),
+        ("a.ods", opendocument("spreadsheet"), [(None, "Plans", 4), (None, None, 5)]),
+        ("a.epub", book(), [(None, None, 1), (None, None, 1)]),
+    ],
+)
+def test_pictures_are_found_once_at_their_places_and_read_back(
+    tmp_path: Path, name: str, content: bytes, places: list[tuple[int | None, str | None, int | None]]
+) -> None:
+    """Icons and what is repeated are passed over; what an address leads to is the picture; unasked, none is found."""
+    path = made_files.saved(tmp_path, name, content)
+    assert parse_file(path, name, Limits()).pictures == ()
+    found = parse_file(path, name, Limits(finds_pictures=True))
+    assert [(each.page, each.sheet, each.after) for each in found.pictures] == places
+    if found.not_read is not None:
+        assert [(part.kind, part.count) for part in found.not_read] == [(NotReadKind.PICTURE, 2)]
+    for each, colour in zip(found.pictures, COLOURS, strict=True):
+        shown, _ = open_page(path, media_type=found.media_type, page=each.page or 1, pixels=10**6, address=each.address)
+        middle = shown.getpixel((shown.width // 2, shown.height // 2))
+        assert middle == Image.new("RGB", (1, 1), colour).getpixel((0, 0))
+
+
+def test_pictures_that_no_machine_reads_stay_left_out(tmp_path: Path) -> None:
+    """One that is damaged, one of too many pixels, and those beyond the limit are told as not read."""
+    content = made_files.with_part(opendocument(), "Pictures/x.png", b"\x89PNG\r\n\x1a\nbroken")
+    path = made_files.saved(tmp_path, "a.odt", content)
+    for limits, count in ((Limits(), 2), (Limits(pictures=1), 1), (Limits(pixels=30_000), 0)):
+        found = parse_file(path, "a.odt", Limits(finds_pictures=True, pictures=limits.pictures, pixels=limits.pixels))
+        assert len(found.pictures) == count
+        assert [(part.kind, part.count) for part in found.not_read or ()] == [(NotReadKind.PICTURE, 3)]
