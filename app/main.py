@@ -9,6 +9,7 @@ from app.auth.current import current_session, key_client, require_person, watch_
 from app.auth.routes import SIGN_OUT
 from app.auth.sessions import Person
 from app.navigation import pages
+from app.settings import settings
 from app.ui.components import complete_page
 from app.ui.dialogs import leave_others
 from app.ui.errors import error_boundary
@@ -16,13 +17,19 @@ from app.ui.mark import MARK
 from app.ui.notices import show_warning
 from app.ui.style import STYLE
 
+# Where a person has their second factor, and what they allowed which application.
+ACCOUNT = "/account/consents"
+
 
 def show_person(person: Person) -> None:
-    """Show who is signed in, and the way out."""
+    """Show who is signed in, the way to their account at the service, and the way out."""
+    chosen = settings()
+    account = f"{chosen.auth_url or chosen.base_url}{ACCOUNT}"
     with st.sidebar:
         st.html(
             f'<div class="carrel-person"><p title="{html.escape(person.email)}">{html.escape(person.name)}<br>'
             f"<small>{html.escape(person.email)}<br>{html.escape(person.organization_name)}</small></p>"
+            f'<a href="{html.escape(account)}" target="_blank">Your account</a>'
             f'<a href="{SIGN_OUT}" target="_self">Sign out</a></div>'
         )
 

@@ -70,6 +70,7 @@ def test_what_was_drawn_for_one_person_is_gone_for_the_next(
     page = AppTest.from_file(str(VIEWS.parent / "main.py"), default_timeout=60).run()
     assert service.admin_email in html_of(page)
     assert FOR_ADMINS_ALONE in html_of(page)
+    assert f'href="{service.base_url}/account/consents"' in html_of(page)
     page.session_state["answer"] = "the admin's"
     browser["cookie"] = member
     page.run()

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from service.domains.catalog.containers import unpacking
+from service.domains.catalog.containers import queries, unpacking
 from service.domains.catalog.saved import SavedUpload
 from service.platform.errors import InsufficientStorage
 from service.platform.identifiers import document_id_for
@@ -229,7 +229,15 @@ def test_hostile_archives_cost_only_themselves(service: RunningService) -> None:
 
 
 def test_an_interrupted_job_goes_on(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put back half-way, it brings the rest, and nothing twice."""
+    """Put back half-way, it brings the rest, and nothing twice; on the way it tells how many files are done."""
+    monkeypatch.setattr(unpacking, "READ_AT_ONCE", 2)
+    save_progress, told = queries.save_progress, list[int]()
+
+    async def keep(*args: Any, files_done: int, **options: Any) -> bool:
+        told.append(files_done)
+        return await save_progress(*args, files_done=files_done, **options)
+
+    monkeypatch.setattr(queries, "save_progress", keep)
     monkeypatch.setattr("service.runtime.jobs.running.RETRY_SECONDS", 0)
     save, calls = unpacking.save_upload, count()
 
@@ -244,6 +252,7 @@ def test_an_interrupted_job_goes_on(service: RunningService, monkeypatch: pytest
     assert len(inside) == 6
     assert {get_document(service, one)["documentVersion"] for one in inside.values()} == {1}
     assert next(calls) > 6
+    assert told == [2, 4, 6]
 
 
 @pytest.mark.parametrize("name", ["m.eml", "m.msg"])

@@ -40,6 +40,8 @@ DEEPEST = 3
 # So many files at once: enough to keep the readers busy, few enough to leave room for people's uploads.
 AT_ONCE = 4
 DELETED_AT_ONCE = 100
+# After so many files at most it is said how many are done.
+READ_AT_ONCE = 50
 # A container of which so many files can't even be taken out is damaged, or meant to keep the readers busy.
 MOST_FAILURES = 3
 LONGEST_ID, LONGEST_NAME = 1024, 255
@@ -135,7 +137,7 @@ async def _begin(runtime: Runtime, connection: AsyncConnection, document: Stored
 
 
 async def _bring_all(run: _Run) -> None:
-    """Bring the files, some megabytes at a time; those that are too deep or beyond the limits are not read."""
+    """Bring the files, some megabytes or some dozens at a time; those that are too deep or beyond the limits are not read."""
     file = run.document.file
     count = file.file_count or 0
     most = min(count, max(run.files_left, 0))
@@ -145,7 +147,7 @@ async def _bring_all(run: _Run) -> None:
         async with write_stream(pieces, folder=uploads_folder(run.runtime.settings), name=file.name) as received:
             while done < most and failures < MOST_FAILURES and run.bytes_left > 0:
                 try:
-                    found = await _read_some(run, received.path, start=done, most=most - done)
+                    found = await _read_some(run, received.path, start=done, most=min(most - done, READ_AT_ONCE))
                 except UnreadableFile:
                     found, failures = [ContainedFile("", None)], failures + 1
                 if not found:
