@@ -266,17 +266,17 @@ async def test_a_person_who_signed_in_again_goes_on(service: RunningService, app
     assert token_requests(service) == [200, 200]
 
 
-async def test_an_inactive_person_is_told_as_the_service_tells_it(
+async def test_a_person_who_was_deactivated_has_to_sign_in_again(
     service: RunningService, application_of: MakeApplication
 ) -> None:
-    """No new sign-in would help: it is the service's own refusal, and nothing is refreshed."""
+    """Deactivating somebody revokes the tokens that applications have of them, those to refresh with as well."""
     use = application_of(an_app(service))
     oauth, tokens = await use.signed_in(a_person(service))
     store = MemoryTokenStore()
     store.put("ada", tokens)
     client = a_client(use, tokens=oauth.token_source(store, "ada"))
     done(service.call("admin/users/upsert", {"users": [{"email": "ada@example.test", "active": False}]}))
-    with pytest.raises(AuthenticationError):
+    with pytest.raises(SignInRequiredError):
         await use(client.search.search_document_catalog("anything"))
 
 
