@@ -137,7 +137,8 @@ STYLE = """<style>
 [data-testid="stSidebarUserContent"]::before { content: ""; position: absolute; inset: -2rem 0 auto; height: 2rem;
   background: inherit; mask-image: linear-gradient(transparent, #000); pointer-events: none; }
 .carrel-person { display: grid; grid-template-columns: 1fr auto; align-items: center; gap: 0 .75rem; }
-.carrel-person p { grid-column: 1 / -1; margin: 0; min-width: 0; overflow: hidden; text-overflow: ellipsis; white-space: nowrap; }
+.carrel-person p { grid-column: 1 / -1; margin: 0; min-width: 0; overflow: hidden; text-overflow: ellipsis;
+  white-space: nowrap; }
 .carrel-person small { color: color-mix(in srgb, currentColor 75%, transparent); }
 .carrel-person a { padding: .35rem 0; }
 .carrel-table { width: 100%; border-collapse: collapse; font-size: .9rem; }

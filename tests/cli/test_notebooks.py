@@ -48,7 +48,8 @@ def test_credentials_are_found_and_not_shown(run: Run, tmp_path: Path) -> None:
     assert ended.code == 1, ended.err
     lines = ended.out.splitlines()
     assert [line.split(":")[0] for line in lines] == [
-        f"a.ipynb, cell {number}, {part}" for number, part in [(1, "source"), *((n, "output") for n in range(2, len(values) + 4))]
+        f"a.ipynb, cell {number}, {part}"
+        for number, part in [(1, "source"), *((n, "output") for n in range(2, len(values) + 4))]
     ]
     assert "API key" in lines[0]
     assert "session cookie" in ended.out
