@@ -137,7 +137,7 @@ async def _begin(runtime: Runtime, connection: AsyncConnection, document: Stored
 
 
 async def _bring_all(run: _Run) -> None:
-    """Bring the files, some megabytes or some dozens at a time; those that are too deep or beyond the limits are not read."""
+    """Bring the files, some dozens or some megabytes at a time; those too deep or beyond the limits are not read."""
     file = run.document.file
     count = file.file_count or 0
     most = min(count, max(run.files_left, 0))
