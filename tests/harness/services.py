@@ -29,6 +29,7 @@ from service.runtime import Runtime
 from service.server import server_config
 from service.text.embedding import Embedders, open_embedders
 from service.text.embedding.remote import RemoteEmbedder
+from service.text.recognition import workers as recognition
 from tests.harness.databases import TestDatabases, connect
 from tests.harness.embeddings import DIMENSIONS, MODEL, serving_embeddings
 from tests.harness.first_start import bring_model
@@ -243,6 +244,8 @@ def starting_tasks_later() -> Generator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(main, "_keep_tasks", keep_later)
+        # Beside other tests that keep every core busy, pages would not be read for minutes.
+        patch.setattr(recognition, "_NICENESS", 0)
         yield
 
 

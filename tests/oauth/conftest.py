@@ -40,6 +40,7 @@ def still_clock(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> Non
         return began + clock.offset
 
     monkeypatch.setattr(clock, "now", now)
+    monkeypatch.setattr(clock, "stands_at", began, raising=False)
 
 
 @pytest.fixture(autouse=True)

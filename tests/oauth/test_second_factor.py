@@ -35,8 +35,9 @@ class Phone:
 
     def code(self, *, steps: int = 0) -> str:
         """What it shows now, or some steps of 30 seconds from now."""
-        now = datetime.now(UTC) + self.service.runtime.clock.offset
-        return self.totp.at(now, counter_offset=steps)
+        clock = self.service.runtime.clock
+        now: datetime = getattr(clock, "stands_at", None) or datetime.now(UTC)
+        return self.totp.at(now + clock.offset, counter_offset=steps)
 
 
 def recovery_codes(page: httpx.Response) -> list[str]:

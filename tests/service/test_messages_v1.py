@@ -386,7 +386,7 @@ def test_a_deactivated_person_is_refused(desk: Desk, script: Script) -> None:
     done(visitor.send())
     script.scene()
     a_user(desk.service, ADA, active=False)
-    assert code(visitor.send()) == (401, "owner_inactive")
+    assert code(visitor.send()) == (401, "credential_revoked")
     script.end(a_reply("Done"))
     with desk.service.owner_connection() as connection:
         deadline = time.monotonic() + SECONDS

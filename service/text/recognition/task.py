@@ -12,8 +12,6 @@ from service.text.recognition.engine import Recognizer
 from service.text.recognition.layout import make_blocks
 from service.text.recognition.pages import is_known, open_page
 
-# Behind everything else that wants the processor.
-_NICENESS = 19
 _recognizers: list[Recognizer] = []
 
 
@@ -25,9 +23,9 @@ class ReadPage(NamedTuple):
     cause: str | None = None
 
 
-def prepare(memory_bytes: int) -> None:
+def prepare(memory_bytes: int, niceness: int) -> None:
     """Limit this process, give way to others, and load the models."""
-    os.nice(_NICENESS)
+    os.nice(niceness)
     limit_process(memory_bytes)
     _recognizers.append(Recognizer())
 

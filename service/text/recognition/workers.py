@@ -13,6 +13,8 @@ from service.text.extraction.blocks import Block, unpack_blocks
 # A new process loads the models again, which takes as long as half a page.
 _PAGES_PER_WORKER = 500
 _IDLE_SECONDS = 120.0
+# Behind everything else that wants the processor.
+_NICENESS = 19
 
 
 class UnreadablePage(Exception):  # noqa: N818 - named for what the page is
@@ -94,7 +96,7 @@ class PageReader:
                 max_workers=self._workers,
                 max_tasks=_PAGES_PER_WORKER,
                 initializer=task.prepare,
-                initargs=(self._memory_bytes,),
+                initargs=(self._memory_bytes, _NICENESS),
                 context=multiprocessing.get_context("forkserver"),  # pyright: ignore[reportArgumentType] - its Pipe is typed for Windows
             )
         return self._pool
