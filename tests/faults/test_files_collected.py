@@ -41,7 +41,7 @@ def make_service(make_service: Callable[..., RunningService]) -> Callable[..., R
     """Start services that have looked at their stores, so that these are theirs before anything comes."""
 
     def make(**overrides: object) -> RunningService:
-        service = make_service(**overrides)
+        service = make_service(**{"sweep_seconds": 3600, **overrides})
         collect(service)
         return service
 
