@@ -48,6 +48,7 @@ async def test_every_part(caller: Caller, server: Server) -> None:
         "reindex_collections": False,
         "fingerprint": "f-1",
         "await_vector_store_sync": True,
+        "read_pictures": True,
     }
     server.will(UPLOADED)
     await caller(_upload(b"hello", **given))

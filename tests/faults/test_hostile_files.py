@@ -5,6 +5,7 @@ import os
 import threading
 import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from multiprocessing import forkserver
 
 import pytest
 
@@ -23,6 +24,12 @@ LAUGHS = (
     + "".join(f"<!ENTITY {chr(98 + n)} '{f'&{chr(97 + n)};' * 10}'>" for n in range(10))
     + "]>"
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _fresh_forkserver() -> None:
+    """Begin with a forkserver of this file's own: one that other tests left may have been unable to load anything."""
+    forkserver._forkserver._stop()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - for tests
 
 
 @pytest.fixture(scope="module")

@@ -174,7 +174,13 @@ def test_pictures_within_documents_are_read_where_that_is_asked(reading: Running
     assert asked["textRecognition"]["pictures"] == 2
     found = read_out(reading, asked["documentId"])
     assert (found["textRecognition"]["picturesRead"], found["notRead"]) == (2, [])
-    told = ok(reading.call("documentCollections/getDocumentChunks", {"documentId": found["documentId"]}))["chunks"]
+
+    def tell() -> list[dict[str, Any]]:
+        asked_for = {"documentId": found["documentId"]}
+        return ok(reading.call("documentCollections/getDocumentChunks", asked_for))["chunks"]
+
+    until(lambda: "geese" in str(tell()))
+    told = tell()
     text = "\n".join(each["text"] for each in told)
     order = [text.index(word) for word in ("Slide one", "lantern", "Slide two", "geese", "Slide three")]
     assert order == sorted(order)

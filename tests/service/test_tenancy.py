@@ -169,7 +169,9 @@ class Tenant:
 
     async def _keep_scanned_page(self, connection: AsyncConnection) -> None:
         batch, document_id = Batch(), UUID(self.things.document_id)
-        replace_pages(batch, self.organization_id, document_id=document_id, sha256=bytes(32), pages=[1], most=1)
+        replace_pages(
+            batch, self.organization_id, document_id=document_id, sha256=bytes(32), pages=[1], pictures=[], most=1
+        )
         await batch.run(connection)
 
     async def _keep_docstore_failure(self, connection: AsyncConnection) -> None:
