@@ -12,8 +12,8 @@ from pydantic import SecretStr
 
 from carrel.wire.api import OPERATIONS
 from carrel.wire.operations import CONFIRMED
-from service.domains.signin.factors.rotation import reseal_factors
 from service.operate.commands import run
+from service.operate.deployment.queries import reseal_secrets
 from service.platform.keys import Keys
 from tests.harness.services import RunningService
 from tests.oauth.flow import PASSWORD, Page, Person, a_person, an_app, later, sent_back, v1
@@ -247,7 +247,7 @@ def test_another_secret_key_keeps_apps_and_a_lost_one_keeps_out(service: Running
 
     async def rotate(before: Keys | None, after: Keys) -> None:
         async with service.runtime.database.transaction(here) as connection:
-            await reseal_factors(connection, here, old=before, new=after)
+            await reseal_secrets(connection, here, old=before, new=after)
 
     def enter_with(text: str) -> int:
         person = Person(service, ada.email)

@@ -52,6 +52,7 @@ from service.index.ingestion.queries import keep_caller_chunks
 from service.index.service import find_catalog
 from service.index.spaces.queries import ask_catalog_space, ask_successor, find_catalog_space
 from service.index.statistics.queries import ask_frequencies, fold_deltas
+from service.operate.deployment.queries import FACTOR_SECRETS, SYNC_ADDRESSES, lock_sealed
 from service.permissions import queries as permissions
 from service.platform.batches import Answer, Batch
 from service.platform.database import SERVICE_ROLE
@@ -384,7 +385,7 @@ def reads(tenant: Tenant) -> dict[str, Work]:
         "show a sync": lambda c: docstore.read_sync(c, own, sync_id=sync),
         "list syncs": lambda c: docstore.list_syncs(c, caller, collection_id=None, **page),
         "list failures of a sync": lambda c: docstore.list_failures(c, own, sync_id=sync, **page),
-        "list addresses": lambda c: docstore.lock_sealed_uris(c, own),
+        "list addresses": lambda c: lock_sealed(c, own, sealed=SYNC_ADDRESSES),
         "list what vanished": lambda c: docstore_runs.list_unlisted_documents(
             c, own, sync_id=sync, listing_no=1, **page
         ),
@@ -430,7 +431,7 @@ def reads(tenant: Tenant) -> dict[str, Work]:
         "find a person": lambda c: signin.find_person(c, own, email=ADA),
         "list factors": lambda c: factors.list_factors(c, own, principal_id=ada),
         "count recovery codes": lambda c: factors.count_recovery_codes(c, own, principal_id=ada),
-        "lock secrets": lambda c: factors.lock_secrets(c, own),
+        "lock secrets": lambda c: lock_sealed(c, own, sealed=FACTOR_SECRETS),
         "find an identity": lambda c: signin.find_identity(c, own, issuer=ISSUER, subject="ada"),
         "find a turn": lambda c: reading.find_turn(c, caller, turn_id=turn),
         "look at a turn": lambda c: reading.status_of(c, own, turn_id=turn),

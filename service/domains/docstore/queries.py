@@ -272,22 +272,3 @@ async def list_failures(
         .limit(limit)
     )
     return await find_rows(connection, statement, StoredFailure)
-
-
-async def lock_sealed_uris(connection: AsyncConnection, organization_id: UUID) -> dict[UUID, bytes]:
-    """Lock and return every sealed address of an organization, by sync."""
-    statement = (
-        select(docstore_syncs.c.sync_id, docstore_syncs.c.sealed_uri)
-        .where(docstore_syncs.c.organization_id == organization_id, docstore_syncs.c.sealed_uri.is_not(None))
-        .order_by(docstore_syncs.c.sync_id)
-        .with_for_update()
-    )
-    return {row.sync_id: row.sealed_uri for row in await connection.execute(statement)}
-
-
-async def set_sealed_uri(
-    connection: AsyncConnection, organization_id: UUID, *, sync_id: UUID, sealed_uri: bytes | None
-) -> None:
-    """Replace a sync's encrypted address; None when it can't be decrypted any more."""
-    statement = update(docstore_syncs).where(_is_sync(organization_id, sync_id)).values(sealed_uri=sealed_uri)
-    await connection.execute(statement)

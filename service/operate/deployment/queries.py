@@ -1,11 +1,41 @@
-"""SQL of the deployment's one row, which is no organization's."""
+"""SQL of the deployment's one row, which is no organization's, and of the secrets that are sealed under its key."""
 
-from sqlalchemy import column, func, select, table, text, update
+from collections.abc import Callable
+from typing import Any, NamedTuple
+from uuid import UUID
+
+from sqlalchemy import Column, column, func, select, table, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.platform.database import APPLICATION_NAME
+from service.platform.keys import Keys
+from service.platform.sealing import reseal
+from service.schema.alerts import alert_rules
 from service.schema.deployment import deployment
+from service.schema.docstore import docstore_syncs
+from service.schema.signin import second_factors, sign_in_providers
+
+
+class Sealed(NamedTuple):
+    """A column of sealed secrets, the id of its rows, and the key of an organization that the secrets are under."""
+
+    secret: Column[Any]
+    row_id: Column[Any]
+    key: Callable[[Keys, UUID], bytes]
+
+
+# What loses its secret with a lost key: a sync asks for its address again; a person with an authenticator app needs a
+# recovery code or a reset, since a password alone doesn't become enough; a provider's client secret is given again.
+# Not here: the ID tokens that sessions keep. At most they are not shown when somebody signs out.
+SYNC_ADDRESSES = Sealed(docstore_syncs.c.sealed_uri, docstore_syncs.c.sync_id, Keys.docstore_key)
+FACTOR_SECRETS = Sealed(second_factors.c.sealed_secret, second_factors.c.factor_id, Keys.second_factor_key)
+SEALED = (
+    SYNC_ADDRESSES,
+    FACTOR_SECRETS,
+    Sealed(alert_rules.c.sealed_secret, alert_rules.c.alert_rule_id, Keys.webhook_key),
+    Sealed(sign_in_providers.c.sealed_secret, sign_in_providers.c.provider_id, Keys.provider_key),
+)
 
 
 async def key_fingerprint(connection: AsyncConnection) -> bytes | None:
@@ -39,3 +69,27 @@ async def count_services(connection: AsyncConnection) -> int:
 async def replace_key_fingerprint(connection: AsyncConnection, *, fingerprint: bytes) -> None:
     """Replace the fingerprint of the secret key; only the database's owner may."""
     await connection.execute(update(deployment).values(key_fingerprint=fingerprint))
+
+
+async def reseal_secrets(connection: AsyncConnection, organization_id: UUID, *, old: Keys | None, new: Keys) -> None:
+    """Encrypt every secret of an organization under the new key; one of a lost key (None) is removed."""
+    for sealed in SEALED:
+        old_key, new_key = old and sealed.key(old, organization_id), sealed.key(new, organization_id)
+        for row_id, value in (await lock_sealed(connection, organization_id, sealed=sealed)).items():
+            columns = sealed.secret.table.c
+            own = update(sealed.secret.table).where(
+                columns.organization_id == organization_id, columns[sealed.row_id.name] == row_id
+            )
+            resealed = reseal(old_key, new_key, row_id=row_id, sealed=value)
+            await connection.execute(own.values({sealed.secret.name: resealed}))
+
+
+async def lock_sealed(connection: AsyncConnection, organization_id: UUID, *, sealed: Sealed) -> dict[UUID, bytes]:
+    """Lock an organization's rows that have a sealed secret; return the secrets by the rows' ids."""
+    statement = (
+        select(sealed.row_id, sealed.secret)
+        .where(sealed.secret.table.c.organization_id == organization_id, sealed.secret.is_not(None))
+        .order_by(sealed.row_id)
+        .with_for_update()
+    )
+    return {row[0]: row[1] for row in await connection.execute(statement)}

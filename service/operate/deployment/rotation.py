@@ -12,10 +12,6 @@ from pydantic import SecretStr
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.domains.alerts.rotation import reseal_secrets
-from service.domains.docstore.rotation import reseal_uris
-from service.domains.providers.rotation import reseal_client_secrets
-from service.domains.signin.factors.rotation import reseal_factors
 from service.identity.queries import list_organizations
 from service.operate.deployment import key_files, queries
 from service.operate.deployment.service import advice, ensure_folder_key, matches
@@ -86,6 +82,5 @@ async def _change(connection: AsyncConnection, old: SecretStr | None, new: Secre
     """
     for row in await list_organizations(connection):
         await enter_organization(connection, row.organization_id)
-        for reseal in (reseal_uris, reseal_secrets, reseal_factors, reseal_client_secrets):
-            await reseal(connection, row.organization_id, old=Keys(old) if old else None, new=Keys(new))
+        await queries.reseal_secrets(connection, row.organization_id, old=Keys(old) if old else None, new=Keys(new))
     await queries.replace_key_fingerprint(connection, fingerprint=Keys(new).fingerprint)

@@ -320,14 +320,3 @@ async def delete_old_deliveries(connection: AsyncConnection, organization_id: UU
     await connection.execute(
         delete(alert_deliveries).where(alert_deliveries.c.organization_id == organization_id, is_old)
     )
-
-
-async def lock_secrets(connection: AsyncConnection, organization_id: UUID) -> dict[UUID, bytes]:
-    """Lock and return every sealed secret of an organization's webhooks, by rule."""
-    statement = (
-        select(alert_rules.c.alert_rule_id, alert_rules.c.sealed_secret)
-        .where(alert_rules.c.organization_id == organization_id, alert_rules.c.sealed_secret.is_not(None))
-        .order_by(alert_rules.c.alert_rule_id)
-        .with_for_update()
-    )
-    return {row.alert_rule_id: row.sealed_secret for row in await connection.execute(statement)}

@@ -137,24 +137,6 @@ async def count_recovery_codes(connection: AsyncConnection, organization_id: UUI
     return (await connection.execute(statement)).scalar_one()
 
 
-async def lock_secrets(connection: AsyncConnection, organization_id: UUID) -> dict[UUID, bytes]:
-    """Lock the encrypted secrets of an organization's factors; return them by factor."""
-    statement = select(second_factors.c.factor_id, second_factors.c.sealed_secret).where(
-        second_factors.c.organization_id == organization_id, second_factors.c.sealed_secret.is_not(None)
-    )
-    return dict(map(tuple, await connection.execute(statement.with_for_update())))
-
-
-async def set_secret(
-    connection: AsyncConnection, organization_id: UUID, *, factor_id: UUID, sealed_secret: bytes | None
-) -> None:
-    """Replace the encrypted secret of a factor."""
-    statement = update(second_factors).where(
-        second_factors.c.organization_id == organization_id, second_factors.c.factor_id == factor_id
-    )
-    await connection.execute(statement.values(sealed_secret=sealed_secret))
-
-
 def _factors_of(organization_id: UUID, principal_id: UUID) -> ColumnElement[bool]:
     return and_(second_factors.c.organization_id == organization_id, second_factors.c.principal_id == principal_id)
 

@@ -186,16 +186,6 @@ async def list_people_of_session(
     return set((await connection.execute(statement)).scalars())
 
 
-async def lock_secrets(connection: AsyncConnection, organization_id: UUID) -> Mapping[UUID, bytes]:
-    """Lock the encrypted client secrets of an organization's providers; return them by provider."""
-    statement = (
-        select(sign_in_providers.c.provider_id, sign_in_providers.c.sealed_secret)
-        .where(sign_in_providers.c.organization_id == organization_id, sign_in_providers.c.sealed_secret.is_not(None))
-        .with_for_update()
-    )
-    return {row.provider_id: row.sealed_secret for row in await connection.execute(statement)}
-
-
 async def list_group_ids(
     connection: AsyncConnection, organization_id: UUID, *, external_ids: Collection[str]
 ) -> set[UUID]:
