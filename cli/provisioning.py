@@ -6,6 +6,7 @@ import typer
 
 from carrel.wire.scim_tokens import ScimToken
 from cli.choosing import AsJson, Yes, check_can_ask, is_confirmed, working_one
+from cli.keys import Expires
 from cli.listing import Columns, say_done, show_list, to_json
 from cli.outcome import client_of
 from cli.screen import Screen
@@ -35,9 +36,7 @@ def list_tokens(*, as_json: AsJson = False) -> None:
 def create(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Whose token it is, such as Entra.")],
     *,
-    expires: Annotated[
-        str | None, typer.Option("--expires", metavar="TIME", help="When it stops, such as 2027-01-31T00:00:00Z.")
-    ] = None,
+    expires: Expires = None,
     as_json: AsJson = False,
 ) -> None:
     """Create a token for an identity provider, and print its value: this once."""

@@ -31,7 +31,7 @@ def alert_row(alert: Alert) -> tuple[LinkedText | str, str, str, str]:
     """Return an alert as a table row: what failed, with a link to it, of what, why, and since when."""
     count = alert.quarantined_count
     why = alert.code if count is None else f"{count_text(count, 'item')} not loaded"
-    return _linked(alert), one_line(about(alert)), why, ago(alert.began_at)
+    return _link(alert), one_line(about(alert)), why, ago(alert.began_at)
 
 
 def about(alert: Alert) -> str:
@@ -40,7 +40,7 @@ def about(alert: Alert) -> str:
     return " · ".join(part for part in (alert.name, alert.flow, documents) if part)
 
 
-def _linked(alert: Alert) -> LinkedText | str:
+def _link(alert: Alert) -> LinkedText | str:
     """Return what failed, as a link to the sync or to the run."""
     kind = KINDS[alert.kind]
     if alert.sync_id is not None:

@@ -20,6 +20,11 @@ def is_fresh(confirmed_at: datetime | None, *, now: datetime) -> bool:
     return confirmed_at is not None and now - confirmed_at <= LIFETIME
 
 
+def is_demanded(policy: str, *, is_admin: bool) -> bool:
+    """Return whether an organization's policy demands a second factor of an admin, or of somebody who is none."""
+    return policy == SecondFactorPolicy.EVERYBODY or (is_admin and policy == SecondFactorPolicy.ADMINS)
+
+
 async def require_confirmation(connection: AsyncConnection, caller: Caller, *, now: datetime, issuer: str) -> None:
     """Raise Forbidden `confirmation_required` unless a person has proven who they are in the last 15 minutes.
 
@@ -29,10 +34,7 @@ async def require_confirmation(connection: AsyncConnection, caller: Caller, *, n
     if caller.credential != "accessToken":
         return
     found = await queries.get_confirmation(connection, caller.organization_id, token_id=caller.credential_id)
-    demanded = found.second_factor == SecondFactorPolicy.EVERYBODY or (
-        caller.is_admin and found.second_factor == SecondFactorPolicy.ADMINS
-    )
-    if demanded and not is_fresh(found.confirmed_at, now=now):
+    if is_demanded(found.second_factor, is_admin=caller.is_admin) and not is_fresh(found.confirmed_at, now=now):
         raise _confirmation_required(found.family_id, issuer=issuer)
 
 

@@ -291,11 +291,11 @@ def test_what_a_userinfo_endpoint_adds() -> None:
     """What the token lacks, of the same person; what another address is counts for nothing (section 5.3.2)."""
     thin = Subject.of("https://people.test", {"sub": "ada"})
     said = {"sub": "ada", "email": "ada@example.test", "email_verified": True, "groups": ["crew"]}
-    whole = thin.completed(said)
+    whole = thin.complete_by(said)
     assert (whole.email, whole.is_verified, whole.claims["groups"]) == ("ada@example.test", True, ["crew"])
-    assert thin.completed(said | {"sub": "eve"}) == thin
-    assert thin.completed({}) == thin
-    named = Subject.of("https://people.test", {"sub": "ada", "email": "boss@example.test"}).completed(said)
+    assert thin.complete_by(said | {"sub": "eve"}) == thin
+    assert thin.complete_by({}) == thin
+    named = Subject.of("https://people.test", {"sub": "ada", "email": "boss@example.test"}).complete_by(said)
     assert (named.email, named.is_verified, named.claims["groups"]) == ("boss@example.test", False, ["crew"])
 
 

@@ -5,10 +5,10 @@ from enum import StrEnum
 from typing import Annotated, Any, ClassVar
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, PlainSerializer, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 
 from carrel.wire.common import ActingRequest, PagedRequest, PagedResponse, RequestModel, ResponseModel
-from carrel.wire.fields import NO_NUL, EmailAddress, Instant, Label, StrictFlag
+from carrel.wire.fields import NO_NUL, WRITTEN_OUT, EmailAddress, Instant, Label, StrictFlag
 from carrel.wire.operations import ADDS_DATA, DOCSTORE_READ, DOCSTORE_WRITE, KEYED, NOT_FOUND, SHARED, ApiOperation
 
 _SEGMENT = re.compile(r"[^.$\0][^.\0]*")
@@ -19,10 +19,6 @@ def _refuse_odd_path(path: str) -> str:
         msg = "must be field names joined by dots, such as content.text"
         raise ValueError(msg)
     return path
-
-
-def _revealed(secret: SecretStr) -> str:
-    return secret.get_secret_value()
 
 
 def _refuse_nul(secret: SecretStr) -> SecretStr:
@@ -45,7 +41,7 @@ DocstoreUri = Annotated[
     SecretStr,
     Field(min_length=1, max_length=4096),
     AfterValidator(_refuse_nul),
-    PlainSerializer(_revealed, return_type=str, when_used="json"),
+    WRITTEN_OUT,
 ]
 """A connection address: hidden from `repr` and logs; written out only in the request's JSON."""
 

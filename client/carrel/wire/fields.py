@@ -88,8 +88,8 @@ CustomMetadata = Annotated[dict[Label, MetadataValue], Field(max_length=200)]
 """A document's values of a collection's schema; always strings, whatever the field's type."""
 
 
-def _revealed(secret: SecretStr) -> str:
-    return secret.get_secret_value()
+WRITTEN_OUT = PlainSerializer(SecretStr.get_secret_value, return_type=str, when_used="json")
+"""How a secret of a request is written: hidden from `repr` and logs, and whole in the request's JSON."""
 
 
 def _refuse_nul_secret(secret: SecretStr) -> SecretStr:
@@ -101,7 +101,7 @@ Password = Annotated[
     SecretStr,
     Field(min_length=8, max_length=1024),
     AfterValidator(_refuse_nul_secret),
-    PlainSerializer(_revealed, return_type=str, when_used="json"),
+    WRITTEN_OUT,
 ]
 """Hidden from `repr` and logs; written out only in the request's JSON."""
 

@@ -5,10 +5,10 @@ from enum import StrEnum
 from typing import Annotated, ClassVar
 from uuid import UUID
 
-from pydantic import AfterValidator, Field, PlainSerializer, SecretStr
+from pydantic import AfterValidator, Field, SecretStr
 
 from carrel.wire.common import PagedRequest, PagedResponse, RequestModel, ResponseModel
-from carrel.wire.fields import NO_NUL, Instant, Label, StrictFlag
+from carrel.wire.fields import NO_NUL, WRITTEN_OUT, Instant, Label, StrictFlag
 from carrel.wire.operations import ADDS_DATA, ADMIN, CONFIRMED, CONFLICT, KEYED, NOT_FOUND, ApiOperation
 
 MOST_DOMAINS = 100
@@ -43,10 +43,6 @@ def _refuse_repetition(domains: list[str]) -> list[str]:
     return domains
 
 
-def _revealed(secret: SecretStr) -> str:
-    return secret.get_secret_value()
-
-
 def _refuse_odd_secret(secret: SecretStr) -> SecretStr:
     if not secret.get_secret_value().isprintable():
         msg = "must not contain control characters"
@@ -66,7 +62,7 @@ ProviderSecret = Annotated[
     SecretStr,
     Field(min_length=1, max_length=1024),
     AfterValidator(_refuse_odd_secret),
-    PlainSerializer(_revealed, return_type=str, when_used="json"),
+    WRITTEN_OUT,
 ]
 """A client secret: hidden from `repr` and logs; written out only in the request's JSON."""
 

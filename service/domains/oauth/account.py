@@ -75,7 +75,7 @@ async def take_sign_in(request: Request, runtime: RuntimeDep) -> Response:
 
 
 def _second_step(request: Request, runtime: Runtime, browser: Browser) -> Step:
-    return Step(request, runtime, browser, action=_action(request), done=_following(request))
+    return Step(request, runtime, browser, action=_action(request), done=_next_address(request))
 
 
 async def find_organization(runtime: Runtime, name: str | None) -> UUID | None:
@@ -163,10 +163,10 @@ def _action(request: Request) -> str:
     return "sign-in" if session_id is None else f"sign-in?confirm={session_id}"
 
 
-def _following(request: Request) -> str:
+def _next_address(request: Request) -> str:
     session_id = _confirmed_session(request)
     return "consents" if session_id is None else f"confirm?session={session_id}"
 
 
 def _lead_on(request: Request) -> Response:
-    return Response(status_code=303, headers={"Location": _following(request)})
+    return Response(status_code=303, headers={"Location": _next_address(request)})

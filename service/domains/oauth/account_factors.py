@@ -14,7 +14,7 @@ from service.domains.signin.factors.enrolment import Enrolment
 from service.domains.signin.factors.pending import UNFIT
 from service.domains.signin.queries import Person, get_person
 from service.domains.signin.refusals import Refused
-from service.domains.signin.sessions import SignedIn, find_session
+from service.domains.signin.sessions import SignedIn, find_signed_in
 from service.platform.errors import BadRequest
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
@@ -31,7 +31,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 async def show_factors(request: Request, runtime: RuntimeDep) -> Response:
     """Show which second factor the person who is signed in has."""
     browser = Browser.of(request, runtime)
-    person = await _find(runtime, browser)
+    person = await find_signed_in(runtime, browser)
     return _to_sign_in() if person is None else await _page(request, runtime, browser, person)
 
 
@@ -39,7 +39,7 @@ async def show_factors(request: Request, runtime: RuntimeDep) -> Response:
 async def change_factors(request: Request, runtime: RuntimeDep) -> Response:
     """Set up an app, remove it, or make recovery codes."""
     form, browser = first_of(await form_of(request)), Browser.of(request, runtime)
-    person = await _find(runtime, browser)
+    person = await find_signed_in(runtime, browser)
     if person is None:
         return _to_sign_in()
     if form.get("action") == "addApp":
@@ -94,11 +94,6 @@ async def _add_app(
                 proven, enrolment, Refused(UNFIT, 403), organization_name=person.organization_name
             )
     return await _page(request, runtime, browser, person, STALE)
-
-
-async def _find(runtime: Runtime, browser: Browser) -> SignedIn | None:
-    async with runtime.database.transaction(None) as connection:
-        return await find_session(connection, browser, now=await runtime.clock.now(connection))
 
 
 def _step(request: Request, runtime: Runtime, browser: Browser) -> Step:

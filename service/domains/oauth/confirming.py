@@ -18,7 +18,7 @@ from service.domains.signin import queries as sign_in_queries
 from service.domains.signin.browsers import Browser
 from service.domains.signin.factors import service
 from service.domains.signin.refusals import Refused
-from service.domains.signin.sessions import SignedIn, end_session, find_session
+from service.domains.signin.sessions import SignedIn, end_session, find_signed_in
 from service.platform.errors import NotFound
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
@@ -34,7 +34,7 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 async def show_confirmation(request: Request, runtime: RuntimeDep) -> Response:
     """Ask the person who is signed in to prove who they are."""
     browser, family_id = Browser.of(request, runtime), _family_id(request)
-    person = await _find(runtime, browser)
+    person = await find_signed_in(runtime, browser)
     if person is None:
         return _to_sign_in(family_id)
     return await _page(request, runtime, browser, person, family_id=family_id)
@@ -44,7 +44,7 @@ async def show_confirmation(request: Request, runtime: RuntimeDep) -> Response:
 async def take_confirmation(request: Request, runtime: RuntimeDep) -> Response:
     """Confirm, once password and second factor are right; or sign out, to sign in again with another provider."""
     form, browser, family_id = first_of(await form_of(request)), Browser.of(request, runtime), _family_id(request)
-    person = await _find(runtime, browser)
+    person = await find_signed_in(runtime, browser)
     if person is None:
         return _to_sign_in(family_id)
     if not browser.is_own_form(runtime, form.get("csrf", ""), purpose=_purpose(person, family_id)):
@@ -147,11 +147,6 @@ async def _client_name(runtime: Runtime, person: SignedIn, family_id: UUID) -> s
             code="session_not_found",
         )
     return name
-
-
-async def _find(runtime: Runtime, browser: Browser) -> SignedIn | None:
-    async with runtime.database.transaction(None) as connection:
-        return await find_session(connection, browser, now=await runtime.clock.now(connection))
 
 
 def _family_id(request: Request) -> UUID:

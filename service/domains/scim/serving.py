@@ -138,7 +138,7 @@ def _changed_members(operation: Any) -> Sequence[str] | None:
     if isinstance(node, AttrPath) and node.sub_attr is None:
         return _values(operation.value)
     if isinstance(node, ValuePath) and operation.op == operation.Op.remove and operation.value is None:
-        return _selected(node)
+        return _pick_member(node)
     return None
 
 
@@ -148,7 +148,7 @@ def _values(given: Any) -> Sequence[str] | None:
     return [str(value) for value in values] if values and len(values) == len(members) and all(values) else None
 
 
-def _selected(node: ValuePath) -> Sequence[str] | None:
+def _pick_member(node: ValuePath) -> Sequence[str] | None:
     wanted = node.val_filter
     if node.sub_attr is not None or not isinstance(wanted, Comparison):
         return None

@@ -122,14 +122,14 @@ class Storage(ScimStorage):
         return _to_group(self._group(resource_id), members=None)
 
     def _user(self, resource_id: str) -> StoredUser:
-        user_id = _parsed(resource_id)
+        user_id = _parse_id(resource_id)
         found = None if user_id is None else self._ask(queries.find_user, user_id=user_id)
         if found is None:
             raise NotFoundException(detail="There is no such User here.")
         return found
 
     def _group(self, resource_id: str) -> StoredGroup:
-        group_id = _parsed(resource_id)
+        group_id = _parse_id(resource_id)
         found = None if group_id is None else self._ask(queries.find_group, group_id=group_id)
         if found is None:
             raise NotFoundException(detail="There is no such Group here.")
@@ -244,7 +244,7 @@ def _wants_members(parameters: ResponseParameters[Any] | None) -> bool:
     return not any(str(one).lower().endswith("members") for one in parameters.excluded_attributes or ())
 
 
-def _parsed(resource_id: str) -> UUID | None:
+def _parse_id(resource_id: str) -> UUID | None:
     try:
         return UUID(resource_id)
     except ValueError:

@@ -45,12 +45,12 @@ class Attempt:
 
     @property
     def method(self) -> Literal["password", "secondFactor"]:
-        """What is given, as the audit log calls it."""
+        """The kind of proof that the person gives, as the audit log names it."""
         return "password" if self.step == "account" else self.step
 
     @property
     def source(self) -> str:
-        """What failures of an account are kept together by: the network, and what was given."""
+        """The network of the attempt, and its step unless it is the password: failures of one source are one entry."""
         network = network_of(self.address)
         return network if self.step == "account" else f"{self.step} {network}"
 

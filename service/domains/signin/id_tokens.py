@@ -71,7 +71,7 @@ class Subject:
             email = None
         return cls(issuer, subject, email, claims.get("email_verified") is True, claims)
 
-    def completed(self, user_info: Mapping[str, Any]) -> Self:
+    def complete_by(self, user_info: Mapping[str, Any]) -> Self:
         """Return the identity with what a UserInfo endpoint adds to the token, which goes before (section 5.3.2).
 
         What is said of somebody else counts for nothing, and neither does whether another address is verified, nor when
@@ -125,8 +125,13 @@ def subject_of(id_token: object, keys: Mapping[str, Any], expected: Expected) ->
 
 def names_claim(claims: Mapping[str, Any], name: str) -> bool:
     """Return whether a token has a claim, or says that it is left out (Entra's groups)."""
+    return name in claims or is_named_elsewhere(claims, name)
+
+
+def is_named_elsewhere(claims: Mapping[str, Any], name: str) -> bool:
+    """Return whether a token has a link in place of a claim (section 5.6.2)."""
     elsewhere: object = claims.get("_claim_names")
-    return name in claims or (isinstance(elsewhere, dict) and name in elsewhere)
+    return isinstance(elsewhere, dict) and name in elsewhere
 
 
 def text_of(claims: Mapping[str, Any], name: str) -> str | None:

@@ -1,13 +1,11 @@
 """Signing a browser in by address and password."""
 
-from starlette.background import BackgroundTask
-
-from service.domains.signin.attempts import Attempt, record_failure, try_password
+from service.domains.signin.attempts import Attempt, try_password
 from service.domains.signin.browsers import Browser
 from service.domains.signin.factors.pending import begin_pending
 from service.domains.signin.factors.service import must_have_factor, read_factors
 from service.domains.signin.queries import Person
-from service.domains.signin.refusals import Refused
+from service.domains.signin.refusals import Refused, refuse_waiting, refuse_wrong
 from service.domains.signin.sessions import begin_session
 from service.platform.errors import TooMany
 from service.runtime import Runtime
@@ -38,10 +36,5 @@ async def check_password(runtime: Runtime, attempt: Attempt) -> Person | Refused
     try:
         person = await try_password(runtime, attempt)
     except TooMany as error:
-        return Refused(error.message, error.status, error.headers, _recording(runtime, attempt, was_made=False))
-    return person or Refused(WRONG, 403, afterwards=_recording(runtime, attempt, was_made=True))
-
-
-def _recording(runtime: Runtime, attempt: Attempt, *, was_made: bool) -> BackgroundTask:
-    """Return what records a failure after the answer, whose time then says nothing about the account."""
-    return BackgroundTask(record_failure, runtime, attempt, was_made=was_made)
+        return refuse_waiting(runtime, attempt, error)
+    return person or refuse_wrong(runtime, attempt, WRONG)

@@ -152,7 +152,7 @@ class Provider:
         except NotVouched as exc:
             raise _not_vouched(exc.reason) from exc
         if not all(any(names_claim(subject.claims, claim) for claim in need) for need in needs):
-            subject = subject.completed(await self._user_info(metadata, tokens))
+            subject = subject.complete_by(await self._user_info(metadata, tokens))
         return SignedInThere(subject, str(id_token))
 
     async def _user_info(self, metadata: Mapping[str, Any], tokens: Mapping[str, Any]) -> Mapping[str, Any]:

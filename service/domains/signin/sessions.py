@@ -16,6 +16,7 @@ from service.domains.signin.browsers import Browser
 from service.platform.identifiers import uuid7
 from service.platform.sealing import seal
 from service.platform.senders import current_sender
+from service.runtime import Runtime
 
 LIFETIME = timedelta(hours=12)
 
@@ -62,6 +63,12 @@ async def find_session(connection: AsyncConnection, browser: Browser, *, now: da
         by_password=row.password_mark is not None,
         confirmed_at=row.confirmed_at,
     )
+
+
+async def find_signed_in(runtime: Runtime, browser: Browser) -> SignedIn | None:
+    """Find who is signed in with a browser, in a transaction of its own."""
+    async with runtime.database.transaction(None) as connection:
+        return await find_session(connection, browser, now=await runtime.clock.now(connection))
 
 
 @dataclass(frozen=True)

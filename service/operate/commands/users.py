@@ -22,6 +22,9 @@ from service.platform.settings import Settings
 
 app = typer.Typer(no_args_is_help=True, help="Users.")
 
+Email = Annotated[str, typer.Option(help="The user's address.")]
+Organization = Annotated[str | None, typer.Option(help="The organization's name or id, when several know the address.")]
+
 
 @app.callback()
 def group() -> None:
@@ -31,10 +34,8 @@ def group() -> None:
 @app.command("set-password")
 def set_password_of(
     context: typer.Context,
-    email: Annotated[str, typer.Option(help="The user's address.")],
-    organization: Annotated[
-        str | None, typer.Option(help="The organization's name or id, when several know the address.")
-    ] = None,
+    email: Email,
+    organization: Organization = None,
 ) -> None:
     """Give a user another password: asked for on a terminal, else one line of standard input."""
     asyncio.run(_set(settings_of(context), email=normal_email(email), organization=organization))
@@ -44,10 +45,8 @@ def set_password_of(
 @app.command("reset-second-factor")
 def reset_second_factor_of(
     context: typer.Context,
-    email: Annotated[str, typer.Option(help="The user's address.")],
-    organization: Annotated[
-        str | None, typer.Option(help="The organization's name or id, when several know the address.")
-    ] = None,
+    email: Email,
+    organization: Organization = None,
 ) -> None:
     """Take a user's second factors and recovery codes away, who has lost them, when no admin is left who can."""
     asyncio.run(_reset(settings_of(context), email=normal_email(email), organization=organization))

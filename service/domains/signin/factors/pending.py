@@ -9,13 +9,12 @@ from uuid import UUID
 
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection
-from starlette.background import BackgroundTask
 
-from service.domains.signin.attempts import Attempt, count_attempt, forgive, record_failure
+from service.domains.signin.attempts import Attempt, count_attempt, forgive
 from service.domains.signin.browsers import Browser
 from service.domains.signin.factors import queries, service
 from service.domains.signin.queries import Person, get_person
-from service.domains.signin.refusals import Refused
+from service.domains.signin.refusals import Refused, refuse_waiting, refuse_wrong
 from service.domains.signin.sessions import begin_session, end_session, password_mark
 from service.platform.errors import BadRequest, TooMany
 from service.runtime import Runtime
@@ -133,14 +132,13 @@ async def count_or_refuse(runtime: Runtime, attempt: Attempt) -> Refused | None:
     try:
         await count_attempt(runtime, attempt)
     except TooMany as error:
-        recording = BackgroundTask(record_failure, runtime, attempt, was_made=False)
-        return Refused(error.message, error.status, error.headers, recording)
+        return refuse_waiting(runtime, attempt, error)
     return None
 
 
 def refuse_code(runtime: Runtime, attempt: Attempt) -> Refused:
     """Refuse a wrong code, and have it recorded."""
-    return Refused(WRONG, 403, afterwards=BackgroundTask(record_failure, runtime, attempt, was_made=True))
+    return refuse_wrong(runtime, attempt, WRONG)
 
 
 async def _finish(

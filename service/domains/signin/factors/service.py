@@ -12,8 +12,8 @@ from uuid import UUID
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.common import SecondFactorPolicy
 from service.audit.service import Change, record_for
+from service.auth.confirmation import is_demanded
 from service.domains.signin.factors import codes, queries
 from service.identity.queries import get_organization
 from service.platform.identifiers import uuid7
@@ -45,8 +45,7 @@ async def read_factors(connection: AsyncConnection, organization_id: UUID, *, pr
 
 async def must_have_factor(connection: AsyncConnection, organization_id: UUID, *, is_admin: bool) -> bool:
     """Return whether the organization demands a second factor of an admin, or of somebody who is none."""
-    policy = (await get_organization(connection, organization_id)).second_factor
-    return policy == SecondFactorPolicy.EVERYBODY or (is_admin and policy == SecondFactorPolicy.ADMINS)
+    return is_demanded((await get_organization(connection, organization_id)).second_factor, is_admin=is_admin)
 
 
 async def use_code(

@@ -11,6 +11,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.sign_in_providers import GroupsClaim
 from service.audit.service import Change, record_for
+from service.domains.signin.id_tokens import is_named_elsewhere
 from service.domains.signin.providers import queries
 from service.domains.signin.providers.queries import StoredProvider
 from service.identity.memberships import queries as memberships
@@ -65,8 +66,7 @@ def is_left_out(claims: Mapping[str, Any], claim: str) -> bool:
 
     Such a token has a link in place of the claim (`_claim_names`), or `hasgroups`.
     """
-    elsewhere: object = claims.get("_claim_names")
-    if isinstance(elsewhere, dict) and claim in elsewhere:
+    if is_named_elsewhere(claims, claim):
         return True
     return claim == "groups" and claim not in claims and claims.get("hasgroups") in {True, "true"}
 

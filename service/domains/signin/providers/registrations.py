@@ -76,7 +76,7 @@ async def open_registration(runtime: Runtime, chosen: ChosenProvider | None) -> 
         return Registered(registration, None)
     async with runtime.database.transaction(chosen.organization_id, read_only=True) as connection:
         stored = await require_provider(connection, chosen.organization_id, provider_id=chosen.provider_id)
-    return Registered(_unsealed(runtime, stored), stored)
+    return Registered(_unseal_registration(runtime, stored), stored)
 
 
 async def require_provider(
@@ -94,7 +94,7 @@ def unknown_provider() -> NotFound:
     return NotFound("There is no such sign-in provider in this organization.", code="sign_in_provider_not_found")
 
 
-def _unsealed(runtime: Runtime, stored: StoredProvider) -> Registration:
+def _unseal_registration(runtime: Runtime, stored: StoredProvider) -> Registration:
     key, sealed = runtime.keys.provider_key(stored.organization_id), stored.sealed_secret
     try:
         secret = None if sealed is None else unseal(key, row_id=stored.provider_id, sealed=sealed)
