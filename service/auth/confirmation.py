@@ -25,14 +25,17 @@ def is_demanded(policy: str, *, is_admin: bool) -> bool:
     return policy == SecondFactorPolicy.EVERYBODY or (is_admin and policy == SecondFactorPolicy.ADMINS)
 
 
+def may_have_to_confirm(caller: Caller) -> bool:
+    """Return whether a caller is a person with an access token: keys and tokens of service accounts are not people."""
+    return caller.credential == "accessToken"
+
+
 async def require_confirmation(connection: AsyncConnection, caller: Caller, *, now: datetime, issuer: str) -> None:
     """Raise Forbidden `confirmation_required` unless a person has proven who they are in the last 15 minutes.
 
-    It is asked of people who call with an access token, where their organization demands a second factor of them; keys
-    and tokens of service accounts are not people.
+    To be asked of callers who may have to confirm (`may_have_to_confirm`); their organization must demand a second
+    factor of them.
     """
-    if caller.credential != "accessToken":
-        return
     found = await queries.get_confirmation(connection, caller.organization_id, token_id=caller.credential_id)
     if is_demanded(found.second_factor, is_admin=caller.is_admin) and not is_fresh(found.confirmed_at, now=now):
         raise _confirmation_required(found.family_id, issuer=issuer)

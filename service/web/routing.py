@@ -21,7 +21,7 @@ from carrel.wire.api import OPERATIONS
 from carrel.wire.operations import ADDS_DATA, CONFIRMED, KEYED, SECRET, ApiOperation
 from service.auth.authorization import authorize
 from service.auth.callers import ACTING_MEMBERS, Caller, acts_as_its_user
-from service.auth.confirmation import require_confirmation
+from service.auth.confirmation import may_have_to_confirm, require_confirmation
 from service.platform.disk import Promise
 from service.platform.errors import BadRequest, ServiceError, TooLarge, UnsupportedMedia
 from service.runtime import Runtime
@@ -60,7 +60,7 @@ class CheckedRoute(APIRoute):
             runtime = await current_runtime(request)
             caller = await current_caller(request, runtime)
             authorize(caller, self.operation.requires)
-            if self.operation.has(CONFIRMED):
+            if self.operation.has(CONFIRMED) and may_have_to_confirm(caller):
                 await _require_confirmation(runtime, caller)
             _refuse_encoded(request)
             kind = CheckedRequest if self.body_field else Request
