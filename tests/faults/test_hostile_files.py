@@ -26,12 +26,6 @@ LAUGHS = (
 )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _fresh_forkserver() -> None:
-    """Begin with a forkserver of this file's own: one that other tests left may have been unable to load anything."""
-    forkserver._forkserver._stop()  # pyright: ignore[reportAttributeAccessIssue, reportUnknownMemberType] - for tests
-
-
 @pytest.fixture(scope="module")
 def extractor():
     """Two workers with small limits, shared by the tests that don't kill them."""
@@ -325,3 +319,17 @@ async def test_workers_have_nothing_of_the_web_loaded():
         assert await asyncio.wrap_future(loaded) == {"lxml"}
     finally:
         extractor.close()
+
+
+async def test_workers_that_are_forked_without_the_parsers_load_them(monkeypatch):
+    """What they may use is counted from there, as always: the process they are forked from may have begun earlier."""
+    bare = forkserver.ForkServer()
+    monkeypatch.setattr(forkserver, "connect_to_new_process", bare.connect_to_new_process)
+    monkeypatch.setattr(forkserver, "set_forkserver_preload", lambda _: None)
+    extractor = Extractor(workers=1, seconds=10, memory_bytes=1 << 30)
+    try:
+        loaded = extractor._pool.schedule(eval, args=("'lxml' in __import__('sys').modules",))
+        assert await asyncio.wrap_future(loaded)
+    finally:
+        extractor.close()
+        bare._stop()

@@ -42,7 +42,12 @@ class Refused(NamedTuple):
 
 
 def prepare(memory_bytes: int) -> None:
-    """Limit this process: no more memory than it has now plus `memory_bytes`, no core files, no writing of files."""
+    """Limit this process: no more memory than it has now plus `memory_bytes`, no core files, no writing of files.
+
+    What it has now includes the parsers: the process it was forked from may have begun without them.
+    """
+    from service.text.extraction import parsing  # noqa: F401, PLC0415 - see above
+
     # Python's own handler waits for the interpreter; a parser in C may not return to it.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     warnings.simplefilter("ignore")
