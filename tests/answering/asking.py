@@ -2,10 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from uuid import UUID
 
 from service.auth.callers import Caller, authenticate
 from service.domains.answering import Assignment, Exchange, Passage, Reply, answer
+from service.platform.errors import Forbidden
 from tests.harness.documents import create_collection, ok, uploaded
 from tests.harness.services import RunningService
 
@@ -52,11 +54,21 @@ class Library:
         instructions: str = "",
         history: Sequence[Exchange] = (),
         collection_ids: Sequence[str] | None = None,
+        searches: int | None = None,
     ) -> Reply:
-        """Ask over the collection; what progress was told is kept in `told`."""
+        """Ask over the collection; `told` keeps the progress. After so many `searches` the sender may no more."""
         self.told.clear()
+        caller = self.caller(person)
+
+        left = count(0) if searches is None else count(-searches)
+
+        async def sender() -> Caller:
+            if next(left) == 0 and searches is not None:
+                raise Forbidden("The sender has left.", code="sender_inactive")
+            return caller
+
         assignment = Assignment(
-            caller=self.caller(person),
+            sender=sender,
             message=message,
             instructions=instructions,
             model=model,

@@ -9,6 +9,7 @@ import pytest
 from service.domains.answering import Exchange, ModelFailure
 from service.domains.answering.citations import CITATION_DROPPED
 from service.domains.answering.replying import CUT_SHORT
+from service.platform.errors import Forbidden
 from tests.answering.asking import Library, a_library
 from tests.harness.model_server import (
     KEY,
@@ -98,6 +99,14 @@ def test_what_is_said_before_the_first_search_is_no_reply(leave: Library, model:
     reply = leave.ask("How much leave do I get?")
     assert reply.text == "27 days [1].\n\nThat is all."
     assert not any("Let me" in text for text, _ in leave.told)
+
+
+def test_each_search_asks_whether_the_sender_still_may(leave: Library, model: ModelServer) -> None:
+    """Who leaves between two searches has nothing more read in their name, and gets no reply."""
+    model.in_turn(SEARCH, SEARCH, says("27 days."))
+    with pytest.raises(Forbidden, match="left"):
+        leave.ask("How much leave do I get?", searches=1)
+    assert len(model.requests) == 2
 
 
 def test_an_invented_citation_is_dropped_with_a_warning(leave: Library, model: ModelServer) -> None:

@@ -359,13 +359,13 @@ def test_who_left_a_group_is_not_answered_from_what_it_reads(desk: Desk, script:
         )
     )["groups"][0]
     first = in_background(lambda: desk.ask(userEmail=ADA))
-    assert UUID(group["id"]) in script.scene().assignment.caller.principals
+    assert UUID(group["id"]) in desk.service.run(script.scene().assignment.sender()).principals
     script.end(a_reply("Done"))
     conversation = first.result()["conversationId"]
     members = {"groupId": group["id"], "members": [{"type": "user", "email": ADA}]}
     done(desk.service.call("admin/groups/removeMembers", members))
     second = in_background(lambda: desk.ask(userEmail=ADA, conversationId=conversation))
-    assert UUID(group["id"]) not in script.scene(1).assignment.caller.principals
+    assert UUID(group["id"]) not in desk.service.run(script.scene(1).assignment.sender()).principals
     script.end(a_reply("Done"), number=1)
     assert second.result()["type"] == "ai_response_result"
 

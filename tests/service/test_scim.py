@@ -10,8 +10,8 @@ from scim2_tester import Status, check_server
 
 from service.domains.scim.models import User, describe_provider
 from tests.harness.services import RunningService
-from tests.oauth.flow import a_person, an_app, works
-from tests.service.directory import a_key, another_organization, code, done
+from tests.oauth.flow import works
+from tests.service.directory import another_organization, code, done
 from tests.service.provisioning import GROUP, PATCH, USER, Provider, created, refusal
 from tests.service.service_accounts import account as account_of
 from tests.service.service_accounts import an_account, enable_service_accounts
@@ -173,65 +173,6 @@ def test_the_same_again_changes_nothing_and_versions_guard(service: RunningServi
     assert (entry["action"], entry["target"]["name"]) == ("group.members", "Crew")
     token = {"scimTokenId": provider.token_id, "scimTokenName": "Entra"}
     assert entry["details"] == {"removed": sorted([ada["id"], ben["id"]]), **token}
-
-
-@pytest.mark.parametrize("ends", ["inactive", "deleted", "by the API", "offboarded"])
-def test_nothing_that_a_leaver_held_works_from_the_next_request_on(service: RunningService, ends: str) -> None:
-    """Keys, tokens of applications, browsers and invitations; and coming back brings no session back, and no right."""
-    provider, deactivate = Provider(service), {"email": "ada@example.test", "active": False}
-    ada = a_person(service, "ada@example.test", isAdmin=True)
-    app = an_app(service)
-    tokens = ada.tokens(app)
-    key = a_key(service, ownerEmail="ada@example.test")["apiKey"]
-    done(service.call("admin/users/invite", {"email": "ada@example.test"}))
-    [found] = provider.find("Users", filter='userName eq "ada@example.test"')["Resources"]
-    path, crew = f"Users/{found['id']}", provider.group("Crew", found)
-
-    def is_refused_everywhere() -> bool:
-        refreshed = app.refresh(tokens["refresh_token"]).status_code
-        return not works(service, tokens["access_token"]) and refreshed == 400
-
-    with service.owner_connection() as connection:
-        for table, columns, values in (
-            ("upstream_identities", "issuer, subject, bound_at", "'https://idp.test', '1', now()"),
-            ("second_factors", "factor_id, kind, created_at", "gen_random_uuid(), 'totp', now()"),
-        ):
-            whose = "FROM principals WHERE email = 'ada@example.test'"
-            connection.execute(
-                f"INSERT INTO {table} (organization_id, principal_id, {columns}) "
-                f"SELECT organization_id, principal_id, {values} {whose}"
-            )
-    assert works(service, tokens["access_token"])
-    assert service.call("admin/users/list", api_key=key).status_code == 200
-    if ends == "inactive":
-        assert provider.patch(path, {"op": "replace", "value": {"active": False}}).is_success
-    elif ends == "deleted":
-        assert provider.send("DELETE", path).is_success
-    elif ends == "offboarded":
-        done(service.call("admin/users/offboard", {"email": "ada@example.test"}))
-    else:
-        done(service.call("admin/users/upsert", {"users": [deactivate]}))
-    for_good = ends in {"deleted", "offboarded"}
-    assert is_refused_everywhere()
-    assert service.call("admin/users/list", api_key=key).status_code == 401
-    with service.owner_connection() as connection:
-        for table in ("browser_sessions", "invitations"):
-            assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)  # noqa: S608
-    members = done(provider.send("GET", f"Groups/{crew['id']}")).get("members", [])
-    assert len(members) == (0 if for_good else 1)
-    if ends == "deleted":
-        assert provider.user("ada@example.test", externalId="again")["id"] == found["id"]
-    else:
-        assert provider.patch(path, {"op": "replace", "path": "active", "value": True}).is_success
-    if for_good:
-        # Their address may be somebody else's by now.
-        assert people(service, "ada@example.test")[0]["hasPassword"] is False
-        with service.owner_connection() as connection:
-            for table in ("upstream_identities", "second_factors"):
-                assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)  # noqa: S608
-    assert is_refused_everywhere()
-    assert service.call("admin/users/list", api_key=key).status_code == (401 if for_good else 403)
-    assert people(service, "ada@example.test")[0]["isAdmin"] is False
 
 
 def test_the_last_admin_is_not_locked_out(service: RunningService) -> None:

@@ -7,8 +7,7 @@ from uuid import UUID
 
 from pydantic_ai import Agent, RunContext, Tool, ToolDefinition, UsageLimits
 
-from service.auth.callers import Caller
-from service.domains.answering.models import Passage
+from service.domains.answering.models import Passage, Sender
 from service.domains.answering.retrieval import retrieve
 from service.domains.answering.retrying import Retries
 from service.runtime import Runtime
@@ -47,10 +46,10 @@ _WITHOUT_DOCUMENTS = "You have been given no documents. When an answer would nee
 
 @dataclass(slots=True)
 class AgentDeps:
-    """The dependencies of one reply: the runtime, the caller, the collections to search, and the passages found."""
+    """The dependencies of one reply: the runtime, the sender, the collections to search, and the passages found."""
 
     runtime: Runtime
-    caller: Caller
+    sender: Sender
     collection_ids: Sequence[UUID]
     instructions: str
     passages: list[Passage] = field(default_factory=list[Passage])
@@ -62,13 +61,14 @@ class AgentDeps:
         return bool(self.collection_ids) and self.searches < MOST_SEARCHES
 
     async def search(self, query: str) -> list[tuple[int, Passage]]:
-        """Search as the caller; returns passages with their numbers, from 1, which stay the same throughout.
+        """Search with the rights that the sender has now; return passages with their numbers.
 
+        These count from 1 and stay the same throughout the reply.
         The document of the best passage comes first; a document's passages come in reading order.
         """
         self.searches += 1
         found = await retrieve(
-            self.runtime, self.caller, collection_ids=self.collection_ids, query=query, limit=PASSAGES_A_SEARCH
+            self.runtime, await self.sender(), collection_ids=self.collection_ids, query=query, limit=PASSAGES_A_SEARCH
         )
         documents = list(dict.fromkeys(passage.document_id for passage in found))
         numbered = [(number, passage) for passage in found if (number := self._number(passage)) is not None]

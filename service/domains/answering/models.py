@@ -17,15 +17,20 @@ class Exchange:
     reply: str
 
 
+Sender = Callable[[], Awaitable[Caller]]
+
+
 @dataclass(frozen=True, slots=True)
 class Assignment:
     """A message to answer, as whom, and with what.
 
+    `sender` returns the caller with the rights that they have then, and raises Forbidden or NotFound when the message
+    may be answered no more: each search of a reply asks it, so that nobody's rights outlive them.
     `model` is None for the service's default; `collection_ids` are the agent's, of which only those count that the
     caller may search; `history` is the conversation so far, oldest first, without what the caller may no longer read.
     """
 
-    caller: Caller
+    sender: Sender
     message: str
     instructions: str = ""
     model: str | None = None

@@ -29,7 +29,7 @@ from service.domains.answering.history import as_messages, select_history
 from service.domains.answering.models import Assignment, Exchange, ModelFailure, Progress, Reply
 from service.domains.answering.providers import BUILT_IN, model_names
 from service.domains.answering.streaming import Draft
-from service.platform.errors import Unavailable
+from service.platform.errors import Forbidden, NotFound, Unavailable
 from service.runtime import Runtime
 
 LONGEST_REPLY = 40_000
@@ -56,7 +56,7 @@ async def reply_to(runtime: Runtime, assignment: Assignment, *, progress: Progre
 async def _reply(runtime: Runtime, assignment: Assignment, progress: Progress) -> Reply:
     name = assignment.model or model_names(runtime.settings)[0]
     model = _model(runtime, name)
-    deps = AgentDeps(runtime, assignment.caller, assignment.collection_ids, assignment.instructions)
+    deps = AgentDeps(runtime, assignment.sender, assignment.collection_ids, assignment.instructions)
     history = await select_history(
         assignment.history,
         tokenizer=runtime.embedders.default.tokenizer,
@@ -105,7 +105,8 @@ async def _run(
             event_stream_handler=_Listener(draft).listen,
             infer_name=False,
         )
-    except (ModelFailure, SQLAlchemyError, DriverError):  # the latter two of the database, which the caller knows
+    # The sender may ask no more; and the database, which the caller knows.
+    except (ModelFailure, Forbidden, NotFound, SQLAlchemyError, DriverError):
         raise
     except Unavailable as error:  # the embeddings endpoint
         after = int(error.headers.get("Retry-After", failures.SOON))

@@ -6,6 +6,7 @@ turn enqueues the job of the next.
 
 import asyncio
 from dataclasses import dataclass
+from functools import partial
 from uuid import UUID
 
 from psycopg import Error as DriverError
@@ -97,7 +98,7 @@ async def _start(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> _Sta
             connection, organization_id, turn_ids=[exchange.turn_id for exchange in history]
         )
     assignment = Assignment(
-        caller=caller,
+        sender=partial(_present_sender, runtime, work),
         message=work.message,
         instructions=agent.instructions,
         model=agent.model,
@@ -125,6 +126,12 @@ async def _sender(runtime: Runtime, connection: AsyncConnection, work: Work) -> 
     if agent is None:
         raise unknown_agent()
     return caller, agent
+
+
+async def _present_sender(runtime: Runtime, work: Work) -> Caller:
+    async with runtime.database.transaction(work.organization_id, read_only=True) as connection:
+        caller, _ = await _sender(runtime, connection, work)
+    return caller
 
 
 async def _outcome(runtime: Runtime, started: _Started) -> Reply | ServiceError:
