@@ -13,4 +13,11 @@ runtime       the parts that a running service holds, and its queue of jobs
 web           HTTP: connections, bodies, routes, errors, pages, metrics
 domains       the operations of the API, a package for each subject
 operate       start-up, commands, backup, status: what operators use
+
+onnxruntime reports its use to its maker's hosts unless told otherwise before it is first imported, and keeps a number
+of the machine in the home folder. Nothing here asks for that, so importing this package declines it.
 """
+
+import os
+
+os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")

@@ -2,6 +2,7 @@
 
 import json
 import math
+import os
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -178,8 +179,13 @@ def test_wrong_weights_are_refused(tmp_path: Path):
     assert not list((tmp_path / "model").glob("*.onnx"))
 
 
-def test_two_processes_build_at_once(tmp_path: Path):
-    """Two processes that start on an empty folder both get a whole graph, and nothing else stays behind."""
+def test_two_processes_build_at_once(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory):
+    """Two processes that start on an empty folder both get a whole graph, and nothing else stays behind.
+
+    Nothing in the home folder either: onnxruntime would note a number of this machine there, for its maker.
+    """
+    home = tmp_path_factory.mktemp("home")
+    environment = {**os.environ, "HOME": str(home), "XDG_CACHE_HOME": str(home)}
     (tmp_path / "killed.partial").write_bytes(b"left by a process that was killed")
     code = (
         "import sys; from pathlib import Path; from service.text.embedding.prepared import prepare;"
@@ -188,11 +194,12 @@ def test_two_processes_build_at_once(tmp_path: Path):
         "print(session.run([numpy.array([101, 102])]).shape)"
     )
     processes = [
-        subprocess.Popen([sys.executable, "-c", code, str(tmp_path)], stdout=subprocess.PIPE, text=True)
+        subprocess.Popen([sys.executable, "-c", code, tmp_path], stdout=subprocess.PIPE, text=True, env=environment)
         for _ in range(2)
     ]
     assert [process.communicate(timeout=120)[0].strip() for process in processes] == ["(1, 384)"] * 2
     assert sorted(path.suffix or path.name for path in tmp_path.iterdir()) == [".lock", ".onnx"]
+    assert list(home.iterdir()) == []
 
 
 def test_the_mean_is_the_models(exact: Session):
