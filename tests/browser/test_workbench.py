@@ -13,7 +13,7 @@ from playwright.sync_api import TimeoutError as PlaywrightTimeoutError
 import carrel
 from app.navigation import FOR_ADMINS, FOR_ALL, FOR_EDITORS
 from tests.browser.accessibility import findings
-from tests.browser.people import sign_in
+from tests.browser.people import press, sign_in
 from tests.harness.stack import ADMIN, PASSWORD, Stack
 
 pytestmark = pytest.mark.timeout(600)
@@ -144,10 +144,7 @@ def test_a_token_is_minted_used_and_revoked(stack: Stack, page: Page) -> None:
     page.locator(DRAWN).wait_for()
     dialog.get_by_text("Read and search", exact=True).first.click()
     expect(dialog.get_by_text("As things are now, it reaches:")).to_be_visible()
-    page.wait_for_timeout(1000)  # what was chosen may be drawn once more, which would swallow a click
-    page.locator(DRAWN).wait_for()
-    dialog.get_by_role("button", name="Create", exact=True).click()
-    expect(page.get_by_text("The new token")).to_be_visible()
+    press(dialog.get_by_role("button", name="Create", exact=True), page.get_by_text("The new token"))
     token = page.get_by_role("dialog").locator("code").first.inner_text().strip()
     assert token
     page.get_by_role("button", name="I have copied it").click()
