@@ -10,9 +10,10 @@ from email.parser import BytesParser
 from pathlib import Path
 
 import docx
+import olefile
 import pypdf
 import xlwt
-from aspose.email_foss import msg
+from aspose.email_foss import cfb, msg
 from fpdf import FPDF
 from openpyxl import Workbook
 from PIL import Image, ImageDraw, ImageFont
@@ -158,6 +159,24 @@ def old_workbook(**sheets: Rows) -> bytes:
     buffer = io.BytesIO()
     book.save(buffer)
     return buffer.getvalue()
+
+
+def compound(streams: Mapping[str, bytes]) -> bytes:
+    """A compound file (OLE) of these streams, whose names may have folders."""
+    root = cfb.CFBStorage("Root Entry")
+    folders = {"": root}
+    for name, content in streams.items():
+        folder, _, stream = name.rpartition("/")
+        if folder not in folders:
+            folders[folder] = root.add_storage(cfb.CFBStorage(folder))
+        folders[folder].add_stream(cfb.CFBStream(stream, content))
+    return cfb.CFBWriter.to_bytes(cfb.CFBDocument(root=root))
+
+
+def streams(content: bytes) -> dict[str, bytes]:
+    """The streams of a compound file without folders."""
+    with olefile.OleFileIO(content) as file:
+        return {path[0]: file.openstream(path).read() for path in file.listdir()}
 
 
 def outlook(mail: bytes) -> bytes:

@@ -7,7 +7,7 @@ import struct
 import zipfile
 from collections.abc import Callable, Iterator
 
-from bench.extraction import FILES, MAKERS, make_file, prose
+from bench.extraction import FILES, MAKERS, OFFICE, make_file, prose
 from tests import made_files
 
 Dice = random.Random
@@ -40,6 +40,7 @@ def make_seeds() -> Seeds:
     paragraphs = prose()[:4]
     seeds = {f"made.{suffix}": maker(paragraphs)[0] for suffix, maker in MAKERS.items()}
     seeds |= {f"{name.replace(' ', '-')}.{suffix}": make_file(name)[1] for name, (suffix, _) in FILES.items()}
+    seeds |= {path.name: path.read_bytes() for path in OFFICE.glob("pictures.*") if not path.suffix.startswith(".fod")}
     seeds |= {f"scan.{kind.lower()}": made_files.scanned(made_files.scan("Pears"), kind=kind) for kind in _PICTURES}
     return seeds | {
         "mail.msg": made_files.outlook(made_files.mail()),

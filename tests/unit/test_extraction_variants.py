@@ -7,6 +7,7 @@ import zipfile
 
 import pytest
 
+from bench.extraction import OFFICE
 from service.text.extraction import Extraction
 from service.text.extraction.building import Limits
 from service.text.extraction.failures import Unreadable
@@ -204,6 +205,51 @@ def test_what_programs_open_is_read(extract, name, content, said):
 def test_rtf_says_what_its_control_words_mean(extract, content, said):
     """Code pages by font, characters in Unicode, deletions, fields and bytes are read as Word reads them."""
     assert [block.text for block in extract("a.rtf", content).blocks] == [said]
+
+
+SLIDES_97 = made_files.streams((OFFICE / "fleet.ppt").read_bytes())
+
+
+@pytest.mark.parametrize(
+    ("streams", "said"),
+    [
+        (
+            {"Text_Content": "Größe\r\rTides\x0bturn".encode("cp1252"), "PowerPoint Document": b"95"},
+            ["Größe", "Tides turn"],
+        ),
+        (
+            {
+                "Text_Content": b"Tides",
+                "PowerPoint Document": b"95",
+                **{f"PP97_DUALSTORAGE/{name}": content for name, content in SLIDES_97.items()},
+            },
+            None,
+        ),
+    ],
+)
+def test_presentations_of_powerpoint_95_are_read(extract, streams, said):
+    """The text that it keeps for searches is read; a file for it and for PowerPoint 97 is read as one of the latter."""
+    extraction = extract("a.ppt", made_files.compound(streams))
+    texts = [block.text for block in extraction.blocks]
+    assert texts == (said or [block.text for block in extract("b.ppt", (OFFICE / "fleet.ppt").read_bytes()).blocks])
+    assert (extraction.not_read is None) == (said is not None)
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "what", "suffix"),
+    [
+        ("a.doc", b"\xdb\xa5\x2d\x00" + bytes(40), "Word 2", ".docx"),
+        ("a.xls", b"\x09\x04\x06\x00\x00\x00\x10\x00", "Excel 4", ".xlsx"),
+        ("a.ppt", made_files.compound({"PP40": b"slides"}), "PowerPoint 4", ".pptx"),
+    ],
+)
+def test_files_that_are_too_old_are_refused_by_name(extract, name, content, what, suffix):
+    """The refusal says what the file is and what to save it as."""
+    with pytest.raises(Unreadable) as caught:
+        extract(name, content)
+    assert caught.value.code == "file_type_unsupported"
+    assert what in caught.value.message
+    assert suffix in caught.value.message
 
 
 def stream(name: str) -> bytes:

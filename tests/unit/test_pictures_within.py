@@ -2,6 +2,7 @@
 
 import base64
 import io
+import zipfile
 from email.message import EmailMessage
 from pathlib import Path
 
@@ -12,7 +13,9 @@ from fpdf import FPDF
 from openpyxl import Workbook
 from openpyxl.drawing.image import Image as SheetPicture
 from PIL import Image, ImageDraw
+from pptx import Presentation
 
+from bench.extraction import OFFICE
 from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import Limits
 from service.text.extraction.parsing import parse_file
@@ -145,6 +148,7 @@ def book() -> bytes:
         ("a.odt", opendocument(), [(None, None, 2), (None, None, 3)]),
         ("a.odp", opendocument("presentation"), [(2, None, 2), (None, None, 3)]),
         ("a.ods", opendocument("spreadsheet"), [(None, "Plans", 4), (None, None, 5)]),
+        ("a.ppt", (OFFICE / "pictures.ppt").read_bytes(), [(1, None, 1), (2, None, 2)]),
         ("a.epub", book(), [(None, None, 1), (None, None, 1)]),
     ],
 )
@@ -162,6 +166,36 @@ def test_pictures_are_found_once_at_their_places_and_read_back(
         shown, _ = open_page(path, media_type=found.media_type, page=each.page or 1, pixels=10**6, address=each.address)
         middle = shown.getpixel((shown.width // 2, shown.height // 2))
         assert middle == Image.new("RGB", (1, 1), colour).getpixel((0, 0))
+
+
+DRAWN = "Tides at the northern quay Größe der Schiffe"
+
+
+def test_drawings_say_their_text_where_they_stand(tmp_path: Path) -> None:
+    """The text of a drawing is read without text recognition, once; a picture in it is read by its address."""
+    drawn = (OFFICE / "drawn.emf").read_bytes()
+    content = made_files.with_part(opendocument("presentation"), "Pictures/0.png", picture("red"))
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        root = archive.read("content.xml").replace(b"Pictures/1.png", b"Pictures/1.emf")
+    content = made_files.with_part(made_files.with_part(content, "content.xml", root), "Pictures/1.emf", drawn)
+    content = made_files.with_part(content, "Pictures/2.wmf", drawn)
+    found = parse_file(made_files.saved(tmp_path, "a.odp", content), "a.odp", Limits())
+    assert [(block.text, block.page) for block in found.blocks if block.text == DRAWN] == [(DRAWN, 2)]
+    assert [(part.kind, part.count) for part in found.not_read or ()] == [(NotReadKind.PICTURE, 4)]
+    assert found.pictures == ()
+
+
+def test_what_shows_an_object_of_another_program_is_read(tmp_path: Path) -> None:
+    """Of the picture of an object on a slide the text is read, and the object itself is told as not read."""
+    presentation, buffer = Presentation(), io.BytesIO()
+    slide = presentation.slides.add_slide(presentation.slide_layouts[6])
+    icon = io.BytesIO(picture("red"))
+    slide.shapes.add_ole_object(io.BytesIO(b"object"), "Visio.Drawing.11", 0, 0, icon_file=icon)
+    presentation.save(buffer)
+    content = made_files.with_part(buffer.getvalue(), "ppt/media/image1.png", (OFFICE / "drawn.wmf").read_bytes())
+    found = parse_file(made_files.saved(tmp_path, "a.pptx", content), "a.pptx", Limits())
+    assert [(block.text, block.page) for block in found.blocks] == [(DRAWN, 1)]
+    assert [(part.kind, part.count) for part in found.not_read or ()] == [(NotReadKind.EMBEDDED, 1)]
 
 
 def test_pictures_that_no_machine_reads_stay_left_out(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from carrel.wire.formats import NotReadKind
 from service.text.extraction.blocks import Block, BlockKind, Box, FoundPicture, NotRead
 from service.text.extraction.failures import too_complex
+from service.text.extraction.metafiles import read_metafile
 from service.text.extraction.picture_sizes import is_legible
 
 # Control characters (a NUL can't be stored), lone surrogates (can't be encoded), non-characters.
@@ -42,7 +43,8 @@ class BlockBuilder:
     """Collects the blocks of one file in order; raises Unreadable when a limit is passed.
 
     `page` and `sheet` are where the next blocks stand: the number of the page, slide or message, the name of the sheet.
-    `file_count` counts the files in it that are to be documents of their own.
+    `file_count` counts the files in it that are to be documents of their own. `tells_rest` is whether the reader
+    tells what it leaves out.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -52,6 +54,7 @@ class BlockBuilder:
         self.sheet: str | None = None
         self.scanned: list[int] = []
         self.file_count = 0
+        self.tells_rest = True
         self.pictures: list[FoundPicture] = []
         self._known_pictures: set[bytes] = set()
         self._not_read: dict[NotReadKind, NotRead] = {}
@@ -118,15 +121,26 @@ class BlockBuilder:
     def picture(self, address: str, content: bytes, where: str = "", *, page: int | None = None) -> None:
         """Note a picture that text recognition reads later by its address, unless it is an icon or was noted before.
 
-        One that can't be read is left out, at the place that `where` names, as are those beyond the limit.
+        One that can't be read is left out, at the place that `where` names, as are those beyond the limit. The texts
+        of a drawing are read at once, and the picture in it later.
         """
+        if not self._is_new(content):
+            return
+        if (drawing := read_metafile(content)) is not None:
+            self.paragraph(" ".join(drawing.lines), page=page)
+            content = drawing.bitmap
         legible = is_legible(content, pixels=self.limits.pixels)
-        if legible is not False and self._is_new(content):
-            self.leave_out(NotReadKind.PICTURE, where)
+        if legible is False or (drawing is not None and drawing.lines and not legible):
+            return
+        self.leave_out(NotReadKind.PICTURE, where)
+        if legible and self.limits.finds_pictures and len(self.pictures) < self.limits.pictures:
             page = self.page if page is None else page
-            found = FoundPicture(address, page, self.sheet, after=len(self.blocks))
-            if legible and len(self.pictures) < self.limits.pictures:
-                self.pictures.append(found)
+            self.pictures.append(FoundPicture(address, page, self.sheet, after=len(self.blocks)))
+
+    def preview(self, content: bytes, *, page: int | None = None) -> None:
+        """Add the texts of a drawing that stands for an object of another program, unless it was there before."""
+        if self._is_new(content) and (drawing := read_metafile(content)) is not None:
+            self.paragraph(" ".join(drawing.lines), page=page)
 
     def picture_on(self, page: int, address: str, content: bytes) -> None:
         """Note a picture of a page that text recognition reads later as the page shows it, unless it was noted."""

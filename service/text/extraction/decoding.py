@@ -1,6 +1,7 @@
 """Decoding bytes to text: byte order marks, UTF-8, and detection of older encodings."""
 
 import codecs
+from collections.abc import Mapping
 
 import charset_normalizer
 
@@ -17,6 +18,23 @@ _MARKS = (
 _SAMPLE = 32_768
 _TEXT_CONTROLS = b"\t\n\r\f\x08\x1b"
 _CONTROLS = bytes(set(range(32)) - set(_TEXT_CONTROLS))
+FONT_CODE_PAGES: Mapping[int, str] = {
+    77: "mac_roman",
+    222: "cp874",
+    128: "cp932",
+    129: "cp949",
+    134: "cp936",
+    136: "cp950",
+    161: "cp1253",
+    162: "cp1254",
+    163: "cp1258",
+    177: "cp1255",
+    178: "cp1256",
+    186: "cp1257",
+    204: "cp1251",
+    238: "cp1250",
+}
+"""The code page of a text in a font, by the number of the set of characters that Windows gives the font."""
 
 
 def decode(data: bytes) -> str:

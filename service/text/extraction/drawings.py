@@ -84,12 +84,6 @@ def paragraph_texts(element: Any) -> Iterator[str]:
             walk.skip_subtree()
 
 
-def leave_out_pictures(root: Any, builder: BlockBuilder, where: str = "") -> None:
-    """Note the pictures that are drawn below an element, but not those that stand for an object or a film."""
-    pictures = {node.get(R + "embed") or node.get(R + "id") for node in root.iter(*_PICTURES) if not _stands_for(node)}
-    builder.leave_out(NotReadKind.PICTURE, where, count=len(pictures - {None}))
-
-
 def note_pictures(
     root: Any,
     builder: BlockBuilder,
@@ -97,13 +91,18 @@ def note_pictures(
     *,
     archive: zipfile.ZipFile,
     names: Callable[[str], str | None],
+    known: set[str],
     page: int | None = None,
 ) -> None:
-    """Note the pictures that are drawn below an element, to be read by machine; `names` are of their entries."""
+    """Note the pictures that are drawn below an element, but those that are known; `names` are of their entries.
+
+    Of those that stand for an object or a film, only the text is read.
+    """
     for node in root.iter(*_PICTURES):
         identity = node.get(R + "embed") or node.get(R + "id")
-        if identity and not _stands_for(node) and (name := names(identity)) is not None:
-            note_entry(archive, name, builder, where, page=page)
+        if identity and (name := names(identity)) is not None and name not in known:
+            known.add(name)
+            note_entry(archive, name, builder, where, page=page, is_preview=_stands_for(node))
 
 
 def leave_out_related(relations: Iterable[tuple[str, str]], builder: BlockBuilder, where: str = "") -> None:

@@ -19,7 +19,7 @@ from service.text.extraction import drawings
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.drawings import FALLBACK, A
 from service.text.extraction.failures import damaged_file, too_complex
-from service.text.extraction.packages import as_document
+from service.text.extraction.packages import as_document, note_entry
 from service.text.extraction.tabular import MOST_SPANNED, TableWriter
 
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -59,8 +59,6 @@ def parse_docx(path: Path, builder: BlockBuilder) -> str | None:
     with zipfile.ZipFile(path) as archive:
         _add_flow(document, archive, builder)
     _add_headers(document, builder)
-    if not builder.limits.finds_pictures:
-        drawings.leave_out_pictures(document.element.body, builder)
     drawings.leave_out_related(_targets(document.part), builder)
     return usable_title(document.core_properties.title)
 
@@ -68,6 +66,7 @@ def parse_docx(path: Path, builder: BlockBuilder) -> str | None:
 def _add_flow(document: Document, archive: zipfile.ZipFile, builder: BlockBuilder) -> None:
     styles = _heading_levels(document)
     notes = _notes(document)
+    known: set[str] = set()
     for element in _flow(document.element.body, {_PARAGRAPH, _TABLE}, _WRAPPERS):
         if element.tag == _TABLE:
             _add_word_table(element, builder)
@@ -76,8 +75,7 @@ def _add_flow(document: Document, archive: zipfile.ZipFile, builder: BlockBuilde
         for reference in element.iter(*_REFERENCES):
             builder.paragraph(notes.pop((_REFERENCES[reference.tag], reference.get(_WORD + "id")), ""))
         _add_graphics(element, document.part, builder)
-        if builder.limits.finds_pictures:
-            drawings.note_pictures(element, builder, archive=archive, names=_entries(document.part))
+        drawings.note_pictures(element, builder, archive=archive, names=_entries(document.part), known=known)
     for text in notes.values():
         builder.paragraph(text)
 
@@ -211,6 +209,15 @@ def _entries(part: Any) -> Callable[[str], str | None]:
     return find
 
 
+def _previews(part: Any) -> Iterator[str]:
+    """Yield the entries of the file that show the objects of a slide in the drawings that old programs read."""
+    for relation in part.rels.values():
+        if relation.reltype.endswith("/vmlDrawing") and not relation.is_external:
+            for kind, target in _targets(relation.target_part):
+                if kind == "image":
+                    yield target.lstrip("/")
+
+
 def _notes(document: Document) -> dict[tuple[str, str], str]:
     """Return the texts of footnotes, endnotes and comments by their kind and number."""
     return {
@@ -248,11 +255,10 @@ def _add_slide(slide: Any, number: int, repeated: set[str], archive: zipfile.Zip
         if title is None or shape is not title.element:
             _add_shape(shape, slide.part, number, repeated, builder)
     where = f"slide {number}"
-    if builder.limits.finds_pictures:
-        names = _entries(slide.part)
-        drawings.note_pictures(slide.shapes.element, builder, where, archive=archive, names=names, page=number)
-    else:
-        drawings.leave_out_pictures(slide.shapes.element, builder, where)
+    names, known = _entries(slide.part), set[str]()
+    drawings.note_pictures(slide.shapes.element, builder, where, archive=archive, names=names, known=known, page=number)
+    for name in _previews(slide.part):
+        note_entry(archive, name, builder, where, page=number, is_preview=True)
     drawings.leave_out_related(_targets(slide.part), builder, where)
     if slide.has_notes_slide:
         notes = slide.notes_slide

@@ -17,7 +17,7 @@ from lxml import etree
 from service.text.extraction import drawings
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.failures import corrupt_file, too_complex
-from service.text.extraction.packages import leave_out_entries, note_entry
+from service.text.extraction.packages import is_drawing, leave_out_entries, note_entry
 from service.text.extraction.tabular import TableWriter
 
 _NAMES = "{urn:oasis:names:tc:opendocument:xmlns:"
@@ -154,10 +154,12 @@ def _add_slide(archive: zipfile.ZipFile, slide: Any, number: int, builder: Block
 def _note_picture(
     archive: zipfile.ZipFile, image: Any, builder: BlockBuilder, where: str = "", *, page: int | None = None
 ) -> None:
-    """Note a picture for text recognition where it stands; what stands for an object is none of its own."""
+    """Note a picture where it stands; of what stands for an object of another program, only the text is read."""
     name = (image.get(_LINK) or "").removeprefix("./")
-    if builder.limits.finds_pictures and name.startswith("Pictures/") and name in archive.NameToInfo:
-        note_entry(archive, name, builder, where, page=page)
+    is_preview = image.getparent().find(_DRAW + "object-ole") is not None
+    is_read_here = builder.limits.finds_pictures or is_drawing(name)
+    if name in archive.NameToInfo and (is_preview or (is_read_here and name.startswith("Pictures/"))):
+        note_entry(archive, name, builder, where, page=page, is_preview=is_preview)
 
 
 def _add_object(archive: zipfile.ZipFile, link: str, number: int | None, builder: BlockBuilder) -> None:

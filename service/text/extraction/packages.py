@@ -15,6 +15,7 @@ from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder
 
 _LEFT_OUT = {"image": NotReadKind.PICTURE, "audio": NotReadKind.RECORDING, "video": NotReadKind.RECORDING}
+_DRAWINGS = (".emf", ".wmf", ".emz", ".wmz")
 _OBJECT = re.compile(rb"<draw:object-ole[\s/>]")
 _PICTURE_BYTES = 64 << 20
 _TYPES = "[Content_Types].xml"
@@ -43,22 +44,42 @@ def leave_out_entries(archive: zipfile.ZipFile, builder: BlockBuilder) -> None:
         # Pictures of objects and of the first page stand for what is there otherwise, others for a program's buttons.
         if not name.startswith(("Thumbnails/", "ObjectReplacements/", "Configurations2/")):
             kind = (mimetypes.guess_type(name)[0] or "").partition("/")[0]
-            if kind == "image" and builder.limits.finds_pictures:
+            if kind == "image":
                 note_entry(archive, name, builder)
             elif kind in _LEFT_OUT:
                 builder.leave_out(_LEFT_OUT[kind])
 
 
+def is_drawing(name: str) -> bool:
+    """Return whether an entry is called a drawing of Windows, whose text is read without text recognition."""
+    return name.lower().endswith(_DRAWINGS)
+
+
 def note_entry(
-    archive: zipfile.ZipFile, name: str, builder: BlockBuilder, where: str = "", *, page: int | None = None
+    archive: zipfile.ZipFile,
+    name: str,
+    builder: BlockBuilder,
+    where: str = "",
+    *,
+    page: int | None = None,
+    is_preview: bool = False,
 ) -> None:
-    """Note a picture that is an entry of an archive, to be read by machine; a damaged one is left out."""
+    """Note a picture that is an entry of an archive: drawings are read at once, others if text recognition is to.
+
+    A damaged one is left out. Of the preview of an object, which is noted itself, only the text is read.
+    """
+    if not (is_preview or is_drawing(name) or builder.limits.finds_pictures):
+        builder.leave_out(NotReadKind.PICTURE, where)
+        return
     try:
         with archive.open(name) as entry:
             content = entry.read(_PICTURE_BYTES)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, LookupError):
         content = b""
-    builder.picture(name, content, where, page=page)
+    if is_preview:
+        builder.preview(content, page=page)
+    else:
+        builder.picture(name, content, where, page=page)
 
 
 def as_document(path: Path) -> IO[bytes]:

@@ -81,7 +81,7 @@ _WHOLE_ARCHIVES = ("EPUB", "binary Excel", "OpenDocument text", "OpenDocument sh
 # Readers of formats that may hold pictures and the like, and that don't note them.
 _SILENT = frozenset(
     [
-        *("Word 97", "PowerPoint 97", "Excel 97", "binary Excel", "Jupyter notebook", "reStructuredText", "Org"),
+        *("Word 97", "Excel 97", "binary Excel", "Jupyter notebook", "reStructuredText", "Org"),
         *("HTML", "Markdown", "TeX", "XML"),
     ]
 )
@@ -105,7 +105,7 @@ def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
     # The first subject isn't what a whole mailbox is about.
     found = one_line(title or "") or ("" if file_format.name == "mailbox" else builder.first_heading() or "")
     title = found[:_TITLE_CHARACTERS] or None
-    not_read = None if file_format.name in _SILENT else builder.not_read
+    not_read = None if file_format.name in _SILENT or not builder.tells_rest else builder.not_read
     scanned, file_count = tuple(builder.scanned), builder.file_count
     return Extraction(
         file_format.media_type,

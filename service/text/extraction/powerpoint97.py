@@ -1,19 +1,29 @@
-"""Presentations of before 2007 ([MS-PPT]): each slide under its title, with what is drawn, notes and comments."""
+"""Presentations of before 2007 ([MS-PPT]): each slide under its title, with what is drawn, notes and comments.
+
+Of those of PowerPoint 95, the text that they keep for searches is read.
+"""
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from carrel.wire.formats import NotReadKind
+from service.text.extraction import officeart
 from service.text.extraction.building import BlockBuilder
 from service.text.extraction.compound import read_streams, refuse_damaged
+from service.text.extraction.decoding import detect_encoding
 from service.text.extraction.failures import corrupt_file, encrypted_file, too_complex
 from service.text.extraction.office import usable_title
 
 _KIND = "a PowerPoint 97 presentation"
 _SLIDE, _NOTES, _LIST, _LISTED, _EDIT, _PLACES = 1007, 1009, 4080, 1011, 4085, 6002
 _TEXT_KIND, _WIDE_TEXT, _TEXT, _STRING, _PRINTED, _COMMENT = 3999, 4000, 4008, 4026, 4057, 12000
-_SHAPE, _PLACEHOLDER = 0xF004, 3011
+_SHAPE, _PLACEHOLDER, _OBJECT = 0xF004, 3011, 3009
+_EMBEDDED, _SOUND = 4044, 2022
+_DOCUMENT, _USER, _PICTURES = "PowerPoint Document", "Current User", "Pictures"
+# PowerPoint 95 keeps the text once more; a file for it and for PowerPoint 97 has a folder for the latter.
+_TEXT_OF_95, _NEWER = "Text_Content", "PP97_DUALSTORAGE/"
 # Holds records, too, though its form doesn't say so.
 _BLOB = 5003
 _ENCRYPTED = 0xF3D1C4DF
@@ -49,20 +59,37 @@ class _Listed:
 def parse_ppt(path: Path, builder: BlockBuilder) -> str | None:
     """Add a PowerPoint 97 presentation's slides; pages are slide numbers, what masters say stands once, after all."""
     with refuse_damaged(_KIND):
-        streams, title = read_streams(path, "PowerPoint Document", "Current User")
-        file = _Presentation(streams["PowerPoint Document"], streams.get("Current User", b""))
+        names = (_DOCUMENT, _USER, _PICTURES)
+        streams, title = read_streams(path, *names, _TEXT_OF_95, *(_NEWER + name for name in names))
+        folder = _NEWER if _NEWER + _DOCUMENT in streams else ""
+        if not folder and _TEXT_OF_95 in streams:
+            return _add_text_of_95(streams[_TEXT_OF_95], title, builder)
+        file = _Presentation(streams[folder + _DOCUMENT], streams.get(folder + _USER, b""))
+        pictures = _Pictures(file, streams, folder, builder)
         lists = file.read_lists()
         if len(lists[_SLIDES]) > builder.limits.pages:
             raise too_complex(f"The presentation has more than {builder.limits.pages:,} slides.")
         notes = {each.number: each for each in lists[_NOTES_PAGES]}
         for number, slide in enumerate(lists[_SLIDES], start=1):
             _add_slide(file, slide, notes, number, builder)
+            pictures.note(slide.object, number)
         for text in () if lists[_SLIDES] else file.texts():
             _add_paragraphs(text, None, builder)
         texts = [text for master in lists[_MASTERS] for text in file.shapes(master.object, placeholders=False)]
         for text in dict.fromkeys((*texts, *file.printed)):
             builder.paragraph(text)
+        for master in lists[_MASTERS]:
+            pictures.note(master.object, None)
+        builder.leave_out(NotReadKind.EMBEDDED, count=file.count(_EMBEDDED))
+        builder.leave_out(NotReadKind.RECORDING, count=file.count(_SOUND))
         return usable_title(title)
+
+
+def _add_text_of_95(data: bytes, title: str | None, builder: BlockBuilder) -> str | None:
+    """Add the text that a presentation of PowerPoint 95 keeps, which doesn't tell where a slide ends."""
+    _add_paragraphs(data.decode(detect_encoding(data), "replace"), None, builder)
+    builder.tells_rest = False
+    return usable_title(title)
 
 
 def _add_slide(
@@ -82,6 +109,29 @@ def _add_slide(
 def _add_paragraphs(text: str, number: int | None, builder: BlockBuilder) -> None:
     for paragraph in text.split("\r"):
         builder.paragraph("" if paragraph == _FILLED_IN else paragraph, page=number)
+
+
+class _Pictures:
+    """The pictures that slides show, which are kept beside them."""
+
+    def __init__(self, file: "_Presentation", streams: Mapping[str, bytes], folder: str, builder: BlockBuilder) -> None:
+        self._file = file
+        self._streams = streams
+        self._builder = builder
+        self._stored = [(folder + (_DOCUMENT if inside else _PICTURES), place) for inside, place in file.find_stored()]
+
+    def note(self, slide: int, number: int | None) -> None:
+        """Note the pictures of a slide or master; of what shows an object of another program, add the text."""
+        for shown, is_preview in self._file.find_pictures(slide):
+            if not 0 < shown <= len(self._stored):
+                continue
+            stream, place = self._stored[shown - 1]
+            content = officeart.read_picture(self._streams.get(stream, b""), place)
+            if is_preview:
+                self._builder.preview(content, page=number)
+            else:
+                where = f"slide {number}" if number else ""
+                self._builder.picture(f"{stream}/{place}", content, where, page=number)
 
 
 class _Presentation:
@@ -159,6 +209,29 @@ class _Presentation:
                 end = record.end
             elif record.kind == _STRING and record.start < end and record.instance == _COMMENT_TEXT:
                 yield self._text(record)
+
+    def find_stored(self) -> Iterator[tuple[bool, int]]:
+        """Yield where each picture is, as `officeart.find_stored` does."""
+        for record in self._within(self._document):
+            if record.kind == officeart.STORE:
+                yield from officeart.find_stored(self._data, record.start, record.end)
+
+    def find_pictures(self, number: int) -> Iterator[tuple[int, bool]]:
+        """Yield the number of each picture that an object shows, and whether it stands for another program's object."""
+        shown, is_preview = 0, False
+        for record in self._within(number):
+            if record.kind == _SHAPE:
+                yield shown, is_preview
+                shown, is_preview = 0, False
+            elif record.kind == officeart.OPTIONS:
+                shown = shown or officeart.find_shown(self._data, record.start, record.instance)
+            elif record.kind == _OBJECT:
+                is_preview = True
+        yield shown, is_preview
+
+    def count(self, kind: int) -> int:
+        """Return how many records of a kind the document has."""
+        return sum(record.kind == kind for record in self._within(self._document))
 
     def notes_of(self, number: int) -> int:
         """Return the number of a slide's page of notes, 0 for none."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder
+from service.text.extraction.decoding import FONT_CODE_PAGES
 from service.text.extraction.failures import too_complex
 from service.text.extraction.office import usable_title
 from service.text.extraction.tabular import TableWriter
@@ -62,22 +63,6 @@ _CHARACTERS = {
     **dict(zip(("line", "emdash", "endash", "bullet"), "\n\u2014\u2013\u2022", strict=True)),
 }
 _SYMBOLS = {"~": "\xa0", "_": "-", "\\": "\\", "{": "{", "}": "}"}
-_CHARSETS: dict[int, str] = {
-    77: "mac_roman",
-    222: "cp874",
-    128: "cp932",
-    129: "cp949",
-    134: "cp936",
-    136: "cp950",
-    161: "cp1253",
-    162: "cp1254",
-    163: "cp1258",
-    177: "cp1255",
-    178: "cp1256",
-    186: "cp1257",
-    204: "cp1251",
-    238: "cp1250",
-}
 _HEADING = re.compile(r"\s*heading (\d)", re.IGNORECASE)
 _LAST_HEADING = 9
 # Where text is read for what it says.
@@ -250,8 +235,8 @@ class _Reader:
     def _set_code_page(self, word: str, number: int) -> None:
         if word == "ansicpg":
             self._default = self._state.code_page = f"cp{number}"
-        elif self._state.to == "fonttbl" and (word == "cpg" or number in _CHARSETS):
-            self._pages[self._number] = f"cp{number}" if word == "cpg" else _CHARSETS[number]
+        elif self._state.to == "fonttbl" and (word == "cpg" or number in FONT_CODE_PAGES):
+            self._pages[self._number] = f"cp{number}" if word == "cpg" else FONT_CODE_PAGES[number]
 
     def _mark(self, word: str) -> None:
         """End what a word ends: a cell, a row, a paragraph."""

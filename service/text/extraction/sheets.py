@@ -30,7 +30,7 @@ from service.text.extraction.excel97 import add_beside_cells_97
 from service.text.extraction.failures import corrupt_file, damaged_file, encrypted_file
 from service.text.extraction.office import usable_title
 from service.text.extraction.opendocument import add_beside_cells
-from service.text.extraction.packages import as_document
+from service.text.extraction.packages import as_document, note_entry
 from service.text.extraction.tabular import TableWriter
 
 _BROKEN = (KeyError, ValueError, TypeError, AttributeError, IndexError, ParseError, InvalidFileException)
@@ -114,6 +114,10 @@ def _add_beside(workbook: Any, sheet: Any, builder: BlockBuilder, where: str) ->
                 builder.paragraph(text)
         elif kind == "drawing":
             _add_drawing(archive, target, builder, where)
+        elif kind == "vmlDrawing":
+            for _, inner, picture in _related(archive, target):
+                if inner == "image":
+                    note_entry(archive, picture, builder, where, is_preview=True)
     drawings.leave_out_related((each[1:] for each in relations), builder, where)
     printed = (
         drawings.without_print_codes(unescape(text.decode(errors="replace"))) for text in _printed(archive, part)
@@ -128,10 +132,7 @@ def _add_drawing(archive: zipfile.ZipFile, part: str, builder: BlockBuilder, whe
         builder.paragraph(text)
     relations = [*_related(archive, part)]
     parts = {identity: target for identity, _, target in relations}
-    if builder.limits.finds_pictures:
-        drawings.note_pictures(root, builder, where, archive=archive, names=parts.get)
-    else:
-        drawings.leave_out_pictures(root, builder, where)
+    drawings.note_pictures(root, builder, where, archive=archive, names=parts.get, known=set())
     drawings.leave_out_related((each[1:] for each in relations), builder, where)
     for identity in drawings.graphics(root):
         if identity in parts:

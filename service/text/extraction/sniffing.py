@@ -52,6 +52,21 @@ _MAIN_PARTS = (
 _FOREIGN_SUFFIXES = {
     ".svg": "an SVG drawing",
 }
+# Files of programs of before 1995: how they begin, or the stream that they have; what they are; what can be read.
+_OLD_CONTENT = (
+    (b"\x9b\xa5\x21\x00", "a document of Word 1", ".docx"),
+    (b"\xdb\xa5\x2d\x00", "a document of Word 2", ".docx"),
+    (b"\xfe7\x00\x1c", "a document of Word for the Macintosh", ".docx"),
+    (b"\xfe7\x00\x23", "a document of Word for the Macintosh", ".docx"),
+    (b"\x31\xbe\x00\x00", "a document of Word for DOS or Write", ".docx"),
+    (b"\xffWPC", "a document of WordPerfect", ".docx"),
+    (b"\x09\x00\x04\x00", "a sheet of Excel 2", ".xlsx"),
+    (b"\x09\x02\x06\x00", "a sheet of Excel 3", ".xlsx"),
+    (b"\x09\x04\x06\x00", "a sheet of Excel 4", ".xlsx"),
+    (b"\x00\x00\x02\x00\x06\x04\x06\x00", "a sheet of Lotus 1-2-3", ".xlsx"),
+    (b"\x00\x00\x1a\x00\x00\x10\x04\x00", "a sheet of Lotus 1-2-3", ".xlsx"),
+)
+_OLD_STREAMS = (("PP40".lower().encode("utf-16-le") + bytes(40), "a presentation of PowerPoint 4", ".pptx"),)
 _FOREIGN_CONTENT = (
     (b"%!PS", "a PostScript file"),
     (b"\x1f\x8b", "a compressed file"),
@@ -114,6 +129,9 @@ def _binary_kind(path: Path, head: bytes, named: FileFormat | None) -> FileForma
         return _RTF
     if (picture := _picture_kind(head)) is not None:
         return picture
+    old = next(((what, suffix) for magic, what, suffix in _OLD_CONTENT if head.startswith(magic)), None)
+    if old and is_binary(head):
+        raise _outdated(*old)
     foreign = next((name for magic, name in _FOREIGN_CONTENT if head.startswith(magic)), None)
     if foreign and (is_binary(head) or head.startswith(_PRINTABLE_MAGIC)):
         raise _unsupported(foreign)
@@ -153,6 +171,7 @@ def _compound_kind(path: Path, named: FileFormat | None) -> FileFormat:
     Unreadable when it is an Office file with a password, or nothing that is known.
     """
     found: set[FileFormat] = set()
+    old: tuple[str, str] | None = None
     rest = b""
     with path.open("rb") as file:
         while data := file.read(1 << 20):
@@ -160,10 +179,13 @@ def _compound_kind(path: Path, named: FileFormat | None) -> FileFormat:
             if _ENCRYPTED_STREAM in rest:
                 raise encrypted_file("Office")
             found.update(kind for name, kind in _STREAMS if name in rest)
+            old = next(((what, suffix) for name, what, suffix in _OLD_STREAMS if name in rest), old)
             rest = rest[-len(_ENCRYPTED_STREAM) :]
     if named in found:
         return named
     kind = next((kind for _, kind in _STREAMS if kind in found), None)
+    if kind is None and old is not None:
+        raise _outdated(*old)
     if kind is None:
         raise _unsupported("a compound file of an unknown program")
     return kind
@@ -207,6 +229,14 @@ def _parses(data: bytes) -> bool:
 def _unsupported(what: str) -> Unreadable:
     return Unreadable(
         "file_type_unsupported", f"The file is {what}, which can't be read. Save it as one of these: {_ACCEPTED}."
+    )
+
+
+def _outdated(what: str, suffix: str) -> Unreadable:
+    return Unreadable(
+        "file_type_unsupported",
+        f"The file is {what}, which is too old to be read. Open it in a program that still can, such as LibreOffice, "
+        f"and save it as {suffix}.",
     )
 
 

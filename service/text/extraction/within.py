@@ -9,9 +9,12 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from carrel.wire.formats import BY_NAME
+from service.text.extraction import officeart
 from service.text.extraction.building import BlockBuilder
+from service.text.extraction.compound import read_streams
 from service.text.extraction.failures import corrupt_file
 from service.text.extraction.mail import bytes_of, pictures_of, read_mail
+from service.text.extraction.metafiles import read_metafile
 from service.text.extraction.outlook import read_with_pictures
 
 _MOST_BYTES = 64 << 20
@@ -24,9 +27,11 @@ def read_picture(path: Path, *, media_type: str, address: str) -> bytes:
     """Return the bytes of a picture within a file; Unreadable when they aren't there or damaged."""
     read = _READERS.get(media_type, read_entry)
     try:
-        return read(path, address)
+        content = read(path, address)
     except _BROKEN as error:
         raise corrupt_file("a picture") from error
+    drawing = read_metafile(content)
+    return content if drawing is None else drawing.bitmap
 
 
 def find_in_text(data: bytes, builder: BlockBuilder) -> None:
@@ -53,6 +58,11 @@ def _read_outlook(path: Path, number: str) -> bytes:
     return bytes_of(pictures_of(read_with_pictures(path, largest=_MOST_BYTES * 8))[int(number)])
 
 
+def _read_record(path: Path, address: str) -> bytes:
+    stream, _, place = address.rpartition("/")
+    return officeart.read_picture(read_streams(path, stream)[0][stream], int(place))
+
+
 def _read_data(path: Path, number: str) -> bytes:
     for place, found in enumerate(_DATA.finditer(path.read_bytes())):
         if place == int(number):
@@ -71,4 +81,5 @@ _READERS: Mapping[str, Callable[[Path, str], bytes]] = {
     BY_NAME["mail"].media_type: _read_part,
     BY_NAME["Outlook message"].media_type: _read_outlook,
     BY_NAME["HTML"].media_type: _read_data,
+    BY_NAME["PowerPoint 97"].media_type: _read_record,
 }
