@@ -84,8 +84,21 @@ class Counter:
                 return await self._hit(self._shared.limiter, who)
         return await self._hit(self._memory, who)
 
+    async def wait(self, who: str) -> int | None:
+        """Return what `hit` would, and count nothing."""
+        if self._shared is not None and self._shared.in_service:
+            async with self._shared.briefly():
+                return await self._wait(self._shared.limiter, who)
+        return await self._wait(self._memory, who)
+
     async def _hit(self, limiter: FixedWindowRateLimiter, who: str) -> int | None:
         if await limiter.hit(self._limit, self._kind, who):
             return None
+        return await self._seconds(limiter, who)
+
+    async def _wait(self, limiter: FixedWindowRateLimiter, who: str) -> int | None:
+        return None if await limiter.test(self._limit, self._kind, who) else await self._seconds(limiter, who)
+
+    async def _seconds(self, limiter: FixedWindowRateLimiter, who: str) -> int:
         stats = await limiter.get_window_stats(self._limit, self._kind, who)
         return min(max(1, math.ceil(stats.reset_time - time.time())), self._limit.get_expiry())

@@ -1,7 +1,8 @@
 """Rate limits: of requests by one credential, and of failed authentications from one address.
 
 A valid credential is never refused because others at its address fail: an address's failures only turn its further
-failures from 401 into 429. With secrets of 160 bits, that is against noise and load, not against guessing.
+failures from 401 into 429, and hold back what others would be asked about, such as a provider. With secrets of 160
+bits, that is against noise and load, not against guessing.
 """
 
 from collections.abc import AsyncGenerator
@@ -43,13 +44,20 @@ class RateLimits:
 
     async def count_failure(self, address: str | None) -> None:
         """Count a failed authentication from an address; TooMany `too_many_failures` beyond the limit."""
-        wait = await self._failures.hit(network_of(address or "")) if self._failures else None
-        if wait is not None:
-            raise TooMany(
-                f"Too many requests from this address came without a valid credential. Try again in {wait} s.",
-                code="too_many_failures",
-                retry_after=wait,
-            )
+        _refuse(await self._failures.hit(network_of(address or "")) if self._failures else None)
+
+    async def require_few_failures(self, address: str | None) -> None:
+        """Refuse what others would have to be asked about, as `count_failure` does, and count nothing."""
+        _refuse(await self._failures.wait(network_of(address or "")) if self._failures else None)
+
+
+def _refuse(wait: int | None) -> None:
+    if wait is not None:
+        raise TooMany(
+            f"Too many requests from this address came without a valid credential. Try again in {wait} s.",
+            code="too_many_failures",
+            retry_after=wait,
+        )
 
 
 @asynccontextmanager

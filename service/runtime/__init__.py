@@ -8,6 +8,7 @@ from service.platform.clock import Clock
 from service.platform.database import Database
 from service.platform.disk import DiskGuard
 from service.platform.files import FileStore
+from service.platform.kept import Kept
 from service.platform.keys import Keys
 from service.platform.rate_limits import RateLimits
 from service.platform.settings import Settings
@@ -37,6 +38,7 @@ class Runtime:
     disk: DiskGuard = field(default_factory=DiskGuard)
     jobs: Jobs = field(default_factory=Jobs)
     background: Background = field(default_factory=Background)
+    kept: Kept = field(default_factory=Kept)
     clock: Clock = field(default_factory=Clock)
 
     def beside_requests(self) -> "Runtime":

@@ -6,6 +6,8 @@ from datetime import UTC, datetime
 
 import pytest
 
+from service.domains.signin import provider
+from service.platform import kept
 from tests.harness.services import RunningService, ServiceHarness
 from tests.oauth.flow import App, Person, a_person, an_app
 
@@ -41,6 +43,13 @@ def still_clock(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> Non
 
     monkeypatch.setattr(clock, "now", now)
     monkeypatch.setattr(clock, "stands_at", began, raising=False)
+
+
+@pytest.fixture(autouse=True)
+def _keep_nothing_of_providers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have a provider asked each time, so that a test may change what it says."""
+    monkeypatch.setattr(provider, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(kept, "ERROR_SECONDS", 0.0)
 
 
 @pytest.fixture(autouse=True)

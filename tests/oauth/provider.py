@@ -5,6 +5,7 @@ import hashlib
 import json
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -35,6 +36,7 @@ class OpenIdProvider:
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     asked: list[dict[str, str]] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    requests: Counter[str] = field(default_factory=Counter)
 
     def metadata(self) -> Claims:
         """Its discovery document."""
@@ -99,6 +101,7 @@ def serving() -> Iterator[OpenIdProvider]:
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             parts = urlsplit(self.path)
+            provider.requests[parts.path] += 1
             if parts.path == "/.well-known/openid-configuration":
                 self.answer(200, provider.metadata())
             elif parts.path == "/jwks":
@@ -111,6 +114,7 @@ def serving() -> Iterator[OpenIdProvider]:
                 self.answer(404, {})
 
         def do_POST(self) -> None:
+            provider.requests[self.path] += 1
             form = dict(parse_qsl(self.rfile.read(int(self.headers["Content-Length"])).decode()))
             tokens = provider.token(form, self.headers.get("Authorization", ""))
             self.answer(200 if tokens else 400, tokens or {"error": "invalid_grant"})

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
@@ -10,13 +11,17 @@ from uuid import UUID
 import httpx
 import pytest
 from joserfc.jwk import RSAKey
+from limits import RateLimitItemPerSecond
 
 from carrel.wire.sign_in_providers import GroupsClaim
+from service.domains.signin import provider as upstream
 from service.domains.signin.id_tokens import Expected, NotVouched, Subject, subject_of
 from service.domains.signin.providers import binding
 from service.domains.signin.providers.binding import is_of_one_tenant, vouched_address
 from service.domains.signin.providers.groups import is_left_out
 from service.domains.signin.providers.queries import StoredProvider
+from service.platform import kept as keeping
+from service.platform.counters import Counter
 from tests.harness.services import RunningService, ServiceHarness
 from tests.oauth.flow import App, Person, Pkce, a_person, an_app, sent_back, works
 from tests.oauth.provider import CLIENT_ID, CLIENT_SECRET, OpenIdProvider, serving
@@ -232,6 +237,62 @@ def test_an_address_leads_to_its_provider(provider: OpenIdProvider, service: Run
     assert code(taken) == (409, "domain_taken")
     again = service.call("admin/signInProviders/create", registration(provider.issuer, domains=["y.test"]))
     assert code(again) == (409, "issuer_taken")
+
+
+@pytest.mark.usefixtures("kept")
+def test_a_flood_of_requests_is_none_to_the_provider(
+    provider: OpenIdProvider, service: RunningService, app: App, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What anybody may send costs a provider one question; a key that it changed is found, and its failures end."""
+    monkeypatch.setattr(upstream, "KEPT_SECONDS", 300.0)
+    monkeypatch.setattr(keeping, "ERROR_SECONDS", 60.0)
+    discovery, logout = "/.well-known/openid-configuration", f"/api/oauth/upstream/{kept}/logout"
+    done(service.call("admin/signInProviders/test", {"providerId": kept}))
+    provider.requests.clear()
+
+    def flood(address: str = "/account/upstream?email=a@example.test") -> set[int]:
+        with ThreadPoolExecutor(8) as pool:
+            return {one.status_code for one in pool.map(service.http.get, [address] * 24)}
+
+    def log_out(token: str) -> str:
+        return service.http.post(logout, data={"logout_token": token}).json()["error_description"]
+
+    assert (flood(), provider.requests) == ({302}, {})
+    now = int(time.time())
+    event = {"http://schemas.openid.net/event/backchannel-logout": {}}
+    claims = {"iss": provider.issuer, "aud": CLIENT_ID, "iat": now, "exp": now + 60, "jti": "1", "sub": "x"}
+    right = {**claims, "events": event}
+    wrong = [right | {"iss": "https://evil.test"}, right | {"aud": "x"}, right | {"iat": 1}, claims]
+    for token in ("", "a.b.c", *map(provider.signed, wrong)):
+        assert "refused" in log_out(token)
+    assert provider.requests == {}
+    provider.signing_key = RSAKey.generate_key(2048, {"kid": "one"})
+    assert ["signature" in log_out(provider.signed(right)) for _ in range(5)] == [True] * 5
+    assert provider.requests == {}, "they were read just now"
+
+    provider.key, provider.signing_key = RSAKey.generate_key(2048, {"kid": "one"}), None
+    a_person(service, "rob@example.test", name="Rob")
+    rob = {"sub": "rob", "email": "rob@example.test", "email_verified": True}
+    assert "Rob" in arrive(provider, service, app, rob).text
+    assert "Rob" in arrive(provider, service, app, rob).text
+    assert (provider.requests[discovery], provider.requests["/jwks"]) == (1, 1)
+
+    provider.describes = {"issuer": "https://evil.test"}
+    provider.requests.clear()
+    done(service.call("admin/signInProviders/test", {"providerId": kept}))
+    assert (flood(), provider.requests) == ({503}, {discovery: 1})
+    provider.describes = {}
+    monkeypatch.setattr(keeping, "ERROR_SECONDS", 0.0)
+    failures = Counter(RateLimitItemPerSecond(3, 60), kind="failures", shared=None)
+    monkeypatch.setattr(service.runtime.rate_limits, "_failures", failures)
+    eve = Person(service)
+    state = dict(parse_qsl(urlsplit(leave(eve, app).headers["Location"]).query))["state"]
+    provider.requests.clear()
+    tried = [
+        eve.http.get("/api/oauth/upstream/callback", params={"code": f"guess-{number}", "state": state}).status_code
+        for number in range(10)
+    ]
+    assert (tried, provider.requests["/token"]) == ([400] * 3 + [429] * 7, 3)
 
 
 def test_what_is_wrong_with_a_provider_is_said(provider: OpenIdProvider, service: RunningService, kept: str) -> None:

@@ -5,6 +5,7 @@ import json
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import AsyncExitStack
 from typing import Any
 
 import httpx
@@ -195,10 +196,13 @@ def test_a_provider_that_describes_itself_wrongly_is_away(
     assert len(provider.codes) >= 1
 
 
-def test_a_provider_elsewhere_names_nothing_on_this_machine() -> None:
+def test_a_provider_elsewhere_names_nothing_on_this_machine(
+    module: tuple[OpenIdProvider, RunningService, App, str],
+) -> None:
     """Else it could have the service ask its neighbours."""
+    service = module[1]
     registration = upstream.Registration(None, "https://people.test", "carrel", SecretStr("secret"))
-    with_local = upstream.Provider(registration, httpx.AsyncClient(), callback="https://carrel.test/callback")
+    with_local = upstream.Provider(registration, service.runtime, AsyncExitStack())
     assert not with_local._is_safe("http://127.0.0.1:8000/token")
     assert with_local._is_safe("https://people.test/token")
 

@@ -31,7 +31,7 @@ async def sign_out_address(runtime: Runtime, person: SignedIn, left: LeftSession
     back_to = f"{runtime.settings.issuer}/account/sign-in"
     try:
         registered = await open_registration(runtime, ChosenProvider(organization_id, left.provider_id))
-        async with open_provider(registered.registration, runtime.settings) as provider:
+        async with open_provider(registered.registration, runtime) as provider:
             return await provider.sign_out_address(back_to=back_to, id_token=id_token)
     except (ProviderAway, ServiceError):
         return None

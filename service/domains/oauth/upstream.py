@@ -77,7 +77,7 @@ class _Arrival:
 
     async def vouch(self, *, code: str, state: str, issuer: str | None) -> SignedInThere:
         """Return whom the provider vouches for. Raises NotVouched and ProviderAway."""
-        async with open_provider(self.registered.registration, self.runtime.settings) as provider:
+        async with open_provider(self.registered.registration, self.runtime) as provider:
             proof = _proof(self.browser, self.runtime, state)
             return await provider.subject(code, proof, issuer=issuer, needs=self.registered.needed_claims())
 
@@ -155,12 +155,14 @@ async def come_back(request: Request, runtime: RuntimeDep) -> Response:
     if "code" not in given or given.get("iss", registered.issuer) != registered.issuer:
         raise BadRequest("The provider did not sign you in. Go back and try again.", code="upstream_refused")
     arrival = _Arrival(request, runtime, browser, begun, registered)
+    address = request.client.host if request.client else "unknown"
+    await runtime.rate_limits.require_few_failures(address)
     try:
         return await arrival.go_on(await arrival.vouch(code=given["code"], state=state, issuer=given.get("iss")))
     except (NotVouched, ProviderAway) as error:
         if isinstance(error, NotVouched):
-            address = request.client.host if request.client else "unknown"
             await record_refusal(runtime, registered.stored, error, address=address)
+            await runtime.rate_limits.count_failure(address)
         raise refusal_of(error) from error
 
 
@@ -237,7 +239,7 @@ async def _redirect_to_provider(
     registered = await open_registration(runtime, begun.chosen)
     state = _sign_state(browser, runtime, begun)
     try:
-        async with open_provider(registered.registration, runtime.settings) as provider:
+        async with open_provider(registered.registration, runtime) as provider:
             proof = _proof(browser, runtime, state)
             address = await provider.sign_in_address(
                 proof, state=state, prompt=prompt, hint=hint, must_be_new=begun.must_be_new

@@ -18,7 +18,7 @@ from service.audit.service import Change, record_unattended
 from service.domains.oauth.requests import first_of, form_of
 from service.domains.sessions.service import end_sessions_of
 from service.domains.signin import queries as signin
-from service.domains.signin.id_tokens import LEEWAY_SECONDS, NotVouched, text_of
+from service.domains.signin.id_tokens import LEEWAY_SECONDS, NotVouched, claims_before_verifying, text_of
 from service.domains.signin.provider import ProviderAway, open_provider
 from service.domains.signin.providers import queries
 from service.domains.signin.providers.queries import StoredProvider
@@ -51,6 +51,7 @@ async def take_logout(request: Request, runtime: RuntimeDep, provider_id: UUID) 
 
 
 async def _log_out(runtime: Runtime, provider_id: UUID, token: str) -> None:
+    said = claims_before_verifying(token)
     async with runtime.database.transaction(None, read_only=True) as connection:
         found = await queries.enter_by_provider(connection, provider_id=provider_id)
     if found is None:
@@ -59,11 +60,15 @@ async def _log_out(runtime: Runtime, provider_id: UUID, token: str) -> None:
     registered = await open_registration(runtime, ChosenProvider(organization_id, provider_id))
     if registered.stored is None:
         raise NotVouched("provider")
-    async with open_provider(registered.registration, runtime.settings) as provider:
+    async with runtime.database.transaction(organization_id, read_only=True) as connection:
+        now = await runtime.clock.now(connection)
+    # Anybody can send a token here: what can't be right costs the provider nothing.
+    if said.get("iss") != registered.issuer:
+        raise NotVouched("issuer")
+    check_logout(said, client_id=registered.registration.client_id, now=now)
+    async with open_provider(registered.registration, runtime) as provider:
         claims = await provider.logout_claims(token)
     async with runtime.database.transaction(organization_id) as connection:
-        now = await runtime.clock.now(connection)
-        check_logout(claims, client_id=registered.registration.client_id, now=now)
         if not await signin.remember_once(
             connection, organization_id, subject=_digest(provider_id, claims), until=now + 2 * LONGEST, now=now
         ):

@@ -129,7 +129,7 @@ async def delete_provider(connection: AsyncConnection, caller: Caller, *, provid
 async def find_problems(runtime: Runtime, caller: Caller, *, provider_id: UUID) -> list[str]:
     """Ask a provider for what a sign-in needs, and return what is wrong, for people. NotFound."""
     registered = await open_registration(runtime, ChosenProvider(caller.organization_id, provider_id))
-    async with open_provider(registered.registration, runtime.settings) as provider:
+    async with open_provider(registered.registration, runtime) as provider:
         return await provider.problems(
             needs_sign_out=registered.stored is not None and registered.stored.sign_out_there
         )

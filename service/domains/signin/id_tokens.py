@@ -4,13 +4,14 @@ Nothing that a provider sends is trusted: a token or key that can't be read is r
 """
 
 import hmac
+import json
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self, TypeGuard, cast
 from uuid import UUID
 
-from joserfc import errors, jwt
+from joserfc import errors, jws, jwt
 from joserfc.jwk import Key, KeySet, import_key
 
 # Signatures by a key pair alone: with a shared secret, or none, whoever has the client's secret could sign.
@@ -156,6 +157,24 @@ def signed_claims(
     except Exception as exc:  # on hostile input the library's parts raise whatever they do
         raise NotVouched(_reason_of(exc)) from exc
     return decoded.claims
+
+
+def claims_before_verifying(token: str) -> Mapping[str, Any]:
+    """Return what a token says, whoever signed it: so what can't be right is refused and nobody is asked for keys.
+
+    Raises NotVouched `algorithm` or `claims`.
+    """
+    try:
+        signed = jws.extract_compact(token.encode())
+        claims: object = json.loads(signed.payload)
+        algorithm = signed.headers().get("alg")
+    except Exception as exc:  # likewise
+        raise NotVouched("claims") from exc
+    if algorithm not in ALGORITHMS:
+        raise NotVouched("algorithm")
+    if not isinstance(claims, dict):
+        raise NotVouched("claims")
+    return cast("Mapping[str, Any]", claims)
 
 
 def _reason_of(error: Exception) -> str:

@@ -1,7 +1,8 @@
 """An OpenID Connect provider: sending people to it, and verifying who comes back.
 
-The provider's metadata, its keys, and the person are read again for each sign-in (OpenID Connect Core 1.0). What an
-admin named is asked at public addresses alone, or at those that a setting allows.
+The person is asked for at each sign-in (OpenID Connect Core 1.0); the provider's metadata and keys are kept for some
+minutes, so that a flood of requests here is none there. What an admin named is asked at public addresses alone, or at
+those that a setting allows.
 """
 
 import asyncio
@@ -9,10 +10,11 @@ import hashlib
 import json
 import re
 import socket
-from collections.abc import AsyncGenerator, Collection, Mapping
-from contextlib import asynccontextmanager
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, TypeVar, cast
 from urllib.parse import urlencode
 from uuid import UUID
 
@@ -36,6 +38,7 @@ from service.platform.addresses import is_confidential, parts_of
 from service.platform.logs import logger
 from service.platform.networks import AddressDenied, AllowedHosts, GuardedTransport
 from service.platform.settings import Settings
+from service.runtime import Runtime
 
 DISCOVERY = "/.well-known/openid-configuration"
 CALLBACK = "/api/oauth/upstream/callback"
@@ -43,8 +46,14 @@ SCOPE = "openid email profile"
 # How long one answer may take in all, and how large it may be.
 SECONDS = 10.0
 MOST_BYTES = 1024 * 1024
+MOST_KEPT_BYTES = 256 * 1024
+# So long metadata and keys are kept. A key that isn't among them is looked for again, for logout tokens, which anybody
+# can send, once in so many seconds.
+KEPT_SECONDS = 300.0
+PAUSE_SECONDS = 30.0
 # What an error of a token endpoint is called (RFC 6749, section 5.2); nothing else of it is logged.
 ERROR_NAME = re.compile(r"[a-z_]{1,40}", re.ASCII)
+Verified = TypeVar("Verified")
 ENDPOINTS = ("authorization_endpoint", "token_endpoint", "jwks_uri")
 
 
@@ -86,25 +95,34 @@ class SignedInThere:
 
 
 @asynccontextmanager
-async def open_provider(registration: Registration, settings: Settings) -> "AsyncGenerator[Provider]":
-    """Open connections to a provider: of one that an admin named, to allowed addresses alone."""
-    transport = None
-    if registration.provider_id is not None:
-        allowed = await asyncio.to_thread(AllowedHosts.of(settings.webhook_allowed_hosts).resolve)
-        transport = GuardedTransport(allowed)
-    async with httpx.AsyncClient(transport=transport) as http:
-        yield Provider(registration, http, callback=f"{settings.issuer}{CALLBACK}")
+async def open_provider(registration: Registration, runtime: Runtime) -> "AsyncGenerator[Provider]":
+    """Return a provider, whose connections end with the context."""
+    async with AsyncExitStack() as stack:
+        yield Provider(registration, runtime, stack)
 
 
 class Provider:
-    """A provider, asked by an HTTP client that the caller closes."""
+    """A provider, over connections that are opened when it is asked, and closed with `stack`."""
 
-    def __init__(self, registration: Registration, http: httpx.AsyncClient, *, callback: str) -> None:
+    def __init__(self, registration: Registration, runtime: Runtime, stack: AsyncExitStack) -> None:
         self._issuer = registration.issuer
         self._client_id = registration.client_id
         self._client_secret = registration.client_secret
-        self._callback = callback
-        self._http = http
+        self._is_guarded = registration.provider_id is not None
+        self._runtime = runtime
+        self._callback = f"{runtime.settings.issuer}{CALLBACK}"
+        self._stack = stack
+        self._http: httpx.AsyncClient | None = None
+
+    async def _client(self) -> httpx.AsyncClient:
+        """Return the HTTP client: for a provider that an admin named, one to allowed addresses alone."""
+        if self._http is None:
+            transport = None
+            if self._is_guarded:
+                hosts = AllowedHosts.of(self._runtime.settings.webhook_allowed_hosts)
+                transport = GuardedTransport(await asyncio.to_thread(hosts.resolve))
+            self._http = await self._stack.enter_async_context(httpx.AsyncClient(transport=transport))
+        return self._http
 
     async def sign_in_address(
         self, proof: Proof, *, state: str, prompt: str | None, hint: str | None = None, must_be_new: bool = False
@@ -141,14 +159,15 @@ class Provider:
 
         Raises NotVouched when the provider doesn't vouch for anybody, ProviderAway when it doesn't answer.
         """
+        begun = time.monotonic()
         metadata = await self._discover()
         if issuer is None and metadata.get("authorization_response_iss_parameter_supported") is True:
             raise _not_vouched("issuer")
         tokens = await self._exchange(metadata, code, verifier=proof.verifier)
-        keys = await self._json("GET", metadata["jwks_uri"])
         id_token: object = tokens.get("id_token")
+        expected = Expected(self._issuer, self._client_id, proof.nonce)
         try:
-            subject = subject_of(id_token, keys, Expected(self._issuer, self._client_id, proof.nonce))
+            subject = await self._verify(lambda keys: subject_of(id_token, keys, expected), again_since=begun)
         except NotVouched as exc:
             raise _not_vouched(exc.reason) from exc
         if not all(any(names_claim(subject.claims, claim) for claim in need) for need in needs):
@@ -169,9 +188,23 @@ class Provider:
 
     async def logout_claims(self, logout_token: str) -> Mapping[str, Any]:
         """Return the claims of a logout token that the provider signed for this service. Raises as `subject`."""
-        keys = await self._json("GET", (await self._discover())["jwks_uri"])
         expected = Expected(self._issuer, self._client_id)
-        return signed_claims(logout_token, keys, expected, essential=("jti", "events"))
+        return await self._verify(
+            lambda keys: signed_claims(logout_token, keys, expected, essential=("jti", "events")),
+            again_since=time.monotonic() - PAUSE_SECONDS,
+        )
+
+    async def _verify(self, verify: Callable[[Mapping[str, Any]], Verified], *, again_since: float) -> Verified:
+        """Return what `verify` makes of the kept keys, or, where none of them fits, of keys newer than `again_since`.
+
+        Raises NotVouched and ProviderAway.
+        """
+        try:
+            return verify(await self._keys())
+        except NotVouched as exc:
+            if exc.reason != "signature":
+                raise
+        return verify(await self._keys(since=again_since))
 
     async def sign_out_address(self, *, back_to: str, id_token: str | None) -> str | None:
         """Return the provider's address that signs a browser out (OpenID Connect RP-Initiated Logout 1.0).
@@ -187,8 +220,8 @@ class Provider:
     async def problems(self, *, needs_sign_out: bool) -> list[str]:
         """Return what is wrong with the provider, for people, as far as can be told without signing in."""
         try:
-            metadata = await self._discover()
-            keys = await self._json("GET", metadata["jwks_uri"])
+            begun = time.monotonic()
+            metadata, keys = await self._discover(since=begun), await self._keys(since=begun)
         except ProviderAway as exc:
             return [str(exc)]
         found = [] if any(usable_keys(keys)) else ["It publishes no key that tokens could be verified with."]
@@ -218,8 +251,25 @@ class Provider:
         secret = self._client_secret.get_secret_value()
         return await self._json("POST", metadata["token_endpoint"], data=form, auth=(self._client_id, secret))
 
-    async def _discover(self) -> Mapping[str, Any]:
-        metadata = await self._json("GET", self._issuer.rstrip("/") + DISCOVERY)
+    async def _discover(self, *, since: float | None = None) -> Mapping[str, Any]:
+        """Return the provider's metadata, as kept, unless it is older than `since`. Raises ProviderAway."""
+        return await self._keep("metadata", self._read_metadata, since)
+
+    async def _keys(self, *, since: float | None = None) -> Mapping[str, Any]:
+        """Return the provider's keys, as kept, unless they are older than `since`. Raises ProviderAway."""
+        address = (await self._discover(since=since))["jwks_uri"]
+        return await self._keep(address, lambda: self._json("GET", address, most_bytes=MOST_KEPT_BYTES), since)
+
+    async def _keep(
+        self, name: str, ask: Callable[[], Awaitable[Mapping[str, Any]]], since: float | None
+    ) -> Mapping[str, Any]:
+        # What one provider may be asked at, another with the same issuer may not be: guarded and not are two.
+        named = (self._is_guarded, self._issuer, name)
+        since = time.monotonic() - KEPT_SECONDS if since is None else since
+        return await self._runtime.kept.get(named, ask, since=since, errors=ProviderAway)
+
+    async def _read_metadata(self) -> Mapping[str, Any]:
+        metadata = await self._json("GET", self._issuer.rstrip("/") + DISCOVERY, most_bytes=MOST_KEPT_BYTES)
         if metadata.get("issuer") != self._issuer:
             raise _away("issuer", "Its metadata is of another issuer. Give the issuer exactly as its metadata does.")
         for name in ENDPOINTS:
@@ -234,10 +284,12 @@ class Provider:
             return False
         return parts.scheme == "https" or self._issuer.startswith("http:")
 
-    async def _json(self, method: str, address: str, **options: Any) -> Mapping[str, Any]:
+    async def _json(
+        self, method: str, address: str, *, most_bytes: int = MOST_BYTES, **options: Any
+    ) -> Mapping[str, Any]:
         try:
             async with asyncio.timeout(SECONDS):
-                status, content = await self._answer(method, address, **options)
+                status, content = await self._answer(method, address, most_bytes=most_bytes, **options)
             answer: object = json.loads(content)
         except AddressDenied as exc:
             raise _away("denied", str(exc)) from exc
@@ -258,14 +310,15 @@ class Provider:
             raise _away(str(status), f"It answers {status}. Is the issuer's address right?")
         return found
 
-    async def _answer(self, method: str, address: str, **options: Any) -> tuple[int, bytes]:
+    async def _answer(self, method: str, address: str, *, most_bytes: int, **options: Any) -> tuple[int, bytes]:
         """Return the status and the bytes of a response, not unpacked, because unpacked its size is known too late."""
         content = bytearray()
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
-        async with self._http.stream(method, address, headers=headers, timeout=SECONDS, **options) as response:
+        http = await self._client()
+        async with http.stream(method, address, headers=headers, timeout=SECONDS, **options) as response:
             async for piece in response.aiter_raw():
                 content += piece
-                if len(content) > MOST_BYTES:
+                if len(content) > most_bytes:
                     raise _away("too large", "Its answer is too large.")
         return response.status_code, bytes(content)
 
