@@ -6,7 +6,7 @@ import typer
 
 from carrel import InvalidArgumentError
 from carrel.wire.admin import ListedUser
-from carrel.wire.common import UserReference
+from carrel.wire.common import SecondFactor, UserReference
 from carrel.wire.people import GroupMembership
 from cli.access import group_id_of
 from cli.choosing import AsJson, require_one
@@ -54,7 +54,7 @@ def list_people(
 
 @app.command()
 def show(email: Email, *, as_json: AsJson = False) -> None:
-    """Show a person: the groups they are in, and through what, and how much they can read."""
+    """Show a person: how they sign in, the groups they are in, and through what, and how much they can read."""
     screen = Screen(as_json=as_json)
     with client_of(screen) as client:
         person = person_of(email, client)
@@ -70,6 +70,7 @@ def show(email: Email, *, as_json: AsJson = False) -> None:
             ("id", person.id),
             ("status", _facts(person)),
             ("sign-in", _last_sign_in(person)),
+            ("2nd factor", [_second_factor(one) for one in person.second_factors] or "none"),
             ("can read", f"{reach.total:,} resources"),
             *(("in", _membership(one)) for one in groups),
         ],
@@ -175,6 +176,12 @@ def _facts(person: ListedUser) -> list[str]:
 def _last_sign_in(person: ListedUser) -> str:
     at = person.last_signed_in_at
     return "never" if at is None else at.isoformat(timespec="minutes")
+
+
+def _second_factor(one: SecondFactor) -> str:
+    kind = {"TOTP": "authenticator app", "PASSKEY": "passkey"}.get(one.kind, one.kind)
+    named = f"{kind} {one.name}" if one.name else kind
+    return f"{named}, since {one.created_at:%Y-%m-%d}"
 
 
 def _membership(one: GroupMembership) -> str:

@@ -139,6 +139,9 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
     "secondFactor.remove": ActionText("Signing in", "Second factor removed", "removed a second factor"),
     "secondFactor.makeRecoveryCodes": ActionText("Signing in", "Recovery codes made", "made recovery codes"),
     "secondFactor.reset": ActionText("Signing in", "Second factor reset", "took the second factors of {it} away"),
+    "passkey.copied": ActionText(
+        "Signing in", "Copied passkey refused", "refused a passkey of {it}: there may be a copy of it"
+    ),
     "oauth.reuseDetected": ActionText(
         "Signing in", "Stolen token stopped", "stopped tokens of {it}: one was used a second time"
     ),

@@ -38,6 +38,7 @@ from carrel.wire.api_keys import AdminApiKeysListResponse, ApiKey, CredentialSta
 from carrel.wire.people import GroupMembership
 
 CHANGE = "change_person"
+KINDS = {"TOTP": "Authenticator app", "PASSKEY": "Passkey"}
 
 
 def show_person(person_id: str) -> None:
@@ -160,7 +161,7 @@ def _show_account(person: ListedUser) -> None:
     rows = [
         ("Last sign-in with a browser", moment(person.last_signed_in_at) or "Never"),
         ("Password", "Set" if person.has_password else "Not set yet"),
-        ("Second factor", "Set up" if person.has_second_factor else "None"),
+        ("Second factor", _second_factors(person)),
         ("Open invitation", invited),
     ]
     show_table(rows, named=True)
@@ -172,6 +173,14 @@ def _show_account(person: ListedUser) -> None:
             doing="Reset it",
             action=partial(_reset_second_factor, person),
         )
+
+
+def _second_factors(person: ListedUser) -> str:
+    named = (
+        f"{KINDS.get(one.kind, one.kind)}{f' {one.name}' if one.name else ''}, since {moment(one.created_at)}"
+        for one in person.second_factors
+    )
+    return "; ".join(named) or "None"
 
 
 def _reset_second_factor(person: ListedUser) -> None:

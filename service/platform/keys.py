@@ -53,6 +53,14 @@ class Keys:
         """
         return self._derive(b"new second factor", f"{browser}\n{nonce}".encode())
 
+    def challenge_code(self, *, browser: str, purpose: str) -> bytes:
+        """Return the code by which the service knows its own challenge to a passkey, for this browser and purpose."""
+        return self._derive(b"passkey challenge", f"{browser}\n{purpose}".encode())
+
+    def user_handle(self, principal_id: UUID) -> bytes:
+        """Return what the authenticators of a person's passkeys know them by: it tells nothing about the person."""
+        return self._derive(b"user handle", principal_id.bytes)
+
     def provider_key(self, organization_id: UUID) -> bytes:
         """Return the key that an organization's secrets of sign-in providers are encrypted under (AES-256)."""
         return self._derive(b"provider secrets", organization_id.bytes)

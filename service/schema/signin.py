@@ -110,6 +110,32 @@ second_factors = Table(
     Index("uq_second_factors_totp", "principal_id", unique=True, postgresql_where=text("kind = 'totp'")),
 )
 
+# What a second factor that is a passkey has besides (WebAuthn): the authenticator's id and public key of it, the random
+# name that the authenticator knows the person by, and how often it was used, as far as the authenticator counts.
+passkeys = Table(
+    "passkeys",
+    metadata,
+    Column("factor_id", Uuid, ForeignKey("second_factors.factor_id", ondelete="CASCADE"), primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("principal_id", Uuid, ForeignKey("principals.principal_id"), nullable=False),
+    Column("credential_id", LargeBinary, nullable=False, unique=True),
+    Column("public_key", LargeBinary, nullable=False),
+    Column("user_handle", LargeBinary, nullable=False),
+    Column("sign_count", BigInteger, nullable=False),
+    Column("name", Text, nullable=False),
+    Index("ix_passkeys_principal", "organization_id", "principal_id"),
+)
+
+# The SHA-256 of each challenge that was answered with a passkey, until it expires: none is answered twice.
+answered_challenges = Table(
+    "answered_challenges",
+    metadata,
+    Column("challenge_hash", LargeBinary, primary_key=True),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("expires_at", DateTime(timezone=True), nullable=False),
+    Index("ix_answered_challenges_expires", "organization_id", "expires_at"),
+)
+
 # Each stands in for a second factor that was lost, once; of the code only the SHA-256.
 recovery_codes = Table(
     "recovery_codes",

@@ -326,5 +326,7 @@ def test_a_second_factor_is_demanded_on_one_page_and_reset_on_another(house: Hou
     somebody = a_person(house.service, "factor@example.test")
     assert "Reset second factor" not in [one.label for one in open_person(house, somebody.email).button]
     set_up(somebody)
-    answer(press(open_person(house, somebody.email), "Reset second factor"), "Reset second factor", "Reset it")
+    shown = open_person(house, somebody.email)
+    assert "Authenticator app, since" in html_of(shown)
+    answer(press(shown, "Reset second factor"), "Reset second factor", "Reset it")
     assert person(house, somebody.email).has_second_factor is False

@@ -81,11 +81,12 @@ class Pkce:
 
 @dataclass
 class Form:
-    """A form of a page: where it goes, its fields, and its buttons' values."""
+    """A form of a page: where it goes, its fields, its buttons' values, and what it asks of a passkey."""
 
     action: str
     fields: dict[str, str]
     buttons: list[str]
+    asked: str = ""
 
 
 class Page(HTMLParser):
@@ -102,7 +103,9 @@ class Page(HTMLParser):
         """Note forms, their fields and buttons."""
         named = {name: value or "" for name, value in attrs}
         if tag == "form":
-            self.forms.append(Form(urljoin(str(self.response.url), named["action"]), {}, []))
+            self.forms.append(
+                Form(urljoin(str(self.response.url), named["action"]), {}, [], named.get("data-options", ""))
+            )
         elif tag == "input":
             self.forms[-1].fields[named["name"]] = named.get("value", "")
         elif tag == "button":
@@ -113,8 +116,8 @@ class Page(HTMLParser):
         self.text += data
 
     def form(self, button: str) -> Form:
-        """The form with this button."""
-        return next(form for form in self.forms if button in form.buttons)
+        """The form with this button, or the one that a script sends for it."""
+        return next(form for form in self.forms if button in {*form.buttons, form.fields.get("action")})
 
 
 class Person:

@@ -27,12 +27,14 @@ WAYS: dict[str, tuple[bool, Way]] = {
     ),
     "offboarded": (True, lambda service, _, email, _path: done(service.call("admin/users/offboard", {"email": email}))),
 }
-# What gives somebody of an address an identity at a provider, and a second factor.
+# What gives somebody of an address an identity at a provider, a second factor, and a passkey.
 FORGOTTEN: dict[str, LiteralString] = {
     "upstream_identities": "INSERT INTO upstream_identities (organization_id, principal_id, issuer, subject, bound_at)"
     " SELECT organization_id, principal_id, 'https://idp.test', email, now() FROM principals WHERE email = %s",
     "second_factors": "INSERT INTO second_factors (organization_id, principal_id, factor_id, kind, created_at)"
-    " SELECT organization_id, principal_id, gen_random_uuid(), 'totp', now() FROM principals WHERE email = %s",
+    " SELECT organization_id, principal_id, gen_random_uuid(), 'passkey', now() FROM principals WHERE email = %s",
+    "passkeys": "INSERT INTO passkeys SELECT factor_id, second_factors.organization_id, principal_id, email::bytea,"
+    " 'key', 'handle', 0, 'Phone' FROM second_factors JOIN principals USING (principal_id) WHERE email = %s",
 }
 
 
@@ -106,7 +108,7 @@ def test_nothing_that_a_leaver_held_works_from_the_next_request_on(desk: Desk, s
         script.end(a_reply("At noon"), number=number)
         service.call("catalog/listDocuments", api_key=leaver.robot).raise_for_status()
         assert [leaver.held(table) for table in ("browser_sessions", "invitations", "oauth_codes")] == [0, 0, 1], way
-        assert [leaver.held(table) for table in FORGOTTEN] == [not for_good] * 2, way
+        assert [leaver.held(table) for table in FORGOTTEN] == [not for_good] * 3, way
         members = done(provider.send("GET", f"Groups/{crew['id']}")).get("members", [])
         assert len(members) == (not for_good), way
         if way == "deleted":

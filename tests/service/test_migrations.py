@@ -501,6 +501,7 @@ def test_only_credentials_show_before_authentication(databases: TestDatabases, m
         "oauth_access_tokens",
         "oauth_clients",
         "organizations",
+        "passkeys",
         "pending_sign_ins",
         "scim_tokens",
         "service_account_tokens",

@@ -75,6 +75,7 @@ CREDENTIALS = {
     "oauth_access_tokens",
     "oauth_clients",
     "organizations",
+    "passkeys",
     "pending_sign_ins",
     "scim_tokens",
     "service_account_tokens",
@@ -157,6 +158,15 @@ class Tenant:
         app = {"factor_id": uuid7(), "sealed_secret": b"sealed", "created_at": now} | whose
         await factors.insert_totp(connection, self.organization_id, row=app)
         await factors.replace_recovery_codes(connection, self.organization_id, **whose, hashes=[b"code"])
+        passkey = {"credential_id": self.organization_id.bytes, "public_key": b"key", "user_handle": b"ada"}
+        await factors.insert_passkey(
+            connection,
+            self.organization_id,
+            factor={"factor_id": uuid7(), "created_at": now} | whose,
+            passkey=passkey | {"sign_count": 0, "name": "Phone"},
+        )
+        challenge = {"challenge_hash": self.organization_id.bytes, "expires_at": now}
+        await factors.use_challenge(connection, self.organization_id, **challenge)
         waiting = {"secret_hash": self.organization_id.bytes, "password_mark": b"mark"} | whose
         ends = {"created_at": now, "expires_at": now + timedelta(minutes=10)}
         await factors.insert_pending(connection, self.organization_id, row=waiting | ends)
@@ -430,6 +440,7 @@ def reads(tenant: Tenant) -> dict[str, Work]:
         "get a person": lambda c: signin.get_person(c, own, principal_id=ada),
         "find a person": lambda c: signin.find_person(c, own, email=ADA),
         "list factors": lambda c: factors.list_factors(c, own, principal_id=ada),
+        "list factors of users": lambda c: directory.list_second_factors(c, own, principal_ids=[ada]),
         "count recovery codes": lambda c: factors.count_recovery_codes(c, own, principal_id=ada),
         "lock secrets": lambda c: lock_sealed(c, own, sealed=FACTOR_SECRETS),
         "find an identity": lambda c: signin.find_identity(c, own, issuer=ISSUER, subject="ada"),

@@ -101,6 +101,7 @@ BUILT_WITHOUT_ORGANIZATION = {
     "service.domains.signin.queries._INVITATION_OF_HASH": "an invitation is looked up before its organization is known",
     "service.domains.scim.credentials.queries._TOKEN_OF_HASH": "a token is looked up before its organization is known",
     "service.domains.signin.factors.queries._PENDING_OF_HASH": "it is looked up before its organization is known",
+    "service.domains.signin.factors.queries._PASSKEY_OF_ID": "likewise",
     "service.domains.signin.providers.queries._DOMAINS": "a domain is looked up before its organization is known",
     "service.domains.signin.providers.queries._OF_DOMAIN": "likewise",
     "service.domains.signin.providers.queries._OF_ID": "likewise, by its provider",

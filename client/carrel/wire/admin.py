@@ -15,6 +15,7 @@ from carrel.wire.common import (
     ResourceIdentifier,
     ResourceReference,
     ResponseModel,
+    SecondFactor,
     SecondFactorPolicy,
     Tabular,
 )
@@ -137,6 +138,8 @@ class ListedUser(User):
     """Whether the user can sign in with a password."""
     has_second_factor: bool = False
     """Whether the user gives a second factor after the password."""
+    second_factors: list[SecondFactor] = Field(default_factory=list[SecondFactor])
+    """The user's second factors, oldest first."""
     last_signed_in_at: Instant | None = None
     """When the user last signed in with a browser; absent: never."""
     invited_until: Instant | None = None

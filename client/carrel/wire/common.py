@@ -26,7 +26,7 @@ from carrel.wire.schemas import complete_request, complete_response
 if TYPE_CHECKING:
     import pandas as pd
 
-from carrel.wire.fields import EmailAddress, Identifier, PageToken
+from carrel.wire.fields import EmailAddress, Identifier, Instant, PageToken
 
 
 class RequestModel(BaseModel):
@@ -211,6 +211,19 @@ class SecondFactorPolicy(StrEnum):
     NOBODY = "NOBODY"
     ADMINS = "ADMINS"
     EVERYBODY = "EVERYBODY"
+
+
+class SecondFactor(ResponseModel):
+    """What somebody gives beside a password that is kept here, or, if it is a passkey, in its place."""
+
+    kind: str
+    """`TOTP`, an authenticator app, or `PASSKEY`; there may be others in time."""
+    name: str | None = None
+    """Name that the person gave a passkey; absent: an app has none."""
+    created_at: Instant
+    """When the person set it up."""
+    last_used_at: Instant | None = None
+    """When the person last used it; absent: never."""
 
 
 class Action(StrEnum):

@@ -25,10 +25,10 @@ from sqlalchemy import (
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.admin import UserFilters
-from service.platform.sql import columns_of, find_rows, optional_in
+from service.platform.sql import columns_of, find_rows, in_array, optional_in
 from service.schema.audit import audit_entries
 from service.schema.identity import group_members, principals
-from service.schema.signin import invitations, second_factors
+from service.schema.signin import invitations, passkeys, second_factors
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +42,19 @@ class ListedUser:
     active: bool
     group_count: int
     has_password: bool
-    has_second_factor: bool
     last_signed_in_at: datetime | None
     invited_until: datetime | None
+
+
+@dataclass(frozen=True, slots=True)
+class SecondFactor:
+    """A second factor of a user; a passkey has a name."""
+
+    principal_id: UUID
+    kind: str
+    name: str | None
+    created_at: datetime
+    last_used_at: datetime | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +90,22 @@ async def list_users(
         .limit(limit)
     )
     return await find_rows(connection, statement, ListedUser)
+
+
+async def list_second_factors(
+    connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID]
+) -> list[SecondFactor]:
+    """List the second factors of users, oldest first."""
+    statement = (
+        select(*columns_of(second_factors, SecondFactor, passkeys.c.name))
+        .outerjoin(passkeys, passkeys.c.factor_id == second_factors.c.factor_id)
+        .where(
+            second_factors.c.organization_id == organization_id,
+            in_array(second_factors.c.principal_id, principal_ids),
+        )
+        .order_by(second_factors.c.factor_id)
+    )
+    return await find_rows(connection, statement, SecondFactor)
 
 
 async def count_users(connection: AsyncConnection, organization_id: UUID, *, filters: UserFilters) -> int:
@@ -126,15 +152,10 @@ def _facts(organization_id: UUID) -> tuple[Any, ...]:
         invitations.c.principal_id == principals.c.principal_id,
         invitations.c.expires_at > func.now(),
     )
-    factors = select(second_factors.c.factor_id).where(
-        second_factors.c.organization_id == organization_id,
-        second_factors.c.principal_id == principals.c.principal_id,
-    )
     last = _sign_ins(organization_id).with_only_columns(func.max(audit_entries.c.at))
     return (
         _count(organization_id, group_members.c.member_id).label("group_count"),
         principals.c.password_hash.is_not(None).label("has_password"),
-        exists(factors).label("has_second_factor"),
         last.scalar_subquery().label("last_signed_in_at"),
         invited.scalar_subquery().label("invited_until"),
     )

@@ -1,5 +1,6 @@
 """Users, whom admins create and change in bulk. An organization always keeps an active admin."""
 
+from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from uuid import UUID
@@ -15,6 +16,7 @@ from carrel.wire.admin import (
     UserFilters,
     UserUpsert,
 )
+from carrel.wire.common import SecondFactor
 from carrel.wire.fields import normal_email
 from service.audit.service import Change, record_all, record_unattended
 from service.auth.callers import Caller
@@ -73,7 +75,11 @@ async def list_users(
         limit=cursor.limit,
     )
     page = cursor.page(rows, position=lambda row: [str(row.principal_id)])
-    users = [_listed_user(row) for row in page.items]
+    ids = [row.principal_id for row in page.items]
+    factors = defaultdict[UUID, list[SecondFactor]](list)
+    for one in await listing.list_second_factors(connection, caller.organization_id, principal_ids=ids):
+        factors[one.principal_id].append(_second_factor(one))
+    users = [_listed_user(row, factors[row.principal_id]) for row in page.items]
     return AdminUsersListResponse(users=users, next_page_token=page.next_page_token)
 
 
@@ -150,7 +156,11 @@ def to_user(row: Principal) -> User:
     return User(id=row.principal_id, email=row.email or "", name=row.name, is_admin=row.is_admin, active=row.active)
 
 
-def _listed_user(row: listing.ListedUser) -> ListedUser:
+def _second_factor(row: listing.SecondFactor) -> SecondFactor:
+    return SecondFactor(kind=row.kind.upper(), name=row.name, created_at=row.created_at, last_used_at=row.last_used_at)
+
+
+def _listed_user(row: listing.ListedUser, factors: list[SecondFactor]) -> ListedUser:
     return ListedUser(
         id=row.principal_id,
         email=row.email,
@@ -159,7 +169,8 @@ def _listed_user(row: listing.ListedUser) -> ListedUser:
         active=row.active,
         group_count=row.group_count,
         has_password=row.has_password,
-        has_second_factor=row.has_second_factor,
+        has_second_factor=bool(factors),
+        second_factors=factors,
         last_signed_in_at=row.last_signed_in_at,
         invited_until=row.invited_until,
     )

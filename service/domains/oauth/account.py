@@ -14,6 +14,7 @@ from service.domains.oauth.second_factor import ACTIONS, Step
 from service.domains.signin.attempts import Attempt
 from service.domains.signin.browsers import Browser
 from service.domains.signin.factors.pending import find_pending
+from service.domains.signin.passkeys import PasskeySignIn
 from service.domains.signin.passwords import sign_in
 from service.domains.signin.providers.queries import any_domain
 from service.domains.signin.providers.ways import Way, list_ways, way_of_settings
@@ -58,6 +59,8 @@ async def take_sign_in(request: Request, runtime: RuntimeDep) -> Response:
         return await _second_step(request, runtime, browser).take(form)
     if not browser.is_own_form(runtime, form.get("csrf", ""), purpose=PURPOSE):
         return await _page(request, runtime, browser, Refused(STALE, 403))
+    if form.get("action") == "passkeySignIn":
+        return await _take_passkey(request, runtime, browser, form.get("credential", ""))
     found = await find_organization(runtime, called)
     attempt = Attempt(
         organization_id=found or await _any_organization(runtime),
@@ -69,6 +72,15 @@ async def take_sign_in(request: Request, runtime: RuntimeDep) -> Response:
     outcome = await sign_in(runtime, browser, attempt)
     if isinstance(outcome, Refused):
         return await _page(request, runtime, browser, outcome, called=called, email=email)
+    response = _lead_on(request)
+    outcome.keep(response)
+    return response
+
+
+async def _take_passkey(request: Request, runtime: Runtime, browser: Browser, answer: str) -> Response:
+    outcome = await PasskeySignIn(runtime, browser, _action(request)).take(request, answer, organization_id=None)
+    if isinstance(outcome, Refused):
+        return await _page(request, runtime, browser, outcome)
     response = _lead_on(request)
     outcome.keep(response)
     return response
@@ -115,6 +127,8 @@ async def _page(
         runtime, only, address="upstream" if session_id is None else f"upstream?confirm={session_id}"
     )
     way = way_of_settings(runtime.settings, address="upstream")
+    async with runtime.database.transaction(None, read_only=True) as connection:
+        asked = await PasskeySignIn(runtime, browser, _action(request)).ask(connection)
     response = page(
         "sign_in.html",
         depth=depth_of(request),
@@ -124,6 +138,7 @@ async def _page(
         headers=refused.headers if refused else None,
         organization=None if only is None else only.name,
         client=None,
+        asked=asked,
         action=_action(request),
         csrf=browser.form_token(runtime, PURPOSE),
         notice=refused.notice if refused else None,

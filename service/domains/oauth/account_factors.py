@@ -1,16 +1,20 @@
-"""GET and POST /account/second-factor: setting up a second factor, removing it, and making recovery codes.
+"""GET and POST /account/second-factor: setting up second factors, removing them, and making recovery codes.
 
-Each is done after the password again, and with a second factor where there is one: a stolen session does none of it.
+Each is done after a passkey, or the password again with a second factor where there is one: a stolen session does none
+of it.
 """
+
+from uuid import UUID
 
 from fastapi import APIRouter, Request, Response
 
-from service.domains.oauth.proving import prove
+from service.domains.oauth.proving import Proof, prove
 from service.domains.oauth.requests import first_of, form_of
-from service.domains.oauth.second_factor import NO_STORE, STALE, Step, show_recovery_codes
+from service.domains.oauth.second_factor import NO_STORE, STALE, Step, name_of, show_recovery_codes
 from service.domains.signin.browsers import Browser
 from service.domains.signin.factors import service
 from service.domains.signin.factors.enrolment import Enrolment
+from service.domains.signin.factors.passkeys import Ceremony, RelyingParty, new_passkey_purpose
 from service.domains.signin.factors.pending import UNFIT
 from service.domains.signin.queries import Person, get_person
 from service.domains.signin.refusals import Refused
@@ -37,7 +41,7 @@ async def show_factors(request: Request, runtime: RuntimeDep) -> Response:
 
 @router.post(PATH)
 async def change_factors(request: Request, runtime: RuntimeDep) -> Response:
-    """Set up an app, remove it, or make recovery codes."""
+    """Set up an app or a passkey, remove one, or make recovery codes."""
     form, browser = first_of(await form_of(request)), Browser.of(request, runtime)
     person = await find_signed_in(runtime, browser)
     if person is None:
@@ -46,30 +50,77 @@ async def change_factors(request: Request, runtime: RuntimeDep) -> Response:
         return await _add_app(request, runtime, browser, person, form)
     if not browser.is_own_form(runtime, form.get("csrf", ""), purpose=_purpose(person)):
         return await _page(request, runtime, browser, person, STALE)
-    proven = await prove(request, runtime, person, form)
+    if form.get("action") == "addPasskey":
+        return await _add_passkey(request, runtime, browser, person, form)
+    proven = await _prove(request, runtime, browser, person, form)
     if isinstance(proven, Refused):
         return await _page(request, runtime, browser, person, proven)
-    return await _change(request, runtime, browser, person, proven, action=form.get("action"))
+    return await _change(request, runtime, browser, person, proven, action=form.get("action", ""))
+
+
+async def _prove(
+    request: Request, runtime: Runtime, browser: Browser, person: SignedIn, form: dict[str, str]
+) -> Person | Refused:
+    if "proof" not in form:
+        return await prove(request, runtime, browser, person, form, purpose=_purpose(person))
+    proof = Proof(form["proof"], form.get("until", ""))
+    async with runtime.database.transaction(person.organization_id) as connection:
+        counts = proof.counts(runtime, browser, person, now=await runtime.clock.now(connection))
+        found = await get_person(connection, person.organization_id, principal_id=person.principal_id)
+    return found if found is not None and counts else STALE
 
 
 async def _change(
-    request: Request, runtime: Runtime, browser: Browser, person: SignedIn, proven: Person, *, action: str | None
+    request: Request, runtime: Runtime, browser: Browser, person: SignedIn, proven: Person, *, action: str
 ) -> Response:
     organization_id, whose = person.organization_id, {"principal_id": person.principal_id}
+    name = person.organization_name
+    if action == "passkey":
+        return await _page(request, runtime, browser, person, is_proven=True)
     async with runtime.database.transaction(organization_id) as connection:
-        app = (await service.read_factors(connection, organization_id, **whose)).app
-        if action == "showApp":
-            enrolment = Enrolment.begin(now=await runtime.clock.now(connection))
-            return _step(request, runtime, browser).show_new_app(
-                proven, enrolment, None, organization_name=person.organization_name
-            )
-        if action == "makeCodes" and app is not None:
+        now = await runtime.clock.now(connection)
+        had = await service.read_factors(connection, organization_id, **whose)
+        if action == "showApp" and had.app is None:
+            step = _step(request, runtime, browser)
+            return step.show_new_app(proven, Enrolment.begin(now=now), None, organization_name=name)
+        if action == "showPasskey":
+            step, csrf = _step(request, runtime, browser), browser.form_token(runtime, _purpose(person))
+            return step.show_new_passkey(proven, had.factors, organization_name=name, csrf=csrf, now=now)
+        if action == "makeCodes" and had.factors:
             made = await service.make_recovery_codes(connection, organization_id, **whose)
             return show_recovery_codes(request, made, following=HERE)
-        if action == "remove" and app is not None:
-            await service.remove_factor(connection, organization_id, **whose, factor_id=app.factor_id)
+        if (factor_id := _removed(action)) is not None:
+            await service.remove_factor(connection, organization_id, **whose, factor_id=factor_id)
             return Response(status_code=303, headers={"Location": HERE})
     raise BadRequest("This form has no such button. Go back and try again.")
+
+
+def _removed(action: str) -> UUID | None:
+    """Return the factor that a button removes; None for another button."""
+    try:
+        return UUID(action.removeprefix("remove ")) if action.startswith("remove ") else None
+    except ValueError:
+        return None
+
+
+async def _add_passkey(
+    request: Request, runtime: Runtime, browser: Browser, person: SignedIn, form: dict[str, str]
+) -> Response:
+    """Add the passkey that was made on the page which is shown after the proof: no other page has its challenge."""
+    organization_id, principal_id = person.organization_id, person.principal_id
+    async with runtime.database.transaction(organization_id) as connection:
+        made = await service.add_passkey(
+            connection,
+            Ceremony(runtime, browser, new_passkey_purpose(principal_id)),
+            organization_id,
+            principal_id=principal_id,
+            answer=form.get("credential", ""),
+            name=name_of(form),
+            now=await runtime.clock.now(connection),
+        )
+    if isinstance(made, service.Rejected):
+        return await _page(request, runtime, browser, person, Refused(made.notice, 403))
+    return show_recovery_codes(request, made, following=HERE)
 
 
 async def _add_app(
@@ -82,8 +133,8 @@ async def _add_app(
         now = await runtime.clock.now(connection)
         own = enrolment.is_own(runtime, browser, form, **whose, now=now)
         proven = await get_person(connection, organization_id, **whose)
-        has = (await service.read_factors(connection, organization_id, **whose)).factors
-        if own and proven is not None and not has:
+        has_app = (await service.read_factors(connection, organization_id, **whose)).app is not None
+        if own and proven is not None and not has_app:
             secret, code = enrolment.secret(runtime, browser), form.get("code", "")
             made = await service.add_app(
                 connection, runtime.keys, organization_id, **whose, secret=secret, code=code, now=now
@@ -101,13 +152,22 @@ def _step(request: Request, runtime: Runtime, browser: Browser) -> Step:
 
 
 async def _page(
-    request: Request, runtime: Runtime, browser: Browser, person: SignedIn, refused: Refused | None = None
+    request: Request,
+    runtime: Runtime,
+    browser: Browser,
+    person: SignedIn,
+    refused: Refused | None = None,
+    *,
+    is_proven: bool = False,
 ) -> Response:
     organization_id, whose = person.organization_id, {"principal_id": person.principal_id}
     async with runtime.database.transaction(organization_id) as connection:
+        now = await runtime.clock.now(connection)
         factors = await service.read_factors(connection, organization_id, **whose)
         is_demanded = await service.must_have_factor(connection, organization_id, is_admin=person.is_admin)
         found = await get_person(connection, organization_id, **whose)
+    proof = Proof.make(runtime, browser, person, now=now) if is_proven else None
+    asks = factors.passkeys and not is_proven
     response = page(
         "second_factors.html",
         depth=depth_of(request),
@@ -117,6 +177,11 @@ async def _page(
         person=person.name,
         email=person.email,
         app=factors.app,
+        factors=factors.factors,
+        takes_passkeys=RelyingParty.of(runtime.settings) is not None,
+        asked=Ceremony(runtime, browser, _purpose(person)).ask(now=now, factors=factors.passkeys) if asks else None,
+        proof=proof and proof.token,
+        until=proof and proof.until,
         recovery_codes=factors.recovery_codes,
         has_password=found is not None and found.password_hash is not None,
         is_demanded=is_demanded,

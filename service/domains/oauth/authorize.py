@@ -17,7 +17,7 @@ from service.domains.oauth.meanings import meanings_to
 from service.domains.oauth.requests import first_of, form_of
 from service.domains.oauth.second_factor import ACTIONS
 from service.domains.oauth.server import Answer
-from service.domains.oauth.signing_in import second_step, sign_in_page, submit_second_factor, submit_sign_in
+from service.domains.oauth.signing_in import SIGN_INS, second_step, sign_in_page, submit_second_factor, submit_sign_in
 from service.domains.oauth.visits import PROMPTS_SIGN_IN, STALE, AuthorizationRequest, Visit
 from service.domains.signin.factors.pending import find_pending
 from service.domains.signin.refusals import Refused
@@ -46,7 +46,7 @@ async def decide(request: Request, runtime: RuntimeDep) -> Response:
     """Take what a person did on one of the pages."""
     visit = Visit.of(request, runtime)
     form = first_of(await form_of(request))
-    if form.get("action") == "signIn":
+    if form.get("action") in SIGN_INS:
         return await submit_sign_in(visit, form)
     if form.get("action") in ACTIONS:
         return await submit_second_factor(visit, form)

@@ -17,6 +17,7 @@ from service.domains.oauth.second_factor import NO_STORE, STALE
 from service.domains.signin import queries as sign_in_queries
 from service.domains.signin.browsers import Browser
 from service.domains.signin.factors import service
+from service.domains.signin.factors.passkeys import Ceremony
 from service.domains.signin.refusals import Refused
 from service.domains.signin.sessions import SignedIn, end_session, find_signed_in
 from service.platform.errors import NotFound
@@ -42,7 +43,7 @@ async def show_confirmation(request: Request, runtime: RuntimeDep) -> Response:
 
 @router.post(PATH)
 async def take_confirmation(request: Request, runtime: RuntimeDep) -> Response:
-    """Confirm, once password and second factor are right; or sign out, to sign in again with another provider."""
+    """Confirm after a passkey, or password and second factor; or sign out, to sign in with another provider again."""
     form, browser, family_id = first_of(await form_of(request)), Browser.of(request, runtime), _family_id(request)
     person = await find_signed_in(runtime, browser)
     if person is None:
@@ -53,14 +54,14 @@ async def take_confirmation(request: Request, runtime: RuntimeDep) -> Response:
         async with runtime.database.transaction(person.organization_id) as connection:
             await end_session(connection, browser, organization_id=person.organization_id)
         return _to_sign_in(family_id)
-    proven_at = await _prove_again(request, runtime, person, form)
+    proven_at = await _prove_again(request, runtime, browser, person, form, purpose=_purpose(person, family_id))
     if isinstance(proven_at, Refused):
         return await _page(request, runtime, browser, person, family_id=family_id, refused=proven_at)
     return await _confirm(request, runtime, browser, person, family_id=family_id, proven_at=proven_at)
 
 
 async def _prove_again(
-    request: Request, runtime: Runtime, person: SignedIn, form: dict[str, str]
+    request: Request, runtime: Runtime, browser: Browser, person: SignedIn, form: dict[str, str], *, purpose: str
 ) -> datetime | Refused:
     """Return when the person has proven who they are: now, or before, if it was in the last 15 minutes.
 
@@ -75,7 +76,7 @@ async def _prove_again(
         return NO_FACTOR
     if person.confirmed_at is not None and is_fresh(person.confirmed_at, now=now):
         return person.confirmed_at
-    proven = await prove(request, runtime, person, form)
+    proven = await prove(request, runtime, browser, person, form, purpose=purpose)
     return proven if isinstance(proven, Refused) else now
 
 
@@ -114,7 +115,9 @@ async def _page(
     organization_id, whose = person.organization_id, {"principal_id": person.principal_id}
     async with runtime.database.transaction(organization_id) as connection:
         now = await runtime.clock.now(connection)
-        has = (await service.read_factors(connection, organization_id, **whose)).factors
+        factors = await service.read_factors(connection, organization_id, **whose)
+    ceremony, fresh = Ceremony(runtime, browser, _purpose(person, family_id)), is_fresh(person.confirmed_at, now=now)
+    asks = factors.passkeys and not fresh
     response = page(
         "confirm.html",
         depth=depth_of(request),
@@ -124,8 +127,10 @@ async def _page(
         email=person.email,
         client=name,
         by_password=person.by_password,
-        is_fresh=is_fresh(person.confirmed_at, now=now),
-        has_factor=bool(has),
+        is_fresh=fresh,
+        has_factor=bool(factors.factors),
+        has_app=factors.app is not None,
+        asked=ceremony.ask(now=now, factors=factors.passkeys) if asks else None,
         action=f"confirm?session={family_id}",
         csrf=browser.form_token(runtime, _purpose(person, family_id)),
         notice=refused.notice if refused else None,

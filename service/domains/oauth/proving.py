@@ -1,21 +1,59 @@
-"""Proving again who one is, in a session that has begun: by the password, and a second factor where there is one."""
+"""Proving again who one is, in a session that has begun: by a passkey, or by the password and a second factor."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
 
 from fastapi import Request
 from pydantic import SecretStr
 
 from service.domains.signin.attempts import Attempt, forgive
+from service.domains.signin.browsers import Browser
 from service.domains.signin.factors import service
-from service.domains.signin.factors.pending import attempt_of, count_or_refuse, refuse_code
+from service.domains.signin.factors.passkeys import Ceremony
+from service.domains.signin.factors.pending import attempt_of, count_or_refuse, refuse_code, refuse_passkey
 from service.domains.signin.passwords import check_password
-from service.domains.signin.queries import Person
+from service.domains.signin.queries import Person, get_person
 from service.domains.signin.refusals import Refused
 from service.domains.signin.sessions import SignedIn
 from service.runtime import Runtime
 
+LIFETIME = timedelta(minutes=10)
 
-async def prove(request: Request, runtime: Runtime, person: SignedIn, form: dict[str, str]) -> Person | Refused:
-    """Check the password, and the second factor where there is one."""
+
+@dataclass(frozen=True)
+class Proof:
+    """What the forms of a page carry, once the person has proven there who they are; `until` is in seconds since 1970.
+
+    The token is in that page alone: who has stolen the session doesn't have it.
+    """
+
+    token: str
+    until: str
+
+    @classmethod
+    def make(cls, runtime: Runtime, browser: Browser, person: SignedIn, *, now: datetime) -> "Proof":
+        """Return the proof of a person who has just proven who they are."""
+        until = str(int((now + LIFETIME).timestamp()))
+        return cls(browser.form_token(runtime, _purpose(person, until)), until)
+
+    def counts(self, runtime: Runtime, browser: Browser, person: SignedIn, *, now: datetime) -> bool:
+        """Return whether it was made for this browser and person, and still counts."""
+        own = browser.is_own_form(runtime, self.token, purpose=_purpose(person, self.until))
+        return own and int(self.until) >= now.timestamp()
+
+
+def _purpose(person: SignedIn, until: str) -> str:
+    return f"proven\n{person.principal_id}\n{until}"
+
+
+async def prove(
+    request: Request, runtime: Runtime, browser: Browser, person: SignedIn, form: dict[str, str], *, purpose: str
+) -> Person | Refused:
+    """Check a passkey that was asked for this purpose, or the password, and the second factor where there is one."""
     address = request.client.host if request.client else "unknown"
+    if form.get("action") == "passkey":
+        ceremony = Ceremony(runtime, browser, purpose)
+        return await _prove_by_passkey(ceremony, person, form.get("credential", ""), address=address)
     password = SecretStr(form.get("password", ""))
     attempt = Attempt(person.organization_id, person.email, password, address)
     proven = await check_password(runtime, attempt)
@@ -35,3 +73,14 @@ async def prove(request: Request, runtime: Runtime, person: SignedIn, form: dict
             await forgive(connection, second, now=now)
             return proven
     return refuse_code(runtime, second)
+
+
+async def _prove_by_passkey(ceremony: Ceremony, person: SignedIn, answer: str, *, address: str) -> Person | Refused:
+    runtime, organization_id = ceremony.runtime, person.organization_id
+    async with runtime.database.transaction(organization_id) as connection:
+        now, whose = await runtime.clock.now(connection), {"principal_id": person.principal_id}
+        used = await service.use_passkey(connection, ceremony, answer=answer, now=now, **whose)
+        proven = await get_person(connection, organization_id, **whose)
+    if proven is None:
+        return Refused(service.STALE, 403)
+    return refuse_passkey(runtime, used, proven, address=address) if isinstance(used, service.Rejected) else proven

@@ -10,11 +10,14 @@ from service.domains.oauth.second_factor import Step
 from service.domains.oauth.server import Answer
 from service.domains.oauth.visits import STALE, AuthorizationRequest, Visit
 from service.domains.signin.attempts import Attempt
+from service.domains.signin.passkeys import PasskeySignIn
 from service.domains.signin.passwords import sign_in
 from service.domains.signin.providers.ways import list_ways
 from service.domains.signin.refusals import Refused
 from service.web.pages import page
 from service.web.pages.routing import cookieless, depth_of
+
+SIGN_INS = frozenset({"signIn", "passkeySignIn"})
 
 
 async def submit_sign_in(visit: Visit, form: dict[str, str]) -> Response:
@@ -28,15 +31,16 @@ async def submit_sign_in(visit: Visit, form: dict[str, str]) -> Response:
     if not visit.is_own_form(form, "signIn"):
         # Another tab may have signed in meanwhile: then there is nothing left to ask here.
         return visit.show_next() if asked.person else await _show_again(visit, asked, Refused(STALE, 403))
-    attempt = Attempt(
-        organization_id=asked.client.organization_id,
-        email=form.get("email", ""),
-        password=SecretStr(form.get("password", "")),
-        address=visit.request.client.host if visit.request.client else "unknown",
-    )
-    outcome = await sign_in(visit.runtime, visit.browser, attempt)
+    email, organization_id = form.get("email", ""), asked.client.organization_id
+    if form.get("action") == "passkeySignIn":
+        answer = form.get("credential", "")
+        outcome = await _with_passkey(visit).take(visit.request, answer, organization_id=organization_id)
+    else:
+        address = visit.request.client.host if visit.request.client else "unknown"
+        attempt = Attempt(organization_id, email, SecretStr(form.get("password", "")), address)
+        outcome = await sign_in(visit.runtime, visit.browser, attempt)
     if isinstance(outcome, Refused):
-        return await _show_again(visit, asked, outcome, email=attempt.email)
+        return await _show_again(visit, asked, outcome, email=email)
     response = visit.show_next()
     outcome.keep(response)
     return response
@@ -65,6 +69,10 @@ def second_step(visit: Visit, *, leads_to: Sequence[str]) -> Step:
     )
 
 
+def _with_passkey(visit: Visit) -> PasskeySignIn:
+    return PasskeySignIn(visit.runtime, visit.browser, visit.address)
+
+
 async def _show_again(visit: Visit, asked: AuthorizationRequest, refused: Refused, *, email: str = "") -> Response:
     async with visit.runtime.database.transaction(asked.client.organization_id, read_only=True) as connection:
         return await sign_in_page(visit, asked, connection, refused, email=email)
@@ -81,6 +89,7 @@ async def sign_in_page(
     """Return the sign-in page, with a cookie for a browser that has none yet."""
     address = visit.address.replace("authorize?", "upstream?", 1)
     ways = await list_ways(connection, asked.client.organization_id, visit.runtime.settings, address=address)
+    passkeys = await _with_passkey(visit).ask(connection)
     response = page(
         "sign_in.html",
         depth=depth_of(visit.request),
@@ -89,6 +98,7 @@ async def sign_in_page(
         headers=refused.headers if refused else None,
         organization=asked.client.organization_name,
         client=asked.client.name,
+        asked=passkeys,
         action=visit.address,
         csrf=visit.browser.form_token(visit.runtime, "signIn"),
         notice=refused.notice if refused else None,

@@ -136,7 +136,7 @@ class _Arrival:
             self.browser,
             person=person,
             now=now,
-            by_password=False,
+            by="openIdConnect",
             proven_at=proven_at,
             provider=there,
             details=details,

@@ -35,16 +35,16 @@ AN_ENTRY = LONGEST_WAIT
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt to sign in to an organization, with a password or a second factor, from a network's address."""
+    """An attempt to sign in to an organization, with a password, a second factor or a passkey, from an address."""
 
     organization_id: UUID
     email: str
     password: SecretStr
     address: str
-    step: Literal["account", "secondFactor"] = "account"
+    step: Literal["account", "secondFactor", "passkey"] = "account"
 
     @property
-    def method(self) -> Literal["password", "secondFactor"]:
+    def method(self) -> Literal["password", "secondFactor", "passkey"]:
         """The kind of proof that the person gives, as the audit log names it."""
         return "password" if self.step == "account" else self.step
 

@@ -28,7 +28,7 @@ async def sign_in(runtime: Runtime, browser: Browser, attempt: Attempt) -> Brows
         has = (await read_factors(connection, organization_id, principal_id=principal_id)).factors
         if has or await must_have_factor(connection, organization_id, is_admin=person.is_admin):
             return await begin_pending(connection, browser, person=person, now=now)
-        return await begin_session(connection, browser, person=person, now=now, by_password=True)
+        return await begin_session(connection, browser, person=person, now=now, by="password")
 
 
 async def check_password(runtime: Runtime, attempt: Attempt) -> Person | Refused:

@@ -4,6 +4,7 @@ import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from typing import Literal
 from uuid import UUID
 
 from pydantic import SecretStr
@@ -19,11 +20,15 @@ from service.platform.senders import current_sender
 from service.runtime import Runtime
 
 LIFETIME = timedelta(hours=12)
+Way = Literal["password", "passkey", "openIdConnect"]
 
 
 @dataclass(frozen=True)
 class SignedIn:
-    """A person who is signed in with a browser; `confirmed_at` is when they last proved who they are."""
+    """A person who is signed in with a browser; `confirmed_at` is when they last proved who they are.
+
+    `by_password` says that it was by a password or a passkey, and not at a provider.
+    """
 
     organization_id: UUID
     organization_name: str
@@ -92,7 +97,7 @@ async def begin_session(
     *,
     person: queries.Person,
     now: datetime,
-    by_password: bool,
+    by: Way,
     second_factor: str | None = None,
     proven_at: datetime | None = None,
     provider: ProviderSession | None = None,
@@ -100,11 +105,12 @@ async def begin_session(
 ) -> Browser:
     """Sign a person in, and whoever was signed in out; return the browser with its new value.
 
+    A passkey belongs to the account that a password is kept of, so another password ends that session, too.
     `second_factor` is the kind of the one that was given after the password, `proven_at` when the person proved at a
     provider who they are (None: nobody knows, so that it confirms nothing), `provider` the organization's provider
     that the person came from; `details` are added to the audit entry.
     """
-    organization_id = person.organization_id
+    organization_id, by_password = person.organization_id, by != "openIdConnect"
     await end_session(connection, browser, organization_id=organization_id)
     fresh = browser.renew()
     session_id = uuid7()
@@ -121,12 +127,12 @@ async def begin_session(
         **({} if provider is None else provider.columns(session_id)),
     }
     await queries.insert_session(connection, organization_id, row=row)
-    by = {"by": "password" if by_password else "openIdConnect"}
+    how: dict[str, str] = {"by": by}
     if second_factor is not None:
-        by["secondFactor"] = second_factor
+        how["secondFactor"] = second_factor
     if provider is not None:
-        by["providerId"] = str(provider.provider_id)
-    change = Change("session.begin", "user", person.principal_id, details={**by, **(details or {})})
+        how["providerId"] = str(provider.provider_id)
+    change = Change("session.begin", "user", person.principal_id, details={**how, **(details or {})})
     await record_for(connection, organization_id, actor_id=person.principal_id, change=change)
     return fresh
 

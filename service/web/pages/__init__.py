@@ -1,7 +1,8 @@
-"""The few pages that people see in a browser: plain HTML, one style sheet, no scripts."""
+"""The few pages that people see in a browser: plain HTML and one style sheet; one script, for passkeys."""
 
 import hashlib
 from collections.abc import Collection, Mapping
+from functools import cache
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -10,9 +11,8 @@ from fastapi.responses import FileResponse, HTMLResponse
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 STYLE = Path(__file__).parent / "pages.css"
-STYLE_PATH = "/pages/pages.css"
-# Changes with the file, so that a browser that kept an older one asks again.
-STYLE_VERSION = hashlib.sha256(STYLE.read_bytes()).hexdigest()[:12]
+SCRIPT = Path(__file__).parent / "passkeys.js"
+STYLE_PATH, SCRIPT_PATH = f"/pages/{STYLE.name}", f"/pages/{SCRIPT.name}"
 
 # What a browser may keep for ever, because its address changes with its contents.
 IMMUTABLE = {"Cache-Control": "public, max-age=31536000, immutable"}
@@ -34,6 +34,12 @@ async def style() -> FileResponse:
     return FileResponse(STYLE, media_type="text/css", headers=IMMUTABLE)
 
 
+@router.get(SCRIPT_PATH)
+async def script() -> FileResponse:
+    """Give the script that asks the browser for passkeys."""
+    return FileResponse(SCRIPT, media_type="text/javascript", headers=IMMUTABLE)
+
+
 def page(
     template: str,
     *,
@@ -41,20 +47,33 @@ def page(
     status: int = 200,
     leads_to: Collection[str] = (),
     headers: Mapping[str, str] | None = None,
+    asked: str | None = None,
     **values: object,
 ) -> HTMLResponse:
     """Render a page that lies `depth` folders below the root, whose addresses are all relative to it.
 
-    `leads_to` are addresses of others that its forms may lead to by a redirect.
+    `leads_to` are addresses of others that its forms may lead to by a redirect. `asked` is what it asks the browser's
+    passkeys for (None: nothing), which takes a script.
     """
-    style_address = "../" * depth + STYLE_PATH.lstrip("/") + f"?v={STYLE_VERSION}"
-    html = _environment.get_template(template).render(style=style_address, **values)
-    return HTMLResponse(html, status_code=status, headers={**_protection(leads_to), **(headers or {})})
+    values |= {"style": _address_of(STYLE, depth=depth), "script": asked and _address_of(SCRIPT, depth=depth)}
+    html = _environment.get_template(template).render(asked=asked, **values)
+    protection = _protection(leads_to, has_script=asked is not None)
+    return HTMLResponse(html, status_code=status, headers={**protection, **(headers or {})})
 
 
-def _protection(leads_to: Collection[str]) -> dict[str, str]:
+@cache
+def _address_of(file: Path, *, depth: int) -> str:
+    """Return the address of a file; it changes with the file, so that a browser that kept an older one asks again."""
+    version = hashlib.sha256(file.read_bytes()).hexdigest()[:12]
+    return "../" * depth + f"pages/{file.name}?v={version}"
+
+
+def _protection(leads_to: Collection[str], *, has_script: bool) -> dict[str, str]:
+    scripts = " script-src 'self';" if has_script else ""
     targets = " ".join(["'self'", *sorted({source for address in leads_to for source in _sources(address)})])
-    policy = f"default-src 'none'; style-src 'self'; base-uri 'none'; frame-ancestors 'none'; form-action {targets}"
+    policy = (
+        f"default-src 'none'; style-src 'self';{scripts} base-uri 'none'; frame-ancestors 'none'; form-action {targets}"
+    )
     # `same-origin` and not less: with `no-referrer` a browser also sends forms without saying where from.
     return {
         "Content-Security-Policy": policy,

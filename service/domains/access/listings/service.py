@@ -37,6 +37,7 @@ QUIET = frozenset(
         "collection.remove_document",
         "docstore.sync",
         "document.update",
+        "passkey.copied",
         "search.feedback",
         "secondFactor.add",
         "secondFactor.makeRecoveryCodes",

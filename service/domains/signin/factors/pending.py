@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.domains.signin.attempts import Attempt, count_attempt, forgive
 from service.domains.signin.browsers import Browser
 from service.domains.signin.factors import queries, service
+from service.domains.signin.factors.passkeys import Ceremony, new_passkey_purpose
 from service.domains.signin.queries import Person, get_person
 from service.domains.signin.refusals import Refused, refuse_waiting, refuse_wrong
 from service.domains.signin.sessions import begin_session, end_session, password_mark
@@ -114,6 +115,42 @@ async def set_up_app(
         return await _finish(connection, browser, pending, used="totp", now=now), recovery
 
 
+async def give_passkey(runtime: Runtime, browser: Browser, *, answer: str, address: str) -> Browser | Refused:
+    """Sign in whoever's sign-in waits in a browser, with a passkey of theirs; return as `give_code` does.
+
+    What a passkey signs can't be guessed, so that who fails needn't wait.
+    """
+    async with runtime.database.transaction(None) as connection:
+        now = await runtime.clock.now(connection)
+        pending = await find_pending(connection, browser, now=now)
+        if pending is None:
+            return Refused(GONE, 403)
+        ceremony, principal_id = Ceremony(runtime, browser, pending.purpose), pending.person.principal_id
+        used = await service.use_passkey(connection, ceremony, answer=answer, now=now, principal_id=principal_id)
+        if not isinstance(used, service.Rejected):
+            return await _finish(connection, browser, pending, used="passkey", now=now)
+    return refuse_passkey(runtime, used, pending.person, address=address)
+
+
+async def set_up_passkey(
+    runtime: Runtime, browser: Browser, *, answer: str, name: str
+) -> tuple[Browser, list[str]] | Refused:
+    """Add a passkey of whoever has to have a second factor, and sign them in; return as `set_up_app` does."""
+    async with runtime.database.transaction(None) as connection:
+        now = await runtime.clock.now(connection)
+        pending = await find_pending(connection, browser, now=now)
+        if pending is None or pending.factors.factors:
+            return Refused(GONE, 403)
+        whose = {"principal_id": pending.person.principal_id}
+        ceremony = Ceremony(runtime, browser, new_passkey_purpose(**whose))
+        recovery = await service.add_passkey(
+            connection, ceremony, pending.organization_id, **whose, answer=answer, name=name, now=now
+        )
+        if isinstance(recovery, service.Rejected):
+            return Refused(recovery.notice, 403)
+        return await _finish(connection, browser, pending, used="passkey", now=now), recovery
+
+
 async def abandon(runtime: Runtime, browser: Browser) -> None:
     """Give up the sign-in that waits in a browser."""
     async with runtime.database.transaction(None) as connection:
@@ -141,12 +178,17 @@ def refuse_code(runtime: Runtime, attempt: Attempt) -> Refused:
     return refuse_wrong(runtime, attempt, WRONG)
 
 
+def refuse_passkey(runtime: Runtime, rejected: service.Rejected, person: Person, *, address: str) -> Refused:
+    """Refuse a passkey, and have it recorded unless the page was merely out of date."""
+    if rejected.notice == service.STALE:
+        return Refused(rejected.notice, 403)
+    return refuse_wrong(runtime, attempt_of(person, address=address), rejected.notice)
+
+
 async def _finish(
     connection: AsyncConnection, browser: Browser, pending: Pending, *, used: service.Use, now: datetime
 ) -> Browser:
     """Sign in. Raises BadRequest, which takes back what was done, when the sign-in ended meanwhile."""
     if not await queries.delete_pending(connection, pending.organization_id, secret_hash=browser.hash):
         raise BadRequest(GONE, code="stale_sign_in")
-    return await begin_session(
-        connection, browser, person=pending.person, now=now, by_password=True, second_factor=used
-    )
+    return await begin_session(connection, browser, person=pending.person, now=now, by="password", second_factor=used)

@@ -5,24 +5,39 @@ from dataclasses import InitVar, dataclass, field
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, delete, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, func, literal, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.platform.sql import columns_of, find_row, find_rows, param, set_organization
 from service.schema.identity import organizations
-from service.schema.signin import pending_sign_ins, recovery_codes, second_factors
+from service.schema.signin import answered_challenges, passkeys, pending_sign_ins, recovery_codes, second_factors
 
 
 @dataclass(frozen=True, slots=True)
 class Factor:
-    """A second factor of a person."""
+    """A second factor of a person; `name` and what follows are a passkey's."""
 
     factor_id: UUID
     kind: str
     sealed_secret: bytes | None = field(repr=False)
     created_at: datetime
     last_used_at: datetime | None
+    name: str | None
+    credential_id: bytes | None
+
+
+@dataclass(frozen=True, slots=True)
+class Passkey:
+    """A passkey, as it is looked up to verify what it has signed."""
+
+    factor_id: UUID
+    organization_id: UUID
+    organization_name: str
+    principal_id: UUID
+    public_key: bytes
+    user_handle: bytes
+    entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +62,77 @@ _PENDING_OF_HASH = (
 )
 
 
+_PASSKEY_OF_ID = (
+    select(
+        *columns_of(passkeys, Passkey, organizations.c.name.label("organization_name")),
+        set_organization(passkeys.c.organization_id),
+    )
+    .join(organizations, organizations.c.organization_id == passkeys.c.organization_id)
+    .where(passkeys.c.credential_id == param(passkeys.c.credential_id))
+)
+
+
+async def enter_by_passkey(connection: AsyncConnection, *, credential_id: bytes) -> Passkey | None:
+    """Find a passkey by the authenticator's id of it, and set the transaction to its organization.
+
+    A transaction that is set to another organization doesn't find the passkey.
+    """
+    return await find_row(connection, _PASSKEY_OF_ID, Passkey, {"param_credential_id": credential_id})
+
+
+async def insert_passkey(
+    connection: AsyncConnection, organization_id: UUID, *, factor: Mapping[str, object], passkey: Mapping[str, object]
+) -> bool:
+    """Add a person's passkey; False when there is one of this credential id, whoever's it is."""
+    whole = {**factor, "kind": "passkey", "organization_id": organization_id}
+    await connection.execute(insert(second_factors).values(whole))
+    new = insert(passkeys).values(
+        {
+            **passkey,
+            "factor_id": factor["factor_id"],
+            "principal_id": factor["principal_id"],
+            "organization_id": organization_id,
+        }
+    )
+    added = new.on_conflict_do_nothing().returning(passkeys.c.factor_id)
+    if (await connection.execute(added)).one_or_none() is not None:
+        return True
+    await connection.execute(
+        delete(second_factors).where(
+            second_factors.c.organization_id == organization_id, second_factors.c.factor_id == factor["factor_id"]
+        )
+    )
+    return False
+
+
+async def count_use(
+    connection: AsyncConnection, organization_id: UUID, *, factor_id: UUID, sign_count: int, now: datetime
+) -> bool:
+    """Note that a passkey was used; False when its count has not grown, unless the authenticator counts nothing."""
+    counted = update(passkeys).where(
+        passkeys.c.organization_id == organization_id,
+        passkeys.c.factor_id == factor_id,
+        or_(passkeys.c.sign_count < sign_count, and_(passkeys.c.sign_count == 0, literal(sign_count) == 0)),
+    )
+    if not (await connection.execute(counted.values(sign_count=sign_count))).rowcount:
+        return False
+    used = update(second_factors).where(
+        second_factors.c.organization_id == organization_id, second_factors.c.factor_id == factor_id
+    )
+    await connection.execute(used.values(last_used_at=now))
+    return True
+
+
+async def use_challenge(
+    connection: AsyncConnection, organization_id: UUID, *, challenge_hash: bytes, expires_at: datetime
+) -> bool:
+    """Note that a challenge was answered; False when it was answered before."""
+    row = {"challenge_hash": challenge_hash, "organization_id": organization_id, "expires_at": expires_at}
+    new = insert(answered_challenges).values(row)
+    statement = new.on_conflict_do_nothing().returning(answered_challenges.c.challenge_hash)
+    return (await connection.execute(statement)).one_or_none() is not None
+
+
 async def enter_by_pending(connection: AsyncConnection, *, secret_hash: bytes) -> Pending | None:
     """Find a sign-in that waits by its hash, and set the transaction to its organization."""
     return await find_row(connection, _PENDING_OF_HASH, Pending, {"param_secret_hash": secret_hash})
@@ -66,17 +152,24 @@ async def delete_pending(connection: AsyncConnection, organization_id: UUID, *, 
 
 
 async def delete_expired(connection: AsyncConnection, organization_id: UUID, *, now: datetime) -> None:
-    """Delete sign-ins that waited too long."""
-    await connection.execute(
-        delete(pending_sign_ins).where(
-            pending_sign_ins.c.organization_id == organization_id, pending_sign_ins.c.expires_at < now
+    """Delete sign-ins that waited too long, and challenges that nobody can answer any more."""
+    for table in (pending_sign_ins, answered_challenges):
+        await connection.execute(
+            delete(table).where(table.c.organization_id == organization_id, table.c.expires_at < now)
         )
-    )
 
 
 async def list_factors(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> list[Factor]:
     """List the second factors of a person, oldest first."""
-    statement = select(*columns_of(second_factors, Factor)).where(_factors_of(organization_id, principal_id))
+    theirs = (passkeys.c.name, passkeys.c.credential_id)
+    statement = (
+        select(*columns_of(second_factors, Factor, *theirs))
+        .outerjoin(
+            passkeys,
+            and_(passkeys.c.organization_id == organization_id, passkeys.c.factor_id == second_factors.c.factor_id),
+        )
+        .where(_factors_of(organization_id, principal_id))
+    )
     return await find_rows(connection, statement.order_by(second_factors.c.factor_id), Factor)
 
 

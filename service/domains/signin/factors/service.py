@@ -12,15 +12,28 @@ from uuid import UUID
 from pydantic import SecretStr
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.audit.service import Change, record_for
+from service.audit.service import Change, record_attempt, record_for
 from service.auth.confirmation import is_demanded
 from service.domains.signin.factors import codes, queries
+from service.domains.signin.factors.passkeys import Ceremony, expiry_of, hash_challenge, read_answer, read_new
 from service.identity.queries import get_organization
 from service.platform.identifiers import uuid7
 from service.platform.keys import Keys
 from service.platform.sealing import SealError, seal, unseal
 
-Use = Literal["totp", "recoveryCode"]
+Use = Literal["totp", "recoveryCode", "passkey"]
+
+MOST_PASSKEYS = 20
+STALE = "This page was out of date. Please try again."
+UNKNOWN = "This passkey is not known here. It may have been removed, or be somebody else's: choose another way."
+UNFIT = "The passkey could not be verified. Try again, or choose another way."
+COPIED = (
+    "This passkey was used more often elsewhere, so there may be a copy of it. Choose another way, then remove this "
+    "passkey and make a new one."
+)
+UNUSABLE = "The passkey could not be made. Try again, or choose another way."
+TAKEN = "This passkey is registered already."
+TOO_MANY = f"There are {MOST_PASSKEYS} passkeys. Remove one first."
 
 
 @dataclass(frozen=True)
@@ -34,6 +47,19 @@ class Factors:
     def app(self) -> queries.Factor | None:
         """The authenticator app."""
         return next((one for one in self.factors if one.kind == "totp"), None)
+
+    @property
+    def passkeys(self) -> list[queries.Factor]:
+        """The passkeys."""
+        return [one for one in self.factors if one.kind == "passkey"]
+
+
+@dataclass(frozen=True)
+class Rejected:
+    """A passkey that was not taken: why, for the person, and whose it is, if that is known."""
+
+    notice: str
+    passkey: queries.Passkey | None = None
 
 
 async def read_factors(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> Factors:
@@ -80,11 +106,13 @@ async def add_app(
 ) -> list[str] | None:
     """Set a person's app up, which shows this code of its secret; return recovery codes, to be shown this once.
 
-    None when the code is wrong, or the person has an app already. The code can't be used again to sign in.
+    There are none unless it is their first factor. None when the code is wrong, or the person has an app already. The
+    code can't be used again to sign in.
     """
     step = codes.find_step(secret, codes.normal_code(code), now=now)
     if step is None:
         return None
+    had = (await read_factors(connection, organization_id, principal_id=principal_id)).factors
     factor_id = uuid7()
     sealed = seal(keys.second_factor_key(organization_id), row_id=factor_id, secret=secret)
     row = {
@@ -98,7 +126,92 @@ async def add_app(
     if not await queries.insert_totp(connection, organization_id, row=row):
         return None
     await _record(connection, organization_id, principal_id, action="secondFactor.add", kind="totp")
-    return await make_recovery_codes(connection, organization_id, principal_id=principal_id)
+    return [] if had else await make_recovery_codes(connection, organization_id, principal_id=principal_id)
+
+
+async def add_passkey(
+    connection: AsyncConnection,
+    ceremony: Ceremony,
+    organization_id: UUID,
+    *,
+    principal_id: UUID,
+    answer: str,
+    name: str,
+    now: datetime,
+) -> list[str] | Rejected:
+    """Add the passkey that a person's browser has made; return recovery codes as `add_app` does."""
+    sent = read_new(answer)
+    challenge = None if sent is None else ceremony.challenge_of(sent, now=now)
+    if sent is None or challenge is None or not await _use_challenge(connection, organization_id, challenge):
+        return Rejected(STALE)
+    made = ceremony.verify_new(sent, challenge)
+    if made is None:
+        return Rejected(UNUSABLE)
+    had = await read_factors(connection, organization_id, principal_id=principal_id)
+    if len(had.passkeys) >= MOST_PASSKEYS:
+        return Rejected(TOO_MANY)
+    factor = {"factor_id": uuid7(), "principal_id": principal_id, "created_at": now, "last_used_at": None}
+    passkey = {
+        "credential_id": made.credential_id,
+        "public_key": made.public_key,
+        "user_handle": ceremony.runtime.keys.user_handle(principal_id),
+        "sign_count": made.sign_count,
+        "name": name,
+    }
+    if not await queries.insert_passkey(connection, organization_id, factor=factor, passkey=passkey):
+        return Rejected(TAKEN)
+    await _record(connection, organization_id, principal_id, action="secondFactor.add", kind="passkey")
+    return [] if had.factors else await make_recovery_codes(connection, organization_id, principal_id=principal_id)
+
+
+async def use_passkey(
+    connection: AsyncConnection,
+    ceremony: Ceremony,
+    *,
+    answer: str,
+    now: datetime,
+    organization_id: UUID | None = None,
+    principal_id: UUID | None = None,
+) -> queries.Passkey | Rejected:
+    """Verify what a passkey has signed, and set the transaction to its organization; return the passkey.
+
+    It has to be of this organization and person, if they are given; without a person it has to name its own.
+    """
+    sent = read_answer(answer)
+    challenge = None if sent is None else ceremony.challenge_of(sent, now=now)
+    if sent is None or challenge is None:
+        return Rejected(STALE)
+    passkey = await queries.enter_by_passkey(connection, credential_id=sent.raw_id)
+    if (
+        passkey is None
+        or passkey.organization_id != (organization_id or passkey.organization_id)
+        or passkey.principal_id != (principal_id or passkey.principal_id)
+    ):
+        return Rejected(UNKNOWN)
+    handle = sent.response.user_handle or (passkey.user_handle if principal_id else None)
+    sign_count = ceremony.verify(sent, challenge, public_key=passkey.public_key)
+    if sign_count is None or handle != passkey.user_handle:
+        return Rejected(UNFIT, passkey)
+    return await _use(connection, passkey, challenge, sign_count=sign_count, now=now)
+
+
+async def _use(
+    connection: AsyncConnection, passkey: queries.Passkey, challenge: bytes, *, sign_count: int, now: datetime
+) -> queries.Passkey | Rejected:
+    organization_id, factor_id = passkey.organization_id, passkey.factor_id
+    if not await _use_challenge(connection, organization_id, challenge):
+        return Rejected(STALE)
+    if await queries.count_use(connection, organization_id, factor_id=factor_id, sign_count=sign_count, now=now):
+        return passkey
+    change = Change("passkey.copied", "user", passkey.principal_id, details={"factorId": str(factor_id)})
+    await record_attempt(connection, organization_id, audit_log_id=uuid7(), change=change)
+    return Rejected(COPIED, passkey)
+
+
+async def _use_challenge(connection: AsyncConnection, organization_id: UUID, challenge: bytes) -> bool:
+    return await queries.use_challenge(
+        connection, organization_id, challenge_hash=hash_challenge(challenge), expires_at=expiry_of(challenge)
+    )
 
 
 async def make_recovery_codes(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> list[str]:

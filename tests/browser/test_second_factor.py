@@ -1,0 +1,183 @@
+"""The second factor in a real browser, from an authenticator app to a passkey, which Chromium has in software."""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import urlencode
+
+import httpx
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.browser.test_oauth import listening
+from tests.harness.services import RunningService, ServiceHarness
+from tests.oauth.flow import PASSWORD, Pkce, a_person, an_app, later, v1
+from tests.oauth.test_second_factor import HERE, Phone, demand
+from tests.service.directory import code, done
+
+ADA = "ada@example.test"
+
+
+@pytest.fixture(scope="module")
+def service(service_harness: ServiceHarness) -> Iterator[RunningService]:
+    """A service whose address has a name, as passkeys need it."""
+    service, stack = service_harness.start(host="localhost")
+    yield service
+    service_harness.stop(service, stack)
+
+
+@pytest.fixture
+def authenticator(page: Page) -> Iterator[dict[str, Any]]:
+    """A device of Chromium's that keeps passkeys and knows its person; what it was added with."""
+    session = page.context.new_cdp_session(page)
+    session.send("WebAuthn.enable")
+    options = {
+        "protocol": "ctap2",
+        "transport": "internal",
+        "hasResidentKey": True,
+        "hasUserVerification": True,
+        "isUserVerified": True,
+        "automaticPresenceSimulation": True,
+    }
+    added = session.send("WebAuthn.addVirtualAuthenticator", {"options": options})
+    yield {"session": session, "id": added["authenticatorId"]}
+    session.detach()
+
+
+class Walk:
+    """Somebody's way through the pages of the service."""
+
+    def __init__(self, page: Page, service: RunningService) -> None:
+        self.page, self.service, self.base = page, service, service.settings.issuer
+
+    def open(self, path: str) -> None:
+        """Open a page of the service."""
+        self.page.goto(self.base + path)
+
+    def press(self, name: str) -> None:
+        """Press a button."""
+        self.page.get_by_role("button", name=name, exact=True).click()
+
+    def sees(self, heading: str) -> None:
+        """See the page of this heading."""
+        expect(self.page.get_by_role("heading", name=heading, level=1)).to_be_visible()
+
+    def fill(self, **fields: str) -> None:
+        """Fill in fields by their ids."""
+        for field, text in fields.items():
+            self.page.locator(f"#{field}").fill(text)
+
+    def give_password(self, email: str = ADA) -> None:
+        """Give address and password on the account's sign-in page."""
+        self.open("/account/sign-in")
+        self.fill(email=email, password=PASSWORD)
+        self.press("Sign in")
+
+    def sign_out(self) -> None:
+        """Sign out on the account's page."""
+        self.open("/account/consents")
+        self.press("Sign out")
+
+    def set_up_app(self) -> tuple[Phone, list[str]]:
+        """Set up an app on the page that shows its key; the phone, and the recovery codes that are shown then."""
+        phone = Phone(self.service, httpx.Response(200, text=self.page.content()))
+        self.fill(code=phone.code(steps=-1))
+        self.press("Set it up")
+        return phone, self.keep_codes()
+
+    def keep_codes(self) -> list[str]:
+        """Read the recovery codes, and go on."""
+        self.sees("Your recovery codes")
+        codes = self.page.locator("ul.codes code").all_inner_texts()
+        assert len(codes) == 10
+        self.page.get_by_role("link", name="I have kept them: continue").click()
+        return codes
+
+
+def test_a_second_factor_from_app_to_passkey(
+    service: RunningService, page: Page, authenticator: dict[str, Any]
+) -> None:
+    """Set up, signed in with, and confirmed with; the organization's demand leads to it; and nothing is in the way."""
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    page.on("console", lambda one: complaints.append(one.text) if "Content Security Policy" in one.text else None)
+    a_person(service, ADA, isAdmin=True)
+    walk = Walk(page, service)
+    walk.give_password()
+    page.get_by_role("link", name="Second factor").click()
+    walk.fill(password=PASSWORD)
+    walk.press("Set up an authenticator app")
+    phone, codes = walk.set_up_app()
+    walk.sign_out()
+    walk.give_password()
+    walk.fill(code=phone.code())
+    walk.press("Sign in")
+    walk.sees("Applications you allowed")
+    walk.sign_out()
+    walk.give_password()
+    walk.fill(code=codes[0])
+    walk.press("Sign in")
+    walk.sees("Applications you allowed")
+    # A passkey beside it: named, listed, and it signs in alone.
+    walk.open(HERE)
+    walk.fill(password=PASSWORD, code=codes[1])
+    walk.press("Add a passkey")
+    walk.fill(name="Ada's laptop")
+    walk.press("Make the passkey")
+    expect(page.get_by_role("heading", name="Ada's laptop")).to_be_visible()
+    walk.sign_out()
+    authenticator["session"].send(
+        "WebAuthn.setUserVerified", {"authenticatorId": authenticator["id"], "isUserVerified": False}
+    )
+    walk.press("Sign in with a passkey")
+    expect(page.get_by_role("alert").filter(visible=True)).to_contain_text("No passkey was given")
+    authenticator["session"].send(
+        "WebAuthn.setUserVerified", {"authenticatorId": authenticator["id"], "isUserVerified": True}
+    )
+    walk.press("Sign in with a passkey")
+    walk.sees("Applications you allowed")
+    walk.sign_out()
+    walk.give_password()
+    walk.press("Use a passkey")
+    walk.sees("Applications you allowed")
+    walk.open(HERE)
+    walk.press("Use a passkey")
+    expect(page.locator("#password")).to_have_count(0)
+    walk.press("Make new recovery codes")
+    walk.keep_codes()
+    _confirm(walk)
+    _must_have_one(walk)
+    assert complaints == []
+
+
+def _confirm(walk: Walk) -> None:
+    """Let an application change access, after a confirmation with the passkey."""
+    with listening() as application:
+        app, pkce = an_app(walk.service, application.callback), Pkce()
+        walk.open(f"/api/oauth/authorize?{urlencode(app.parameters(pkce, scope='api:admin'))}")
+        walk.press("Allow")
+        walk.sees("Back in the app")
+        token = done(app.exchange(application.answers[0]["code"], pkce))["access_token"]
+    demand(walk.service, "EVERYBODY")
+    later(walk.service, minutes=16)
+    body = {"name": "Ada's key"}
+    refused = v1(walk.service, "admin/apiKeys/create", token, body)
+    assert code(refused) == (403, "confirmation_required")
+    walk.page.goto(refused.json()["error"]["confirmationUrl"])
+    walk.press("Confirm with a passkey")
+    walk.sees("Confirmed")
+    assert v1(walk.service, "admin/apiKeys/create", token, body).status_code == 200
+    walk.sign_out()
+
+
+def _must_have_one(walk: Walk) -> None:
+    """Lead somebody who has none to it, and let them make a passkey in place of an app."""
+    ben = a_person(walk.service, "ben@example.test", name="Ben")
+    walk.give_password(ben.email)
+    walk.sees("Set up an authenticator app")
+    walk.press("Add a passkey instead")
+    walk.sees("Add a passkey")
+    expect(walk.page.get_by_text(re.compile("can't make passkeys"))).to_be_hidden()
+    walk.press("Make the passkey")
+    walk.keep_codes()
+    walk.sees("Applications you allowed")

@@ -1,0 +1,306 @@
+"""Passkeys: made on the account's page, and used to sign in, as the second step, and to confirm."""
+
+import json
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+
+import httpx
+import pytest
+
+from tests.harness.services import RunningService, ServiceHarness
+from tests.oauth.authenticator import PRESENT, VERIFIED, Authenticator, encode
+from tests.oauth.flow import PASSWORD, App, Page, Person, a_person, an_app, later, sent_back, v1
+from tests.oauth.test_second_factor import HERE, OUT_OF_DATE, demand, enter, give, recovery_codes, remove, signed_in
+from tests.oauth.test_security_log import entries, wait_for
+from tests.service.directory import another_organization, code, done, walk
+
+UNKNOWN, UNFIT = "This passkey is not known here", "The passkey could not be verified"
+_numbers = count()
+
+
+@pytest.fixture(scope="module")
+def service(service_harness: ServiceHarness) -> Iterator[RunningService]:
+    """A service whose address has a name; each test has people of its own there."""
+    service, stack = service_harness.start(host="localhost")
+    yield service
+    service_harness.stop(service, stack)
+
+
+@pytest.fixture
+def ada(service: RunningService) -> Person:
+    """An admin, who is signed in."""
+    ada = a_person(service, f"ada{next(_numbers)}@example.test", isAdmin=True)
+    enter(ada)
+    return ada
+
+
+def send(person: Person, page: httpx.Response, does: str, answer: str, **fields: str) -> httpx.Response:
+    """Send what an authenticator answers with the form that asks for it; the answer itself."""
+    return person.press(page, does, credential=answer, **fields)
+
+
+def asked(page: httpx.Response, does: str) -> str:
+    """What a page asks the browser for."""
+    assert "script-src 'self'" in page.headers["Content-Security-Policy"]
+    return Page(page).form(does).asked
+
+
+def new_page(person: Person, **fields: str) -> httpx.Response:
+    """The page on which a passkey is made, after the password."""
+    return person.press(person.http.get(HERE), "showPasskey", **({"password": PASSWORD} | fields))
+
+
+def register(person: Person, *, sign_count: int = 0, name: str = "A key", **fields: str) -> tuple[Authenticator, Any]:
+    """Make a passkey; with the recovery codes that are shown then."""
+    device, page = Authenticator(person.service.settings.issuer, count=sign_count), new_page(person, **fields)
+    shown = send(person, page, "addPasskey", device.make(asked(page, "addPasskey")), name=name)
+    return device, recovery_codes(shown) if shown.status_code == 200 else shown
+
+
+def sign_in_alone(person: Person, device: Authenticator, page: httpx.Response | None = None, **wrong: Any) -> Any:
+    """Sign in with a passkey alone, at the account or on another page; the answer itself."""
+    page = page or person.http.get("/account/sign-in")
+    return send(person, page, "passkeySignIn", device.sign(asked(page, "passkeySignIn"), **wrong))
+
+
+def test_a_passkey_signs_in(service: RunningService, ada: Person) -> None:
+    """Alone, and after the password; to the account and to an application; it is listed, and can be removed."""
+    device, codes = register(ada, sign_count=7, name=" Ada's <key>\0 ")
+    page = ada.http.get(HERE)
+    assert "Ada&#39;s &lt;key&gt;" in page.text
+    assert "not used yet" in page.text
+    at_account = Person(service, ada.email)
+    assert sign_in_alone(at_account, device).status_code == 303
+    assert signed_in(at_account)
+    assert ", last used on" in ada.http.get(HERE).text
+    app, on_the_way = an_app(service), Person(service, ada.email)
+    there = on_the_way.follow(sign_in_alone(on_the_way, device, on_the_way.open(app)))
+    assert "allow" in Page(there).form("allow").buttons
+    # The password alone lets nobody in; there is no app whose code could be asked for.
+    second = Person(service, ada.email)
+    page = enter(second)
+    assert not signed_in(second)
+    assert "Recovery code" in page.text
+    assert send(second, page, "passkey", device.sign(asked(page, "passkey"), handle=b"")).status_code == 303
+    assert signed_in(second)
+    third = Person(service, ada.email)
+    assert give(third, enter(third), codes[0]).status_code == 303
+    how = [one["details"] for one in entries(service, "session.begin") if one["actor"]["name"] == "Ada Lovelace"][:4]
+    assert how == [
+        {"by": "password", "secondFactor": "recoveryCode"},
+        {"by": "password", "secondFactor": "passkey"},
+        {"by": "passkey"},
+        {"by": "passkey"},
+    ]
+    [listed] = walk(service, "admin/users/list", {"query": ada.email}, page_size=9)
+    assert listed["hasSecondFactor"] is True
+    assert [(one["kind"], one["name"]) for one in listed["secondFactors"]] == [("PASSKEY", "Ada's <key>")]
+    here = ada.http.get(HERE)
+    assert ada.press(here, remove(here), password=PASSWORD, code=codes[1]).status_code == 303
+    assert UNKNOWN in sign_in_alone(Person(service, ada.email), device).text
+    assert "There is none" in ada.http.get(HERE).text
+    assert signed_in(enter(again := Person(service, ada.email)) and again)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "notice"),
+    [
+        ({"origin": "http://localhost.evil.test"}, UNFIT),
+        ({"rp": "evil.test"}, UNFIT),
+        ({"flags": PRESENT}, UNFIT),
+        ({"flags": VERIFIED}, UNFIT),
+        ({"framed": True}, UNFIT),
+        ({"signature": b"0" * 70}, UNFIT),
+        ({"kind": "webauthn.create"}, UNFIT),
+        ({"handle": b"somebody else"}, UNFIT),
+        ({"handle": b""}, UNFIT),
+        ({"challenge": encode(b"0" * 56)}, OUT_OF_DATE),
+        ({"challenge": ""}, OUT_OF_DATE),
+    ],
+)
+def test_what_is_forged_is_refused(
+    standing_device: tuple[Person, Authenticator], wrong: dict[str, Any], notice: str
+) -> None:
+    """Alone and as the second step; each failure that concerns somebody is on the security log."""
+    ada, device = standing_device
+    thief = Person(ada.service, ada.email)
+    refused = sign_in_alone(thief, device, **wrong)
+    assert (refused.status_code, notice in refused.text) == (403, True)
+    assert not signed_in(thief)
+    page = enter(thief)
+    if wrong.get("handle") == b"":
+        return
+    refused = send(thief, page, "passkey", device.sign(asked(page, "passkey"), **wrong))
+    assert (refused.status_code, notice in refused.text) == (403, True)
+    assert not signed_in(thief)
+
+
+@pytest.fixture(scope="module")
+def standing_device(service: RunningService) -> tuple[Person, Authenticator]:
+    """Somebody with a passkey, whom no test changes."""
+    ada = a_person(service, "standing@example.test")
+    enter(ada)
+    return ada, register(ada)[0]
+
+
+def test_a_challenge_is_answered_once_in_its_browser_and_for_its_purpose(
+    service: RunningService, standing_device: tuple[Person, Authenticator]
+) -> None:
+    """And in five minutes; what was answered with is no help to whoever has copied it, with the cookie."""
+    ada, device = standing_device
+    victim, thief = Person(service, ada.email), Person(service, ada.email)
+    page = victim.http.get("/account/sign-in")
+    thief.http.cookies.update(victim.http.cookies)
+    answer = device.sign(asked(page, "passkeySignIn"))
+    assert send(victim, page, "passkeySignIn", answer).status_code == 303
+    assert OUT_OF_DATE in send(thief, page, "passkeySignIn", answer).text
+    assert not signed_in(thief)
+    other, app = Person(service, ada.email), an_app(service)
+    at_account, on_the_way = other.http.get("/account/sign-in"), other.open(app)
+    stranger = Person(service, ada.email)
+    theirs = stranger.http.get("/account/sign-in")
+    for asking, to in ((at_account, on_the_way), (on_the_way, at_account), (theirs, at_account)):
+        answer = device.sign(asked(asking, "passkeySignIn"))
+        assert OUT_OF_DATE in send(other, to, "passkeySignIn", answer).text
+    late = device.sign(asked(at_account, "passkeySignIn"))
+    later(service, minutes=6)
+    assert OUT_OF_DATE in send(other, at_account, "passkeySignIn", late).text
+    for text in ("", "null", "[]", "{}", "é\0", json.dumps({"id": 1}), "[" * 10_000):
+        assert OUT_OF_DATE in send(other, other.http.get("/account/sign-in"), "passkeySignIn", text).text
+    assert not signed_in(other)
+
+
+def test_a_passkey_is_its_persons(service_harness: ServiceHarness) -> None:
+    """Not somebody else's second step, nor another organization's; and nobody's who is deactivated."""
+    service, stack = service_harness.start(host="localhost")
+    ada = a_person(service)
+    enter(ada)
+    device, _ = register(ada)
+    ben = a_person(service, f"ben{next(_numbers)}@example.test", name="Ben")
+    enter(ben)
+    register(ben)
+    half = Person(service, ben.email)
+    page = enter(half)
+    assert UNKNOWN in send(half, page, "passkey", device.sign(asked(page, "passkey"))).text
+    assert not signed_in(half)
+    page = ben.http.get(HERE)
+    assert UNKNOWN in send(ben, page, "passkey", device.sign(asked(page, "passkey"))).text
+    other = another_organization(service)
+    body = {"name": "Theirs", "redirectUris": ["https://app.example.test/callback"], "scopes": ["api:catalog:read"]}
+    made = done(service.call("admin/oauthClients/create", body, api_key=other))
+    theirs = App(service, made["clientId"], made["clientSecret"])
+    visitor = Person(service, ada.email)
+    assert UNKNOWN in sign_in_alone(visitor, device, visitor.open(theirs)).text
+    done(service.call("admin/users/upsert", {"users": [{"email": ada.email, "active": False}]}))
+    assert UNKNOWN in sign_in_alone(visitor, device).text
+    done(service.call("admin/users/upsert", {"users": [{"email": ada.email, "active": True}]}))
+    assert sign_in_alone(visitor, device).status_code == 303
+    done(service.call("admin/users/resetSecondFactor", {"email": ada.email}))
+    assert UNKNOWN in sign_in_alone(Person(service, ada.email), device).text
+    service_harness.stop(service, stack)
+
+
+def test_a_count_that_goes_back_is_refused(service: RunningService, ada: Person) -> None:
+    """There may be a copy: the security log says so. The device that counts on is taken; failures are kept, too."""
+    device, _ = register(ada, sign_count=5)
+    assert sign_in_alone(Person(service, ada.email), device).status_code == 303
+    device.count -= 1
+    refused = sign_in_alone(Person(service, ada.email), device)
+    assert (refused.status_code, "there may be a copy" in refused.text) == (403, True)
+    [entry] = entries(service, "passkey.copied")
+    assert entry["target"]["name"] == "Ada Lovelace"
+    wait_for(lambda: entries(service, "session.fail")[0]["details"] == {"by": "passkey"})
+    assert sign_in_alone(Person(service, ada.email), device).status_code == 303
+
+
+def test_making_one_takes_a_proof(service: RunningService, ada: Person) -> None:
+    """The password, then a code too, or a passkey: a stolen session makes none, and none is registered twice."""
+    device = Authenticator(service.settings.issuer)
+    assert new_page(ada, password="guessed").status_code == 403
+    page = new_page(ada)
+    thief = Person(service, ada.email)
+    thief.http.cookies.update(ada.http.cookies)
+    form = Page(ada.http.get(HERE)).form("showApp")
+    begin = thief.http.get("/account/sign-in?confirm=none")
+    for challenge in (encode(b"0" * 56), json.loads(asked(page, "addPasskey"))["challenge"][:-4] + "AAAA"):
+        forged = device.make(asked(page, "addPasskey"), challenge=challenge)
+        sent = form.fields | {"action": "addPasskey", "credential": forged}
+        assert OUT_OF_DATE in thief.http.post(form.action, data=sent).text
+    assert begin.has_redirect_location
+    for wrong in (
+        {"flags": PRESENT},
+        {"rp": "evil.test"},
+        {"origin": "https://evil.test"},
+        {"attested": b"\x81" * 999},
+    ):
+        page = new_page(ada)
+        answer = device.make(asked(page, "addPasskey"), **wrong)
+        assert "could not be made" in send(ada, page, "addPasskey", answer).text
+    device, codes = register(ada)
+    assert new_page(ada).status_code == 403
+    page = new_page(ada, code=codes[0])
+    same = Authenticator(service.settings.issuer, credential_id=device.credential_id)
+    assert "registered already" in send(ada, page, "addPasskey", same.make(asked(page, "addPasskey"))).text
+    assert sign_in_alone(Person(service, ada.email), device).status_code == 303
+    # By the passkey, too: the page that follows asks for nothing more, for ten minutes, in its own browser.
+    page = ada.http.get(HERE)
+    proven = send(ada, page, "passkey", device.sign(asked(page, "passkey")))
+    assert 'type="password"' not in proven.text
+    ben = a_person(service, f"ben{next(_numbers)}@example.test")
+    enter(ben)
+    proof = {name: Page(proven).form("makeCodes").fields[name] for name in ("proof", "until")}
+    assert OUT_OF_DATE in ben.press(ben.http.get(HERE), "showApp", **proof).text
+    assert OUT_OF_DATE in ada.press(proven, "makeCodes", until="9999999999").text
+    fresh = recovery_codes(ada.press(proven, "makeCodes"))
+    assert not set(codes) & set(fresh)
+    # The second one makes no codes again.
+    second = ada.press(proven, "showPasskey")
+    added = send(ada, second, "addPasskey", Authenticator(service.settings.issuer).make(asked(second, "addPasskey")))
+    assert added.status_code == 303
+    later(service, minutes=11)
+    assert OUT_OF_DATE in ada.press(proven, "makeCodes").text
+
+
+def test_who_must_have_a_second_factor_makes_a_passkey(service: RunningService) -> None:
+    """In place of an app; then it confirms a change of access. One proof is no other's."""
+    app, ada = an_app(service), a_person(service, f"ada{next(_numbers)}@example.test", isAdmin=True)
+    demand(service, "ADMINS")
+    page = ada.press(enter(ada), "showPasskey")
+    assert not signed_in(ada)
+    device = Authenticator(service.settings.issuer)
+    assert (
+        "could not be made" in send(ada, page, "addPasskey", device.make(asked(page, "addPasskey"), rp="x.test")).text
+    )
+    page = ada.press(ada.http.get("/account/sign-in"), "showPasskey")
+    recovery_codes(send(ada, page, "addPasskey", device.make(asked(page, "addPasskey"))))
+    assert signed_in(ada)
+    token = ada.tokens(app, scope="api:admin")["access_token"]
+    later(service, minutes=16)
+    refused = v1(service, "admin/apiKeys/create", token, {"name": "Ada's key"})
+    assert code(refused) == (403, "confirmation_required")
+    page = ada.http.get(refused.json()["error"]["confirmationUrl"].replace(service.settings.issuer, service.base_url))
+    here = ada.http.get(HERE)
+    answer = device.sign(asked(here, "passkey"))
+    assert OUT_OF_DATE in send(ada, page, "passkey", answer).text
+    proven = send(ada, here, "passkey", answer)
+    proof = {name: Page(proven).form("makeCodes").fields[name] for name in ("proof", "until")}
+    assert ada.press(page, "confirm", **proof).status_code == 403
+    assert "Confirmed" in send(ada, page, "passkey", device.sign(asked(page, "passkey"))).text
+    assert v1(service, "admin/apiKeys/create", token, {"name": "Ada's key"}).status_code == 200
+    # It is new enough for an application that wants a new sign-in, too.
+    late = Person(service, ada.email)
+    there = late.follow(sign_in_alone(late, device, late.open(app, scope="api:admin", max_age="900")))
+    assert "code" in sent_back(there)
+    demand(service, "NOBODY")
+
+
+def test_an_address_without_a_name_offers_none(service_harness: ServiceHarness) -> None:
+    """Browsers make passkeys for names alone; the page says so, and no page has a script."""
+    service, stack = service_harness.start()
+    ada = a_person(service)
+    page = ada.http.get("/account/sign-in")
+    assert "script" not in page.text + page.headers["Content-Security-Policy"]
+    enter(ada)
+    assert "Passkeys can&#39;t be used here" in ada.http.get(HERE).text.replace("'", "&#39;")
+    service_harness.stop(service, stack)
