@@ -1,4 +1,4 @@
-"""The systemd units: systemd understands them, and they start what the Procfile of `make up` starts."""
+"""What deployments start from: systemd understands the units, and each process and setting named there exists."""
 
 import os
 import re
@@ -11,6 +11,7 @@ import pytest
 REPOSITORY = Path(__file__).parents[2]
 UNITS = REPOSITORY / "deploy/systemd"
 ANALYZE = shutil.which("systemd-analyze")
+SETTING = re.compile(r"\bCARREL_[A-Z0-9_]+")
 COMMAND = re.compile(r"\.venv/bin/python -m .+")
 
 
@@ -18,6 +19,14 @@ def test_each_process_has_a_unit() -> None:
     """But for the one that greets who tries the sample."""
     wanted = set(COMMAND.findall((REPOSITORY / "Procfile").read_text())) - {".venv/bin/python -m sample"}
     assert {COMMAND.search(unit.read_text())[0] for unit in UNITS.glob("*.service")} == wanted  # pyright: ignore[reportOptionalSubscript]
+
+
+def test_each_setting_exists() -> None:
+    """The reference of settings has those that the units and the image set."""
+    files = [path for path in (REPOSITORY / "deploy").rglob("*") if path.is_file()]
+    named = {name for path in files for name in SETTING.findall(path.read_text())}
+    assert named
+    assert named <= set(SETTING.findall((REPOSITORY / "docs/settings.md").read_text()))
 
 
 @pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is not installed")
