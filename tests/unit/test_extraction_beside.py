@@ -1,11 +1,13 @@
 """What files keep beside their running text is found: notes, comments, charts, boxes, form fields, second halves."""
 
+import datetime as dt
 import io
 from email.message import EmailMessage
 
 import docx
 import pypdf
 import pytest
+from docx.oxml import parse_xml
 from openpyxl import Workbook
 from openpyxl.chart import BarChart, Reference
 from openpyxl.comments import Comment
@@ -208,3 +210,89 @@ def test_html_in_utf16(texts, name, encoding):
     """A page in UTF-16 is read with and without a byte order mark, whatever it says of its encoding."""
     page = '<!doctype html><meta charset="iso-8859-1"><p>Äpfel und Birnen stehen im Garten hinter dem Haus.</p>'
     assert texts(name, page.encode(encoding)) == ["Äpfel und Birnen stehen im Garten hinter dem Haus."]
+
+
+def numbered(*levels: str, styled: str = "", overrides: str = "") -> bytes:
+    """Return a Word document of paragraphs in a list of three levels: each paragraph's level, or a style's name."""
+    forms = [("decimal", "%1."), ("decimal", "%1.%2"), ("lowerRoman", "(%3)")]
+    defined = "".join(
+        f'<w:lvl w:ilvl="{place}"><w:start w:val="1"/><w:numFmt w:val="{form}"/>'
+        + (f'<w:pStyle w:val="{styled.replace(" ", "")}"/>' if styled and place == 1 else "")
+        + f'<w:lvlText w:val="{text}"/></w:lvl>'
+        for place, (form, text) in enumerate(forms)
+    )
+    bullets = '<w:lvl w:ilvl="0"><w:numFmt w:val="bullet"/><w:lvlText w:val="o"/></w:lvl>'
+    uses = "".join(
+        f'<w:num w:numId="{use}"><w:abstractNumId w:val="{used}"/>{changed}</w:num>'
+        for use, used, changed in ((71, 70, ""), (72, 70, overrides), (73, 73, ""))
+    )
+    document = docx.Document()
+    numbering = document.part.numbering_part.element
+    for number, content in ((70, defined), (73, bullets)):
+        made = f'<w:abstractNum xmlns:w="{WORD}" w:abstractNumId="{number}">{content}</w:abstractNum>'
+        numbering.insert(0, parse_xml(made))
+    for use in parse_xml(f'<w:numbering xmlns:w="{WORD}">{uses}</w:numbering>'):
+        numbering.append(use)
+    if styled:
+        style = document.styles[styled].element
+        style.get_or_add_pPr().append(parse_xml(f'<w:numPr xmlns:w="{WORD}"><w:numId w:val="71"/></w:numPr>'))
+    for level in levels:
+        use, _, place = level.rpartition(":")
+        paragraph = document.add_paragraph(
+            f"at {level}" if level != "0 " else "", style=None if place.strip().isdecimal() else level
+        )
+        if place.strip().isdecimal():
+            said = (
+                f'<w:numPr xmlns:w="{WORD}"><w:ilvl w:val="{place.strip()}"/><w:numId w:val="{use or 71}"/></w:numPr>'
+            )
+            paragraph._p.get_or_add_pPr().append(parse_xml(said))
+    return saved(document)
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (
+            numbered("0", "1", "1", "2", "2", "0", "1"),
+            ["1. at 0", "1.1 at 1", "1.2 at 1", "(i) at 2", "(ii) at 2", "2. at 0", "2.1 at 1"],
+        ),
+        (numbered("0", "0 ", "0", "73:0"), ["1. at 0", "3. at 0", "- at 73:0"]),
+        (numbered("0", "72:0"), ["1. at 0", "2. at 72:0"]),
+        (
+            numbered(
+                "0",
+                "0",
+                "72:0",
+                "72:0",
+                overrides='<w:lvlOverride w:ilvl="0"><w:startOverride w:val="7"/></w:lvlOverride>',
+            ),
+            ["1. at 0", "2. at 0", "7. at 72:0", "8. at 72:0"],
+        ),
+        (
+            numbered("0", "Heading 2", "Heading 2", styled="Heading 2"),
+            ["1. at 0", "1.1 at Heading 2", "1.2 at Heading 2"],
+        ),
+        (numbered("99:0", "71:0"), ["at 99:0", "1. at 71:0"]),
+    ],
+)
+def test_lists_have_the_numbers_that_word_shows(texts, content, expected):
+    """Numbers count on and begin anew as they do in Word, also by styles and past empty items; bullets are hyphens."""
+    assert texts("a.docx", content) == expected
+
+
+def test_numbers_of_charts_are_as_they_are_shown(texts):
+    """Dates, percent and rounding follow the format of the data; categories that are text stay as they are."""
+    made = Presentation()
+    data = CategoryChartData(number_format="0.0%")
+    data.categories = ["007", "East"]
+    data.add_series("Share", (0.155, 0.29000000000000004))
+    dates = CategoryChartData()
+    dates.categories = [dt.date(2026, 1, 5)]
+    dates.add_series("Tons", (8.200000000000001,))
+    for each in (data, dates):
+        slide = made.slides.add_slide(made.slide_layouts[6])
+        slide.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, Inches(4), Inches(4), each)
+    rows = texts("a.pptx", saved(made))
+    assert "007 | Share: 15.5%" in rows
+    assert "East | Share: 29.0%" in rows
+    assert "2026-01-05 | Tons: 8.2" in rows

@@ -139,7 +139,7 @@ def test_word_headings_lists_and_tables(extract):
         ("heading", "Care", 1),
         ("heading", "Watering", 1),
         ("paragraph", "Water in the evening.", 0),
-        ("paragraph", "Not at noon", 0),
+        ("paragraph", "- Not at noon", 0),
         ("heading", "Amounts", 2),
         ("table_row", "Tree: Pear | Litres: 20", 0),
         ("table_row", "Tree: Plum | Litres: 15", 0),

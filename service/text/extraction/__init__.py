@@ -4,6 +4,7 @@ Whoever imports this package pays for `Extractor` only when it is used: the work
 use for the service's web framework.
 """
 
+import os
 from typing import TYPE_CHECKING, Any
 
 from service.text.extraction.blocks import (
@@ -17,6 +18,10 @@ from service.text.extraction.blocks import (
     unpack_blocks,
 )
 from service.text.extraction.building import Limits
+
+# Decided here, before openpyxl is imported, and not by whether defusedxml happens to be installed: archives.py refuses
+# declarations already, expat bounds expansion by itself, and defusedxml's parser in Python takes three times as long.
+os.environ.setdefault("OPENPYXL_DEFUSEDXML", "False")
 
 if TYPE_CHECKING:
     from service.text.extraction.workers import Extractor, UnreadableFile

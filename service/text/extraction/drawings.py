@@ -9,6 +9,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from lxml import etree
+from openpyxl.styles.numbers import is_date_format
+from openpyxl.utils.datetime import from_excel
 
 from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder
@@ -36,6 +38,12 @@ _COMMENTS = frozenset({"comment", "cm", "threadedComment", "reply"})
 _COPY = "[Threaded comment]"
 # In headers and footers of sheets: codes for fonts, dates and page numbers.
 _PRINT_CODE = re.compile(r'&(?:"[^"]*"|K[\dA-F]{6}|\d+|[A-Z])')
+
+
+_NUMBERS = frozenset({_CHART + "numCache", _CHART + "numLit"})
+# Of the year 9999, the last that Excel knows.
+_LAST_DAY = 2_958_466
+_PLACES = re.compile(r"\.(0{1,9})")
 
 
 def read_part(blob: bytes) -> Any:
@@ -188,9 +196,25 @@ def _points(series: Any, *names: str) -> dict[int, str]:
     for name in names:
         for point in series.iterfind(f"{_CHART}{name}//{_CHART}pt"):
             index, text = point.get("idx") or "0", _values(point)
+            if point.getparent().tag in _NUMBERS:
+                text = _format_number(
+                    text, point.get("formatCode") or point.getparent().findtext(_CHART + "formatCode") or ""
+                )
             if index.isdecimal() and text:
                 found[int(index)] = f"{found[int(index)]} {text}" if int(index) in found else text
     return found
+
+
+def _format_number(value: str, form: str) -> str:
+    """Return a number of a chart's data as its format shows it, as far as dates, percent and rounding go."""
+    try:
+        number = float(value)
+    except ValueError:
+        return value
+    if is_date_format(form) and 1 <= number < _LAST_DAY:
+        return f"{from_excel(number):%Y-%m-%d}"
+    places = _PLACES.search(form)
+    return f"{number:.{len(places[1]) if places else 0}%}" if "%" in form else f"{number:.15g}"
 
 
 def _values(element: Any) -> str:

@@ -21,6 +21,7 @@ from service.text.extraction.drawings import FALLBACK, A
 from service.text.extraction.failures import damaged_file, too_complex
 from service.text.extraction.packages import as_document, note_entry
 from service.text.extraction.tabular import MOST_SPANNED, TableWriter
+from service.text.extraction.word_lists import mark_list_items
 
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _COMPATIBILITY = "{http://schemas.openxmlformats.org/markup-compatibility/2006}"
@@ -49,13 +50,17 @@ _NO_TITLES = ("untitled", "powerpoint presentation", "presentation", "word docum
 def parse_docx(path: Path, builder: BlockBuilder) -> str | None:
     """Add a Word document's headings, paragraphs and tables, each followed by its notes, comments and charts.
 
-    Changes are read as accepted. Headers and footers come last, each once.
+    Lists have their numbers. Changes are read as accepted. Headers and footers come last, each once.
     """
     try:
         with as_document(path) as file:
             document = docx.Document(file)
     except (KeyError, ValueError, etree.XMLSyntaxError) as error:
         raise damaged_file("a Word document", error) from error
+    # A file without styles gets a part of them here, which changes what the document refers to.
+    styles = document.styles.element
+    for _, numbering in _related(document.part, "numbering"):
+        mark_list_items(document.element.body, numbering, styles)
     with zipfile.ZipFile(path) as archive:
         _add_flow(document, archive, builder)
     _add_headers(document, builder)
@@ -148,8 +153,7 @@ def _add_word_paragraph(paragraph: Any, styles: dict[str, int], builder: BlockBu
     if level is not None:
         builder.heading(text, level)
     else:
-        is_item = properties is not None and properties.find(_WORD + "numPr") is not None
-        builder.paragraph("- " + text if is_item else text)
+        builder.paragraph(text)
 
 
 def _word_text(element: Any) -> str:

@@ -4,7 +4,7 @@ Of those of PowerPoint 95, the text that they keep for searches is read.
 """
 
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -31,6 +31,7 @@ _EDIT_HEADER = struct.pack("<2HI", 0, _EDIT, 28)
 _TITLES = frozenset({0, 6})
 _SLIDES, _MASTERS, _NOTES_PAGES = 0, 1, 2
 _COMMENT_TEXT = 1
+_MOST_KEPT = 2
 # A place that is filled in when a slide is shown, such as its number.
 _FILLED_IN = "*"
 _BREAKS = str.maketrans({"\x0b": "\n"})
@@ -146,6 +147,7 @@ class _Presentation:
         self._data = data
         self._places: dict[int, int] = {}
         self._document = 0
+        self._walked: dict[int, list[_Record]] = {}
         seen: set[int] = set()
         while edit and edit not in seen:
             seen.add(edit)
@@ -244,10 +246,15 @@ class _Presentation:
         """Yield all texts in the order in which they were written, for files whose lists are lost."""
         return (self._text(each) for each in self._walk(0, len(self._data)) if each.kind in {_WIDE_TEXT, _TEXT})
 
-    def _within(self, number: int) -> Iterator[_Record]:
-        """Yield all records of an object, those within others after them."""
-        place = self._places.get(number)
-        return iter(()) if place is None else self._walk(place, self._record(place).end)
+    def _within(self, number: int) -> Sequence[_Record]:
+        """Return all records of an object, those within others after them."""
+        if number not in self._walked:
+            # Each object is asked for several times, and not again after the next ones.
+            if len(self._walked) > _MOST_KEPT:
+                self._walked.clear()
+            place = self._places.get(number)
+            self._walked[number] = [] if place is None else [*self._walk(place, self._record(place).end)]
+        return self._walked[number]
 
     def _walk(self, place: int, end: int) -> Iterator[_Record]:
         while place + 8 <= end:

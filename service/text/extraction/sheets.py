@@ -5,7 +5,6 @@ printed above and below.
 """
 
 import datetime as dt
-import os
 import re
 import zipfile
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -13,10 +12,6 @@ from html import unescape
 from pathlib import Path
 from typing import Any
 from xml.etree.ElementTree import ParseError
-
-# Decided here and not by whether defusedxml happens to be installed: archives.py refuses declarations already, expat
-# bounds expansion by itself, and defusedxml's parser in Python takes three times as long.
-os.environ.setdefault("OPENPYXL_DEFUSEDXML", "False")
 
 from openpyxl import load_workbook
 from openpyxl.packaging.relationship import get_dependents

@@ -46,7 +46,7 @@ def prepare(memory_bytes: int) -> None:
 
     What it has now includes the parsers: the process it was forked from may have begun without them.
     """
-    from service.text.extraction import parsing  # noqa: F401, PLC0415 - see above
+    from service.text.extraction import parsing  # noqa: F401, PLC0415 # pyright: ignore[reportUnusedImport] - see above
 
     # Python's own handler waits for the interpreter; a parser in C may not return to it.
     signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -1,0 +1,236 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportUnknownParameterType=false, reportMissingTypeStubs=false, reportAttributeAccessIssue=false
+# lxml has no types of its own.
+"""The numbers and bullets of lists in Word documents, which the program counts and the file doesn't hold."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from lxml import etree
+
+from service.text.extraction.drawings import FALLBACK
+
+_WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
+_VALUE, _LEVEL, _NUMBER = _WORD + "val", _WORD + "ilvl", _WORD + "numId"
+_PROPERTIES, _TEXT = _WORD + "pPr", _WORD + "t"
+_SHOWN_LEVEL = re.compile("%([1-9])")
+_DEEPEST, _MOST_STYLES, _HIGHEST, _LONGEST = 9, 20, 1_000_000, 100
+_ROMAN = tuple(
+    zip(
+        (1000, 900, 500, 400, 100, 90, 50, 40, 10, 9, 5, 4, 1),
+        ("m", "cm", "d", "cd", "c", "xc", "l", "xl", "x", "ix", "v", "iv", "i"),
+        strict=True,
+    )
+)
+_BULLET = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class _Level:
+    """A level of a list: how its numbers are written and what stands around them, and where it begins.
+
+    It begins anew after a paragraph of one of so many levels above it.
+    """
+
+    form: str = "decimal"
+    text: str = ""
+    start: int = 0
+    restarts_after: int = _DEEPEST
+    is_legal: bool = False
+
+
+@dataclass(slots=True)
+class _List:
+    """A list as it is defined: its levels, those that styles are bound to, and how far each has been counted."""
+
+    levels: dict[int, _Level]
+    styles: dict[str, int] = field(default_factory=dict[str, int])
+    counts: dict[int, int] = field(default_factory=dict[int, int])
+
+
+@dataclass(slots=True)
+class _Use:
+    """A use of a list, which may begin anew: the numbers with which levels begin at its first paragraph."""
+
+    list: _List
+    starts: dict[int, int]
+
+
+def mark_list_items(body: Any, numbering: Any, styles: Any) -> None:
+    """Write before the text of each paragraph in a list its number as Word shows it ("4.2"), or a hyphen for a bullet.
+
+    `body` is changed. `numbering` and `styles` are the roots of the parts that define lists and styles.
+    """
+    lists = _Lists(numbering, styles)
+    # The second copy of a text box is for old programs.
+    copies = {paragraph for copy in body.iter(FALLBACK) for paragraph in copy.iter(_WORD + "p")}
+    for paragraph in body.iter(_WORD + "p"):
+        if paragraph not in copies and (marker := lists.count(paragraph)) and _has_text(paragraph):
+            run = etree.Element(_WORD + "r")
+            etree.SubElement(run, _TEXT).text = f"{marker} "
+            properties = paragraph.find(_PROPERTIES)
+            paragraph.insert(0 if properties is None else paragraph.index(properties) + 1, run)
+
+
+class _Lists:
+    """The lists of a document, counted paragraph by paragraph."""
+
+    def __init__(self, numbering: Any, styles: Any) -> None:
+        self._styles = {each.get(_WORD + "styleId") or "": each for each in styles.iter(_WORD + "style")}
+        defined = {each.get(_WORD + "abstractNumId"): each for each in numbering.iter(_WORD + "abstractNum")}
+        used = {each.get(_NUMBER) or "": each for each in numbering.iter(_WORD + "num")}
+        lists = {identity: _read_list(each) for identity, each in defined.items()}
+        for identity, each in defined.items():
+            # A list may be that of a style, which names the use of another list.
+            style = self._styles.get(_value(each, "numStyleLink"))
+            use = used.get(_value(style, "pPr", "numPr", "numId")) if style is not None else None
+            if use is not None:
+                lists[identity] = lists.get(_value(use, "abstractNumId"), lists[identity])
+        self._uses = {
+            number: _read_use(each, lists[_value(each, "abstractNumId")])
+            for number, each in used.items()
+            if _value(each, "abstractNumId") in lists
+        }
+
+    def count(self, paragraph: Any) -> str:
+        """Count a paragraph, and return what stands before it; empty when it is in no list."""
+        properties = paragraph.find(_PROPERTIES)
+        if properties is None:
+            return ""
+        style = _value(properties, "pStyle")
+        number, level = _value(properties, "numPr", "numId"), _value(properties, "numPr", "ilvl")
+        if not number:
+            number, level = self._of_style(style)
+        use = self._uses.get(number)
+        if use is None:
+            return ""
+        place = int(level) if level.isdecimal() and len(level) == 1 else use.list.styles.get(style, 0)
+        return _count(use, min(place, _DEEPEST - 1))
+
+    def _of_style(self, name: str) -> tuple[str, str]:
+        """Return the use of a list, and the level there, that a style or one that it is based on names."""
+        for _ in range(_MOST_STYLES):
+            style = self._styles.get(name)
+            if style is None:
+                break
+            if number := _value(style, "pPr", "numPr", "numId"):
+                use = self._uses.get(number)
+                bound = None if use is None else use.list.styles.get(name)
+                return number, _value(style, "pPr", "numPr", "ilvl") if bound is None else str(bound)
+            name = _value(style, "basedOn")
+        return "", ""
+
+
+def _count(use: _Use, place: int) -> str:
+    counted = use.list
+    if place in use.starts:
+        counted.counts[place] = use.starts.pop(place) - 1
+    level = counted.levels.get(place, _Level())
+    counted.counts[place] = counted.counts.get(place, level.start - 1) + 1
+    for deeper in [each for each in counted.counts if each > place]:
+        if place < counted.levels.get(deeper, _Level()).restarts_after:
+            del counted.counts[deeper]
+    if level.form == "bullet":
+        return _BULLET
+
+    def write(match: re.Match[str]) -> str:
+        number = int(match[1]) - 1
+        other = counted.levels.get(number, _Level())
+        return _write(counted.counts.setdefault(number, other.start), "decimal" if level.is_legal else other.form)
+
+    return _SHOWN_LEVEL.sub(write, level.text).strip()[:_LONGEST]
+
+
+def _read_list(defined: Any) -> _List:
+    found = _List({})
+    for each in defined.iterchildren(_WORD + "lvl"):
+        place = _level(each)
+        found.levels[place] = _read_level(each)
+        if style := _value(each, "pStyle"):
+            found.styles[style] = place
+    return found
+
+
+def _read_level(each: Any) -> _Level:
+    is_legal = each.find(_WORD + "isLgl") is not None
+    restarts = _value(each, "lvlRestart") != "0"
+    return _Level(
+        _value(each, "numFmt") or "decimal",
+        _value(each, "lvlText")[:_LONGEST],
+        _start(each, "start"),
+        restarts,
+        is_legal,
+    )
+
+
+def _read_use(use: Any, used: _List) -> _Use:
+    starts: dict[int, int] = {}
+    changed: dict[int, _Level] = {}
+    for each in use.iterchildren(_WORD + "lvlOverride"):
+        place = _level(each)
+        if each.find(_WORD + "startOverride") is not None:
+            starts[place] = _start(each, "startOverride")
+        if (level := each.find(_WORD + "lvl")) is not None:
+            changed[place] = _read_level(level)
+    # Uses of one list count on from each other, however they write their numbers.
+    return _Use(_List({**used.levels, **changed}, used.styles, used.counts) if changed else used, starts)
+
+
+def _level(element: Any) -> int:
+    said = element.get(_LEVEL) or ""
+    return int(said) if said.isdecimal() and len(said) == 1 else 0
+
+
+def _start(element: Any, name: str) -> int:
+    said = _value(element, name)
+    return min(int(said), _HIGHEST) if said.isdecimal() and len(said) < 10 else 0
+
+
+def _value(element: Any, *path: str) -> str:
+    """Return the value of an element below another, empty without it."""
+    for name in path:
+        element = element.find(_WORD + name)
+        if element is None:
+            return ""
+    return element.get(_VALUE) or ""
+
+
+def _has_text(paragraph: Any) -> bool:
+    return any(text.text and not text.text.isspace() for text in paragraph.iter(_TEXT))
+
+
+def _write(number: int, form: str) -> str:
+    return _FORMS.get(form, str)(number)
+
+
+def _letters(number: int) -> str:
+    """Return a, b, … z, aa, bb, … as Word writes them."""
+    return chr(ord("a") + (number - 1) % 26) * min((number - 1) // 26 + 1, 20) if number > 0 else str(number)
+
+
+def _roman(number: int) -> str:
+    if not 0 < number < 4_000:
+        return str(number)
+    text = ""
+    for value, letters in _ROMAN:
+        text += letters * (number // value)
+        number %= value
+    return text
+
+
+def _ordinal(number: int) -> str:
+    last = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{'th' if number % 100 in {11, 12, 13} else last}"
+
+
+_FORMS: Mapping[str, Callable[[int], str]] = {
+    "lowerLetter": _letters,
+    "upperLetter": lambda number: _letters(number).upper(),
+    "lowerRoman": _roman,
+    "upperRoman": lambda number: _roman(number).upper(),
+    "decimalZero": lambda number: f"{number:02}",
+    "ordinal": _ordinal,
+    "none": lambda _: "",
+}
