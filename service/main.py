@@ -62,7 +62,7 @@ from service.platform.disk import LOOK_SECONDS
 from service.platform.files import UNTOUCHED_SECONDS
 from service.platform.settings import Settings
 from service.platform.version import VERSION
-from service.runtime import Runtime
+from service.runtime import Runtime, standbys
 from service.runtime.jobs.models import AGENTS, Task
 from service.runtime.jobs.worker import RELEASE_SECONDS, keep_working, release_stalled
 from service.web import operations, pages, reference_page
@@ -160,6 +160,8 @@ def _keep_tasks(runtime: Runtime) -> None:
     settings, repeat, indexer, disk = runtime.settings, runtime.background.repeat, runtime.indexer, runtime.disk
     beside, database = runtime.beside_requests(), indexer.database
     repeat("storage", partial(asyncio.to_thread, disk.look), every=LOOK_SECONDS)
+    if runtime.standbys.all:
+        repeat("standbys", partial(runtime.standbys.look, database), every=standbys.LOOK_SECONDS)
     keep_indexing(indexer, disk, runtime.background)
     repeat("sweeping", partial(sweep, indexer, disk), every=settings.sweep_seconds)
     repeat("statistics", partial(fold_all, database), every=settings.sweep_seconds)

@@ -28,6 +28,7 @@ from service.platform.settings import Settings
 from service.platform.sharing import Share
 from service.runtime import Runtime
 from service.runtime.jobs import queries as job_queries
+from service.runtime.standbys import Standby, Standbys
 from service.text.embedding import Arithmetic, Embedders, open_embedders
 from service.text.extraction import Extractor, Limits
 from service.text.language_models import LanguageModels
@@ -37,6 +38,9 @@ from service.web.multipart import remove_leftovers
 # Two such waits, and the pauses between, are shorter than a claim on work lasts that is renewed on these connections.
 INDEXING_WAIT_SECONDS = 10
 WARM_SECONDS = 3.0
+# The primary takes what a standby has no connection for.
+STANDBY_WAIT_SECONDS = 0.5
+STANDBY_CONNECT_SECONDS = 2
 
 
 @dataclass(frozen=True)
@@ -143,6 +147,7 @@ async def open_runtime(
             page_reader=_open_page_reader(stack, settings),
             models=_open_models(stack, settings),
             indexer=_open_indexer(stack, url, settings, embedders, share),
+            standbys=_open_standbys(stack, settings),
             share=share,
         )
         stack.push_async_callback(runtime.background.close)
@@ -216,6 +221,30 @@ def _connect(
     database = Database(url, pool_size=connections, statement_seconds=seconds, wait_seconds=wait_seconds)
     stack.push_async_callback(database.close)
     return database
+
+
+def _open_standbys(stack: AsyncExitStack, settings: Settings) -> Standbys:
+    """Open the connection pools of the standbys, and to each a connection that looks after it."""
+    if settings.database_replica_urls and settings.database_url is None:
+        msg = "Set CARREL_DATABASE_URL beside CARREL_DATABASE_REPLICA_URLS: the embedded database has no standbys."
+        raise ValueError(msg)
+    standbys: list[Standby] = []
+    for number, given in enumerate(settings.database_replica_urls, start=1):
+        url = driver_url(given.get_secret_value(), setting="CARREL_DATABASE_REPLICA_URLS")
+        pool, watch = (
+            Database(
+                url,
+                pool_size=connections,
+                statement_seconds=settings.request_seconds,
+                wait_seconds=STANDBY_WAIT_SECONDS,
+                connect_seconds=STANDBY_CONNECT_SECONDS,
+            )
+            for connections in (settings.database_pool_size, 1)
+        )
+        stack.push_async_callback(pool.close)
+        stack.push_async_callback(watch.close)
+        standbys.append(Standby(number, f"{url.host or url.query.get('host')}:{url.port}", pool=pool, watch=watch))
+    return Standbys(standbys)
 
 
 def _open_indexer(stack: AsyncExitStack, url: URL, settings: Settings, embedders: Embedders, share: Share) -> Indexer:

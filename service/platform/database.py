@@ -4,7 +4,7 @@ The service is `carrel_service`, a role without superuser, BYPASSRLS or ownershi
 organization's rows at a time, the one its transaction names.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 from uuid import UUID
@@ -45,20 +45,21 @@ metadata = MetaData(
 )
 
 
-def driver_url(url: str) -> URL:
+def driver_url(url: str, *, setting: str = "CARREL_DATABASE_URL") -> URL:
     """Read a `postgresql://` or `postgres://` address as one for psycopg.
 
-    ValueError when it is neither; it repeats nothing of the address, in which a password may stand anywhere.
+    ValueError when it is neither, which names the setting that it was given in; it repeats nothing of the address, in
+    which a password may stand anywhere.
     """
     scheme, separator, rest = url.partition("://")
     if not separator or scheme not in {"postgresql", "postgres", "postgresql+psycopg"}:
-        raise ValueError("CARREL_DATABASE_URL must start with postgresql://")
+        raise ValueError(f"{setting} must start with postgresql://")
     try:
         return make_url(f"postgresql+psycopg://{rest}")
     except (ArgumentError, ValueError):
         msg = (
-            "CARREL_DATABASE_URL can't be read. It is postgresql://user:password@host:port/database, with"
-            " @ : / ? # and % percent-encoded in user and password."
+            f"{setting} can't be read. It is postgresql://user:password@host:port/database, with"
+            " @ : / ? # , and % percent-encoded in user and password."
         )
         raise ValueError(msg) from None
 
@@ -95,6 +96,7 @@ class Database:
         pool_size: int = 10,
         statement_seconds: float = 30.0,
         wait_seconds: float = POOL_WAIT_SECONDS,
+        connect_seconds: int = CONNECT_SECONDS,
     ) -> None:
         # The address's user may be any member of the service's role: each connection gives up the rest at its start.
         # Times are read in UTC: in other zones the first and the last of them lie outside the calendar.
@@ -103,7 +105,7 @@ class Database:
         )
         self._connect_args = {
             "options": options,
-            "connect_timeout": CONNECT_SECONDS,
+            "connect_timeout": connect_seconds,
             "application_name": APPLICATION_NAME,
         }
         self._engine: AsyncEngine = create_async_engine(
@@ -130,17 +132,19 @@ class Database:
         isolation: Literal["READ COMMITTED", "REPEATABLE READ"] = "READ COMMITTED",
         read_only: bool = False,
         first: Batch | None = None,
+        require: Callable[[AsyncConnection], Awaitable[None]] | None = None,
     ) -> AsyncGenerator[AsyncConnection]:
         """Open a transaction that sees one organization; it commits at the end of the block, or rolls back on an error.
 
         With `organization_id` None only organizations and API keys can be read: that is how a credential is looked up
         before its organization is known (`enter_organization` follows). The statements of `first` go with its BEGIN.
+        `require` is called with the connection before that, outside of any transaction; where it raises, none opens.
         """
         mode = "READ ONLY" if read_only else "READ WRITE"
         opening = Batch()
         opening.tell(f"BEGIN ISOLATION LEVEL {isolation} {mode}")
         async with self._engine.connect() as connection:
-            await _open(connection, _enter(opening, organization_id, first))
+            await _open(connection, _enter(opening, organization_id, first), require)
             await connection.begin()  # what a batch opens, SQLAlchemy would not commit
             yield connection
             await connection.commit()
@@ -149,6 +153,12 @@ class Database:
         """Run a batch that only reads, in one message, which is a transaction by itself."""
         async with self._engine.connect() as connection:
             await _open(connection, _enter(Batch(), organization_id, batch))
+
+    @property
+    def in_use(self) -> int:
+        """How many connections are in use."""
+        pool = self._engine.pool
+        return pool.checkedout() if isinstance(pool, QueuePool) else 0
 
     @property
     def is_saturated(self) -> bool:
@@ -181,12 +191,24 @@ def _enter(opening: Batch, organization_id: UUID | None, batch: Batch | None) ->
     return Batch([*opening.parts, *(batch.parts if batch else ())])
 
 
-async def _open(connection: AsyncConnection, opening: Batch) -> None:
+async def _open(
+    connection: AsyncConnection,
+    opening: Batch,
+    require: Callable[[AsyncConnection], Awaitable[None]] | None = None,
+) -> None:
     """Begin; on a new connection when this one turns out to be closed, since nothing has been done on it yet."""
     try:
-        await opening.run(connection)
+        await _begin(connection, opening, require)
     except DBAPIError as error:
         if not error.connection_invalidated:
             raise
         await connection.rollback()
-        await opening.run(connection)
+        await _begin(connection, opening, require)
+
+
+async def _begin(
+    connection: AsyncConnection, opening: Batch, require: Callable[[AsyncConnection], Awaitable[None]] | None
+) -> None:
+    if require is not None:
+        await require(connection)
+    await opening.run(connection)

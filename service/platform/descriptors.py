@@ -81,6 +81,7 @@ def reserved_descriptors(settings: Settings) -> int:
     return (
         OWN
         + settings.database_pool_size
+        + (settings.database_pool_size + 1) * len(settings.database_replica_urls)
         + INDEXING_CONNECTIONS
         + WORKER_CONNECTIONS * QUEUES
         + (ENDPOINT_CONNECTIONS if settings.embeddings_url else 0)

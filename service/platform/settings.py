@@ -51,6 +51,12 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = Field(
         default=None, description="An outside PostgreSQL with pgvector instead of the embedded one; its user migrates."
     )
+    database_replica_urls: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
+        default=(),
+        description="Hot standbys of that PostgreSQL, each server's own address (no load balancer's), separated by "
+        "commas; searches and the passages of replies are read from those that have replayed all that was committed "
+        "before.",
+    )
     workers: int = Field(
         default_factory=lambda: min(64, usable_cores()),
         ge=1,
@@ -63,7 +69,7 @@ class Settings(BaseSettings):
         ge=1,
         le=1000,
         description="Most database connections of requests, at least two of each worker; up to twelve more of each "
-        "are its indexing's and its jobs'.",
+        "are its indexing's and its jobs'. As many go to each standby, and one of each worker that looks after it.",
     )
     bootstrap_admin_email: str | None = Field(
         default=None, description="On an empty database: the first admin's address."
@@ -377,7 +383,14 @@ class Settings(BaseSettings):
             raise ValueError(msg)
         return {name.strip(): int(length) for name, _, length in pairs}
 
-    @field_validator("trusted_proxies", "model_names", "docstore_allowed_hosts", "webhook_allowed_hosts", mode="before")
+    @field_validator(
+        "database_replica_urls",
+        "trusted_proxies",
+        "model_names",
+        "docstore_allowed_hosts",
+        "webhook_allowed_hosts",
+        mode="before",
+    )
     @classmethod
     def _split(cls, value: object) -> object:
         return tuple(part.strip() for part in value.split(",") if part.strip()) if isinstance(value, str) else value

@@ -14,6 +14,7 @@ from service.platform.rate_limits import RateLimits
 from service.platform.settings import Settings
 from service.platform.sharing import Share
 from service.runtime.jobs.queue import Jobs
+from service.runtime.standbys import Standbys
 from service.text.embedding import Embedders
 from service.text.extraction import Extractor
 from service.text.language_models import LanguageModels
@@ -35,6 +36,7 @@ class Runtime:
     models: LanguageModels
     indexer: Indexer
     share: Share = field(default_factory=Share)
+    standbys: Standbys = field(default_factory=Standbys)
     disk: DiskGuard = field(default_factory=DiskGuard)
     jobs: Jobs = field(default_factory=Jobs)
     background: Background = field(default_factory=Background)

@@ -1,12 +1,14 @@
 """What belongs to the deployment as a whole and to no organization."""
 
-from sqlalchemy import Boolean, CheckConstraint, Column, DateTime, LargeBinary, Table, Uuid, text
+from sqlalchemy import ARRAY, Boolean, CheckConstraint, Column, DateTime, LargeBinary, Table, Text, Uuid, text
 
 from service.platform.database import metadata
 
-# One row. The service may add it, and change the time alone: the key's fingerprint moves only with `rotate-key`.
+# One row. The service may add it, and change times and marks alone: the key's fingerprint moves only with `rotate-key`.
 # `store_id` stands in the file store that is this deployment's: no other one removes files there. At
-# `files_listed_at` a process began to look for files that nothing refers to.
+# `files_listed_at` a process began to look for files that nothing refers to. `replication_marks` are the newest mark
+# and the one before: random values, which a standby has only if it follows this server. `replication_timeline` is the
+# server's timeline when the newest was written; it changes with each promotion.
 deployment = Table(
     "deployment",
     metadata,
@@ -14,5 +16,8 @@ deployment = Table(
     Column("key_fingerprint", LargeBinary, nullable=False),
     Column("store_id", Uuid, nullable=False, server_default=text("gen_random_uuid()")),
     Column("files_listed_at", DateTime(timezone=True), nullable=False, server_default=text("'-infinity'")),
+    Column("replication_marks", ARRAY(Uuid), nullable=False, server_default=text("ARRAY[gen_random_uuid()]")),
+    Column("replication_marked_at", DateTime(timezone=True), nullable=False, server_default=text("'-infinity'")),
+    Column("replication_timeline", Text, nullable=False, server_default=""),
     CheckConstraint("only_row", name="only_row"),
 )

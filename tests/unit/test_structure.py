@@ -52,6 +52,7 @@ WITHOUT_ORGANIZATION = {
     "operate.deployment.key_fingerprint": "the secret key is the deployment's",
     "operate.deployment.insert_key_fingerprint": "likewise",
     "operate.deployment.replace_key_fingerprint": "likewise",
+    "runtime.standbys.write_mark": "the database's servers are the deployment's",
     "domains.signin.providers.any_domain": "it asks whether any organization has a provider at all",
     "runtime.jobs.count_waiting": "the queue is everybody's, and holds ids alone",
     "operate.backup.take_new_store": "the restored database is written as a whole, by its owner",
@@ -96,6 +97,8 @@ def test_every_query_is_bound_to_an_organization_or_a_caller() -> None:
 BUILT_WITHOUT_ORGANIZATION = {
     "service.runtime.jobs.queries._RELEASE_ALL": "the queue is everybody's, and holds ids alone",
     "service.runtime.jobs.queries._RELEASE_STALLED": "likewise",
+    "service.runtime.standbys.queries._POSITION": "the database's servers are the deployment's",
+    "service.runtime.standbys.queries._PROGRESS": "likewise",
     "service.domains.oauth.queries._CLIENT_OF_ID": "a client is looked up before its organization is known",
     "service.domains.signin.queries._SESSION_OF_HASH": "a session is looked up before its organization is known",
     "service.domains.signin.queries._INVITATION_OF_HASH": "an invitation is looked up before its organization is known",

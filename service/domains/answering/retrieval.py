@@ -21,6 +21,7 @@ from service.domains.search.snapshot import open_snapshot
 from service.index.service import Space
 from service.platform.batches import Batch
 from service.runtime import Runtime
+from service.runtime.standbys import Source
 from service.text.sentences import Span, cut_windows
 
 MOST_PASSAGES = 20
@@ -44,16 +45,18 @@ async def retrieve(
     query = query.strip()[:LONGEST_QUERY]
     if not query or not collection_ids:
         return []
-    async with runtime.database.transaction(caller.organization_id, read_only=True) as connection:
+    first = Batch()
+    position = runtime.standbys.ask(first)
+    async with runtime.database.transaction(caller.organization_id, read_only=True, first=first) as connection:
         collections = await list_searchable(connection, caller, collection_ids=collection_ids)
     embeddings: Embeddings = {}
     limit = min(limit, MOST_PASSAGES)
     found: list[Passage] = []
     for collection in collections:
         space = Space(collection.space_id, collection.model, collection.dimensions)
-        found += await _read_best(
-            runtime, caller, space, prepare=partial(_prepare_query, runtime, query, embeddings), limit=limit
-        )
+        prepare = partial(_prepare_query, runtime, query, embeddings)
+        read = partial(_read_best, caller, space, prepare=prepare, limit=limit)
+        found += await runtime.standbys.read(runtime.database, position, read)
     return _merge(found)[:limit]
 
 
@@ -76,10 +79,10 @@ async def _prepare_query(runtime: Runtime, query: str, embeddings: Embeddings, s
 
 
 async def _read_best(
-    runtime: Runtime, caller: Caller, space: Space, *, prepare: Callable[[Space], Awaitable[SearchQuery]], limit: int
+    caller: Caller, space: Space, source: Source, *, prepare: Callable[[Space], Awaitable[SearchQuery]], limit: int
 ) -> list[Passage]:
     """Return a collection's best passages; the ranking and the texts are of one snapshot."""
-    async with open_snapshot(runtime, caller.organization_id, space, prepare=prepare, read_only=True) as read:
+    async with open_snapshot(source, caller.organization_id, space, prepare=prepare, read_only=True) as read:
         scope = Scope(caller=caller, space=read.space, by_chunk=True)
         ranking = await rank(read.connection, scope, read.search_query, at_least=limit)
         hits = ranking.hits[:limit]

@@ -1,13 +1,15 @@
 """Searching the catalog and collections, and feedback on what was found.
 
 A query is embedded before the transaction of its search opens; that one reads a single snapshot from the legs to the
-names in the results, and keeps the search in the log. A search waits for six answers of the database at most.
+names in the results, and keeps the search in the log. A search waits for six answers of the database at most. Where a
+standby of the database is read from, it keeps no log: the primary does, in a transaction of its own.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from math import sqrt
+from typing import Any
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -16,6 +18,7 @@ from carrel.wire.collections import DistanceMetric
 from carrel.wire.common import ResourceIdentifier
 from carrel.wire.search import (
     AppliedFilter,
+    CatalogSearchOptions,
     CatalogSearchResult,
     CollectionSearchResult,
     FoundChunk,
@@ -30,13 +33,14 @@ from carrel.wire.search import (
 )
 from service.audit.feedback import find_author, record_feedback
 from service.auth.callers import Caller, ask_acting_for
+from service.domains.collections.queries import StoredCollection
 from service.domains.collections.service import ask_collection
 from service.domains.search import queries
-from service.domains.search.filters import conditions_by_schema, conditions_without_schema
+from service.domains.search.filters import Condition, conditions_by_schema, conditions_without_schema
 from service.domains.search.fusion import smooth_scores
 from service.domains.search.ranking import Ranking, rank
 from service.domains.search.search_query import Hit, Scope, SearchQuery, prepare_query
-from service.domains.search.snapshot import open_snapshot
+from service.domains.search.snapshot import Snapshot, open_snapshot
 from service.domains.search.snippets import Passage, merge_texts, snippet_of
 from service.index.service import Space, ask_catalog
 from service.platform.batches import Batch
@@ -45,6 +49,9 @@ from service.platform.errors import BadRequest, FieldError, NotFound
 from service.platform.identifiers import uuid7
 from service.platform.logs import request_id
 from service.runtime import Runtime
+from service.runtime.standbys import Source
+
+_Entry = dict[str, Any]
 
 
 async def search_catalog(
@@ -55,21 +62,26 @@ async def search_catalog(
     Raises BadRequest for a query without anything in it, and what `acting_for` raises.
     """
     query = _require_text(request.search_query)
-    options = request.search_options
     about = Batch()
     asked = ask_acting_for(about, caller, request.user_email)
     catalog = ask_catalog(about, caller.organization_id)
+    position = runtime.standbys.ask(about)
     await runtime.database.read(caller.organization_id, about)
-    acting, space = asked.caller(), catalog.row
-    search = _Search(acting, query, options.mode, collection_id=None, is_kept=not runtime.disk.is_full)
+    space = catalog.row
+    search = _Search(runtime, asked.caller(), query, request.search_options.mode, collection_id=None)
     if space is None:
-        async with runtime.database.transaction(caller.organization_id) as connection:
-            search_id = await search.finish(connection, Batch(), (), has_words=None)
+        search_id = await search.log(search.entry((), has_words=None))
         return SearchDocumentCatalogResponse(search_id=search_id, results=[])
+    find = partial(_find_documents, search, space, request.search_options)
+    return await runtime.standbys.read(runtime.database, position, find)
+
+
+async def _find_documents(
+    search: "_Search", space: Space, options: CatalogSearchOptions, source: Source
+) -> SearchDocumentCatalogResponse:
+    acting = search.caller
     conditions = conditions_without_schema(options.metadata_filters)
-    async with open_snapshot(
-        runtime, caller.organization_id, space, prepare=partial(_embed_query, runtime, search)
-    ) as read:
+    async with open_snapshot(source, acting.organization_id, space, prepare=search.prepare) as read:
         scope = Scope(
             caller=acting,
             space=read.space,
@@ -83,7 +95,9 @@ async def search_catalog(
         documents = queries.ask_found_documents(
             last, scope, read.search_query, hits=hits, chunk_weights=ranking.chunk_weights
         )
-        search_id = await search.finish(read.connection, last, hits, has_words=ranking.has_words)
+        entry = search.entry(hits, has_words=ranking.has_words)
+        await search.finish(read, last, entry)
+    search_id = await search.log_after(source, entry)
     found = {row.document_id: row for row in documents.rows}
     mark = partial(snippet_of, terms=read.search_query.term_set, stemmings=read.search_query.stemmings)
     results = [
@@ -102,31 +116,41 @@ async def search_collection(
     the collection's schema, and what `acting_for` raises.
     """
     query = _require_text(request.search_query)
-    options = request.search_options
     about = Batch()
     asked = ask_acting_for(about, caller, request.user_email)
     give_collection = ask_collection(about, caller.organization_id, collection_id=request.document_collection_id)
+    position = runtime.standbys.ask(about)
     await runtime.database.read(caller.organization_id, about)
     acting = asked.caller()
     collection = give_collection(acting)
     conditions = conditions_by_schema(
         request.structured_query_filters, collection.fields, member="structuredQueryFilters"
     )
+    search = _Search(runtime, acting, query, request.search_options.mode, collection_id=collection.collection_id)
+    find = partial(_find_chunks, search, collection, conditions, request)
+    return await runtime.standbys.read(runtime.database, position, find)
+
+
+async def _find_chunks(
+    search: "_Search",
+    collection: StoredCollection,
+    conditions: tuple[Condition, ...],
+    request: SearchDocumentCollectionRequest,
+    source: Source,
+) -> SearchDocumentCollectionResponse:
+    options = request.search_options
     space = Space(collection.space_id, collection.model, collection.dimensions)
-    search = _Search(
-        acting, query, options.mode, collection_id=collection.collection_id, is_kept=not runtime.disk.is_full
-    )
-    async with open_snapshot(
-        runtime, caller.organization_id, space, prepare=partial(_embed_query, runtime, search)
-    ) as read:
-        scope = Scope(caller=acting, space=read.space, by_chunk=True, conditions=conditions)
+    async with open_snapshot(source, search.caller.organization_id, space, prepare=search.prepare) as read:
+        scope = Scope(caller=search.caller, space=read.space, by_chunk=True, conditions=conditions)
         ranking = await rank(read.connection, scope, read.search_query, at_least=options.max_chunks)
         scores = _cut_below(
             options.threshold or 0, _score_results(ranking, collection.distance_metric), options.max_chunks
         )
         last = Batch()
         chunks = queries.ask_found_chunks(last, scope, read.search_query, hits=list(scores))
-        search_id = await search.finish(read.connection, last, list(scores), has_words=ranking.has_words)
+        entry = search.entry(list(scores), has_words=ranking.has_words)
+        await search.finish(read, last, entry)
+    search_id = await search.log_after(source, entry)
     found = {Hit(row.document_id, row.hit_no): row for row in chunks.rows}
     return SearchDocumentCollectionResponse(
         search_id=search_id,
@@ -181,22 +205,27 @@ def _require_result(document_id: UUID, search: queries.Findings) -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Search:
-    """Who searches for what, as the log keeps it; without `is_kept`, the log may lack it where the disk has no room."""
+    """Who searches for what, and how that is kept in the log."""
 
+    runtime: Runtime
     caller: Caller
     query: str
     mode: SearchMode
     collection_id: UUID | None
-    is_kept: bool
 
-    async def finish(
-        self, connection: AsyncConnection, last: Batch, hits: Sequence[Hit], *, has_words: bool | None
-    ) -> UUID:
-        """Run the last statements of a search's transaction, keep the search with its hits, and return its id."""
+    async def prepare(self, space: Space) -> SearchQuery:
+        """Embed the query, while no transaction is open."""
+        embedder = self.runtime.embedders.get(space.model)
+        [embedding] = await embedder.embed([self.query])
+        return prepare_query(
+            self.query, mode=self.mode, language=space.language, embedding=embedding, mean=embedder.model.mean
+        )
+
+    def entry(self, hits: Sequence[Hit], *, has_words: bool | None) -> _Entry:
+        """Return what the log says of the search."""
         document_ids = [hit.document_id for hit in hits]
-        search_id = uuid7()
-        row = {
-            "search_id": search_id,
+        return {
+            "search_id": uuid7(),
             "principal_id": self.caller.principal_id,
             "collection_id": self.collection_id,
             "mode": str(self.mode),
@@ -205,18 +234,46 @@ class _Search:
             "has_words": has_words,
             "request_id": request_id() or None,
         }
-        last.tell(DONT_WAIT_FOR_DISK)
-        if not self.is_kept:
-            await last.run(connection)
-            last = Batch()
-        queries.log_search(last, self.caller.organization_id, row=row, query=self.query)
-        if self.is_kept:
-            last.tell("COMMIT")
-            await last.run(connection)
+
+    async def finish(self, read: Snapshot, last: Batch, entry: _Entry) -> None:
+        """Run the last statements of a search's transaction; on the primary, keep the search there, and commit."""
+        if read.source.standby is not None:
+            await last.run(read.connection)
+        elif self.runtime.disk.is_full:
+            await last.run(read.connection)
+            await self._log_if_it_fits(read.connection, entry)
         else:
-            async with leave_out_when_full(connection):
-                await last.run(connection)
-        return search_id
+            self._ask_to_log(last, entry)
+            last.tell("COMMIT")
+            await last.run(read.connection)
+
+    async def log_after(self, source: Source, entry: _Entry) -> UUID:
+        """Keep a search that was read from a standby, and return its id; `finish` has kept every other one."""
+        return entry["search_id"] if source.standby is None else await self.log(entry)
+
+    async def log(self, entry: _Entry) -> UUID:
+        """Keep a search in a transaction of its own, and return its id."""
+        database, organization_id = self.runtime.database, self.caller.organization_id
+        if self.runtime.disk.is_full:
+            async with database.transaction(organization_id) as connection:
+                await self._log_if_it_fits(connection, entry)
+        else:
+            first = Batch()
+            self._ask_to_log(first, entry)
+            async with database.transaction(organization_id, first=first):
+                pass
+        return entry["search_id"]
+
+    async def _log_if_it_fits(self, connection: AsyncConnection, entry: _Entry) -> None:
+        """Keep a search; the log may lack it where the disk has no room."""
+        batch = Batch()
+        self._ask_to_log(batch, entry)
+        async with leave_out_when_full(connection):
+            await batch.run(connection)
+
+    def _ask_to_log(self, batch: Batch, entry: _Entry) -> None:
+        batch.tell(DONT_WAIT_FOR_DISK)
+        queries.log_search(batch, self.caller.organization_id, row=entry, query=self.query)
 
 
 def _require_text(query: str) -> str:
@@ -224,15 +281,6 @@ def _require_text(query: str) -> str:
         message = "The query is empty. Send the words or the question to search for."
         raise BadRequest(message, code="empty_query", details=[FieldError("searchQuery", message)])
     return query
-
-
-async def _embed_query(runtime: Runtime, search: _Search, space: Space) -> SearchQuery:
-    """Embed a query, while no transaction is open."""
-    embedder = runtime.embedders.get(space.model)
-    [embedding] = await embedder.embed([search.query])
-    return prepare_query(
-        search.query, mode=search.mode, language=space.language, embedding=embedding, mean=embedder.model.mean
-    )
 
 
 def _to_document(row: queries.FoundDocument, score: float, passage: Passage) -> CatalogSearchResult:

@@ -20,7 +20,7 @@ from service.index.term_keys import choose_keys
 from service.index.terms import TERMS_OF_STEMMINGS, find_stemmings, weigh_query
 from service.index.tokenization import split_query
 from service.platform.batches import Answer, Batch
-from service.runtime import Runtime
+from service.runtime.standbys import Source
 from service.schema.indexing import TOTAL_TERM
 
 
@@ -28,6 +28,7 @@ from service.schema.indexing import TOTAL_TERM
 class Snapshot:
     """A transaction that reads one snapshot, the searched space, and the query as it is weighed there."""
 
+    source: Source
     connection: AsyncConnection
     space: Space
     search_query: SearchQuery
@@ -35,7 +36,7 @@ class Snapshot:
 
 @asynccontextmanager
 async def open_snapshot(
-    runtime: Runtime,
+    source: Source,
     organization_id: UUID,
     space: Space,
     *,
@@ -51,13 +52,11 @@ async def open_snapshot(
         first = Batch()
         current = ask_current_space(first, organization_id, space_id=space.space_id)
         counted = _ask_statistics(first, organization_id, space, search_query)
-        async with runtime.database.transaction(
-            organization_id, isolation="REPEATABLE READ", read_only=read_only, first=first
-        ) as connection:
+        async with source.snapshot(organization_id, read_only=read_only, first=first) as connection:
             now = current.row or space
             if now.space_id == space.space_id:
                 weighed = await _weigh(connection, organization_id, now, search_query, counted)
-                yield Snapshot(connection, now, weighed)
+                yield Snapshot(source, connection, now, weighed)
                 return
         space = now
 

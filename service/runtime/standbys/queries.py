@@ -1,0 +1,116 @@
+"""SQL on how far the database's servers are. It reads no organization's rows."""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from uuid import UUID
+
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Uuid,
+    case,
+    cast,
+    false,
+    func,
+    literal,
+    literal_column,
+    null,
+    select,
+    update,
+)
+from sqlalchemy.dialects.postgresql import array
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.platform.batches import Answer, Batch
+from service.schema.deployment import deployment
+
+MARK_EVERY = timedelta(seconds=0.9)
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """A place in the primary's write-ahead log: everything that was committed before it was asked for lies before it.
+
+    `written` is in bytes; None where the server that was asked is no primary. `mark` is the newest one there, and
+    `is_marked` says whether it was written since the server became the primary.
+    """
+
+    written: int | None
+    mark: UUID
+    marked_at: datetime
+    is_marked: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a standby is: what it has replayed, in bytes of the primary's write-ahead log, and the marks in it.
+
+    What is not there yet is None.
+    """
+
+    is_standby: bool
+    marks: list[UUID] | None
+    marked_at: datetime | None
+    replayed: int | None
+
+    def follows(self, position: Position) -> bool:
+        """Whether this is a standby of the server that the position is of, not older than its mark."""
+        return self.is_standby and position.is_marked and position.mark in (self.marks or ())
+
+    def reaches(self, position: Position) -> bool:
+        """Whether the standby certainly shows all that had been committed when the position was asked for."""
+        if position.written is None or self.replayed is None:
+            return False
+        return self.follows(position) and self.replayed >= position.written
+
+
+def _bytes_of(position: ColumnElement[str]) -> ColumnElement[int]:
+    return cast(func.pg_wal_lsn_diff(position, literal_column("'0/0'")), BigInteger)
+
+
+def _timeline() -> ColumnElement[str]:
+    """Return the timeline that the primary writes on, as the names of its log's files begin."""
+    return func.left(func.pg_walfile_name(func.pg_current_wal_insert_lsn()), 8)
+
+
+# A commit that waits for the disk lies before what has been flushed. Where none waits, before what has been written.
+_COMMITTED = case(
+    (func.pg_is_in_recovery(), null()),
+    (func.current_setting("synchronous_commit") == literal("off"), func.pg_current_wal_insert_lsn()),
+    else_=func.pg_current_wal_flush_lsn(),
+)
+_IS_OF_TIMELINE = case((func.pg_is_in_recovery(), false()), else_=deployment.c.replication_timeline == _timeline())
+_POSITION = select(
+    _bytes_of(_COMMITTED).label("written"),
+    deployment.c.replication_marks[1].label("mark"),
+    deployment.c.replication_marked_at.label("marked_at"),
+    _IS_OF_TIMELINE.label("is_marked"),
+)
+# What is replayed is asked for after the statement's snapshot was taken: the marks are not newer.
+_PROGRESS = select(
+    func.pg_is_in_recovery().label("is_standby"),
+    select(deployment.c.replication_marks).scalar_subquery().label("marks"),
+    select(deployment.c.replication_marked_at).scalar_subquery().label("marked_at"),
+    _bytes_of(func.pg_last_wal_replay_lsn()).label("replayed"),
+)
+
+
+def ask_position(batch: Batch) -> Answer[Position]:
+    """Ask the primary for its position at this moment."""
+    return batch.ask(_POSITION, Position, {})
+
+
+def ask_progress(batch: Batch) -> Answer[Progress]:
+    """Ask a standby how far it is; outside of a transaction, whose snapshot might be older."""
+    return batch.ask(_PROGRESS, Progress, {})
+
+
+async def write_mark(connection: AsyncConnection) -> None:
+    """Write a new mark, unless the newest one is younger than a second and of the server's timeline."""
+    columns, now = deployment.c, func.now()
+    marks = array([func.gen_random_uuid(), columns.replication_marks[1]], type_=Uuid)
+    is_due = ~columns.replication_marked_at.between(now - MARK_EVERY, now) | (
+        columns.replication_timeline != _timeline()
+    )
+    values = {"replication_marks": marks, "replication_marked_at": now, "replication_timeline": _timeline()}
+    await connection.execute(update(deployment).where(is_due).values(values))

@@ -1,0 +1,225 @@
+"""A standby of the database: its connections, its state, and transactions that see all that was committed before."""
+
+import asyncio
+import os
+import socket
+from collections.abc import AsyncGenerator, Generator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from functools import partial
+from typing import Any, cast
+from uuid import UUID
+
+from psycopg import AsyncConnection as DriverConnection
+from sqlalchemy.exc import DBAPIError
+from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.platform.batches import Batch
+from service.platform.database import Database
+from service.platform.errors import DATABASE_ERRORS
+from service.platform.logs import logger
+from service.runtime.standbys import queries
+from service.runtime.standbys.queries import Position, Progress
+
+# A standby that needs longer to catch up answers nothing: the primary would have answered by then.
+CATCH_UP_SECONDS = 0.05
+PAUSE_SECONDS = 0.002
+# A server that does not answer for so long is given up, with everything that waits for it.
+ANSWER_SECONDS = 2.0
+# A statement that was cancelled by a time limit would take as long on the primary.
+CANCELLED = "57014"
+# Classes of codes by which a server says that it can't answer anybody now. What else may fail, such as a statement that
+# reads rows which the replayed log removes, says nothing about the server.
+AWAY_CLASSES = ("08", "53", "57", "58", "XX")
+
+
+class StandbyState(StrEnum):
+    """What a standby is doing."""
+
+    SERVING = "SERVING"
+    LATE = "LATE"
+    AWAY = "AWAY"
+    NOT_A_STANDBY = "NOT_A_STANDBY"
+
+
+class NotServedError(Exception):
+    """A standby could not answer; the primary can."""
+
+
+@dataclass(frozen=True, slots=True)
+class StandbyStatus:
+    """A standby as it was last seen; both figures are None as long as it was never reached."""
+
+    number: int
+    state: StandbyState
+    since: datetime
+    lag_seconds: float | None
+    lag_bytes: int | None
+
+
+class Standby:
+    """One standby. Only what it is seen to have replayed decides what is read from it."""
+
+    def __init__(self, number: int, address: str, *, pool: Database, watch: Database) -> None:
+        """`address` tells the standby in logs, without its password; `watch` is a connection for looks alone."""
+        self.number = number
+        self.reads = 0
+        self._address = address
+        self._pool = pool
+        self._watch = watch
+        self._held: set[_Hold] = set()
+        self._state, self._since = StandbyState.AWAY, datetime.now(UTC)
+        self._lag: tuple[float, int] | None = None
+
+    @property
+    def state(self) -> StandbyState:
+        """The state that the standby was last seen in."""
+        return self._state
+
+    @property
+    def load(self) -> int | None:
+        """How many of its connections are in use; None where it can take no other read."""
+        is_free = self._state is StandbyState.SERVING and not self._pool.is_saturated
+        return self._pool.in_use if is_free else None
+
+    def describe(self) -> StandbyStatus:
+        """Return its state and how far behind the primary it was."""
+        seconds, length = self._lag or (None, None)
+        return StandbyStatus(self.number, self._state, self._since, seconds, length)
+
+    @asynccontextmanager
+    async def transaction(
+        self, organization_id: UUID, *, position: Position, first: Batch
+    ) -> AsyncGenerator[AsyncConnection]:
+        """Open a snapshot that shows all that was committed when the position was asked for.
+
+        Raises NotServedError when the standby has not replayed that, and when it fails meanwhile.
+        """
+        try:
+            with self._holding() as hold:
+                async with self._pool.transaction(
+                    organization_id,
+                    isolation="REPEATABLE READ",
+                    read_only=True,
+                    first=first,
+                    require=partial(self._catch_up, hold, position),
+                ) as connection:
+                    yield connection
+        except DATABASE_ERRORS as error:
+            if _code_of(error) == CANCELLED:
+                raise
+            if _is_away(error):
+                self._be(StandbyState.AWAY, reason=repr(error))
+            raise NotServedError from error
+
+    async def look(self, position: Position) -> None:
+        """See how far the standby is, and let it serve or not."""
+        giving_up = asyncio.get_running_loop().call_later(ANSWER_SECONDS, partial(self._give_up, "it does not answer"))
+        try:
+            with self._holding() as hold:
+                async with self._watch.transaction(
+                    None, read_only=True, require=partial(self._catch_up, hold, position)
+                ):
+                    pass
+        except DATABASE_ERRORS as error:
+            self._give_up(repr(error))
+        except NotServedError:
+            pass  # noted already
+        finally:
+            giving_up.cancel()
+
+    def _note(self, progress: Progress, position: Position) -> None:
+        behind = max(0, (position.written or 0) - (progress.replayed or 0))
+        if progress.marked_at is not None:
+            self._lag = (max(0.0, (position.marked_at - progress.marked_at).total_seconds()), behind)
+        if progress.reaches(position):
+            self._be(StandbyState.SERVING)
+        elif not progress.is_standby or (not behind and not progress.follows(position)):
+            self._be(StandbyState.NOT_A_STANDBY, reason="it does not follow the primary")
+        else:
+            self._be(StandbyState.LATE, reason=f"{behind} bytes behind")
+
+    async def _catch_up(self, hold: "_Hold", position: Position, connection: AsyncConnection) -> None:
+        """Wait a moment for the standby to catch up; raises NotServedError when it has not."""
+        await hold.take(connection)
+        progress = await self._wait_for(connection, position)
+        self._note(progress, position)
+        if not progress.reaches(position):
+            raise NotServedError
+
+    async def _wait_for(self, connection: AsyncConnection, position: Position) -> Progress:
+        """Wait a moment for the standby to catch up; return how far it is then."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + CATCH_UP_SECONDS
+        while True:
+            batch = Batch()
+            answer = queries.ask_progress(batch)
+            await batch.run(connection)
+            [progress] = answer.rows
+            if progress.reaches(position) or loop.time() >= deadline:
+                return progress
+            await asyncio.sleep(PAUSE_SECONDS)
+
+    @contextmanager
+    def _holding(self) -> Generator["_Hold"]:
+        """Note what waits for the standby, which ends when the standby is given up."""
+        hold = _Hold()
+        self._held.add(hold)
+        try:
+            yield hold
+        finally:
+            self._held.discard(hold)
+
+    def _give_up(self, reason: str) -> None:
+        """Leave the standby out, and end all that waits for it."""
+        self._be(StandbyState.AWAY, reason=reason)
+        for hold in self._held:
+            hold.cut()
+
+    def _be(self, state: StandbyState, *, reason: str | None = None) -> None:
+        if state is self._state:
+            return
+        self._state, self._since = state, datetime.now(UTC)
+        if state is StandbyState.SERVING:
+            logger.info("standby_serves", standby=self._address)
+        else:
+            logger.warning("standby_left_out", standby=self._address, state=state, reason=reason)
+
+
+class _Hold:
+    """A use of a standby, which can be ended from outside."""
+
+    def __init__(self) -> None:
+        self._driver: DriverConnection[Any] | None = None
+        self._is_cut = False
+
+    async def take(self, connection: AsyncConnection) -> None:
+        """Note the connection that is used; raises NotServedError after the end."""
+        if self._is_cut:
+            raise NotServedError
+        pooled = await connection.get_raw_connection()
+        self._driver = cast("DriverConnection[Any]", pooled.driver_connection)
+
+    def cut(self) -> None:
+        """End the connection by its socket: cancelling a statement would wait for a server that may not answer."""
+        self._is_cut = True
+        if self._driver is not None and not self._driver.closed:
+            with suppress(OSError), socket.socket(fileno=os.dup(self._driver.fileno())) as one:
+                one.shutdown(socket.SHUT_RDWR)
+
+
+def _is_away(error: BaseException) -> bool:
+    """Tell whether an error is one of the server as a whole: it has lost a connection, or takes none."""
+    if isinstance(error, PoolTimeoutError):
+        return False
+    code = _code_of(error)
+    return code is None or code[:2] in AWAY_CLASSES
+
+
+def _code_of(error: BaseException) -> str | None:
+    """Return the server's code of an error; None for one of a connection."""
+    original = error.orig if isinstance(error, DBAPIError) else error
+    return getattr(original, "sqlstate", None)

@@ -1,0 +1,75 @@
+"""A primary and standbys of it, of the embedded server's programs."""
+
+import shutil
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import SecretStr
+
+from service import migrations
+from service.platform.postgres.process import socket_folder
+from service.platform.postgres.server import DATABASE, SUPERUSER, EmbeddedPostgres
+from tests.harness.databases import PARAMETERS, PREFIX
+
+# A commit waits for the disk, as anywhere but in tests: what it waits for is what a standby is sent.
+REPLICATED = PARAMETERS | {
+    "synchronous_commit": "on",
+    "shared_buffers": "32MB",
+    "hot_standby_feedback": "on",
+    "wal_keep_size": "64MB",
+    "wal_retrieve_retry_interval": "100ms",
+}
+
+
+class Server(EmbeddedPostgres):
+    """A server that standbys may follow."""
+
+    def __init__(self, folder: Path) -> None:
+        folder.mkdir(mode=0o711, exist_ok=True)
+        super().__init__(folder, parameters=REPLICATED)
+
+    def follow(self, primary: "Server") -> None:
+        """Become a standby of another server, with a copy of it."""
+        self._folder.mkdir(mode=0o700)
+        shutil.chown(self._folder, self._account.pw_uid, self._account.pw_gid)
+        source = ("-h", socket_folder(primary._folder), "-U", SUPERUSER)
+        self._run("pg_basebackup", "-D", self._name(), "-R", "-N", "-c", "fast", *source, folder=self._folder)
+        for copied in (".s.PGSQL.5432.lock", "log"):
+            (self._folder / copied).unlink()
+        self.start()
+
+    def execute(self, statement: str, database: str = DATABASE) -> list[tuple[object, ...]]:
+        """Run a statement as the superuser, and return its rows."""
+        with self.connect(database) as connection:
+            result = connection.execute(statement.encode())
+            return result.fetchall() if result.description else []
+
+    def address(self, *, user: str = SUPERUSER) -> SecretStr:
+        """Return the address of the database as a setting has it."""
+        url = self.url(user=user).set(drivername="postgresql")
+        return SecretStr(url.render_as_string(hide_password=False))
+
+    def _write_access_rules(self) -> None:
+        super()._write_access_rules()
+        self._update_file("pg_hba.conf", "local all,replication all peer map=carrel\n")
+
+
+@contextmanager
+def replicated(standbys: int) -> Generator[tuple[Server, list[Server]]]:
+    """Run a migrated primary and standbys of it."""
+    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    folder.chmod(0o711)
+    servers = [Server(folder / str(number)) for number in range(standbys + 1)]
+    try:
+        primary, *others = servers
+        primary.start()
+        migrations.upgrade(primary.url(user=SUPERUSER))
+        for other in others:
+            other.follow(primary)
+        yield primary, others
+    finally:
+        for server in servers:
+            server.stop()
+        shutil.rmtree(folder)
