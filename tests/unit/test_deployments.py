@@ -5,12 +5,18 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from typing import cast
 
 import pytest
+
+from service.runtime import Runtime
+from service.web.connections import Connections
+from service.web.metrics import Metrics
 
 REPOSITORY = Path(__file__).parents[2]
 UNITS = REPOSITORY / "deploy/systemd"
 ANALYZE = shutil.which("systemd-analyze")
+METRIC = re.compile(r"\bcarrel_[a-z_]+")
 SETTING = re.compile(r"\bCARREL_[A-Z0-9_]+")
 COMMAND = re.compile(r"\.venv/bin/python -m .+")
 
@@ -27,6 +33,16 @@ def test_each_setting_exists() -> None:
     named = {name for path in files for name in SETTING.findall(path.read_text())}
     assert named
     assert named <= set(SETTING.findall((REPOSITORY / "docs/settings.md").read_text()))
+
+
+def test_each_metric_exists() -> None:
+    """What the dashboard draws and the alert rules look at is counted."""
+    metrics = Metrics(cast("Runtime", None))
+    metrics.watch(cast("Connections", None))
+    counted = {f"{each.name}_total" if each.type == "counter" else each.name for each in metrics._registry.collect()}  # pyright: ignore[reportPrivateUsage]
+    named = {name for path in (REPOSITORY / "deploy/monitoring").iterdir() for name in METRIC.findall(path.read_text())}
+    assert named
+    assert {name.removesuffix("_bucket") for name in named} <= counted
 
 
 @pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is not installed")
