@@ -1,7 +1,8 @@
 """Permission-filtered search: recall against the exact answer, and what the service adds to its SQL.
 
 A narrow, a typical and a wide reader search a synthetic catalog over HTTP (in this process), each mode and reader on
-its own; beside them the bare SQL of the legs, and an exact join on a table of grants.
+its own; beside them the bare SQL of the legs (the statement that finds and scores candidates), and an exact join on a
+table of grants.
 Goals: recall@10 >= 0.99; service p50 <= 1.5 x the bare SQL, p95 <= 3 x p50. Run: `python -m bench.search [--scale]`.
 """
 
@@ -25,8 +26,7 @@ from pydantic import SecretStr
 
 from bench import synthetic
 from bench.report import report
-from carrel.wire.search import SearchMode
-from service.domains.search import queries, snapshot, sql
+from service.domains.search import queries, snapshot
 from service.domains.search.search_query import Scope, SearchQuery
 from service.index.term_keys import NO_LOOKUP
 from service.main import create_app
@@ -97,23 +97,18 @@ def _slice(vectors: Any, vector: Any) -> Any:
 
 
 class LegTimer:
-    """Keeps the statements of the legs as the service sends them, to be timed alone."""
+    """Keeps the statement of the legs as the service sends it, with its values, to be timed alone."""
 
     def __init__(self) -> None:
         self.statements: list[tuple[str, Any]] = []
-        find_candidates = queries.find_candidates
+        ask_candidates = queries.ask_candidates
 
-        async def keep(connection: Any, scope: Scope, search_query: SearchQuery, *, at_least: int) -> Any:
-            legs = [sql.dense_leg] if search_query.mode is not SearchMode.LEXICAL else []
-            legs += [sql.lexical_leg] if search_query.looks_for_words else []
-            parameters = queries.parameters_of_legs(scope, search_query, at_least=at_least)
-            batch = Batch()
-            for leg in legs:
-                batch.ask(leg(queries.shape_of(scope)), dict, parameters)
-            self.statements.extend((part.text, part.values) for part in batch.parts)
-            return await find_candidates(connection, scope, search_query, at_least=at_least)
+        def keep(batch: Batch, scope: Scope, search_query: SearchQuery, *, at_least: int) -> Any:
+            answer = ask_candidates(batch, scope, search_query, at_least=at_least)
+            self.statements.append((batch.parts[-1].text, batch.parts[-1].values))
+            return answer
 
-        queries.find_candidates = keep
+        queries.ask_candidates = keep
 
 
 async def ask(client: httpx.AsyncClient, question: str, reader: str, mode: str, **options: Any) -> list[str]:
@@ -131,7 +126,7 @@ async def ask(client: httpx.AsyncClient, question: str, reader: str, mode: str, 
 
 
 async def bare_milliseconds(connection: psycopg.AsyncConnection, statements: list[tuple[str, Any]]) -> float:
-    """Run the legs' statements on a plain connection, and return the milliseconds."""
+    """Run statements on a plain connection, and return the milliseconds."""
     began = time.perf_counter()
     for statement, parameters in statements:
         await (await connection.execute(statement, parameters)).fetchall()

@@ -52,8 +52,9 @@ async def corpus(service: RunningService) -> AsyncIterator[Corpus]:
 
 def forget_statements() -> None:
     """Have the statements built again, with another number in them."""
-    sql.lexical_leg.cache_clear()
-    sql.candidates.cache_clear()
+    for build in vars(sql).values():
+        if hasattr(build, "cache_clear"):
+            build.cache_clear()
 
 
 def reader(corpus: Corpus, *, is_owner: bool) -> Caller:

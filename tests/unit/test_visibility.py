@@ -100,12 +100,13 @@ EXCUSED = {
     "domains.evaluation.queries.find_set": ADMINS_ALONE,
     "domains.evaluation.queries.list_sets": ADMINS_ALONE,
     "domains.evaluation.queries.read_agent_settings": ADMINS_ALONE,
+    "domains.search.sql.select_chunks": FOUND,
     "domains.search.queries.ask_found_chunks": FOUND,
     "domains.search.queries.ask_found_documents": FOUND,
     "domains.search.queries.score_near": FOUND,
-    "domains.search.sql.found_chunks": FOUND,
-    "domains.search.sql.found_documents": FOUND,
-    "domains.search.sql.scores_near": FOUND,
+    "domains.search.found.sql.found_chunks": FOUND,
+    "domains.search.found.sql.found_documents": FOUND,
+    "domains.search.found.sql.scores_near": FOUND,
     "domains.service_accounts.queries.list_granted_groups": "it selects grants to the caller's own groups",
 }
 
@@ -178,14 +179,19 @@ def names_in(node: ast.AST) -> list[str]:
 def find_builders() -> frozenset[str]:
     """Return the names of the functions that build a statement over what is protected and leave its condition out.
 
-    They are the ones that don't wait for the database; who calls them adds the condition.
+    They are the ones that don't wait for the database, however many build on one another; who calls them adds the
+    condition.
     """
-    return frozenset(
-        name.rpartition(".")[2]
-        for module in read_modules(builders=frozenset())
-        for name, conditions in module.selections()
-        if conditions == 0 and isinstance(module.definitions[name.rpartition(".")[2]], ast.FunctionDef)
-    )
+    known, is_whole = frozenset[str](), False
+    while not is_whole:
+        found = frozenset(
+            name.rpartition(".")[2]
+            for module in read_modules(builders=known)
+            for name, conditions in module.selections()
+            if conditions == 0 and isinstance(module.definitions[name.rpartition(".")[2]], ast.FunctionDef)
+        )
+        known, is_whole = found, found == known
+    return known
 
 
 def read_modules(builders: frozenset[str]) -> list[Module]:

@@ -1,4 +1,4 @@
-"""Running the statements of `search.sql`: the two legs, the exact scores of their hits, and the results' contents.
+"""Running the statements of a search: the two legs, the exact scores of their hits, and the results' contents.
 
 The legs are flat queries over the access classes the caller may read; every condition (access, metadata, kind of
 resource) stands inside them, before any ordering or LIMIT. All run in one REPEATABLE READ snapshot.
@@ -20,6 +20,7 @@ from carrel.wire.places import PassagePlace
 from carrel.wire.search import SearchFeedback, SearchMode
 from service.domains.search import sql
 from service.domains.search.filters import Comparison
+from service.domains.search.found import sql as found_sql
 from service.domains.search.fusion import Legs, Scores
 from service.domains.search.matching import name_of_value
 from service.domains.search.search_query import Hit, Scope, SearchQuery
@@ -46,7 +47,7 @@ class ExactScores:
 
 
 @dataclass(frozen=True, slots=True)
-class _Candidate:
+class Candidate:
     """A hit with its negative scores, its nearest chunk, and its rank in each leg (None: the leg has not found it)."""
 
     document_id: UUID
@@ -152,18 +153,20 @@ def _parameters(scope: Scope, search_query: SearchQuery) -> dict[str, Any]:
     }
 
 
-def parameters_of_legs(scope: Scope, search_query: SearchQuery, *, at_least: int) -> dict[str, Any]:
-    """Return what the statements of the legs are bound to."""
-    limits = {"page_limit": BEST_PAGES, "document_limit": BEST_DOCUMENTS, "at_least": at_least}
-    lookup = search_query.lookup
-    return _parameters(scope, search_query) | limits | {"keys": list(lookup.keys), "bound": lookup.bound}
-
-
 def _hits(hits: Collection[Hit], *, prefix: str = "") -> dict[str, Any]:
     return {
         f"{prefix}ids": [hit.document_id for hit in hits],
         f"{prefix}numbers": [hit.chunk_no for hit in hits],
     }
+
+
+def ask_candidates(batch: Batch, scope: Scope, search_query: SearchQuery, *, at_least: int) -> Answer[Candidate]:
+    """Ask what the legs of a search's mode find; one of them at least is asked for."""
+    by_meaning = search_query.mode is not SearchMode.LEXICAL
+    statement = sql.candidates(shape_of(scope), by_words=search_query.looks_for_words, by_meaning=by_meaning)
+    limits = {"page_limit": BEST_PAGES, "document_limit": BEST_DOCUMENTS, "at_least": at_least}
+    keys = {"keys": list(search_query.lookup.keys), "bound": search_query.lookup.bound}
+    return batch.ask(statement, Candidate, _parameters(scope, search_query) | limits | keys)
 
 
 async def find_candidates(
@@ -174,12 +177,10 @@ async def find_candidates(
     By meaning, candidates are found by their binary codes, then ranked by exact inner product; by words, by BM25. A leg
     names at least so many hits, if it can.
     """
-    by_meaning = search_query.mode is not SearchMode.LEXICAL
-    if not by_meaning and not search_query.looks_for_words:
+    if search_query.mode is SearchMode.LEXICAL and not search_query.looks_for_words:
         return Legs((), ()), {}
-    statement = sql.candidates(shape_of(scope), by_words=search_query.looks_for_words, by_meaning=by_meaning)
     batch = Batch()
-    answer = batch.ask(statement, _Candidate, parameters_of_legs(scope, search_query, at_least=at_least))
+    answer = ask_candidates(batch, scope, search_query, at_least=at_least)
     await batch.run(connection)
     legs = Legs(
         lexical=_order_by_rank((row.lexical_rank, row) for row in answer.rows),
@@ -192,7 +193,7 @@ async def find_candidates(
     return legs, exact
 
 
-def _order_by_rank(candidates: Iterable[tuple[int | None, _Candidate]]) -> list[Hit]:
+def _order_by_rank(candidates: Iterable[tuple[int | None, Candidate]]) -> list[Hit]:
     found = sorted((rank, row.document_id, row.hit_no) for rank, row in candidates if rank is not None)
     return [Hit(document_id, hit_no) for _, document_id, hit_no in found]
 
@@ -210,7 +211,7 @@ async def score_near(
     weights = "[" + ",".join([repr(weight)] * scope.space.dimensions) + "]"
     parameters = _parameters(scope, search_query) | _hits(hits) | _hits(examples, prefix="example_")
     batch = Batch()
-    answer = batch.ask(sql.scores_near(shape_of(scope)), _Nearness, parameters | {"weights": weights})
+    answer = batch.ask(found_sql.scores_near(shape_of(scope)), _Nearness, parameters | {"weights": weights})
     await batch.run(connection)
     return {Hit(row.document_id, row.hit_no): -row.dense for row in answer.rows}
 
@@ -221,7 +222,7 @@ def ask_found_documents(
     """Ask for the results' documents."""
     shares = {"lexical_share": chunk_weights.lexical, "dense_share": chunk_weights.dense}
     parameters = _parameters(scope, search_query) | _hits(hits) | shares
-    return batch.ask(sql.found_documents(shape_of(scope)), FoundDocument, parameters)
+    return batch.ask(found_sql.found_documents(shape_of(scope)), FoundDocument, parameters)
 
 
 def ask_found_chunks(
@@ -229,7 +230,7 @@ def ask_found_chunks(
 ) -> Answer[FoundChunk]:
     """Ask for the results' chunks."""
     parameters = _parameters(scope, search_query) | _hits(hits)
-    return batch.ask(sql.found_chunks(shape_of(scope)), FoundChunk, parameters)
+    return batch.ask(found_sql.found_chunks(shape_of(scope)), FoundChunk, parameters)
 
 
 @lru_cache(1)

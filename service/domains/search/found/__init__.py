@@ -1,0 +1,1 @@
+"""What a search has found: its scores once the question has moved, and its contents."""

@@ -1,0 +1,130 @@
+"""The statements about hits that have been found: their scores once the question has moved, and their contents."""
+
+from functools import lru_cache
+from typing import Any
+
+from pgvector.sqlalchemy import HALFVEC, VECTOR
+from sqlalchemy import (
+    ColumnElement,
+    Float,
+    FromClause,
+    Integer,
+    Uuid,
+    and_,
+    any_,
+    bindparam,
+    cast,
+    func,
+    select,
+    true,
+)
+
+from carrel.wire.common import ResourceType
+from service.domains.search.sql import (
+    ORGANIZATION,
+    SHAPES,
+    SPACE,
+    AnySelect,
+    Shape,
+    array_of,
+    constant,
+    dense_score,
+    lexical_score,
+    select_chunks,
+)
+from service.platform.sql import as_member
+from service.schema.catalog import documents
+from service.schema.indexing import INDEX_TABLES, space_documents
+from service.schema.permissions import resources
+
+
+def _given_hits(*, ids: str = "ids", numbers: str = "numbers") -> FromClause:
+    """Build the table of the hits in the parameters `ids` and `numbers`."""
+    hits = func.unnest(array_of(ids, Uuid()), array_of(numbers, Integer()))
+    return hits.table_valued("document_id", "chunk_no").render_derived(name="hit")
+
+
+@lru_cache(SHAPES)
+def scores_near(shape: Shape) -> AnySelect:
+    """Build the statement of hits' negative cosines with the question vector moved towards the examples' mean.
+
+    Examples are the chunks in the parameters `example_…`. `weights` is a vector with the mean's weight in every
+    dimension.
+    """
+    chunks = INDEX_TABLES[shape.dimensions].chunks
+    vector = VECTOR(shape.dimensions)
+    given = _given_hits(ids="example_ids", numbers="example_numbers")
+    examples = select_chunks(given, Shape(shape.dimensions, by_chunk=True))
+    example = examples.add_columns(cast(chunks.c.embedding, vector).label("embedding")).subquery("example")
+    mean: ColumnElement[Any] = select(func.avg(example.c.embedding)).scalar_subquery()
+    moved = func.l2_normalize(constant("vector", vector).op("+")(mean.op("*")(constant("weights", vector))))
+    asked = select(cast(moved, HALFVEC(shape.dimensions))).scalar_subquery()
+    dense = chunks.c.embedding.op("<#>", return_type=Float())(asked).label("dense")
+    chosen = select_chunks(_given_hits(), shape).add_columns(dense).subquery("chosen")
+    return select(chosen.c.document_id, chosen.c.hit_no, func.min(chosen.c.dense).label("dense")).group_by(
+        chosen.c.document_id, chosen.c.hit_no
+    )
+
+
+@lru_cache(SHAPES)
+def found_documents(shape: Shape) -> AnySelect:
+    """Build the statement of documents (`ids`) with their resource, and their best chunk.
+
+    `dense_share` and `lexical_share` say how much each score counts for the best chunk.
+    """
+    chunks = INDEX_TABLES[shape.dimensions].chunks
+    shares = {name: bindparam(name, type_=Float()) for name in ("lexical_share", "dense_share")}
+    lexical = shares["lexical_share"] * lexical_score(chunks.c.terms)
+    dense = shares["dense_share"] * dense_score(chunks.c.embedding, shape)
+    best = (
+        select(chunks.c.text, chunks.c.place)
+        .where(
+            chunks.c.organization_id == ORGANIZATION,
+            chunks.c.space_id == SPACE,
+            chunks.c.document_id == documents.c.document_id,
+        )
+        .order_by(lexical + dense, chunks.c.chunk_no)
+        .limit(1)
+        .lateral("best")
+    )
+    columns = (
+        documents.c.document_id,
+        documents.c.name,
+        documents.c.external_id,
+        documents.c.external_url,
+        documents.c.custom_metadata,
+        documents.c.updated_at,
+        as_member(resources.c.resource_type, ResourceType),
+        *(resources.c.resource_id, resources.c.container_id),
+    )
+    return (
+        select(*columns, *best.c)
+        .join(resources, resources.c.object_id == documents.c.document_id)
+        .join(best, true())
+        .where(
+            documents.c.organization_id == ORGANIZATION,
+            resources.c.organization_id == ORGANIZATION,
+            documents.c.document_id == any_(array_of("ids", Uuid())),
+        )
+    )
+
+
+@lru_cache(SHAPES)
+def found_chunks(shape: Shape) -> AnySelect:
+    """Build the statement of chunks with their document, and its metadata in the collection."""
+    chunks = INDEX_TABLES[shape.dimensions].chunks
+    in_space = and_(
+        space_documents.c.organization_id == ORGANIZATION,
+        space_documents.c.document_id == chunks.c.document_id,
+        space_documents.c.space_id == chunks.c.space_id,
+    )
+    of_document = and_(documents.c.organization_id == ORGANIZATION, documents.c.document_id == chunks.c.document_id)
+    columns = (
+        *(chunks.c[name] for name in ("chunk_id", "text", "place")),
+        documents.c.name,
+        documents.c.external_id,
+        documents.c.external_url,
+        space_documents.c.custom_metadata,
+    )
+    hits = select_chunks(_given_hits(), shape)
+    return hits.add_columns(*columns).join(documents, of_document).join(space_documents, in_space)
