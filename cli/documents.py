@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from carrel.wire.catalog import Document, DocumentIndexing, GetDocumentResponse, IndexingStatus
+from carrel.wire.catalog import Document, DocumentIndexing, GetDocumentResponse, IndexingStatus, LeftOutFile
 from cli.choosing import AsJson, Yes, check_can_ask, id_in, is_confirmed, require_one
 from cli.exit_codes import ExitCode
 from cli.listing import Columns, print_json, say_done, show_first, show_one, to_json
@@ -29,6 +29,13 @@ COLUMNS: Columns[Document] = {
     "updated": lambda one: one.updated_at,
     "index": lambda one: one.indexing and one.indexing.lower(),
     "id": lambda one: one.document_id,
+}
+
+
+LEFT_OUT: Columns[LeftOutFile] = {
+    "file": lambda one: one.path or f"file {one.number:,}",
+    "code": lambda one: one.code,
+    "reason": lambda one: one.message,
 }
 
 
@@ -96,6 +103,24 @@ def show(document: Named, *, as_json: AsJson = False) -> None:
             ),
         ],
     )
+
+
+@app.command()
+def left_out(
+    document: Named,
+    *,
+    most: Annotated[int, typer.Option("--most", min=1, help="No more files than this.")] = 100,
+    as_json: AsJson = False,
+) -> None:
+    """List the files in an archive or mail that are no documents, each with its reason."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        found = document_of(document, client)
+        listed = client.catalog.list_left_out_files(found.document_id, page_size=min(most + 1, 1000))
+        files = list(islice(listed, most + 1))
+    so_far = "" if found.file_count == found.files_done else " so far"
+    empty = f"No file was left out of it{so_far}."
+    show_first(screen, "files", files, LEFT_OUT, most=most, empty=empty, more="There are more")
 
 
 @app.command()
@@ -185,10 +210,9 @@ def document_of(name: str, client: "Carrel") -> GetDocumentResponse:
     return client.catalog.get_document(one.document_id)
 
 
-def _files(one: Document) -> str:
+def _files(one: GetDocumentResponse) -> str:
     """Return how many files are in a document, and how far they are documents of their own."""
-    done, count = one.files_done or 0, one.file_count or 0
-    return f"{count:,}, listed by --parent" if done == count else f"{done:,} of {count:,} so far"
+    return str(one.contained_files or f"{one.files_done or 0:,} of {one.file_count or 0:,} so far")
 
 
 def _place(one: DocumentIndexing) -> str:

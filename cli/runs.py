@@ -195,6 +195,8 @@ def show_end(summary: Summary, ledger: Ledger, *, screen: Screen) -> None:
     notes = notes_of(ledger.address.name)
     screen.line(summary.text())
     _show_left_out(notes.scanned, screen=screen)
+    if summary.contained_left_out:
+        screen.line("carrel documents left-out DOCUMENT names those of an archive or mail.", style="dim")
     if summary.quarantined:
         _show_failures(ledger, screen=screen)
         screen.line(f"All of it, one JSON object a line: {quarantine_file(ledger)}")

@@ -15,25 +15,32 @@ from app.labels import GRANTED, PRINCIPALS
 from app.loading.staging import plain_name
 from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.filters import choice_filter
-from app.ui.help import help_address_of_code
+from app.ui.help import help_address_of_code, help_cell
 from app.ui.links import show_link
 from app.ui.notices import show_empty, show_problem, show_table, show_text, show_warning
 from app.ui.passages import place_html
-from app.ui.tables import PAGE_ROWS, Source, show_each, show_pages
+from app.ui.tables import PAGE_ROWS, Source, show_each, show_pages, show_text_pages
 from carrel.wire.admin import AdminGrantsListResponse, GrantInfo
-from carrel.wire.catalog import DocumentIndexing, GetDocumentResponse, IndexingStatus, RecognitionStatus
+from carrel.wire.catalog import (
+    DocumentIndexing,
+    GetDocumentResponse,
+    IndexingStatus,
+    ListLeftOutFilesResponse,
+    RecognitionStatus,
+)
 from carrel.wire.collections import DocumentChunk, GetDocumentChunksResponse
 from carrel.wire.common import UserPrincipal
 from carrel.wire.formats import NotReadKind
-from flows.operations.formatting import count_text
+from flows.operations.formatting import capitalize, count_text
 
 CHUNKS = 20
 REFRESH_SECONDS = 2.0
 MOST_VERSIONS, MOST_PLACES, MOST_FILES = 50, 20, 50
 _PROBLEM = "document.problem"
+_FILES = {NotReadKind.ATTACHMENT, NotReadKind.EMBEDDED}
 _WHAT_HELPS = {
     "Load the file again with its pictures to have text in them read.": {NotReadKind.PICTURE},
-    "Add attachments and embedded files as documents of their own.": {NotReadKind.ATTACHMENT, NotReadKind.EMBEDDED},
+    "Add attachments and embedded files as documents of their own.": _FILES,
 }
 
 
@@ -62,15 +69,47 @@ def show_container(document: GetDocumentResponse) -> None:
     if not document.file_count:
         return
     st.subheader("Files in it", anchor=False)
-    done = min(document.files_done or 0, document.file_count)
-    if done < document.file_count:
-        st.progress(done / document.file_count, text=f"{done:,} of {count_text(document.file_count, 'file')} so far")
+    contained = document.contained_files
+    if contained is not None:
+        done = (contained.files - contained.waiting) / contained.files
+        if contained.is_done:
+            show_text(f"{capitalize(str(contained))}.")
+        else:
+            indexing = f", {count_text(contained.indexing, 'document')} being indexed" if contained.indexing else ""
+            st.progress(done, text=f"{contained}{indexing}")
     listed = catalog.list_documents(parent_document_id=document.document_id, page_size=MOST_FILES)
     page = show_errors(lambda: next(listed.pages()))
     for one in page.documents:
         show_link(one.document_name, "documents", document=str(one.document_id))
     if page.next_page_token:
         show_text(f"These are {MOST_FILES} of them. The list of documents finds the others by their names.")
+    if contained is not None and contained.left_out:
+        _show_left_out(document)
+
+
+def _show_left_out(document: GetDocumentResponse) -> None:
+    """List the files that were left out of an archive or mail itself, for those who may read it."""
+    st.subheader("Left out", anchor=False)
+
+    def fetch(token: str | None) -> ListLeftOutFilesResponse:
+        listed = api.client().catalog.list_left_out_files(document.document_id, page_size=PAGE_ROWS, page_token=token)
+        return next(listed.pages())
+
+    try:
+        fetch(None)
+    except carrel.NotFoundError:
+        show_text("Those who may read it see which files these are.")
+        return
+    show_text_pages(
+        "document.left_out",
+        Source(fetch, lambda page: page.files, document.document_id),
+        heads=("File", "Reason", "Help"),
+        row=lambda file: (
+            file.path or f"file {file.number:,}",
+            file.message,
+            help_cell(file.code, about=document.document_name),
+        ),
+    )
 
 
 def show_not_read(document: GetDocumentResponse) -> None:
@@ -80,7 +119,9 @@ def show_not_read(document: GetDocumentResponse) -> None:
         goes_on = " The rest follows by itself." if recognition.status is RecognitionStatus.RUNNING else ""
         why = f" {recognition.error}" if recognition.error else ""
         show_text(f"Read by machine, which makes mistakes: {recognition}.{why}{goes_on}")
-    if left_out := document.list_left_out():
+    # The files that were left out of an archive or mail have a list of their own.
+    listed = _FILES if document.contained_files and document.contained_files.left_out else set[NotReadKind]()
+    if left_out := [part for part in document.list_left_out() if part.kind not in listed]:
         kinds = {part.kind for part in left_out}
         helps = [text for text, of in _WHAT_HELPS.items() if not kinds.isdisjoint(of)]
         parts = ", ".join(map(str, left_out))
@@ -117,7 +158,7 @@ def _watch(document_id: UUID) -> None:
 
 
 def _is_indexing(document: GetDocumentResponse) -> bool:
-    is_unpacking = document.files_done != document.file_count
+    is_unpacking = document.contained_files is not None and not document.contained_files.is_done
     return (
         is_unpacking
         or bool(pages_being_read(document.text_recognition))

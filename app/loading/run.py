@@ -151,7 +151,8 @@ def _end_in_words(run: RunStatus) -> str:
     quick = f", {rate:,.1f} documents a second" if rate >= 0.1 else ""
     partly = _partly_read(counts.partly_read) if counts.partly_read else ""
     pages = _pages_waiting(counts.pages_waiting) if counts.pages_waiting else ""
-    return f"Done in {duration_in_words(run.seconds or seconds_of(run))}{quick}.{later}{partly}{pages}"
+    files = f" {counts.contained_text()}." if counts.containers else ""
+    return f"Done in {duration_in_words(run.seconds or seconds_of(run))}{quick}.{later}{files}{partly}{pages}"
 
 
 def _pages_waiting(number: int) -> str:

@@ -1,5 +1,7 @@
 """The fourth step of a run: wait until what the service has taken can be searched, and say how long that takes.
 
+An archive or mail is done when the files in it are: as a run waits for it, it counts how many of them are read.
+
 What is still being indexed is listed a thousand at a time; only what no longer is, or the last few documents, is asked
 after one by one. So a round costs no more than what has changed since the last one.
 """
@@ -21,6 +23,7 @@ from flows.operations.ledger.rows import FIRST, Entry
 from flows.operations.ledger.states import State
 from flows.operations.notes import notes_of
 from flows.operations.outages import OutagePolicy
+from flows.operations.sending import contained_files
 from flows.operations.sources.fingerprint import key_of
 
 STALLED_SECONDS = 900.0
@@ -50,11 +53,13 @@ async def wait_until_indexed(
 
 @dataclass(slots=True)
 class _Answers:
-    """The result of a round: documents that no longer wait, and the chunks of the others."""
+    """The result of a round: documents that no longer wait, and of the others the chunks, and the files in them."""
 
     done: int = 0
     embedded: int = 0
     expected: int = 0
+    files: int = 0
+    files_waiting: int = 0
 
 
 @dataclass(slots=True)
@@ -135,9 +140,10 @@ class _IndexWait:
             answers.done += 1
             return
         statuses = {place.status for place in document.indexed_in}
+        is_read = await self._keep_contained(entry, document, answers)
         if IndexingStatus.FAILED in statuses:
             await asyncio.to_thread(quarantine, self.ledger, entry, IndexingFailedError(_why(document)))
-        elif IndexingStatus.RUNNING not in statuses:
+        elif IndexingStatus.RUNNING not in statuses and is_read:
             await asyncio.to_thread(self.ledger.mark_searchable, entry.document.external_id)
         else:
             answers.embedded += sum(place.chunks_embedded or 0 for place in document.indexed_in)
@@ -145,10 +151,24 @@ class _IndexWait:
             return
         answers.done += 1
 
+    async def _keep_contained(self, entry: Entry, document: GetDocumentResponse, answers: _Answers) -> bool:
+        """Keep how far the files in a document are; return whether all are done, or there are none."""
+        contained = document.contained_files or contained_files(document.file_count, document.files_done)
+        if contained is None:
+            return True
+        not_read = sum(part.count for part in document.list_left_out())
+        name = entry.document.external_id
+        await asyncio.to_thread(self.ledger.keep_contained, name, contained, parts_not_read=not_read)
+        if not contained.is_done:
+            answers.files += contained.files
+            answers.files_waiting += contained.waiting
+        return contained.is_done
+
     def _note(self, waiting: int, answers: _Answers, backlog: Backlog | None) -> None:
         self._marks.append((time.monotonic(), waiting))
         chunks = (answers.embedded, answers.expected) if waiting <= _FEW else (0, 0)
-        text = left_text(waiting, chunks=chunks, per_second=self._pace(), backlog=backlog)
+        files = (answers.files - answers.files_waiting, answers.files)
+        text = left_text(waiting, chunks=chunks, files=files, per_second=self._pace(), backlog=backlog)
         notes_of(self.ledger.address.name).begin_wait(_PART, text)
 
     def _pace(self) -> float:
@@ -159,7 +179,7 @@ class _IndexWait:
     def _give_up_when_stalled(self, waiting: int, answers: _Answers, backlog: Backlog | None) -> None:
         # A pace moves though nothing does, and a backlog that can't be read for a while is as it was.
         self._chunks = self._chunks if backlog is None else backlog.chunks
-        seen, now = (waiting, answers.embedded, self._chunks), time.monotonic()
+        seen, now = (waiting, answers.embedded, answers.files_waiting, self._chunks), time.monotonic()
         if seen != self._seen:
             self._seen, self._moved_at = seen, now
         seconds = STALLED_SECONDS if backlog is None else STALLED_SECONDS / 3
@@ -180,12 +200,17 @@ def _what_next(backlog: Backlog | None) -> str:
     return "and the service continues with it."
 
 
-def left_text(waiting: int, *, chunks: tuple[int, int], per_second: float, backlog: Backlog | None) -> str:
+def left_text(
+    waiting: int, *, chunks: tuple[int, int], files: tuple[int, int], per_second: float, backlog: Backlog | None
+) -> str:
     """Return a text that says how many documents of a run can't be searched yet, and how long that takes.
 
-    `chunks` are how many are embedded and how many there are, of documents in work; `per_second` counts documents.
+    `chunks` are how many are embedded and how many there are, of documents in work; `files` how many
+    are read and how many there are, in archives and mails; `per_second` counts documents.
     """
     parts = [f"waiting for the index: {count_text(waiting, 'document')} left"]
+    if files[1]:
+        parts.append(f"{files[0]:,} of {count_text(files[1], 'file')} in archives and mails read")
     if chunks[1]:
         parts.append(f"{chunks[0]:,} of {count_text(chunks[1], 'chunk')} embedded")
     seconds = waiting / per_second if per_second else None

@@ -1,6 +1,7 @@
 """The second step of a run: ask the service what sending each document would do, before anything is sent."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -117,7 +118,9 @@ async def _ask(
 
 def read_plan(ledger: Ledger) -> Plan:
     """Return the plan as the ledger has it; correct until the first document is sent."""
-    numbers = {(count.state, count.action): count.documents for count in ledger.counts()}
+    numbers = Counter[tuple[State, Action | None]]()
+    for count in ledger.counts():
+        numbers[count.state, count.action] += count.documents
     # Documents that are UPLOADED without an action were sent by an earlier run, and are asked after by this one.
     asked_after = numbers.get((State.UPLOADED, None), 0) + numbers.get((State.INDEXED, None), 0)
     by_state = {

@@ -8,7 +8,7 @@ from uuid import UUID
 
 from carrel import AsyncCarrel
 from carrel.errors import NotFoundError
-from carrel.wire.catalog import IndexingStatus
+from carrel.wire.catalog import ContainedFiles, IndexingStatus
 from carrel.wire.collections import CollectionIndexStatus
 from flows.operations.apply import IndexingFailedError
 from flows.operations.ledger.ledger import Ledger
@@ -44,13 +44,23 @@ def uploader(client: AsyncCarrel, *, upload_as: str | None = None) -> Send:
         if response.indexing is IndexingStatus.FAILED:
             msg = "The document was stored, but its index could not be made."
             raise IndexingFailedError(msg)
-        state = State.INDEXED if response.indexing is IndexingStatus.DONE else State.UPLOADED
+        contained = contained_files(response.file_count, response.files_done)
+        is_done = response.indexing is IndexingStatus.DONE and contained is None
+        state = State.INDEXED if is_done else State.UPLOADED
         recognition = response.text_recognition
         waiting = 0 if recognition is None else recognition.waiting
         not_read = sum(part.count for part in response.not_read or ()) - waiting
-        return Sent(state, str(response.document_id), contents.size, contents.fingerprint, not_read, waiting)
+        return Sent(state, str(response.document_id), contents.size, contents.fingerprint, not_read, waiting, contained)
 
     return send
+
+
+def contained_files(file_count: int | None, files_done: int | None) -> ContainedFiles | None:
+    """Return what is known of the files in a container as long as these are the only numbers; None for no container."""
+    if not file_count:
+        return None
+    waiting = file_count - (files_done or 0)
+    return ContainedFiles(files=file_count, waiting=waiting, documents=0, indexing=0, indexing_failed=0, left_out={})
 
 
 def upload_fields(document: SourceDocument) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 """The result of a run: counts that add up, for people and for machines."""
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from carrel.wire.catalog import ContainedFiles
 from flows.operations.formatting import count_text
-from flows.operations.ledger.states import Action, State
+from flows.operations.ledger.states import Action, Count, State
 
 if TYPE_CHECKING:
     from flows.operations.ledger.ledger import Ledger
@@ -19,6 +21,9 @@ class Summary:
     `indexing` of those in the catalog can't be searched yet, and of `partly_read`, which were sent, some parts were not
     read, such as pictures: each document's page says which. `pages_waiting` scanned pages and pictures were still to
     be read when their documents had been sent. `problems` are items that can't be a document.
+    Of `containers`, archives and mails that were sent, `contained_files` are the files, those in archives in them too:
+    `contained_waiting` are still to be read, and of the others these were `contained_left_out`, by reason;
+    `contained_unindexed` became documents that could not be indexed.
     `ignored` were set aside by a person. Of `to_delete`, which the source no longer has, `deleted` are gone and
     `undeleted` could not be deleted; `left` were changed by others since, or are in another source, so they stay, and
     so do the `left_out`, which earlier runs have sent and this one excludes.
@@ -36,6 +41,11 @@ class Summary:
     indexing: int = 0
     partly_read: int = 0
     pages_waiting: int = 0
+    containers: int = 0
+    contained_files: int = 0
+    contained_waiting: int = 0
+    contained_unindexed: int = 0
+    contained_left_out: Mapping[str, int] = field(default_factory=dict[str, int])
     problems: int = 0
     sent_bytes: int = 0
     ignored: int = 0
@@ -76,8 +86,24 @@ class Summary:
     @classmethod
     def from_json(cls, members: Mapping[str, Any]) -> "Summary":
         """Read the counts that `as_json` gave; unknown members are ignored."""
-        numbers = {name: int(members[name]) for name in cls.__slots__ if name in members and name != "held_back"}
-        return cls(**numbers, held_back=str(members.get("held_back", "")))
+        others = {"held_back", "contained_left_out"}
+        numbers = {name: int(members[name]) for name in cls.__slots__ if name in members and name not in others}
+        left_out: Mapping[str, int] = members.get("contained_left_out") or {}
+        return cls(**numbers, contained_left_out=left_out, held_back=str(members.get("held_back", "")))
+
+    def contained_text(self) -> str:
+        """Return how far the files in archives and mails are, for people; empty where there are none."""
+        if not self.containers:
+            return ""
+        found = ContainedFiles(
+            files=self.contained_files,
+            waiting=self.contained_waiting,
+            documents=0,
+            indexing=0,
+            indexing_failed=self.contained_unindexed,
+            left_out=dict(self.contained_left_out),
+        )
+        return f"{count_text(self.containers, 'archive or mail', 'archives and mails')}: {found}"
 
     def text(self) -> str:
         """Return the counts in one line, for people."""
@@ -107,19 +133,20 @@ class Summary:
         found = self.documents + self.problems
         documents = f"{found} document{'' if found == 1 else 's'}"
         text = f"{documents}: {', '.join(parts)}; {_readable(self.sent_bytes)} sent"
-        return f"{text}. {self.held_back}" if self.held_back else text
+        return ". ".join(filter(None, (text, self.contained_text(), self.held_back)))
 
 
 def summarize(ledger: "Ledger") -> Summary:
     """Count the run of this ledger, at any moment of it."""
     everything = ledger.counts()
     counts = [count for count in everything if count.action is not Action.DELETE]
-    deletions = {count.state: count.documents for count in everything if count.action is Action.DELETE}
-    undeleted = deletions.get(State.FAILED, 0) + deletions.get(State.FORBIDDEN, 0)
-    deleted = deletions.get(State.DELETED, 0)
+    deletions = Counter[State]()
+    for count in everything:
+        deletions[count.state] += count.documents if count.action is Action.DELETE else 0
+    undeleted, deleted = deletions[State.FAILED] + deletions[State.FORBIDDEN], deletions[State.DELETED]
     held_back = ledger.blocked_reason()
     # What is marked is not decided on before the guard has seen all of it.
-    held = deletions.get(State.FOUND, 0) if held_back else 0
+    held = deletions[State.FOUND] if held_back else 0
 
     def number(*states: State, action: Action | None = None) -> int:
         return sum(c.documents for c in counts if c.state in states and action in (None, c.action))
@@ -138,16 +165,32 @@ def summarize(ledger: "Ledger") -> Summary:
         indexing=number(State.UPLOADED),
         partly_read=sum(count.partly_read for count in counts),
         pages_waiting=sum(count.pages_waiting for count in counts),
+        **_count_contained(counts),
         problems=ledger.problem_count(),
         sent_bytes=sum(count.sent_bytes for count in counts),
         ignored=number(State.IGNORED) + ledger.problem_count(ignored=True),
-        to_delete=deletions.get(State.PLANNED, 0) + held + deleted + undeleted,
+        to_delete=deletions[State.PLANNED] + held + deleted + undeleted,
         deleted=deleted,
         undeleted=undeleted,
-        left=deletions.get(State.UNCHANGED, 0),
-        left_out=deletions.get(State.IGNORED, 0),
+        left=deletions[State.UNCHANGED],
+        left_out=deletions[State.IGNORED],
         held_back=held_back,
     )
+
+
+def _count_contained(counts: Sequence[Count]) -> dict[str, Any]:
+    """Count the archives and mails among documents, and the files in them, by how far they are."""
+    found = [(ContainedFiles.model_validate_json(each.contained), each.documents) for each in counts if each.contained]
+    left_out = Counter[str]()
+    for files, containers in found:
+        left_out.update({code: number * containers for code, number in files.left_out.items()})
+    return {
+        "containers": sum(containers for _, containers in found),
+        "contained_files": sum(files.files * containers for files, containers in found),
+        "contained_waiting": sum(files.waiting * containers for files, containers in found),
+        "contained_unindexed": sum(files.indexing_failed * containers for files, containers in found),
+        "contained_left_out": dict(left_out.most_common()),
+    }
 
 
 def _readable(size: int) -> str:

@@ -1,4 +1,4 @@
-"""Documents, their versions, the text extracted from the newest one, and its pages that wait for text recognition."""
+"""Documents, their versions, the newest one's text, the pages of it to be read by machine, and files left out of it."""
 
 from sqlalchemy import (
     BigInteger,
@@ -65,6 +65,19 @@ document_versions = Table(
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
     Index("ix_document_versions_created_by", "created_by"),
     Index("ix_document_versions_file", "file_sha256", "organization_id"),
+)
+
+# The files in a document's newest file that became no documents of their own, by their numbers in it from 0, each with
+# its path (NULL: unknown) and why. They are written as the files are brought into the catalog.
+left_out_files = Table(
+    "left_out_files",
+    metadata,
+    Column("document_id", Uuid, ForeignKey("documents.document_id"), primary_key=True),
+    Column("file_no", Integer, primary_key=True, autoincrement=False),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("path", Text),
+    Column("code", Text, nullable=False),
+    Column("message", Text, nullable=False),
 )
 
 # Contents of the file store that no version of any organization refers to, and since when that is known. They are

@@ -395,9 +395,13 @@ def test_a_document_says_what_of_it_was_not_read(house: House) -> None:
 
 def test_an_archive_and_the_files_in_it_lead_to_each_other(house: House) -> None:
     """The page of the archive lists its files, and that of a file names the archive."""
-    archive = load(house.client, "Box", made_files.archive({"in/one.txt": "One."}), file_name="box.zip")
-    until(lambda: house.client.catalog.get_document(archive).files_done == 1)
-    assert "one.txt</a>" in html_of(open_document(house, archive))
+    files = {"in/one.txt": "One.", "tool.exe": b"MZ\x90\x00"}
+    archive = load(house.client, "Box", made_files.archive(files), file_name="box.zip")
+    until(lambda: house.client.catalog.get_document(archive).files_done == 2)
+    shown = html_of(open_document(house, archive))
+    assert "one.txt</a>" in shown
+    assert "1 of 2 files read, 1 left out" in shown
+    assert "tool.exe" in shown
     [inside] = house.client.catalog.list_documents(parent_document_id=archive)
     assert "In: Box</a>" in html_of(open_document(house, str(inside.document_id)))
 

@@ -269,11 +269,12 @@ def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, 
     assert "1 attachment (message 1)\n" in run("documents", "show", mail).out
     told = {"kind": "attachment", "count": 1, "where": ["message 1"]}
     assert ran(run, "documents", "show", mail)["notRead"] == [told]
-    ran_upload(desk.service, "box.zip", "box.zip", made_files.archive({"in/one.txt": "One."}))
+    ran_upload(desk.service, "box.zip", "box.zip", made_files.archive({"in/one.txt": "One.", "two.exe": b"MZ\x90\x00"}))
     until(lambda: ran(run, "documents", "list", "--parent", "box.zip")["documents"])
     [inside] = ran(run, "documents", "list", "--parent", "box.zip")["documents"]
     assert inside["documentExternalId"] == "box.zip!/in/one.txt"
-    assert "1, listed by --parent" in run("documents", "show", "box.zip").out
+    until(lambda: "1 of 2 files read, 1 left out (1 file_type_" in run("documents", "show", "box.zip").out)
+    assert "two.exe" in run("documents", "left-out", "box.zip").out
     assert inside["parentDocumentId"] in run("documents", "show", inside["documentId"]).out
     assert "catalog: done, 1 chunk\n" in run("documents", "state", "Ferries").out
     assert [one["status"] for one in ran(run, "documents", "state", "Ferries")["indexedIn"]] == ["DONE", "DONE"]

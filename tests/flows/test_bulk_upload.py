@@ -8,9 +8,12 @@ import pytest
 from PIL import Image
 
 from carrel import Carrel
+from flows.errors import ServiceDownError
+from flows.operations import jobs
 from flows.operations.bulk import upload
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.options import UploadOptions
+from flows.operations.summary import Summary
 from flows.settings import FlowSettings
 from tests import made_files
 from tests.faults.loading import Loader
@@ -71,6 +74,36 @@ async def test_pictures_within_files_are_read_where_that_is_asked(tmp_path: Path
     assert (first["created"], first["partly_read"], first["pages_waiting"]) == (1, 1, 0)
     asked = await _run(tmp_path / "shelf", flow_settings, read_pictures=True)
     assert (asked["updated"], asked["partly_read"], asked["pages_waiting"]) == (1, 0, 1)
+
+
+async def test_a_run_is_done_when_the_files_in_its_archives_are(
+    tmp_path: Path, flow_settings: FlowSettings, service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At its end all of them are documents that can be found, or left out for a reason; so it is after a break."""
+    (shelf := tmp_path / "shelf").mkdir()
+    inner = made_files.archive({"deep.txt": "The lighthouse is dark."})
+    files = {"a.txt": "Fog.", "b.txt": "Ice.", "in.zip": inner, "tool.exe": b"MZ\x90\x00\x03\x00"}
+    (shelf / "all.zip").write_bytes(made_files.archive(files))
+    (shelf / "note.txt").write_text("Snow.")
+
+    async def stop(*_args: Any, **_options: Any) -> None:
+        raise ServiceDownError("It stayed away.")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(jobs, "wait_until_indexed", stop)
+        with pytest.raises(ServiceDownError):
+            await _run(shelf, flow_settings)
+    outcome = await upload(str(shelf), options=UploadOptions(), settings=flow_settings)
+    summary = outcome.summary
+    assert (summary.created, summary.indexing, summary.partly_read, summary.containers) == (2, 0, 1, 1)
+    assert (summary.contained_files, summary.contained_waiting) == (5, 0)
+    assert summary.contained_left_out == {"file_type_unsupported": 1}
+    said = "1 archive or mail: 4 of 5 files read, 1 left out (1 file_type_unsupported)"
+    assert said in Summary.from_json(summary.as_json()).text()
+    inside = (f"all.zip!/{name}" for name in ("a.txt", "b.txt", "in.zip", "in.zip!/deep.txt"))
+    assert _names(service) == ["all.zip", *inside, "note.txt"]
+    again = await _run(shelf, flow_settings)
+    assert (again["unchanged"], again["sent"], again["containers"]) == (2, 0, 0)
 
 
 async def test_an_empty_file_is_known_before_anything_is_sent(library: Path, flow_settings: FlowSettings) -> None:

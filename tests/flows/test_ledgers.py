@@ -324,14 +324,16 @@ def test_tables_in_postgresql_are_brought_to_the_format_of_now(
         ledger.begin()
         _planned(ledger, "a")
     with databases.connect(database) as connection:
-        connection.execute("ALTER TABLE ledger_documents DROP COLUMN parts_not_read, DROP COLUMN pages_waiting")
+        connection.execute(
+            "ALTER TABLE ledger_documents DROP COLUMN parts_not_read, DROP COLUMN pages_waiting, DROP COLUMN contained"
+        )
         connection.execute("UPDATE ledger_format SET format = 2")
     with shared() as ledger:
         ledger.begin()
         _sent(ledger, "a", parts_not_read=1)
         assert summarize(ledger).partly_read == 1
     with databases.connect(database) as connection:
-        assert connection.execute("SELECT format FROM ledger_format").fetchall() == [(4,)]
+        assert connection.execute("SELECT format FROM ledger_format").fetchall() == [(5,)]
         connection.execute("UPDATE ledger_format SET format = 99")
     with pytest.raises(LedgerError, match="newer"):
         shared()

@@ -392,6 +392,9 @@ EXAMPLES: dict[str, Example] = {
         lambda things: {"documentId": things.document_id}, acting=USER_EMAIL, elsewhere=NO_DOCUMENT
     ),
     "catalog/listDocuments": Example(lambda _: {"pageSize": 1000}, acting=USER_EMAIL),
+    "catalog/listLeftOutFiles": Example(
+        lambda things: {"documentId": things.document_id}, acting=USER_EMAIL, elsewhere=NO_DOCUMENT
+    ),
     "catalog/downloadDocument": Example(
         lambda things: {"documentId": things.document_id}, acting=USER_EMAIL, elsewhere=NO_DOCUMENT
     ),

@@ -55,6 +55,8 @@ def brought(service: RunningService, external_id: str, content: bytes, **options
     options.setdefault("file_name", external_id.rpartition("/")[2])
     answer = ok(upload(service, external_id, content, **options))
     document_id = answer["documentId"]
+    # What is in the files is not known before they are read.
+    assert answer.get("filesDone") != 0 or answer.get("notRead") != []
     until(lambda: is_done(get_document(service, document_id)))
     document = get_document(service, document_id)
     assert document.get("fileCount") == answer.get("fileCount")
@@ -74,6 +76,19 @@ def files_in(service: RunningService, document: dict[str, Any], **options: Any) 
     return {one["documentExternalId"]: one["documentId"] for one in listed}
 
 
+def left_out(service: RunningService, document: dict[str, Any], **options: Any) -> list[tuple[str | None, int, str]]:
+    """The files that were left out of a container: path, number and reason of each, over pages of one."""
+    found, body = list[dict[str, Any]](), {"documentId": document["documentId"], "pageSize": 1} | options
+    while True:
+        page = ok(service.call("catalog/listLeftOutFiles", body))
+        found += page["files"]
+        if "nextPageToken" not in page:
+            break
+        body["pageToken"] = page["nextPageToken"]
+    assert all(one["message"] for one in found)
+    return [(one.get("path"), one["number"], one["code"]) for one in found]
+
+
 FILES: dict[str, bytes | str] = {
     "notes/ferry.txt": "The ferry leaves at noon.",
     "table.csv": "Port,Depth\nKiel,9\n",
@@ -86,9 +101,21 @@ FILES: dict[str, bytes | str] = {
 
 
 def test_files_of_an_archive_are_documents_of_their_own(service: RunningService) -> None:
-    """They are listed under it, found and owned as it is; what can't be read is counted, by number and not by name."""
+    """They are listed under it, found and owned as it is; what can't be read is counted, and named to its readers."""
     add_users(service, ANN, BEN, CY)
     document = brought(service, "box/all.zip", archive(FILES), as_user=ANN, allowedUsersEmailAddresses=BEN)
+    missing = [("broken.pdf", 4, "file_corrupt"), ("tool.exe", 5, "file_type_unsupported")]
+    assert left_out(service, document, userEmail=BEN) == missing
+    refused(service.call("catalog/listLeftOutFiles", {"documentId": document["documentId"]}), 404, "document_not_found")
+    until(lambda: not get_document(service, document["documentId"])["containedFiles"]["indexing"])
+    assert get_document(service, document["documentId"])["containedFiles"] == {
+        "files": 6,
+        "waiting": 0,
+        "documents": 3,
+        "indexing": 0,
+        "indexingFailed": 0,
+        "leftOut": {"file_corrupt": 1, "file_type_unsupported": 1},
+    }
     assert (document["fileCount"], document["mediaType"]) == (6, "application/zip")
     assert document["notRead"] == [{"kind": "embedded", "count": 2, "where": ["file 4", "file 5"]}]
     inside = files_in(service, document)
@@ -124,6 +151,7 @@ def test_what_cannot_be_read_stays_as_it_was(service: RunningService, monkeypatc
     brought(service, "a.zip", archive({"a.txt": "A", "b.txt": "B", "empty.txt": "C"}))
     document = brought(service, "a.zip", archive({"a.txt": "changed", "b.txt": bytes(range(256)), "empty.txt": ""}))
     assert document["notRead"] == [{"kind": "embedded", "count": 1, "where": ["file 2"]}]
+    assert left_out(service, document) == [("b.txt", 2, "file_type_mismatch")]
     inside = files_in(service, document)
     versions = {name: get_document(service, one)["documentVersion"] for name, one in inside.items()}
     assert versions == {"a.zip!/a.txt": 2, "a.zip!/b.txt": 1}
@@ -134,6 +162,7 @@ def test_what_cannot_be_read_stays_as_it_was(service: RunningService, monkeypatc
     monkeypatch.setattr(unpacking, "_read_some", fail)
     document = brought(service, "a.zip", archive({"a.txt": "changed again", "b.txt": "B"}))
     assert document["notRead"] == [{"kind": "embedded", "count": 2, "where": ["file 1", "file 2"]}]
+    assert left_out(service, document) == [("a.txt", 1, "file_too_complex"), ("b.txt", 2, "file_too_complex")]
     assert files_in(service, document) == inside
 
 
@@ -225,6 +254,11 @@ def test_hostile_archives_cost_only_themselves(service: RunningService) -> None:
     innermost = document_id_for(organization_of(service), "a.zip!/3.zip!/2.zip!/1.zip")
     until(lambda: is_done(get_document(service, str(innermost))))
     assert get_document(service, str(innermost))["notRead"] == [{"kind": "embedded", "count": 1, "where": ["file 1"]}]
+    assert left_out(service, {"documentId": str(innermost)}, userEmail=ANN) == [("4.txt", 1, "archive_too_deep")]
+    why = {"archive_too_deep": 1, "external_id_taken": 1, "file_too_complex": 1}
+    everything = get_document(service, document["documentId"])["containedFiles"]
+    # The archive's own six, and one in each of the three that are in each other there.
+    assert (everything["files"], everything["documents"], everything["leftOut"]) == (9, 6, why)
     assert chunks(service, taken) == ["Taken."]
 
 

@@ -159,6 +159,19 @@ class Catalog(Resource[M]):
         )
         return Listing(wire.LIST_DOCUMENTS, request, lambda page: page.documents)
 
+    @ListOperation
+    def list_left_out_files(
+        self, document_id: Id, *, user_email: str | None = None, page_size: int = 100, page_token: str | None = None
+    ) -> Listing[wire.LeftOutFile, wire.ListLeftOutFilesResponse]:
+        """Walk the files in an archive or mail that are no documents, each with its reason, in their order there.
+
+        Those in an archive in it are listed of that one. Raises NotFoundError for who may not read it.
+        """
+        request = wire.ListLeftOutFilesRequest(
+            document_id=as_any(UUID, document_id), user_email=user_email, page_size=page_size, page_token=page_token
+        )
+        return Listing(wire.LIST_LEFT_OUT_FILES, request, lambda page: page.files)
+
     @DownloadOperation
     def download_document(
         self, document_id: Id, *, document_version: int | None = None, user_email: str | None = None

@@ -9,6 +9,7 @@ from pydantic import Field
 from carrel.wire.common import (
     ActingRequest,
     NarrowedRequest,
+    PagedRequest,
     PagedResponse,
     Principal,
     ResourceIdentifier,
@@ -137,7 +138,9 @@ class Document(ResponseModel):
     indexing: IndexingStatus | None = None
     """Whether the newest version is searchable in the catalog."""
     not_read: list[NotRead] | None = None
-    """What the newest file holds that was not read; absent: unknown, by its format or its age."""
+    """What the newest file holds that was not read; absent: unknown, by its format, its age, or since the
+    files in it are not read yet (`filesDone` is less than `fileCount`).
+    """
     parent_document_id: UUID | None = None
     """Id of the archive or mail that this document is a file in, whose readers and owner it has; absent: none."""
     file_count: int | None = None
@@ -188,6 +191,37 @@ class DocumentIndexing(ResponseModel):
     """Why indexing failed last."""
 
 
+class ContainedFiles(ResponseModel):
+    """How far the files in an archive or mail are, with those in archives and mails in it."""
+
+    files: int
+    """How many there are; those in an archive in it are counted from when that is a document."""
+    waiting: int
+    """How many of them have not been looked at yet."""
+    documents: int
+    """How many documents they are by now."""
+    indexing: int
+    """How many of those are still being indexed, in the catalog or in a collection."""
+    indexing_failed: int
+    """How many of those could not be indexed somewhere; the service tries again."""
+    left_out: dict[str, int]
+    """How many files were left out so far, by the code of the reason; catalog/listLeftOutFiles tells which."""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether all files were looked at, and none of their documents is being indexed."""
+        return not self.waiting and not self.indexing
+
+    def __str__(self) -> str:
+        """Return the progress in words: `240 of 600 files read, 3 left out (3 file_encrypted)`."""
+        left_out = sum(self.left_out.values())
+        read = self.files - self.waiting - left_out
+        why = ", ".join(f"{count:,} {code}" for code, count in self.left_out.items())
+        failed = f", {_count(self.indexing_failed, 'document')} could not be indexed" if self.indexing_failed else ""
+        left = f", {left_out:,} left out ({why})" if why else ""
+        return f"{read:,} of {_count(self.files, 'file')} read{left}{failed}"
+
+
 class GetDocumentRequest(ActingRequest):
     """Ask for one document."""
 
@@ -200,6 +234,8 @@ class GetDocumentResponse(Document):
 
     text_recognition: TextRecognition | None = None
     """How far the newest file's scanned pages and pictures are read; absent: it has none."""
+    contained_files: ContainedFiles | None = None
+    """How far the files in the newest file are; absent: there are none."""
     fingerprint: str | None = None
     """Fingerprint that the newest upload gave."""
     versions: list[DocumentVersion]
@@ -248,6 +284,34 @@ class ListDocumentsResponse(PagedResponse):
     """The documents, newest first."""
 
 
+class ListLeftOutFilesRequest(ActingRequest, PagedRequest):
+    """List which files in an archive or mail are no documents, for those who may READ it."""
+
+    document_id: UUID
+    """Id of the archive or mail."""
+
+
+class LeftOutFile(ResponseModel):
+    """A file in an archive or mail that is no document, and why."""
+
+    path: str | None = None
+    """Path of the file there; absent: it can't be read."""
+    number: int
+    """Number of the file there, counted from 1, by which `notRead` names it."""
+    code: str
+    """Stable code of the reason, for programs."""
+    message: str
+    """Why it was left out, for people."""
+
+
+class ListLeftOutFilesResponse(PagedResponse):
+    """One page of files, as far as they were looked at."""
+
+    rows_in: ClassVar[str] = "files"
+    files: list[LeftOutFile]
+    """The files, in the order that they have in the archive or mail."""
+
+
 class DownloadDocumentRequest(ActingRequest):
     """Ask for a document's file, of its newest version unless one is named; answered with the bytes."""
 
@@ -291,6 +355,9 @@ class DeleteDocumentResponse(ResponseModel):
 
 GET_DOCUMENT = ApiOperation("catalog/getDocument", GetDocumentRequest, GetDocumentResponse, READ, NOT_FOUND)
 LIST_DOCUMENTS = ApiOperation("catalog/listDocuments", ListDocumentsRequest, ListDocumentsResponse, READ)
+LIST_LEFT_OUT_FILES = ApiOperation(
+    "catalog/listLeftOutFiles", ListLeftOutFilesRequest, ListLeftOutFilesResponse, READ, NOT_FOUND
+)
 DOWNLOAD_DOCUMENT: ApiOperation[Any] = ApiOperation(
     "catalog/downloadDocument", DownloadDocumentRequest, None, READ, NOT_FOUND
 )

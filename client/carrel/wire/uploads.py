@@ -175,11 +175,15 @@ class UploadFileResponse(ResponseModel):
     indexing: IndexingStatus
     """Whether the document is searchable yet."""
     not_read: list[NotRead] | None = None
-    """What the file holds that was not read; absent: unknown, by its format or its age."""
+    """What the file holds that was not read; absent: unknown, by its format, its age, or since the files in
+    it are not read yet (`filesDone` is less than `fileCount`).
+    """
     text_recognition: TextRecognition | None = None
     """How far the file's scanned pages and pictures are read, most of them after this answer; absent: it has none."""
     file_count: int | None = None
     """Number of files in it, which become documents of their own after this answer; absent: none."""
+    files_done: int | None = None
+    """How many of those are documents by now or could not be read: all, if the file was there before."""
 
 
 class UploadDocumentFileResponse(UploadFileResponse):

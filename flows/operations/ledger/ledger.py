@@ -18,6 +18,7 @@ from uuid import uuid4
 from pydantic import SecretStr
 from sqlalchemy import Connection
 
+from carrel.wire.catalog import ContainedFiles
 from flows.errors import LedgerError, SourceBusyError
 from flows.operations.ledger.addresses import Address, kind_of, ledger_name
 from flows.operations.ledger.places import open_store, open_stores
@@ -36,7 +37,7 @@ from flows.operations.ledger.rows import (
     problem_values,
 )
 from flows.operations.ledger.states import Action, Count, State
-from flows.operations.sent import Sent
+from flows.operations.sent import Sent, as_row
 from flows.operations.sources.documents import Problem
 from flows.operations.sources.fingerprint import key_of, key_range
 
@@ -160,11 +161,7 @@ class Ledger:
             return runs.latest_run(connection, self.address.name)
 
     def _busy_message(self) -> str:
-        who = "another process"
-        if run := self._latest_run():
-            since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(run.started_at))
-            machine = f" on {run.host}" if self.address.shared else ""
-            who = f"process {run.process}{machine}, since {since}"
+        who = runs.name_holder(self._latest_run(), shared=self.address.shared)
         return f"This source is being worked on by another run ({who}). Wait for it to end, or stop it, then run again."
 
     def _own_run(self, connection: Connection) -> AnyRow:
@@ -293,17 +290,20 @@ class Ledger:
 
     def mark_sent(self, external_id: str, sent: Sent) -> None:
         """Record that the service has accepted a document."""
-        key, known = key_of(external_id), {"document_id": sent.document_id, "fingerprint": sent.fingerprint}
-        of_it = {"source_id": self.run.source_id, "key": key, "external_id": external_id}
+        key, row = key_of(external_id), sent.as_row()
+        known = {"external_id": external_id, "document_id": sent.document_id, "fingerprint": sent.fingerprint}
         with self._writing() as connection:
-            done = {name: getattr(sent, name) for name in ("state", "sent_bytes", "parts_not_read", "pages_waiting")}
-            documents.update_document(connection, self.run, key, {**known, **done})
-            sendings.keep_sent(connection, {**of_it, **known})
+            documents.update_document(connection, self.run, key, row)
+            sendings.keep_sent(connection, {"source_id": self.run.source_id, "key": key, **known})
             quarantined.release(connection, self.run, part=1, key=key)
 
     def mark_searchable(self, external_id: str) -> None:
         """Record that an uploaded document can be searched."""
         self._write(documents.update_document, key_of(external_id), {"state": State.INDEXED})
+
+    def keep_contained(self, external_id: str, found: ContainedFiles, *, parts_not_read: int) -> None:
+        """Record how far the files in an archive or mail are, and how many of its parts were not read."""
+        self._write(documents.update_document, key_of(external_id), as_row(found) | {"parts_not_read": parts_not_read})
 
     def leave_unasked(self) -> None:
         """Keep in quarantine what was to be asked after, since nobody does."""

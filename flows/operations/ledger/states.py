@@ -29,6 +29,8 @@ class Action(StrEnum):
 class Count(NamedTuple):
     """How many documents are in a state with an action, how many bytes of them were sent, how many of them have parts
     that were not read, and how many of their pages are read later.
+
+    In each of them are files that are as far as `contained` says (ledger.tables); empty: there are none.
     """
 
     state: State
@@ -37,3 +39,4 @@ class Count(NamedTuple):
     sent_bytes: int
     partly_read: int
     pages_waiting: int
+    contained: str = ""

@@ -22,7 +22,7 @@ from sqlalchemy import (
     Text,
 )
 
-FORMAT = 4
+FORMAT = 5
 """Goes up when the tables change, and `UPGRADES` says how older ones are brought to it. 1 was in no version."""
 
 
@@ -110,6 +110,8 @@ documents = Table(
     Column("sent_bytes", BigInteger, nullable=False, server_default="0"),
     Column("parts_not_read", Integer, nullable=False, server_default="0"),
     Column("pages_waiting", Integer, nullable=False, server_default="0"),
+    # Of an archive or mail, how far the files in it are: carrel.wire.catalog.ContainedFiles as JSON; else empty.
+    Column("contained", Text, nullable=False, server_default=""),
 )
 Index("ledger_documents_state", documents.c.run_id, documents.c.state, documents.c.key)
 
@@ -149,5 +151,6 @@ quarantine = Table(
 UPGRADES = {
     3: "ALTER TABLE ledger_documents ADD COLUMN parts_not_read INTEGER DEFAULT '0' NOT NULL",
     4: "ALTER TABLE ledger_documents ADD COLUMN pages_waiting INTEGER DEFAULT '0' NOT NULL",
+    5: "ALTER TABLE ledger_documents ADD COLUMN contained TEXT DEFAULT '' NOT NULL",
 }
 """The statement, the same in both kinds of database, that brings tables of the format before to each format."""

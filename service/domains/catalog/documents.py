@@ -12,19 +12,24 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.catalog import (
     LIST_DOCUMENTS,
+    LIST_LEFT_OUT_FILES,
+    ContainedFiles,
     Document,
     DocumentIndexing,
     DocumentVersion,
     GetDocumentResponse,
     IndexingStatus,
+    LeftOutFile,
     ListDocumentsRequest,
+    ListLeftOutFilesRequest,
     NotRead,
 )
 from carrel.wire.common import Principal, ResourceIdentifier, ResourceType, Role, UserPrincipal
 from carrel.wire.fields import normal_email
 from service.auth.callers import Caller
 from service.domains.catalog import queries
-from service.domains.catalog.queries import DocumentFilter
+from service.domains.catalog.containers import queries as containers
+from service.domains.catalog.queries import DocumentFilter, known_not_read
 from service.domains.collections.queries import DocumentEntry, list_memberships
 from service.domains.documents.queries import (
     StoredDocument,
@@ -55,9 +60,20 @@ async def get_document(connection: AsyncConnection, caller: Caller, *, document_
         **_document_members(document, owner),
         indexing=next((place.status for place in places if place.document_collection_id is None), None),
         text_recognition=await read_recognition(connection, caller.organization_id, document_id=document_id),
+        contained_files=await _count_contained(connection, caller.organization_id, document),
         fingerprint=document.fields.fingerprint,
         versions=[_to_version(row) for row in versions],
         indexed_in=places,
+    )
+
+
+async def _count_contained(
+    connection: AsyncConnection, organization_id: UUID, document: StoredDocument
+) -> ContainedFiles | None:
+    if not document.file.file_count:
+        return None
+    return await containers.count_contained(
+        connection, organization_id, container=document.file, container_id=document.document_id
     )
 
 
@@ -95,15 +111,41 @@ async def find_download(
     connection: AsyncConnection, caller: Caller, *, document_id: UUID, version: int | None
 ) -> StoredFile:
     """Return the file of a version (None: the newest); 404 for those who may not READ the document, admins too."""
-    document = await read_document(connection, caller.organization_id, document_id=document_id)
-    if document is None or role_in(document.access, caller) is None:
-        raise unknown_document()
+    document = await _read_readable(connection, caller, document_id=document_id)
     if version is None or version == document.version:
         return document.file
     file = await read_file(connection, caller.organization_id, document_id=document_id, version=version)
     if file is None:
         raise NotFound("The document has no such version; getDocument lists them.", code="version_not_found")
     return file
+
+
+async def _read_readable(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> StoredDocument:
+    """Return a document that the caller may READ; 404 for others, admins too."""
+    document = await read_document(connection, caller.organization_id, document_id=document_id)
+    if document is None or role_in(document.access, caller) is None:
+        raise unknown_document()
+    return document
+
+
+async def list_left_out_files(
+    connection: AsyncConnection, caller: Caller, *, request: ListLeftOutFilesRequest
+) -> Page[LeftOutFile]:
+    """Return a page of the files that were left out of a container; 404 for those who may not READ it, admins too."""
+    cursor = Cursor.read(caller, operation=LIST_LEFT_OUT_FILES.path, request=request)
+    document = await _read_readable(connection, caller, document_id=request.document_id)
+    rows = await containers.list_left_out(
+        connection,
+        caller.organization_id,
+        container_id=document.document_id,
+        after=int(cursor.after[0]) if cursor.after else -1,
+        limit=cursor.limit,
+    )
+    page = cursor.page(rows, position=lambda row: (str(row.file_no),))
+    files = [
+        LeftOutFile(path=row.path, number=row.file_no + 1, code=row.code, message=row.message) for row in page.items
+    ]
+    return Page(items=files, next_page_token=page.next_page_token)
 
 
 async def lock_known_document(
@@ -140,7 +182,7 @@ def _document_members(document: StoredDocument, owner: queries.Author) -> dict[s
         "file_name": file.name,
         "file_size": file.size,
         "media_type": file.media_type,
-        "not_read": _to_not_read(file.not_read),
+        "not_read": _to_not_read(known_not_read(file)),
         "file_count": file.file_count,
         "files_done": file.files_done,
         "parent_document_id": document.container_id,
@@ -167,7 +209,7 @@ def _to_document(row: queries.ListedDocument) -> Document:
         file_name=row.file_name,
         file_size=row.file_size,
         media_type=row.media_type,
-        not_read=_to_not_read(row.not_read),
+        not_read=_to_not_read(known_not_read(row)),
         file_count=row.file_count,
         files_done=row.files_done,
         parent_document_id=row.container_id,

@@ -84,6 +84,16 @@ async def list_documents(
     return wire.ListDocumentsResponse(documents=list(page.items), next_page_token=page.next_page_token)
 
 
+@router.operation(wire.LIST_LEFT_OUT_FILES)
+async def list_left_out_files(
+    request: wire.ListLeftOutFilesRequest, connection: ConnectionDep, caller: CallerDep
+) -> wire.ListLeftOutFilesResponse:
+    """List which files in an archive or mail are no documents, each with its reason."""
+    caller = await acting_for(connection, caller, request.user_email)
+    page = await documents.list_left_out_files(connection, caller, request=request)
+    return wire.ListLeftOutFilesResponse(files=list(page.items), next_page_token=page.next_page_token)
+
+
 @router.operation(wire.DOWNLOAD_DOCUMENT, response_class=StreamingResponse)
 async def download_document(
     request: wire.DownloadDocumentRequest, runtime: RuntimeDep, caller: CallerDep

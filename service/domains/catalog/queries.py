@@ -1,6 +1,6 @@
 """Every statement about documents, their versions and their extracted text."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -108,6 +108,11 @@ class ListedDocument:
     wanted_version: int | None
     indexed_version: int | None
     attempts: int | None
+
+
+def known_not_read(file: StoredFile | ListedDocument) -> Sequence[Mapping[str, Any]] | None:
+    """Return which parts of a file were not read; None while nothing is known, since the files in it wait."""
+    return file.not_read or (file.not_read if file.file_count == file.files_done else None)
 
 
 def _document_values(document_id: UUID, version: int, fields: DocumentFields) -> dict[str, Any]:

@@ -7,6 +7,8 @@ from uuid import UUID
 
 from carrel.wire.catalog import IndexingStatus, TextRecognition
 from carrel.wire.uploads import UploadStatus
+from service.domains.catalog.queries import known_not_read
+from service.domains.documents.queries import StoredFile
 from service.index.ingestion.indexer import Waiter
 
 
@@ -21,6 +23,7 @@ class Uploaded:
     not_read: Sequence[Mapping[str, Any]] | None
     text_recognition: TextRecognition | None
     file_count: int | None
+    files_done: int | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,9 +38,8 @@ class SavedUpload:
     version: int
     status: UploadStatus
     is_pending: bool
-    not_read: Sequence[Mapping[str, Any]] | None
+    file: StoredFile
     text_recognition: TextRecognition | None = None
-    file_count: int | None = None
     waiter: Waiter | None = None
 
     def to_uploaded(self, *, is_indexed: bool) -> Uploaded:
@@ -49,7 +51,8 @@ class SavedUpload:
             self.version,
             self.status,
             indexing,
-            self.not_read,
+            known_not_read(self.file),
             self.text_recognition,
-            self.file_count,
+            self.file.file_count,
+            self.file.files_done,
         )

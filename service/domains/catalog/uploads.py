@@ -179,11 +179,8 @@ async def _apply_decision(upload: _Upload) -> _Result:
         await enqueue_unpacking(upload.runtime, upload.connection, upload.caller, decision.document_id)
     is_pending = before is not None and before.pending and not plan.space_ids
     file = _file(upload)
-    not_read = file.not_read
-    saved = SavedUpload(
-        decision.document_id, version, status, is_pending=is_pending, not_read=not_read, file_count=file.file_count
-    )
-    if has_unread_pages(not_read) or decision.reads_pictures:
+    saved = SavedUpload(decision.document_id, version, status, is_pending=is_pending, file=file)
+    if has_unread_pages(file.not_read) or decision.reads_pictures:
         organization_id = upload.caller.organization_id
         recognition = await read_recognition(upload.connection, organization_id, document_id=decision.document_id)
         saved = replace(saved, text_recognition=recognition)

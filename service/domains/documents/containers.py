@@ -6,7 +6,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.auth.callers import Caller
-from service.domains.documents.queries import AskedDocument, StoredDocument, ask_document
+from service.domains.documents.queries import AskedDocument, StoredDocument, ask_document, forget_left_out
 from service.platform.batches import Batch
 from service.platform.errors import Conflict
 from service.runtime import Runtime
@@ -60,6 +60,7 @@ def refuse_contained(container_id: UUID) -> Conflict:
 
 async def enqueue_unpacking(runtime: Runtime, connection: AsyncConnection, caller: Caller, document_id: UUID) -> None:
     """Have the files in a document's file brought into the catalog once this transaction is committed, for a caller."""
+    await forget_left_out(connection, caller.organization_id, document_id=document_id)
     await runtime.jobs.enqueue(
         connection,
         UNPACK_FILES,

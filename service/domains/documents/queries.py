@@ -14,7 +14,7 @@ from service.permissions.access import Access
 from service.permissions.queries import ask_lock
 from service.platform.batches import Answer, Batch
 from service.platform.sql import ORGANIZATION, columns_of, find_row, in_array, param, params
-from service.schema.catalog import document_contents, document_versions, documents, scanned_pages
+from service.schema.catalog import document_contents, document_versions, documents, left_out_files, scanned_pages
 from service.schema.collections import caller_chunks
 from service.schema.indexing import space_documents, spaces
 from service.schema.permissions import class_readers, resources
@@ -194,7 +194,7 @@ async def erase_documents(
         delete(table)
         .where(table.c.organization_id == organization_id, in_array(table.c.document_id, document_ids))
         .cte(f"erased_{table.name}")
-        for table in (document_contents, document_versions, scanned_pages, caller_chunks)
+        for table in (document_contents, document_versions, scanned_pages, left_out_files, caller_chunks)
     )
     statement = (
         update(documents)
@@ -210,6 +210,14 @@ async def erase_documents(
         .add_cte(*erased)
     )
     await connection.execute(statement)
+
+
+async def forget_left_out(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> None:
+    """Forget which files were left out of a document's file, since they are looked at again."""
+    own = left_out_files.c
+    await connection.execute(
+        delete(left_out_files).where(own.organization_id == organization_id, own.document_id == document_id)
+    )
 
 
 def _to_document(*, readers: Sequence[str] | None, **columns: Any) -> StoredDocument:

@@ -11,7 +11,8 @@ from service.text.extraction.failures import Unreadable, corrupt_file, encrypted
 # A small archive may be as repetitive as it likes; ratios matter from this size on.
 _RATIO_FROM = 32 << 20
 _READ = 1 << 20
-_ENCRYPTED = 0x1
+ENCRYPTED = 0x1
+"""The bit of an entry's flags that says that reading it takes a password."""
 # ECMA-376 part 2 forbids document type declarations in a package, so one is either an attack or no Office file.
 # OpenDocument's macros and the pages of a book name a document type that is kept elsewhere, and declare nothing.
 _DOCTYPE = re.compile(rb"<!\s*(?:DOCTYPE|ENTITY)", re.IGNORECASE)
@@ -69,7 +70,7 @@ def check_declared(entries: list[zipfile.ZipInfo], limits: Limits) -> None:
 
 
 def _check_entry(archive: zipfile.ZipFile, entry: zipfile.ZipInfo, limits: Limits, refused: re.Pattern[bytes]) -> None:
-    if entry.flag_bits & _ENCRYPTED:
+    if entry.flag_bits & ENCRYPTED:
         raise Unreadable("file_encrypted", "The file is protected by a password. Save a copy without it and send that.")
     size = 0
     with archive.open(entry) as unpacked:

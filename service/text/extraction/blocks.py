@@ -93,10 +93,15 @@ class Extraction:
 
 @dataclass(frozen=True, slots=True)
 class ContainedFile:
-    """A file that another one holds: its path there, cleaned and unique, and its bytes (None: they can't be read)."""
+    """A file that another one holds: its path there, cleaned and unique, and its bytes.
+
+    `content` is None when they can't be read; `code` and `message` then say why, as an error of the API does.
+    """
 
     path: str
     content: bytes | None
+    code: str = ""
+    message: str = ""
 
 
 def join_boxes(boxes: Sequence[Box | None]) -> Box | None:

@@ -11,10 +11,10 @@ from functools import partial
 from lzma import LZMAError
 from pathlib import Path
 
-from service.text.extraction.archives import check_declared
+from service.text.extraction.archives import ENCRYPTED, check_declared
 from service.text.extraction.blocks import ContainedFile
 from service.text.extraction.building import BlockBuilder, Limits
-from service.text.extraction.failures import Unreadable, corrupt_file, without_text
+from service.text.extraction.failures import Unreadable, corrupt_file, encrypted_file, without_text
 from service.text.extraction.mail import attachments_of, bytes_of, name_of, read_mail
 from service.text.extraction.outlook import open_attachments
 from service.text.extraction.sniffing import sniff
@@ -30,10 +30,11 @@ _BROKEN = (zipfile.BadZipFile, zlib.error, LZMAError, EOFError, OSError, Runtime
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """A file in a container: its path, and how to read it, up to so many bytes."""
+    """A file in a container: its path, how to read it, up to so many bytes, and whether that takes a password."""
 
     path: str
     read: Callable[[int], bytes]
+    is_encrypted: bool = False
 
 
 def parse_archive(path: Path, builder: BlockBuilder) -> None:
@@ -51,26 +52,37 @@ def read_files(
     """Read the files that a container holds, from number `start` on: some megabytes of them, and `most` at most.
 
     None are left when the list is empty. The content of a file of more than `largest` bytes is None, as is that of one
-    that is damaged or encrypted.
+    that is damaged or encrypted. With `largest` 0, next to nothing is read: it is a list of the files' paths.
     """
     found: list[ContainedFile] = []
     size = 0
     with _CONTAINERS[sniff(path, file_name).name](path, limits) as entries:
         for entry in entries[start : None if most is None else start + most]:
-            content = _read(entry, min(largest, limits.entry_bytes))
-            size += len(content or b"")
+            file = _read(entry, min(largest, limits.entry_bytes))
+            size += len(file.content or b"")
             if found and size > MOST_BYTES:
                 break
-            found.append(ContainedFile(entry.path, content))
+            found.append(file)
     return found
 
 
-def _read(entry: _Entry, largest: int) -> bytes | None:
+def _read(entry: _Entry, largest: int) -> ContainedFile:
     try:
         content = entry.read(largest + 1)
-    except (*_BROKEN, Unreadable):
-        return None
-    return content if len(content) <= largest else None
+    except Unreadable as error:
+        return _unread(entry, error)
+    except _BROKEN:
+        return _unread(
+            entry, encrypted_file("contained") if entry.is_encrypted else corrupt_file("a part of what it is in")
+        )
+    if len(content) <= largest:
+        return ContainedFile(entry.path, content)
+    message = f"The file has more than {largest:,} bytes, more than a file may have. Split it into smaller files."
+    return ContainedFile(entry.path, None, "file_too_large", message)
+
+
+def _unread(entry: _Entry, why: Unreadable) -> ContainedFile:
+    return ContainedFile(entry.path, None, why.code, why.message)
 
 
 @contextmanager
@@ -86,7 +98,8 @@ def _open_archive(path: Path, limits: Limits) -> Generator[Sequence[_Entry]]:
         files = [(name, one) for one in every if not one.is_dir() and not _BY_PROGRAMS.search(name := _name_of(one))]
         paths = _clean_paths([name for name, _ in files])
         yield [
-            _Entry(cleaned, partial(_read_entry, archive, one)) for cleaned, (_, one) in zip(paths, files, strict=True)
+            _Entry(cleaned, partial(_read_entry, archive, one), is_encrypted=bool(one.flag_bits & ENCRYPTED))
+            for cleaned, (_, one) in zip(paths, files, strict=True)
         ]
 
 

@@ -194,16 +194,16 @@ def update_document(connection: Connection, run: Run, key: bytes, values: Values
 
 
 def counts(connection: Connection, run: Run) -> list[Count]:
-    """Return how many documents of the run are in which state, with which action, how much of them was sent, how
-    many have parts that were not read, and how many of their pages are read later.
+    """Return how many documents of the run are in which state, with which action, how much of them was sent, how many
+    have parts that were not read, how many of their pages are read later, and how far the files in each are.
     """
     sent, partly = func.sum(documents.c.sent_bytes), func.count().filter(documents.c.parts_not_read > 0)
     waiting = func.sum(documents.c.pages_waiting)
-    found = select(documents.c.state, documents.c.action, func.count(), sent, partly, waiting)
-    of_run = found.where(documents.c.run_id == run.run_id).group_by(documents.c.state, documents.c.action)
+    alike = (documents.c.state, documents.c.action, documents.c.contained)
+    found = select(*alike, func.count(), sent, partly, waiting).where(documents.c.run_id == run.run_id)
     return [
-        Count(State(state), Action(action) if action else None, number, int(size), partly_read, int(pages))
-        for state, action, number, size, partly_read, pages in connection.execute(of_run)
+        Count(State(state), Action(action) if action else None, number, int(size), partly_read, int(pages), contained)
+        for state, action, contained, number, size, partly_read, pages in connection.execute(found.group_by(*alike))
     ]
 
 

@@ -57,6 +57,14 @@ def latest_run(connection: Connection, name: str) -> AnyRow | None:
     return connection.execute(found.order_by(runs.c.started_at.desc()).limit(1)).one_or_none()
 
 
+def name_holder(run: AnyRow | None, *, shared: bool) -> str:
+    """Return who has a source, by its latest run, for people; in `shared` ledgers, the machine too."""
+    if run is None:
+        return "another process"
+    since = time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(run.started_at))
+    return f"process {run.process}{f' on {run.host}' if shared else ''}, since {since}"
+
+
 def run_of_process(connection: Connection, name: str, *, host: str, process: int) -> AnyRow | None:
     """Return the run of the source that a process of a machine is at."""
     found = (

@@ -6,7 +6,7 @@ twice changes nothing the second time: what is there with the same bytes is not 
 
 import asyncio
 import hashlib
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -18,11 +18,23 @@ from carrel.wire.formats import BY_NAME, NotReadKind
 from carrel.wire.uploads import UploadFileForm
 from service.auth.callers import Caller, reload_caller
 from service.domains.catalog.containers import queries
+from service.domains.catalog.containers.queries import LeftOut
+from service.domains.catalog.containers.reasons import (
+    BROKEN,
+    DEEPEST,
+    LIMITS,
+    MOST_FAILURES,
+    NOBODY,
+    STOPPED,
+    TOO_DEEP,
+    TOO_MUCH,
+    Reason,
+)
 from service.domains.catalog.deletion import delete_locked
 from service.domains.catalog.uploads import save_upload
 from service.domains.collections.membership import place_files
 from service.domains.documents.containers import UNPACK_FILES, Container, ContainerChangedError
-from service.domains.documents.queries import StoredDocument, read_document
+from service.domains.documents.queries import StoredDocument, forget_left_out, read_document
 from service.index.ingestion.turns import Lane
 from service.platform.batches import Batch
 from service.platform.errors import ServiceError, Unavailable
@@ -31,30 +43,28 @@ from service.platform.logs import logger
 from service.runtime import Runtime
 from service.runtime.jobs.models import Task
 from service.runtime.jobs.running import is_away, is_last_attempt
-from service.text.extraction import ContainedFile, Limits, UnreadableFile
+from service.text.extraction import ContainedFile, UnreadableFile
 from service.text.extraction.building import MOST_PLACES
 from service.web.multipart import ReceivedFile, uploads_folder, write_bytes, write_stream
 
-# A file in an archive in an archive in an archive is brought; what an archive holds there isn't.
-DEEPEST = 3
 # So many files at once: enough to keep the readers busy, few enough to leave room for people's uploads.
 AT_ONCE = 4
 DELETED_AT_ONCE = 100
 # After so many files at most it is said how many are done.
 READ_AT_ONCE = 50
-# A container of which so many files can't even be taken out is damaged, or meant to keep the readers busy.
-MOST_FAILURES = 3
 LONGEST_ID, LONGEST_NAME = 1024, 255
-_LIMITS = Limits()
+# The paths of so many files are read at once where nothing else of them is.
+NAMED_AT_ONCE = 1_000
 
 
 @dataclass
 class _Run:
     """A run of the job: the container, and who uploads its files.
 
-    `files_left` and `bytes_left` are what the limits of the outermost container leave for this one. `kept` are the
-    documents of the files in the container, whether or not those could be read; `read` are the numbers of the files
-    that could be, and of empty ones, from 0. `is_whole`: every file was looked at.
+    `files_left` and `bytes_left` are what the limits of the outermost container leave for this one; `is_too_deep`: it
+    is in too many others. `kept` are the documents of the files in the container, whether or not those could be read;
+    `read` are the numbers, from 0, of the files that could be, and of empty ones, and `left_out` are the others that
+    were looked at, by their numbers. `is_whole`: every file was looked at.
     """
 
     runtime: Runtime
@@ -62,14 +72,20 @@ class _Run:
     caller: Caller
     files_left: int
     bytes_left: int
+    is_too_deep: bool
     kept: set[UUID] = field(default_factory=set[UUID])
     read: set[int] = field(default_factory=set[int])
+    left_out: dict[int, LeftOut] = field(default_factory=dict[int, LeftOut])
     is_whole: bool = False
 
     @property
     def container(self) -> Container:
         """The container as its files know it."""
         return Container(self.document.document_id, self.document.file.sha256)
+
+    def leave_out(self, number: int, path: str | None, why: Reason) -> None:
+        """Note that a file, of a path if that is known, is left out, and why."""
+        self.left_out[number] = LeftOut(number, path or None, *why)
 
 
 async def unpack(
@@ -106,7 +122,7 @@ async def unpack(
         if is_away(error) and not is_last_attempt():
             raise
         logger.exception("unpacking_failed", document_id=str(document_id))
-    await _give_up(runtime, organization_id, document, () if run is None else run.read)
+    await _give_up(runtime, organization_id, document, run)
 
 
 UNPACK = Task(UNPACK_FILES.name, unpack, queue=UNPACK_FILES.queue)
@@ -126,13 +142,16 @@ async def _first_active(
 async def _begin(runtime: Runtime, connection: AsyncConnection, document: StoredDocument, caller: Caller) -> _Run:
     organization_id, document_id = caller.organization_id, document.document_id
     *_, outermost = containers = await queries.list_containers(connection, organization_id, document_id=document_id)
+    await forget_left_out(connection, organization_id, document_id=document_id)
     beside = await queries.sum_up_contained(connection, organization_id, container_id=outermost, without=document_id)
+    is_too_deep = len(containers) > DEEPEST
     return _Run(
         runtime,
         document,
         caller,
-        files_left=_LIMITS.archive_entries - beside.count if len(containers) <= DEEPEST else 0,
-        bytes_left=_LIMITS.archive_bytes - beside.size,
+        files_left=0 if is_too_deep else LIMITS.archive_entries - beside.count,
+        bytes_left=LIMITS.archive_bytes - beside.size,
+        is_too_deep=is_too_deep,
     )
 
 
@@ -142,44 +161,82 @@ async def _bring_all(run: _Run) -> None:
     count = file.file_count or 0
     most = min(count, max(run.files_left, 0))
     done = failures = 0
-    if most:
-        pieces = await run.runtime.files.stream(file.sha256)
-        async with write_stream(pieces, folder=uploads_folder(run.runtime.settings), name=file.name) as received:
-            while done < most and failures < MOST_FAILURES and run.bytes_left > 0:
-                try:
-                    found = await _read_some(run, received.path, start=done, most=min(most - done, READ_AT_ONCE))
-                except UnreadableFile:
-                    found, failures = [ContainedFile("", None)], failures + 1
-                if not found:
-                    break
-                document_ids = await _bring(run, found, start=done)
-                done += len(found)
-                if done < count:
-                    await _save_progress(run, done, document_ids)
+    if not count:
+        run.is_whole = True
+        return
+    pieces = await run.runtime.files.stream(file.sha256)
+    async with write_stream(pieces, folder=uploads_folder(run.runtime.settings), name=file.name) as received:
+        while done < most and failures < MOST_FAILURES and run.bytes_left > 0:
+            try:
+                found = await _read_some(run, received.path, start=done, most=min(most - done, READ_AT_ONCE))
+            except UnreadableFile as error:
+                found, failures = [await _name_one(run, received.path, done, error)], failures + 1
+            if not found:
+                break
+            document_ids = await _bring(run, found, start=done)
+            done += len(found)
+            if done < count:
+                await _save_progress(run, done, document_ids)
+        if done < count:
+            why = TOO_DEEP if run.is_too_deep else BROKEN if failures >= MOST_FAILURES else TOO_MUCH
+            await _leave_out_rest(run, received.path, start=done, why=why)
     run.is_whole = done == count and not failures
 
 
 async def _read_some(run: _Run, path: Path, *, start: int, most: int) -> list[ContainedFile]:
     """Read some of the files, or one alone if that fails. Raises UnreadableFile when even that can't be read."""
-    file, extractor = run.document.file, run.runtime.extractor
-    read = partial(
-        extractor.read_files, path, file_name=file.name, start=start, largest=run.runtime.settings.max_upload_bytes
-    )
+    largest = run.runtime.settings.max_upload_bytes
     try:
-        return await read(most=most)
+        return await _read(run, path, start=start, most=most, largest=largest)
     except UnreadableFile:
-        return await read(most=1)
+        return await _read(run, path, start=start, most=1, largest=largest)
+
+
+async def _read(run: _Run, path: Path, *, start: int, most: int, largest: int) -> list[ContainedFile]:
+    name = run.document.file.name
+    return await run.runtime.extractor.read_files(path, file_name=name, start=start, most=most, largest=largest)
+
+
+async def _name_some(run: _Run, path: Path, *, start: int, most: int) -> list[ContainedFile]:
+    """Read the paths of some of the files, and nothing else of them; none when even that fails."""
+    try:
+        return await _read(run, path, start=start, most=most, largest=0)
+    except UnreadableFile:
+        return []
+
+
+async def _name_one(run: _Run, path: Path, number: int, why: UnreadableFile) -> ContainedFile:
+    """Return a file that could not be taken out, by its path if that can be read."""
+    named = await _name_some(run, path, start=number, most=1)
+    return ContainedFile(named[0].path if named else "", None, why.code, why.message)
+
+
+async def _leave_out_rest(run: _Run, path: Path, *, start: int, why: Reason) -> None:
+    """Note that all files from a number on are left out; of empty ones nothing is missed."""
+    done, count = start, run.document.file.file_count or 0
+    while done < count and (named := await _name_some(run, path, start=done, most=NAMED_AT_ONCE)):
+        for number, file in enumerate(named, start=done):
+            if file.content != b"":
+                run.leave_out(number, file.path, why)
+        done += len(named)
+    for number in range(done, count):
+        run.leave_out(number, None, why)
 
 
 async def _bring(run: _Run, files: Sequence[ContainedFile], *, start: int) -> set[UUID]:
-    """Upload files, and note the numbers of those that were read; return the ids of their documents."""
+    """Upload files, and note those that can't be read; return the ids of their documents."""
     turns = asyncio.Semaphore(AT_ONCE)
 
     async def bring(number: int, file: ContainedFile) -> None:
+        why: Reason | None = (file.code, file.message)
         async with turns:
-            # An empty file has nothing that could be missed.
-            if file.content == b"" or (file.content is not None and await _upload(run, file, file.content)):
-                run.read.add(number)
+            if file.content is not None:
+                # An empty file has nothing that could be missed.
+                why = await _upload(run, file, file.content) if file.content else None
+        if why is None:
+            run.read.add(number)
+        else:
+            run.leave_out(number, file.path, why)
 
     # A file whose new contents can't be read leaves its document as it was, as an upload that is refused does.
     document_ids = {
@@ -198,8 +255,8 @@ def _external_id(run: _Run, file: ContainedFile) -> str:
     return external_id_of(run.document.fields.external_id, file.path)
 
 
-async def _upload(run: _Run, contained: ContainedFile, content: bytes) -> bool:
-    """Upload a file into the catalog; False when it can't be read."""
+async def _upload(run: _Run, contained: ContainedFile, content: bytes) -> Reason | None:
+    """Upload a file into the catalog; return why it is refused, if it is."""
     document = run.document
     name = contained.path.rpartition("/")[2][-LONGEST_NAME:]
     limit = run.runtime.settings.max_upload_bytes
@@ -215,8 +272,8 @@ async def _upload(run: _Run, contained: ContainedFile, content: bytes) -> bool:
         except ServiceError as error:
             if error.status >= 500:
                 raise
-            return False
-    return True
+            return error.code, error.message
+    return None
 
 
 async def _save_patiently(run: _Run, form: UploadFileForm, file: ReceivedFile) -> None:
@@ -241,6 +298,7 @@ async def _save_progress(run: _Run, done: int, document_ids: Collection[UUID]) -
     async with run.runtime.database.transaction(organization_id) as connection:
         document = await _lock_container(run, connection)
         await place_files(connection, run.caller, container_id=document.document_id, document_ids=document_ids)
+        await _save_left_out(connection, organization_id, document, run.left_out)
         await queries.save_progress(connection, organization_id, container=run.container, files_done=done)
     run.runtime.indexer.note_backlog(organization_id, Lane.SMALL, Lane.LARGE)
 
@@ -268,25 +326,38 @@ async def _finish(run: _Run) -> None:
                 )
             if not gone:
                 await place_files(connection, run.caller, container_id=document_id)
-                await _end(connection, organization_id, document, run.read)
+                await _end(connection, organization_id, document, run.left_out)
                 break
             said = {"containerId": str(document_id)}
             await delete_locked(connection, run.caller, documents=dict.fromkeys(gone, said))
     run.runtime.indexer.note_backlog(organization_id, Lane.SMALL, Lane.LARGE)
 
 
-async def _give_up(runtime: Runtime, organization_id: UUID, document: StoredDocument, read: Collection[int]) -> None:
-    """Say that no more of a container's files will be read. What it held before stays."""
+async def _give_up(runtime: Runtime, organization_id: UUID, document: StoredDocument, run: _Run | None) -> None:
+    """Say that no more of a container's files will be read; no run: nobody could begin. What it held before stays."""
+    left_out = {} if run is None else run.left_out
+    code, message = NOBODY if run is None else STOPPED
+    known = left_out.keys() | (set[int]() if run is None else run.read)
+    rest = (number for number in range(document.file.file_count or 0) if number not in known)
+    left_out |= {number: LeftOut(number, None, code, message) for number in rest}
     async with runtime.database.transaction(organization_id) as connection:
-        await _end(connection, organization_id, document, read)
+        await _end(connection, organization_id, document, left_out)
+
+
+async def _save_left_out(
+    connection: AsyncConnection, organization_id: UUID, document: StoredDocument, left_out: Mapping[int, LeftOut]
+) -> None:
+    await queries.save_left_out(
+        connection, organization_id, container_id=document.document_id, files=list(left_out.values())
+    )
 
 
 async def _end(
-    connection: AsyncConnection, organization_id: UUID, document: StoredDocument, read: Collection[int]
+    connection: AsyncConnection, organization_id: UUID, document: StoredDocument, left_out: Mapping[int, LeftOut]
 ) -> None:
-    """Say that a container's files are done; of what was not read, the numbers.
+    """Say that a container's files are done; among what was not read of it are those left out, by their numbers.
 
-    Never the names: admins see it of documents that they may not read.
+    Not by their names: admins see it of documents that they may not read.
     """
     file = document.file
     if not file.file_count:
@@ -294,13 +365,15 @@ async def _end(
     is_archive = file.media_type == BY_NAME["ZIP"].media_type
     kind = NotReadKind.EMBEDDED if is_archive else NotReadKind.ATTACHMENT
     parts = [part for part in file.not_read or () if part["kind"] != kind]
-    if numbers := [number for number in range(file.file_count) if number not in read]:
+    if numbers := sorted(left_out):
         where = [f"file {number + 1}" for number in numbers[:MOST_PLACES]]
         parts.append({"kind": kind, "count": len(numbers), "where": where})
     container = Container(document.document_id, file.sha256)
-    await queries.save_progress(
+    is_newest = await queries.save_progress(
         connection, organization_id, container=container, files_done=file.file_count, not_read=parts
     )
+    if is_newest:
+        await _save_left_out(connection, organization_id, document, left_out)
 
 
 def external_id_of(container_external_id: str, path: str) -> str:
