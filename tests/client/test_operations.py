@@ -997,6 +997,12 @@ LISTS: list[Case] = [
         {"documents": [{**DOCUMENT, "indexing": "FAILED"}]},
     ),
     (
+        "catalog/listLeftOutFiles",
+        lambda c: c.catalog.list_left_out_files(DOCUMENT_ID),
+        {"documentId": DOCUMENT_ID},
+        {"files": [{"path": "tool.exe", "number": 5, "code": "file_type_unsupported", "message": "Not read."}]},
+    ),
+    (
         "documentCollections/listDocumentCollections",
         lambda c: c.document_collections.list_document_collections(),
         {},
