@@ -28,9 +28,9 @@ from carrel.wire.common import Principal, ResourceIdentifier, ResourceType, Role
 from carrel.wire.fields import normal_email
 from service.auth.callers import Caller
 from service.domains.catalog import queries
-from service.domains.catalog.containers import queries as containers
 from service.domains.catalog.queries import DocumentFilter, known_not_read
 from service.domains.collections.queries import DocumentEntry, list_memberships
+from service.domains.documents import contained
 from service.domains.documents.queries import (
     StoredDocument,
     StoredFile,
@@ -72,7 +72,7 @@ async def _count_contained(
 ) -> ContainedFiles | None:
     if not document.file.file_count:
         return None
-    return await containers.count_contained(
+    return await contained.count_contained(
         connection, organization_id, container=document.file, container_id=document.document_id
     )
 
@@ -134,7 +134,7 @@ async def list_left_out_files(
     """Return a page of the files that were left out of a container; 404 for those who may not READ it, admins too."""
     cursor = Cursor.read(caller, operation=LIST_LEFT_OUT_FILES.path, request=request)
     document = await _read_readable(connection, caller, document_id=request.document_id)
-    rows = await containers.list_left_out(
+    rows = await contained.list_left_out(
         connection,
         caller.organization_id,
         container_id=document.document_id,

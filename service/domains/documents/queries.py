@@ -212,14 +212,6 @@ async def erase_documents(
     await connection.execute(statement)
 
 
-async def forget_left_out(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> None:
-    """Forget which files were left out of a document's file, since they are looked at again."""
-    own = left_out_files.c
-    await connection.execute(
-        delete(left_out_files).where(own.organization_id == organization_id, own.document_id == document_id)
-    )
-
-
 def _to_document(*, readers: Sequence[str] | None, **columns: Any) -> StoredDocument:
     own = DocumentFields(**{one.name: columns.pop(one.name) for one in fields(DocumentFields)})
     of_file = ("file_sha256", "file_size", "file_name", "media_type", "not_read", "file_count", "files_done")

@@ -1,23 +1,18 @@
-"""SQL of the files in containers: how far they are brought into the catalog, which are left out, how much there is."""
+"""SQL of the files in containers: how far they are brought into the catalog, and how much there is of them."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import CTE, ColumnElement, and_, func, or_, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import ColumnElement, and_, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.catalog import ContainedFiles
+from service.domains.documents.contained import files_inside
 from service.domains.documents.containers import Container
-from service.domains.documents.queries import StoredFile, existing_documents
-from service.index.progress import FAILED_AFTER
-from service.index.queries import is_pending
-from service.index.spaces.queries import is_searched
-from service.platform.sql import columns_of, count_where, find_rows, get_row, in_array, rows_of
-from service.schema.catalog import document_versions, documents, left_out_files
-from service.schema.indexing import space_documents, spaces
+from service.domains.documents.queries import existing_documents
+from service.platform.sql import get_row, in_array
+from service.schema.catalog import document_versions, documents
 from service.schema.permissions import resources
 
 
@@ -27,16 +22,6 @@ class Unpacked:
 
     count: int
     size: int
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOut:
-    """A file in a container that became no document: its number there, from 0, its path (None: unknown), and why."""
-
-    file_no: int
-    path: str | None
-    code: str
-    message: str
 
 
 async def list_containers(connection: AsyncConnection, organization_id: UUID, *, document_id: UUID) -> list[UUID]:
@@ -58,103 +43,13 @@ async def sum_up_contained(
     connection: AsyncConnection, organization_id: UUID, *, container_id: UUID, without: UUID
 ) -> Unpacked:
     """Sum up the documents in a container and in containers there, but for those directly in `without`."""
-    inside = _inside(organization_id, container_id)
+    inside = files_inside(organization_id, container_id)
     statement = existing_documents(
         organization_id,
         func.count().label("count"),
         func.coalesce(func.sum(document_versions.c.file_size), 0).label("size"),
     ).where(documents.c.document_id.in_(select(inside.c.object_id)), resources.c.container_id.is_distinct_from(without))
     return await get_row(connection, statement, Unpacked)
-
-
-def _inside(organization_id: UUID, container_id: UUID) -> CTE:
-    """Select the documents in a container and in containers there."""
-    own = (
-        select(resources.c.object_id)
-        .where(resources.c.organization_id == organization_id, resources.c.container_id == container_id)
-        .cte("inside", recursive=True)
-    )
-    return own.union_all(
-        select(resources.c.object_id)
-        .join(own, own.c.object_id == resources.c.container_id)
-        .where(resources.c.organization_id == organization_id)
-    )
-
-
-async def count_contained(
-    connection: AsyncConnection, organization_id: UUID, *, container: StoredFile, container_id: UUID
-) -> ContainedFiles:
-    """Count the files in a container, and in containers there, by how far they are."""
-    inside = _inside(organization_id, container_id)
-    unindexed, version = space_documents.c, document_versions.c
-    waiting = (
-        select(unindexed.document_id)
-        .join(spaces, spaces.c.space_id == unindexed.space_id)
-        .where(unindexed.organization_id == organization_id, is_searched(), is_pending())
-    )
-    has_failed = documents.c.document_id.in_(waiting.where(unindexed.attempts >= FAILED_AFTER))
-    statement = existing_documents(
-        organization_id,
-        func.count().label("documents"),
-        func.coalesce(func.sum(version.file_count), 0).label("files"),
-        func.coalesce(func.sum(version.file_count - version.files_done), 0).label("waiting"),
-        count_where(has_failed, "indexing_failed"),
-        count_where(documents.c.document_id.in_(waiting) & ~has_failed, "indexing"),
-    ).where(documents.c.document_id.in_(select(inside.c.object_id)))
-    found = (await connection.execute(statement)).one()
-    own = container.file_count or 0
-    return ContainedFiles(
-        files=own + found.files,
-        waiting=own - (container.files_done or 0) + found.waiting,
-        documents=found.documents,
-        indexing=found.indexing,
-        indexing_failed=found.indexing_failed,
-        left_out=await _count_left_out(connection, organization_id, container_id=container_id),
-    )
-
-
-async def _count_left_out(connection: AsyncConnection, organization_id: UUID, *, container_id: UUID) -> dict[str, int]:
-    """Count the files that were left out of a container, and of containers there, by the codes of the reasons."""
-    own, inside = left_out_files.c, _inside(organization_id, container_id)
-    statement = (
-        select(own.code, func.count().label("files"))
-        .where(
-            own.organization_id == organization_id,
-            or_(own.document_id == container_id, own.document_id.in_(select(inside.c.object_id))),
-        )
-        .group_by(own.code)
-        .order_by(func.count().desc(), own.code)
-    )
-    return {row.code: row.files for row in await connection.execute(statement)}
-
-
-async def list_left_out(
-    connection: AsyncConnection, organization_id: UUID, *, container_id: UUID, after: int, limit: int
-) -> list[LeftOut]:
-    """List the files that were left out of a container itself, by their numbers after a given one."""
-    own = left_out_files.c
-    statement = (
-        select(*columns_of(left_out_files, LeftOut))
-        .where(own.organization_id == organization_id, own.document_id == container_id, own.file_no > after)
-        .order_by(own.file_no)
-        .limit(limit)
-    )
-    return await find_rows(connection, statement, LeftOut)
-
-
-async def save_left_out(
-    connection: AsyncConnection, organization_id: UUID, *, container_id: UUID, files: Sequence[LeftOut]
-) -> None:
-    """Keep which files were left out of a container; of those that are known already, nothing changes."""
-    if not files:
-        return
-    columns = list(left_out_files.columns)
-    of_it = {"organization_id": organization_id, "document_id": container_id}
-    given = rows_of(columns, [{**asdict(file), **of_it} for file in files])
-    statement = insert(left_out_files).from_select(
-        [one.name for one in columns], select(*(given.c[one.name] for one in columns))
-    )
-    await connection.execute(statement.on_conflict_do_nothing())
 
 
 async def lock_gone(

@@ -18,7 +18,6 @@ from carrel.wire.formats import BY_NAME, NotReadKind
 from carrel.wire.uploads import UploadFileForm
 from service.auth.callers import Caller, reload_caller
 from service.domains.catalog.containers import queries
-from service.domains.catalog.containers.queries import LeftOut
 from service.domains.catalog.containers.reasons import (
     BROKEN,
     DEEPEST,
@@ -33,8 +32,9 @@ from service.domains.catalog.containers.reasons import (
 from service.domains.catalog.deletion import delete_locked
 from service.domains.catalog.uploads import save_upload
 from service.domains.collections.membership import place_files
+from service.domains.documents.contained import LeftOut, forget_left_out, save_left_out
 from service.domains.documents.containers import UNPACK_FILES, Container, ContainerChangedError
-from service.domains.documents.queries import StoredDocument, forget_left_out, read_document
+from service.domains.documents.queries import StoredDocument, read_document
 from service.index.ingestion.turns import Lane
 from service.platform.batches import Batch
 from service.platform.errors import ServiceError, Unavailable
@@ -347,9 +347,7 @@ async def _give_up(runtime: Runtime, organization_id: UUID, document: StoredDocu
 async def _save_left_out(
     connection: AsyncConnection, organization_id: UUID, document: StoredDocument, left_out: Mapping[int, LeftOut]
 ) -> None:
-    await queries.save_left_out(
-        connection, organization_id, container_id=document.document_id, files=list(left_out.values())
-    )
+    await save_left_out(connection, organization_id, container_id=document.document_id, files=list(left_out.values()))
 
 
 async def _end(
