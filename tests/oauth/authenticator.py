@@ -11,7 +11,7 @@ import cbor2
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 
-PRESENT, VERIFIED, HAS_CREDENTIAL = 0x01, 0x04, 0x40
+PRESENT, VERIFIED, HAS_CREDENTIAL, EXTENDED = 0x01, 0x04, 0x40, 0x80
 
 
 def encode(value: bytes) -> str:
@@ -42,7 +42,7 @@ class Authenticator:
         flags = wrong.get("flags", PRESENT | VERIFIED) | HAS_CREDENTIAL
         length = len(self.credential_id).to_bytes(2)
         data = self._data(rp, flags) + bytes(16) + length + self.credential_id + self._public_key()
-        attested = cbor2.dumps({"fmt": "none", "attStmt": {}, "authData": data})
+        attested = cbor2.dumps({"fmt": "none", "attStmt": {}, "authData": data, **wrong.get("beside", {})})
         client = self._client(options, "webauthn.create", wrong)
         return self._answer(client, attestationObject=wrong.get("attested", attested))
 
@@ -52,6 +52,7 @@ class Authenticator:
         if self.count:
             self.count += 1
         data = self._data(wrong.get("rp", options["rpId"]), wrong.get("flags", PRESENT | VERIFIED))
+        data += wrong.get("extensions", b"")
         client = self._client(options, wrong.get("kind", "webauthn.get"), wrong)
         signature = self.key.sign(data + hashlib.sha256(client).digest(), ec.ECDSA(SHA256()))
         given = {"authenticatorData": data, "signature": wrong.get("signature", signature)}

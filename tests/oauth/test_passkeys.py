@@ -5,17 +5,20 @@ from collections.abc import Iterator
 from itertools import count
 from typing import Any
 
+import cbor2
 import httpx
 import pytest
 
 from tests.harness.services import RunningService, ServiceHarness
-from tests.oauth.authenticator import PRESENT, VERIFIED, Authenticator, encode
+from tests.oauth.authenticator import EXTENDED, PRESENT, VERIFIED, Authenticator, encode
 from tests.oauth.flow import PASSWORD, App, Page, Person, a_person, an_app, later, sent_back, v1
 from tests.oauth.test_second_factor import HERE, OUT_OF_DATE, demand, enter, give, recovery_codes, remove, signed_in
 from tests.oauth.test_security_log import entries, wait_for
 from tests.service.directory import another_organization, code, done, walk
 
 UNKNOWN, UNFIT = "This passkey is not known here", "The passkey could not be verified"
+# What CBOR can say and no authenticator does: long ones take minutes to read.
+PATTERN = cbor2.CBORTag(35, "[a-z]")
 _numbers = count()
 
 
@@ -113,6 +116,7 @@ def test_a_passkey_signs_in(service: RunningService, ada: Person) -> None:
         ({"framed": True}, UNFIT),
         ({"signature": b"0" * 70}, UNFIT),
         ({"kind": "webauthn.create"}, UNFIT),
+        ({"flags": PRESENT | VERIFIED | EXTENDED, "extensions": cbor2.dumps({"x": PATTERN})}, UNFIT),
         ({"handle": b"somebody else"}, UNFIT),
         ({"handle": b""}, UNFIT),
         ({"challenge": encode(b"0" * 56)}, OUT_OF_DATE),
@@ -168,6 +172,9 @@ def test_a_challenge_is_answered_once_in_its_browser_and_for_its_purpose(
     assert OUT_OF_DATE in send(other, at_account, "passkeySignIn", late).text
     for text in ("", "null", "[]", "{}", "é\0", json.dumps({"id": 1}), "[" * 10_000):
         assert OUT_OF_DATE in send(other, other.http.get("/account/sign-in"), "passkeySignIn", text).text
+    page = other.http.get("/account/sign-in")
+    long = device.sign(asked(page, "passkeySignIn")) + " " * 16_384
+    assert OUT_OF_DATE in send(other, page, "passkeySignIn", long).text
     assert not signed_in(other)
 
 
@@ -233,10 +240,14 @@ def test_making_one_takes_a_proof(service: RunningService, ada: Person) -> None:
         {"rp": "evil.test"},
         {"origin": "https://evil.test"},
         {"attested": b"\x81" * 999},
+        {"beside": {"x": PATTERN}},
     ):
         page = new_page(ada)
         answer = device.make(asked(page, "addPasskey"), **wrong)
         assert "could not be made" in send(ada, page, "addPasskey", answer).text
+    long = Authenticator(service.settings.issuer, credential_id=b"0" * 1024)
+    page = new_page(ada)
+    assert "could not be made" in send(ada, page, "addPasskey", long.make(asked(page, "addPasskey"))).text
     device, codes = register(ada)
     assert new_page(ada).status_code == 403
     page = new_page(ada, code=codes[0])

@@ -13,9 +13,11 @@ import secrets
 from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from io import BytesIO
 from typing import Any
 from uuid import UUID
 
+import cbor2
 from webauthn import (
     generate_authentication_options,
     generate_registration_options,
@@ -46,9 +48,15 @@ from service.runtime import Runtime
 
 LIFETIME = timedelta(minutes=5)
 NAME = "Carrel"
+# No authenticator says more, and a longer id of a credential is none (WebAuthn, section 7.1).
+MOST_CHARACTERS = 16 * 1024
+MOST_ID_BYTES = 1023
 _NONCE_BYTES = 16
 _TIME_BYTES = 8
 _DEFAULT_PORTS = {"http": 80, "https": 443}
+# Where the CBOR of authenticator data begins, by whether a credential is described before it (WebAuthn, section 6.1).
+_HEAD_BYTES, _AAGUID_BYTES, _LENGTH_BYTES = 37, 16, 2
+_FLAGS_AT, _HAS_CREDENTIAL = 32, 0x40
 
 
 @dataclass(frozen=True)
@@ -137,6 +145,7 @@ class Ceremony:
         if self.party is None or parse_client_data_json(answer.response.client_data_json).cross_origin:
             return None
         try:
+            _refuse_tags_beside(answer.response.authenticator_data)
             verified = verify_authentication_response(
                 credential=answer,
                 expected_challenge=challenge,
@@ -156,6 +165,8 @@ class Ceremony:
         if self.party is None or parse_client_data_json(answer.response.client_data_json).cross_origin:
             return None
         try:
+            [attested] = _read_cbor(answer.response.attestation_object)
+            _refuse_tags_beside(attested["authData"])
             made = verify_registration_response(
                 credential=answer,
                 expected_challenge=challenge,
@@ -164,6 +175,8 @@ class Ceremony:
                 require_user_verification=True,
             )
         except Exception:  # noqa: BLE001 - likewise
+            return None
+        if len(made.credential_id) > MOST_ID_BYTES:
             return None
         return NewCredential(made.credential_id, made.credential_public_key, made.sign_count)
 
@@ -218,8 +231,37 @@ def _descriptors(factors: Collection[Factor]) -> list[PublicKeyCredentialDescrip
 
 
 def _object(text: str) -> dict[str, Any]:
+    if len(text) > MOST_CHARACTERS:
+        raise ValueError
     value: Any = json.loads(text)
     return value
+
+
+class _NoTags(dict[int, Any]):
+    """The readers of CBOR's tags: none, for authenticators use none (CTAP 2.1, section 8).
+
+    Those of the library would be read as regular expressions, fractions or dates, some of which takes minutes.
+    """
+
+    def __missing__(self, tag: int) -> Any:
+        raise ValueError
+
+
+def _read_cbor(content: bytes) -> list[Any]:
+    """Read the items of CBOR one after another. Raises CBORDecodeError for anything else, and for tags."""
+    items, stream = list[Any](), BytesIO(content)
+    while stream.tell() < len(content):
+        items.append(cbor2.load(stream, semantic_decoders=_NoTags()))
+    return items
+
+
+def _refuse_tags_beside(data: bytes) -> None:
+    """Refuse tags in the CBOR of authenticator data, before it is read. Raises CBORDecodeError."""
+    rest = data[_HEAD_BYTES:]
+    if data[_FLAGS_AT] & _HAS_CREDENTIAL:
+        begins = _AAGUID_BYTES + _LENGTH_BYTES
+        rest = rest[begins + int.from_bytes(rest[_AAGUID_BYTES:begins]) :]
+    _read_cbor(rest)
 
 
 def _milliseconds(time: timedelta) -> int:
