@@ -34,6 +34,12 @@ def list_entries(
     query: Annotated[
         str | None, typer.Option(metavar="TEXT", help="With this in the name of what was changed or of who did it.")
     ] = None,
+    parent: Annotated[
+        str | None, typer.Option(metavar="DOCUMENT", help="About the files in this archive or mail, by its id.")
+    ] = None,
+    without_files: Annotated[
+        bool, typer.Option("--without-files", help="Not about each file in archives and mails.")
+    ] = False,
     most: Annotated[int, typer.Option("--most", min=1, help="No more entries than this.")] = 100,
     as_json: AsJson = False,
 ) -> None:
@@ -41,7 +47,13 @@ def list_entries(
     screen = Screen(as_json=as_json)
     with client_of(screen) as client:
         log = client.admin.audit_log.query(
-            actor=person, action=action, query=query, from_=since, page_size=min(most + 1, 1000)
+            actor=person,
+            action=action,
+            query=query,
+            contained=False if without_files else None,
+            container_id=parent,
+            from_=since,
+            page_size=min(most + 1, 1000),
         )
         found = list(islice(log, most + 1))
     show_first(screen, "entries", found, COLUMNS, most=most, empty="The log has no entry like this.")

@@ -63,6 +63,7 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
     "texts.erase": ActionText("People", "Texts of a person erased", "erased the texts of {it}"),
     "document.create": ActionText("Documents", "Document uploaded", "uploaded {it}"),
     "document.update": ActionText("Documents", "Document updated", "updated {it}"),
+    "document.unpack": ActionText("Documents", "Files in a document read", "read the files in {it}"),
     "document.reindex": ActionText("Documents", "Document re-indexed", "re-indexed {it} in the catalog"),
     "document.delete": ActionText("Documents", "Document deleted", "deleted {it}"),
     "collection.create": ActionText("Collections", "Collection created", "created {it}"),
@@ -271,6 +272,15 @@ def _describe_feedback(entry: AuditEntry, names: Names) -> str | None:
     return f"{_plainly(entry, names)} {verdict}" if verdict else None
 
 
+def _describe_unpacking(entry: AuditEntry, names: Names) -> str | None:
+    """Return a sentence that counts the files in an archive or mail: read 12 files in document “Box”, 2 left out."""
+    counts = (entry.details.get(member) for member in ("files", "leftOut", "deleted"))
+    files, left_out, deleted = (number if isinstance(number, int) else 0 for number in counts)
+    rest = f", {left_out:,} left out" if left_out else ""
+    gone = f", and deleted {count_text(deleted, 'document')} of files that are gone" if deleted else ""
+    return f"read {count_text(files, 'file')} in {_target(entry, names)}{rest}{gone}"
+
+
 def _describe_new_credential(entry: AuditEntry, names: Names) -> str | None:
     scopes = cast("list[str]", entry.details.get("scopes") or [])
     return f"{_plainly(entry, names)} ({scopes_named(scopes).lower()})" if scopes else None
@@ -315,6 +325,7 @@ _TOLD: Mapping[str, Callable[[AuditEntry, Names], str | None]] = {
     "owners.transfer": _describe_transfer,
     "agent.deploy": _describe_grant_change,
     "group.members": _members,
+    "document.unpack": _describe_unpacking,
     "search.feedback": _describe_feedback,
     "agent.feedback": _describe_feedback,
     "serviceAccountToken.mint": _describe_new_credential,

@@ -4,6 +4,7 @@ import json
 from collections.abc import Iterator, Sequence
 from datetime import UTC, date, datetime, time, timedelta
 from typing import Any, cast
+from uuid import UUID
 
 import streamlit as st
 
@@ -12,7 +13,7 @@ from app.audit.actions import actions, ids_in, nobody_of, sentence
 from app.audit.names import Names
 from app.formatting import moment, one_line
 from app.labels import PERSON, SERVICE_ACCOUNT
-from app.lookup import Principal, by_id
+from app.lookup import Principal, by_id, is_id
 from app.ui.access import require_admin
 from app.ui.errors import show_errors
 from app.ui.exporting import Export, offer_export
@@ -26,6 +27,7 @@ from carrel.wire.fields import format_instant
 from carrel.wire.oversight import MOST_LOOKED_THROUGH, AdminAuditLogQueryResponse, AuditEntry
 
 MOST_EXPORTED = 50_000
+UNPACKED = "document.unpack"
 FIRST_DAY, LAST_DAY = date(2000, 1, 1), date(2100, 1, 1)
 HEADS = (
     "At (UTC)", "What happened", "Who", "For", "Action", "Kind", "Id", "Name", "Device", "Address", "Attempts",
@@ -37,12 +39,22 @@ class Filters:
     """The filters of the log."""
 
     def __init__(
-        self, who: Principal | None, *, action: str, name: str, target: str, days: tuple[date | None, date | None]
+        self,
+        who: Principal | None,
+        *,
+        action: str,
+        name: str,
+        target: str,
+        files: str,
+        days: tuple[date | None, date | None],
     ) -> None:
         self.actor = None if who is None else who.id if who.kind == PERSON else who.note
         self.action = action or None
         self.name = name or None
         self.target = target or None
+        # What is asked for by its name or id may be a file in an archive.
+        self.contained = None if files or name or target else False
+        self.container = UUID(files) if is_id(files) else None
         first, last = days
         self.since = None if first is None else datetime.combine(first, time.min, tzinfo=UTC)
         self.until = None if last is None else datetime.combine(last + timedelta(days=1), time.min, tzinfo=UTC)
@@ -50,7 +62,7 @@ class Filters:
     @property
     def about(self) -> tuple[object, ...]:
         """What the list depends on."""
-        return (self.actor, self.action, self.name, self.target, self.since, self.until)
+        return (self.actor, self.action, self.name, self.target, self.contained, self.container, self.since, self.until)
 
     def pages(self, *, size: int, token: str | None = None) -> Iterator[AdminAuditLogQueryResponse]:
         """Walk the log from a page on."""
@@ -60,6 +72,8 @@ class Filters:
             action=self.action,
             target_id=self.target,
             query=self.name,
+            contained=self.contained,
+            container_id=self.container,
             from_=self.since,
             to=self.until,
             page_size=size,
@@ -79,13 +93,17 @@ def names_for(entries: Sequence[AuditEntry]) -> dict[str, str]:
 
 def ask_filters() -> Filters:
     """Show the filters, which are kept in the address, and return them."""
-    with filter_line("action", "who", "target", "from", "to"):
+    named = str(st.query_params.get("files", ""))
+    one = {named: "Of one archive or mail"} if is_id(named) else {}
+    with filter_line("action", "who", "target", "files", "from", "to"):
         name = text_filter("Name", "name", placeholder="Part of a name")
         action = choice_filter("Event", "action", {"": "All", **actions()})
         days = (ask_day("From", "from"), ask_day("To", "to"))
         who = pick_principal("who", label="By or for whom", kinds=(PERSON, SERVICE_ACCOUNT), compact=True)
         target = text_filter("Id", "target", placeholder="The exact id of a resource")
-    return Filters(who, action=action, name=name.replace("\0", ""), target=target.replace("\0", ""), days=days)
+        files = choice_filter("Files in archives", "files", {"": "Summed up", "each": "Each by itself", **one})
+    name, target = name.replace("\0", ""), target.replace("\0", "")
+    return Filters(who, action=action, name=name, target=target, files=files, days=days)
 
 
 def ask_day(label: str, name: str) -> date | None:
@@ -193,13 +211,15 @@ def show_entry(entry: AuditEntry) -> None:
     if entry.details:
         st.code(json.dumps(entry.details, indent=2, ensure_ascii=False, sort_keys=True), language="json")
     if target is not None:
-        st.button("All that was done to this", key="log.same", on_click=narrow_to, args=(target.id,))
+        st.button("All that was done to this", key="log.same", on_click=narrow_to, args=("target", target.id))
+        if entry.action == UNPACKED:
+            st.button("All that was done to its files", key="log.files", on_click=narrow_to, args=("files", target.id))
 
 
-def narrow_to(target: str) -> None:
-    """Narrow the log to a thing."""
-    leave("entry", "who", "action", "name", "from", "to")
-    st.query_params["target"] = target
+def narrow_to(name: str, thing: str) -> None:
+    """Narrow the log to a thing (`target`), or to the files in it."""
+    leave("entry", "who", "action", "name", "target", "files", "from", "to")
+    st.query_params[name] = thing
 
 
 def address_of(principal: Any) -> str:

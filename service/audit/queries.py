@@ -47,16 +47,24 @@ from service.schema.sources import source_reports
 class EntryFilter:
     """The filters of a query of the audit log; `actor` is an address or an id, times are inclusive and exclusive.
 
-    `name_contains` is a part of the name of what was changed or of who did it, in any case.
+    `name_contains` is a part of the name of what was changed or of who did it, in any case. `contained`: about a file
+    in an archive or mail, or not; `container_id`: about one in this.
     """
 
     actor: str | None = None
     action: str | None = None
     target_id: str | None = None
     name_contains: str | None = None
+    contained: bool | None = None
+    container_id: UUID | None = None
     since: datetime | None = None
     until: datetime | None = None
     ids: Collection[UUID] | None = None
+
+    @property
+    def looks_through(self) -> bool:
+        """Whether it has a filter that no index serves, so that a page looks through a bounded number of entries."""
+        return not (self.name_contains is None and self.contained is None and self.container_id is None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +217,12 @@ class Position:
 async def list_entries(
     connection: AsyncConnection, organization_id: UUID, *, filters: EntryFilter, before: Position | None, limit: int
 ) -> list[StoredEntry]:
-    """List audit entries, newest first, before a position; by name, of the next MOST_LOOKED_THROUGH alone."""
+    """List audit entries, newest first, before a position.
+
+    By a filter that looks through entries, those of the next MOST_LOOKED_THROUGH alone.
+    """
     actors, subjects = principals.alias("actors"), principals.alias("subjects")
-    looked_through = limit if filters.name_contains is None else MOST_LOOKED_THROUGH
+    looked_through = MOST_LOOKED_THROUGH if filters.looks_through else limit
     entries = _entries(organization_id, filters, before).limit(looked_through).subquery("entries")
     actor_name = func.coalesce(entries.c.actor_name, actors.c.name)
     acting_for_name = func.coalesce(entries.c.acting_for_name, subjects.c.name)
@@ -236,6 +247,11 @@ async def list_entries(
         .order_by(entries.c.at.desc(), entries.c.audit_log_id.desc())
         .limit(limit)
     )
+    container_id = entries.c.details["containerId"].astext
+    if filters.contained is not None:
+        statement = statement.where(container_id.is_not(None) if filters.contained else container_id.is_(None))
+    if filters.container_id is not None:
+        statement = statement.where(container_id == str(filters.container_id))
     if filters.name_contains is not None:
         names = (entries.c.target_name, actor_name, acting_for_name)
         statement = statement.where(or_(*(one.icontains(filters.name_contains, autoescape=True) for one in names)))
@@ -245,7 +261,7 @@ async def list_entries(
 async def find_last_looked_through(
     connection: AsyncConnection, organization_id: UUID, *, filters: EntryFilter, before: Position | None
 ) -> Position | None:
-    """Find the last of the entries that a query by name looks through for one page; None when it reaches the end."""
+    """Find the last of the entries that a query looks through for one page; None when it reaches the end."""
     statement = _entries(organization_id, filters, before).offset(MOST_LOOKED_THROUGH - 1).limit(1)
     narrowed = statement.with_only_columns(audit_entries.c.at, audit_entries.c.audit_log_id)
     return await find_row(connection, narrowed, Position)

@@ -12,9 +12,12 @@ from streamlit.testing.v1 import AppTest
 from app.audit.actions import ACTION_TEXTS, sentence
 from carrel.wire.oversight import AuditEntry, AuditTarget
 from tests.app.conftest import House, html_of, markdown_of
+from tests.app.test_documents import load as load_file
 from tests.app.test_search import HOSTILE
 from tests.app.test_service_accounts import choose
 from tests.app.test_who_can_read import exported, group, load, people, press, reference, rows
+from tests.harness.jobs import until
+from tests.made_files import archive
 from tests.oauth.flow import a_person, an_app
 from tests.oauth.test_security_log import entries, fail_to_sign_in, wait_for
 
@@ -112,6 +115,22 @@ def test_what_is_gone_keeps_its_name(house: House) -> None:
     assert said(page) == told
     assert {(row["Resource"], row["Device"]) for row in rows(page)} == {("Gone soon", "carrel-python · 127.0.0.1")}
     assert "Nothing like this was done." in html_of(house.open("audit_log", name="no such name"))
+
+
+def test_files_of_an_archive_are_summed_up(house: House) -> None:
+    """In one entry, which leads to theirs; by a name, and where that is chosen, each is listed."""
+    files = {"in/logged.txt": "One.", "tool.exe": b"MZ\x90\x00"}
+    box = load_file(house.client, "Log box", archive(files), file_name="b.zip")
+    until(lambda: house.client.catalog.get_document(box).files_done == 2)
+    summed_up, uploaded = "admin read 2 files in document “Log box”, 1 left out", "admin uploaded document “logged.txt”"
+    told = said(page := house.open("audit_log"))
+    assert told[0] == summed_up
+    assert uploaded not in told
+    assert uploaded in said(house.open("audit_log", files="each"))
+    assert uploaded in said(house.open("audit_log", name="logged.t"))
+    [entry] = house.client.admin.audit_log.query(action="document.unpack", target_id=str(box))
+    press(page := house.open("audit_log", entry=str(entry.audit_log_id)), "All that was done to its files")
+    assert said(page) == [uploaded]
 
 
 def test_what_has_no_name_is_called_by_its_kind() -> None:

@@ -76,6 +76,19 @@ def files_in(service: RunningService, document: dict[str, Any], **options: Any) 
     return {one["documentExternalId"]: one["documentId"] for one in listed}
 
 
+def logged(service: RunningService, **query: Any) -> list[tuple[str, dict[str, Any]]]:
+    """What the audit log says of documents, newest first: the action, and its details."""
+    found = ok(service.call("admin/auditLog/query", {"pageSize": 1000} | query))["entries"]
+    return [
+        (
+            one["action"].removeprefix("document."),
+            {name: it for name, it in one["details"].items() if name != "viewers"},
+        )
+        for one in found
+        if one["action"].startswith("document.")
+    ]
+
+
 def left_out(service: RunningService, document: dict[str, Any], **options: Any) -> list[tuple[str | None, int, str]]:
     """The files that were left out of a container: path, number and reason of each, over pages of one."""
     found, body = list[dict[str, Any]](), {"documentId": document["documentId"], "pageSize": 1} | options
@@ -142,6 +155,16 @@ def test_another_version_adds_changes_and_deletes(service: RunningService) -> No
     versions = {name: get_document(service, after[f"a.zip!/{name}"])["documentVersion"] for name in NAMES}
     assert versions == {"same.txt": 1, "other.txt": 2, "new.txt": 1}
     refused(service.call("catalog/getDocument", {"documentId": before["a.zip!/gone.txt"]}), 404, "document_not_found")
+    summed_up = logged(service, contained=False, targetId=again["documentId"])
+    assert [action for action, _ in summed_up] == ["unpack", "update", "unpack", "create"]
+    told = {"version": 2, "files": 3, "leftOut": 0, "deleted": 1}
+    assert summed_up[0] == ("unpack", told)
+    assert summed_up[2] == ("unpack", {"version": 1, "files": 3, "leftOut": 0, "deleted": 0})
+    each = ["create", "create", "create", "create", "delete", "update"]
+    assert sorted(action for action, _ in logged(service, containerId=again["documentId"])) == each
+    assert logged(service, containerId=before["a.zip!/gone.txt"]) == []
+    ok(upload(service, "a.zip", archive({"same.txt": "A", "other.txt": "changed", "new.txt": "D"}), file_name="a.zip"))
+    assert logged(service, contained=False, targetId=again["documentId"]) == summed_up
     ok(upload(service, "a.zip", "Not an archive.", file_name="a.txt"))
     until(lambda: list_documents(service) == ["a.zip"])
 
@@ -159,7 +182,7 @@ def test_what_cannot_be_read_stays_as_it_was(service: RunningService, monkeypatc
     async def fail(*_args: Any, **_options: Any) -> list[ContainedFile]:
         raise UnreadableFile(Unreadable("file_too_complex", "It takes too long."))
 
-    monkeypatch.setattr(unpacking, "_read_some", fail)
+    monkeypatch.setattr(unpacking, "read_some", fail)
     document = brought(service, "a.zip", archive({"a.txt": "changed again", "b.txt": "B"}))
     assert document["notRead"] == [{"kind": "embedded", "count": 2, "where": ["file 1", "file 2"]}]
     assert left_out(service, document) == [("a.txt", 1, "file_too_complex"), ("b.txt", 2, "file_too_complex")]

@@ -226,6 +226,12 @@ class AdminAuditLogQueryRequest(NarrowedRequest):
 
     A page may then be short, or empty, though a `nextPageToken` says that others follow.
     """
+    contained: StrictFlag | None = None
+    """true: only entries about files in archives and mails; false: only others, among which `document.unpack` sums up
+    what was read of each archive and mail. As with `query`, a page may be short. Absent: all.
+    """
+    container_id: UUID | None = None
+    """Only entries about files in the archive or mail with this documentId. As with `query`, a page may be short."""
     from_: Annotated[RequestInstant | None, Field(alias="from")] = None
     """Beginning of the time range, included."""
     to: RequestInstant | None = None

@@ -226,7 +226,8 @@ async def _write(upload: _Upload, *, details: dict[str, Any]) -> _IndexingPlan:
             fields=decision.fields,
         )
     action = "document.update" if decision.before else "document.create"
-    change = Change(action, target_type="document", target_id=decision.document_id, details=details)
+    within = {} if decision.container_id is None else {"containerId": str(decision.container_id)}
+    change = Change(action, target_type="document", target_id=decision.document_id, details=details | within)
     record_in(batch, upload.caller, change=change)
     await batch.run(upload.connection)
     if registration is not None:

@@ -25,7 +25,8 @@ async def query_log(
 ) -> AdminAuditLogQueryResponse:
     """List a page of entries, newest first; for admins. `actor` filters by who acted, or for whom.
 
-    With `query` a page may be short, or empty, and others follow: a page looks through a bounded number of entries.
+    With `query`, and by whether entries are about files in archives and mails, a page may be short, or empty, and
+    others follow: a page looks through a bounded number of entries.
     """
     cursor = Cursor.read(caller, operation=ADMIN_AUDIT_LOG_QUERY.path, request=request)
     filters = EntryFilter(
@@ -33,6 +34,8 @@ async def query_log(
         action=request.action,
         target_id=request.target_id,
         name_contains=request.query,
+        contained=request.contained,
+        container_id=request.container_id,
         since=request.from_,
         until=request.to,
         ids=request.ids,
@@ -42,7 +45,7 @@ async def query_log(
         connection, caller.organization_id, filters=filters, before=before, limit=cursor.limit
     )
     page = cursor.page(rows, position=_position)
-    if filters.name_contains is not None and page.next_page_token is None:
+    if filters.looks_through and page.next_page_token is None:
         last = await queries.find_last_looked_through(
             connection, caller.organization_id, filters=filters, before=before
         )

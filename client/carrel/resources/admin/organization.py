@@ -147,6 +147,8 @@ class AuditLog(Resource[M]):
         action: str | None = None,
         target_id: str | None = None,
         query: str | None = None,
+        contained: bool | None = None,
+        container_id: Id | None = None,
         from_: datetime | str | None = None,
         to: datetime | str | None = None,
         ids: Iterable[Id] | None = None,
@@ -155,14 +157,17 @@ class AuditLog(Resource[M]):
     ) -> Listing[AuditEntry, AdminAuditLogQueryResponse]:
         """Walk the entries, newest first; `actor` is an email address, `from_` is included, `to` is not.
 
-        `query` is a part of the name, as it was then, of what was changed or of who did it. `ids` leaves the entries of
-        these ids, at most 1000.
+        `query` is a part of the name, as it was then, of what was changed or of who did it. `contained` False omits
+        entries about files in archives and mails, which `document.unpack` sums up; True leaves those alone, and
+        `container_id` those of one archive or mail. `ids` leaves the entries of these ids, at most 1000.
         """
         request = AdminAuditLogQueryRequest(
             actor=actor,
             action=action,
             target_id=target_id,
             query=query,
+            contained=contained,
+            container_id=as_any(UUID, container_id),
             from_=as_any(datetime, from_),
             to=as_any(datetime, to),
             ids=as_list(UUID, ids),

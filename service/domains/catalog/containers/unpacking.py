@@ -7,15 +7,14 @@ twice changes nothing the second time: what is there with the same bytes is not 
 import asyncio
 import hashlib
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.formats import BY_NAME, NotReadKind
-from carrel.wire.uploads import UploadFileForm
+from carrel.wire.uploads import UploadFileForm, UploadStatus
+from service.audit.service import record
 from service.auth.callers import Caller, reload_caller
 from service.domains.catalog.containers import queries
 from service.domains.catalog.containers.reasons import (
@@ -29,6 +28,7 @@ from service.domains.catalog.containers.reasons import (
     TOO_MUCH,
     Reason,
 )
+from service.domains.catalog.containers.taking_out import Run, leave_out_rest, name_one, read_some
 from service.domains.catalog.deletion import delete_locked
 from service.domains.catalog.uploads import save_upload
 from service.domains.collections.membership import place_files
@@ -53,39 +53,6 @@ DELETED_AT_ONCE = 100
 # After so many files at most it is said how many are done.
 READ_AT_ONCE = 50
 LONGEST_ID, LONGEST_NAME = 1024, 255
-# The paths of so many files are read at once where nothing else of them is.
-NAMED_AT_ONCE = 1_000
-
-
-@dataclass
-class _Run:
-    """A run of the job: the container, and who uploads its files.
-
-    `files_left` and `bytes_left` are what the limits of the outermost container leave for this one; `is_too_deep`: it
-    is in too many others. `kept` are the documents of the files in the container, whether or not those could be read;
-    `read` are the numbers, from 0, of the files that could be, and of empty ones, and `left_out` are the others that
-    were looked at, by their numbers. `is_whole`: every file was looked at.
-    """
-
-    runtime: Runtime
-    document: StoredDocument
-    caller: Caller
-    files_left: int
-    bytes_left: int
-    is_too_deep: bool
-    kept: set[UUID] = field(default_factory=set[UUID])
-    read: set[int] = field(default_factory=set[int])
-    left_out: dict[int, LeftOut] = field(default_factory=dict[int, LeftOut])
-    is_whole: bool = False
-
-    @property
-    def container(self) -> Container:
-        """The container as its files know it."""
-        return Container(self.document.document_id, self.document.file.sha256)
-
-    def leave_out(self, number: int, path: str | None, why: Reason) -> None:
-        """Note that a file, of a path if that is known, is left out, and why."""
-        self.left_out[number] = LeftOut(number, path or None, *why)
 
 
 async def unpack(
@@ -139,13 +106,13 @@ async def _first_active(
     return None
 
 
-async def _begin(runtime: Runtime, connection: AsyncConnection, document: StoredDocument, caller: Caller) -> _Run:
+async def _begin(runtime: Runtime, connection: AsyncConnection, document: StoredDocument, caller: Caller) -> Run:
     organization_id, document_id = caller.organization_id, document.document_id
     *_, outermost = containers = await queries.list_containers(connection, organization_id, document_id=document_id)
     await forget_left_out(connection, organization_id, document_id=document_id)
     beside = await queries.sum_up_contained(connection, organization_id, container_id=outermost, without=document_id)
     is_too_deep = len(containers) > DEEPEST
-    return _Run(
+    return Run(
         runtime,
         document,
         caller,
@@ -155,7 +122,7 @@ async def _begin(runtime: Runtime, connection: AsyncConnection, document: Stored
     )
 
 
-async def _bring_all(run: _Run) -> None:
+async def _bring_all(run: Run) -> None:
     """Bring the files, some dozens or some megabytes at a time; those too deep or beyond the limits are not read."""
     file = run.document.file
     count = file.file_count or 0
@@ -168,9 +135,9 @@ async def _bring_all(run: _Run) -> None:
     async with write_stream(pieces, folder=uploads_folder(run.runtime.settings), name=file.name) as received:
         while done < most and failures < MOST_FAILURES and run.bytes_left > 0:
             try:
-                found = await _read_some(run, received.path, start=done, most=min(most - done, READ_AT_ONCE))
+                found = await read_some(run, received.path, start=done, most=min(most - done, READ_AT_ONCE))
             except UnreadableFile as error:
-                found, failures = [await _name_one(run, received.path, done, error)], failures + 1
+                found, failures = [await name_one(run, received.path, done, error)], failures + 1
             if not found:
                 break
             document_ids = await _bring(run, found, start=done)
@@ -179,51 +146,11 @@ async def _bring_all(run: _Run) -> None:
                 await _save_progress(run, done, document_ids)
         if done < count:
             why = TOO_DEEP if run.is_too_deep else BROKEN if failures >= MOST_FAILURES else TOO_MUCH
-            await _leave_out_rest(run, received.path, start=done, why=why)
+            await leave_out_rest(run, received.path, start=done, why=why)
     run.is_whole = done == count and not failures
 
 
-async def _read_some(run: _Run, path: Path, *, start: int, most: int) -> list[ContainedFile]:
-    """Read some of the files, or one alone if that fails. Raises UnreadableFile when even that can't be read."""
-    largest = run.runtime.settings.max_upload_bytes
-    try:
-        return await _read(run, path, start=start, most=most, largest=largest)
-    except UnreadableFile:
-        return await _read(run, path, start=start, most=1, largest=largest)
-
-
-async def _read(run: _Run, path: Path, *, start: int, most: int, largest: int) -> list[ContainedFile]:
-    name = run.document.file.name
-    return await run.runtime.extractor.read_files(path, file_name=name, start=start, most=most, largest=largest)
-
-
-async def _name_some(run: _Run, path: Path, *, start: int, most: int) -> list[ContainedFile]:
-    """Read the paths of some of the files, and nothing else of them; none when even that fails."""
-    try:
-        return await _read(run, path, start=start, most=most, largest=0)
-    except UnreadableFile:
-        return []
-
-
-async def _name_one(run: _Run, path: Path, number: int, why: UnreadableFile) -> ContainedFile:
-    """Return a file that could not be taken out, by its path if that can be read."""
-    named = await _name_some(run, path, start=number, most=1)
-    return ContainedFile(named[0].path if named else "", None, why.code, why.message)
-
-
-async def _leave_out_rest(run: _Run, path: Path, *, start: int, why: Reason) -> None:
-    """Note that all files from a number on are left out; of empty ones nothing is missed."""
-    done, count = start, run.document.file.file_count or 0
-    while done < count and (named := await _name_some(run, path, start=done, most=NAMED_AT_ONCE)):
-        for number, file in enumerate(named, start=done):
-            if file.content != b"":
-                run.leave_out(number, file.path, why)
-        done += len(named)
-    for number in range(done, count):
-        run.leave_out(number, None, why)
-
-
-async def _bring(run: _Run, files: Sequence[ContainedFile], *, start: int) -> set[UUID]:
+async def _bring(run: Run, files: Sequence[ContainedFile], *, start: int) -> set[UUID]:
     """Upload files, and note those that can't be read; return the ids of their documents."""
     turns = asyncio.Semaphore(AT_ONCE)
 
@@ -251,11 +178,11 @@ async def _bring(run: _Run, files: Sequence[ContainedFile], *, start: int) -> se
     return document_ids
 
 
-def _external_id(run: _Run, file: ContainedFile) -> str:
+def _external_id(run: Run, file: ContainedFile) -> str:
     return external_id_of(run.document.fields.external_id, file.path)
 
 
-async def _upload(run: _Run, contained: ContainedFile, content: bytes) -> Reason | None:
+async def _upload(run: Run, contained: ContainedFile, content: bytes) -> Reason | None:
     """Upload a file into the catalog; return why it is refused, if it is."""
     document = run.document
     name = contained.path.rpartition("/")[2][-LONGEST_NAME:]
@@ -268,7 +195,8 @@ async def _upload(run: _Run, contained: ContainedFile, content: bytes) -> Reason
     )
     async with write_bytes(content, folder=uploads_folder(run.runtime.settings), name=name, max_bytes=limit) as file:
         try:
-            await _save_patiently(run, form, file)
+            status = await _save_patiently(run, form, file)
+            run.has_changed = run.has_changed or status is not UploadStatus.UNCHANGED
         except ServiceError as error:
             if error.status >= 500:
                 raise
@@ -276,8 +204,8 @@ async def _upload(run: _Run, contained: ContainedFile, content: bytes) -> Reason
     return None
 
 
-async def _save_patiently(run: _Run, form: UploadFileForm, file: ReceivedFile) -> None:
-    """Save a file, again after a pause while too much waits to be indexed."""
+async def _save_patiently(run: Run, form: UploadFileForm, file: ReceivedFile) -> UploadStatus:
+    """Save a file, again after a pause while too much waits to be indexed; return what became of it."""
     runtime = run.runtime
     while True:
         try:
@@ -289,10 +217,10 @@ async def _save_patiently(run: _Run, form: UploadFileForm, file: ReceivedFile) -
         else:
             if saved.waiter is not None:
                 await runtime.indexer.wait(saved.waiter, seconds=runtime.settings.inline_indexing_seconds)
-            return
+            return saved.status
 
 
-async def _save_progress(run: _Run, done: int, document_ids: Collection[UUID]) -> None:
+async def _save_progress(run: Run, done: int, document_ids: Collection[UUID]) -> None:
     """Save how many files are done, and put those of these documents where the container is."""
     organization_id = run.caller.organization_id
     async with run.runtime.database.transaction(organization_id) as connection:
@@ -303,14 +231,14 @@ async def _save_progress(run: _Run, done: int, document_ids: Collection[UUID]) -
     run.runtime.indexer.note_backlog(organization_id, Lane.SMALL, Lane.LARGE)
 
 
-async def _lock_container(run: _Run, connection: AsyncConnection) -> StoredDocument:
+async def _lock_container(run: Run, connection: AsyncConnection) -> StoredDocument:
     batch = Batch()
     asked = run.container.ask(batch, run.caller.organization_id, lock=True)
     await batch.run(connection)
     return asked.document
 
 
-async def _finish(run: _Run) -> None:
+async def _finish(run: Run) -> None:
     """Delete what is not in the container any more, then say that all is done, and what of it was not read.
 
     What may be in the part that was not looked at stays. What is there is in the collections that the container is in.
@@ -327,13 +255,35 @@ async def _finish(run: _Run) -> None:
             if not gone:
                 await place_files(connection, run.caller, container_id=document_id)
                 await _end(connection, organization_id, document, run.left_out)
+                await _record(connection, run)
                 break
             said = {"containerId": str(document_id)}
             await delete_locked(connection, run.caller, documents=dict.fromkeys(gone, said))
+            run.deleted += len(gone)
     run.runtime.indexer.note_backlog(organization_id, Lane.SMALL, Lane.LARGE)
 
 
-async def _give_up(runtime: Runtime, organization_id: UUID, document: StoredDocument, run: _Run | None) -> None:
+async def _record(connection: AsyncConnection, run: Run) -> None:
+    """Sum up the entries about the files in one about the container, if it is new or anything in it has changed.
+
+    It says what is there, not what this run has done: the run before may have been killed when all was done but this.
+    """
+    document = run.document
+    if document.file.files_done == document.file.file_count and not (run.has_changed or run.deleted):
+        return
+    details = {"version": document.version, "files": document.file.file_count or 0}
+    details |= {"leftOut": len(run.left_out), "deleted": run.deleted}
+    await record(
+        connection,
+        run.caller,
+        action="document.unpack",
+        target_type="document",
+        target_id=document.document_id,
+        details=details,
+    )
+
+
+async def _give_up(runtime: Runtime, organization_id: UUID, document: StoredDocument, run: Run | None) -> None:
     """Say that no more of a container's files will be read; no run: nobody could begin. What it held before stays."""
     left_out = {} if run is None else run.left_out
     code, message = NOBODY if run is None else STOPPED
@@ -342,6 +292,8 @@ async def _give_up(runtime: Runtime, organization_id: UUID, document: StoredDocu
     left_out |= {number: LeftOut(number, None, code, message) for number in rest}
     async with runtime.database.transaction(organization_id) as connection:
         await _end(connection, organization_id, document, left_out)
+        if run is not None:
+            await _record(connection, run)
 
 
 async def _save_left_out(
