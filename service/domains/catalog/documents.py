@@ -30,7 +30,7 @@ from service.auth.callers import Caller
 from service.domains.catalog import queries
 from service.domains.catalog.queries import DocumentFilter, known_not_read
 from service.domains.collections.queries import DocumentEntry, list_memberships
-from service.domains.documents import contained
+from service.domains.documents.contained import queries as contained
 from service.domains.documents.queries import (
     StoredDocument,
     StoredFile,

@@ -6,7 +6,7 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.auth.callers import Caller
-from service.domains.documents.contained import forget_left_out
+from service.domains.documents.contained.queries import forget_left_out
 from service.domains.documents.queries import AskedDocument, StoredDocument, ask_document
 from service.platform.batches import Batch
 from service.platform.errors import Conflict

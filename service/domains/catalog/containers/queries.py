@@ -8,7 +8,7 @@ from uuid import UUID
 from sqlalchemy import ColumnElement, and_, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.domains.documents.contained import files_inside
+from service.domains.documents.contained.queries import files_inside
 from service.domains.documents.containers import Container
 from service.domains.documents.queries import existing_documents
 from service.platform.sql import get_row, in_array

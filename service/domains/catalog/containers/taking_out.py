@@ -6,7 +6,7 @@ from uuid import UUID
 
 from service.auth.callers import Caller
 from service.domains.catalog.containers.reasons import Reason
-from service.domains.documents.contained import LeftOut
+from service.domains.documents.contained.queries import LeftOut
 from service.domains.documents.containers import Container
 from service.domains.documents.queries import StoredDocument
 from service.runtime import Runtime

@@ -32,7 +32,7 @@ from service.domains.catalog.containers.taking_out import Run, leave_out_rest, n
 from service.domains.catalog.deletion import delete_locked
 from service.domains.catalog.uploads import save_upload
 from service.domains.collections.membership import place_files
-from service.domains.documents.contained import LeftOut, forget_left_out, save_left_out
+from service.domains.documents.contained.queries import LeftOut, forget_left_out, save_left_out
 from service.domains.documents.containers import UNPACK_FILES, Container, ContainerChangedError
 from service.domains.documents.queries import StoredDocument, read_document
 from service.index.ingestion.turns import Lane
