@@ -212,7 +212,7 @@ def test_html_in_utf16(texts, name, encoding):
     assert texts(name, page.encode(encoding)) == ["Äpfel und Birnen stehen im Garten hinter dem Haus."]
 
 
-def numbered(*levels: str, styled: str = "", overrides: str = "") -> bytes:
+def numbered(*levels: str, styled: str = "", overrides: str = "", restart: str = "") -> bytes:
     """Return a Word document of paragraphs in a list of three levels: each paragraph's level, or a style's name."""
     forms = [("decimal", "%1."), ("decimal", "%1.%2"), ("lowerRoman", "(%3)")]
     defined = "".join(
@@ -220,7 +220,7 @@ def numbered(*levels: str, styled: str = "", overrides: str = "") -> bytes:
         + (f'<w:pStyle w:val="{styled.replace(" ", "")}"/>' if styled and place == 1 else "")
         + f'<w:lvlText w:val="{text}"/></w:lvl>'
         for place, (form, text) in enumerate(forms)
-    )
+    ).replace('<w:lvlText w:val="(%3)"/>', f'{restart}<w:lvlText w:val="(%3)"/>')
     bullets = '<w:lvl w:ilvl="0"><w:numFmt w:val="bullet"/><w:lvlText w:val="o"/></w:lvl>'
     uses = "".join(
         f'<w:num w:numId="{use}"><w:abstractNumId w:val="{used}"/>{changed}</w:num>'
@@ -255,6 +255,15 @@ def numbered(*levels: str, styled: str = "", overrides: str = "") -> bytes:
         (
             numbered("0", "1", "1", "2", "2", "0", "1"),
             ["1. at 0", "1.1 at 1", "1.2 at 1", "(i) at 2", "(ii) at 2", "2. at 0", "2.1 at 1"],
+        ),
+        (numbered("0", "1", "2", "1", "2"), ["1. at 0", "1.1 at 1", "(i) at 2", "1.2 at 1", "(i) at 2"]),
+        (
+            numbered("0", "1", "2", "1", "2", "0", "2", restart='<w:lvlRestart w:val="1"/>'),
+            ["1. at 0", "1.1 at 1", "(i) at 2", "1.2 at 1", "(ii) at 2", "2. at 0", "(i) at 2"],
+        ),
+        (
+            numbered("0", "2", "0", "2", restart='<w:lvlRestart w:val="0"/>'),
+            ["1. at 0", "(i) at 2", "2. at 0", "(ii) at 2"],
         ),
         (numbered("0", "0 ", "0", "73:0"), ["1. at 0", "3. at 0", "- at 73:0"]),
         (numbered("0", "72:0"), ["1. at 0", "2. at 72:0"]),

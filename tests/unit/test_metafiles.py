@@ -9,7 +9,7 @@ import pytest
 from PIL import Image
 
 from bench.extraction import OFFICE
-from service.text.extraction.metafiles import read_metafile
+from service.text.extraction.metafiles import read_metafile, with_header
 
 DRAWN = ("Tides at the northern quay", "Größe der Schiffe")
 FILES = {kind: (OFFICE / f"drawn.{kind}").read_bytes() for kind in ("emf", "wmf")}
@@ -107,3 +107,21 @@ def test_damaged_drawings_say_what_they_have() -> None:
                 changed[dice.randrange(40, len(changed))] = dice.choice((0, 1, 0x7F, 0xFF))
             read_metafile(bytes(changed))
     assert read_metafile(b"no drawing") is None
+
+
+def test_many_texts_of_the_same_bytes_do_not_multiply_them() -> None:
+    """A record of 50 kB that claims to draw its last 40 kB 250 times says 1,000 characters each time."""
+    count, held = 250, b"A\0" * 20_000
+    texts = b"".join(
+        struct.pack("<2i3I4iI", 0, 20 * each, len(held), 40 + 40 * count, 0, 0, 0, 0, 0, 0) for each in range(count)
+    )
+    drawing = read_metafile(emf((97, bytes(28) + struct.pack("<I", count) + texts + held)))
+    assert drawing is not None
+    assert set(map(len, drawing.lines)) == {1_000}
+
+
+def test_a_bitmap_of_more_colours_than_it_holds_is_none() -> None:
+    """The number of colours that a bitmap claims is not believed, and raises nothing."""
+    held = bytearray(bitmap())
+    struct.pack_into("<I", held, 32, 0xFFFF_FFFF)
+    assert with_header(bytes(held)) == b""

@@ -17,6 +17,8 @@ _PACKED = b"\x1f\x8b"
 _EMF_MARK = b" EMF"
 # A drawing of one page has some thousands of texts at most; what draws more is no text that somebody reads.
 _MOST_TEXTS = 20_000
+# Each text stands on one line. Those of one record may all name the same bytes.
+_LONGEST_TEXT = 1_000
 _MOST_RECORDS, _MOST_OBJECTS = 1_000_000, 1_000
 _MOST_BYTES = 64 << 20
 _SYMBOL_SET, _SYMBOL_FONT = 2, "Symbol"
@@ -112,6 +114,8 @@ def with_header(bitmap: bytes) -> bytes:
     if size not in _BITMAP_HEADERS or size == 12:
         return b""
     palette = 4 * (colours or (1 << bits if bits <= 8 else 0)) + (12 if compression == 3 and size == 40 else 0)
+    if palette > len(bitmap):
+        return b""
     return b"BM" + struct.pack("<I4xI", 14 + len(bitmap), 14 + size + palette) + bitmap
 
 
@@ -194,7 +198,7 @@ class _EmfReader:
             self._add_text(record, 36, wide=kind == 84)
         elif kind in {96, 97}:
             (count,) = struct.unpack_from("<I", record, 36)
-            for number in range(min(count, len(record) // 40)):
+            for number in range(min(count, len(record) // 40, _MOST_TEXTS)):
                 self._add_text(record, 40 + 40 * number, wide=kind == 97)
         elif kind == 108:
             self._add_small(record)
@@ -239,6 +243,7 @@ class _EmfReader:
         x, y, count, start, options = struct.unpack_from("<2i3I", record, place)
         if options & _GLYPHS:
             return
+        count = min(count, _LONGEST_TEXT)
         (distances,) = struct.unpack_from("<I", record, place + 36)
         text = record[start : start + count * (2 if wide else 1)]
         step = 2 if options & _PAIRS else 1

@@ -25,6 +25,7 @@ _ROMAN = tuple(
     )
 )
 _BULLET = "-"
+_PLACES_ABOVE = frozenset("012345678")
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,12 +156,12 @@ def _read_list(defined: Any) -> _List:
 
 def _read_level(each: Any) -> _Level:
     is_legal = each.find(_WORD + "isLgl") is not None
-    restarts = _value(each, "lvlRestart") != "0"
+    restarts_after = _value(each, "lvlRestart")
     return _Level(
         _value(each, "numFmt") or "decimal",
         _value(each, "lvlText")[:_LONGEST],
         _start(each, "start"),
-        restarts,
+        int(restarts_after) if restarts_after in _PLACES_ABOVE else _DEEPEST,
         is_legal,
     )
 
