@@ -47,11 +47,11 @@ class Kept:
         async with entry.lock:
             oldest = since if entry.error is None else max(since, time.monotonic() - ERROR_SECONDS)
             if entry.came_at < oldest:
-                entry.answer, entry.error = None, None
+                # An older answer stays until there is another one: this request may be cancelled.
                 try:
-                    entry.answer = await ask()
+                    entry.answer, entry.error = await ask(), None
                 except errors as error:
-                    entry.error = error
+                    entry.answer, entry.error = None, error
                 entry.came_at = time.monotonic()
             if entry.error is not None:
                 raise entry.error
