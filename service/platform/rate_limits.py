@@ -1,8 +1,8 @@
 """Rate limits: of requests by one credential, and of failed authentications from one address.
 
 A valid credential is never refused because others at its address fail: an address's failures only turn its further
-failures from 401 into 429, and hold back what others would be asked about, such as a provider. With secrets of 160
-bits, that is against noise and load, not against guessing.
+failures from 401 into 429. With secrets of 160 bits, that is against noise and load, not against guessing. Sign-ins
+that a provider was asked about in vain hold back further ones from their address, lest it be asked without end.
 """
 
 from collections.abc import AsyncGenerator
@@ -46,9 +46,17 @@ class RateLimits:
         """Count a failed authentication from an address; TooMany `too_many_failures` beyond the limit."""
         _refuse(await self._failures.hit(network_of(address or "")) if self._failures else None)
 
-    async def require_few_failures(self, address: str | None) -> None:
-        """Refuse what others would have to be asked about, as `count_failure` does, and count nothing."""
-        _refuse(await self._failures.wait(network_of(address or "")) if self._failures else None)
+    async def count_refused_sign_in(self, address: str | None) -> None:
+        """Count a sign-in that a provider was asked about in vain, apart from other failures, to the same limit."""
+        _refuse(await self._failures.hit(_sign_ins_of(address)) if self._failures else None)
+
+    async def require_few_refused_sign_ins(self, address: str | None) -> None:
+        """Refuse what a provider would have to be asked about, as `count_refused_sign_in` does, and count nothing."""
+        _refuse(await self._failures.wait(_sign_ins_of(address)) if self._failures else None)
+
+
+def _sign_ins_of(address: str | None) -> str:
+    return f"sign-ins {network_of(address or '')}"
 
 
 def _refuse(wait: int | None) -> None:

@@ -112,7 +112,8 @@ class Settings(BaseSettings):
         default=60,
         ge=0,
         description="Failed authentications a minute of one address (of IPv6, a /64) before they are answered 429; "
-        "0: no limit. Valid credentials are served in any case; a sign-in by a provider, which would be asked, waits.",
+        "0: no limit. Valid credentials are served in any case. Sign-ins by a provider have the same limit, apart: "
+        "after so many were refused, further ones wait.",
     )
     rate_limit_store: SecretStr = Field(
         default=SecretStr(IN_MEMORY),

@@ -285,6 +285,8 @@ def test_a_flood_of_requests_is_none_to_the_provider(
     monkeypatch.setattr(keeping, "ERROR_SECONDS", 0.0)
     failures = Counter(RateLimitItemPerSecond(3, 60), kind="failures", shared=None)
     monkeypatch.setattr(service.runtime.rate_limits, "_failures", failures)
+    unknown = [service.call("catalog/listDocuments", api_key="unknown").status_code for _ in range(5)]
+    assert unknown == [401] * 3 + [429] * 2, "a key that has expired keeps nobody from signing in"
     eve = Person(service)
     state = dict(parse_qsl(urlsplit(leave(eve, app).headers["Location"]).query))["state"]
     provider.requests.clear()

@@ -156,13 +156,13 @@ async def come_back(request: Request, runtime: RuntimeDep) -> Response:
         raise BadRequest("The provider did not sign you in. Go back and try again.", code="upstream_refused")
     arrival = _Arrival(request, runtime, browser, begun, registered)
     address = request.client.host if request.client else "unknown"
-    await runtime.rate_limits.require_few_failures(address)
+    await runtime.rate_limits.require_few_refused_sign_ins(address)
     try:
         return await arrival.go_on(await arrival.vouch(code=given["code"], state=state, issuer=given.get("iss")))
     except (NotVouched, ProviderAway) as error:
         if isinstance(error, NotVouched):
             await record_refusal(runtime, registered.stored, error, address=address)
-            await runtime.rate_limits.count_failure(address)
+            await runtime.rate_limits.count_refused_sign_in(address)
         raise refusal_of(error) from error
 
 
