@@ -113,6 +113,19 @@ def opendocument(kind: str = "text") -> bytes:
     )
 
 
+def rich_text() -> bytes:
+    """Return RTF that shows the pictures as Word and LibreOffice write them: in digits, in bytes, and in a shape."""
+    icon, red, blue, again = PICTURES
+    shape = rf"{{\*\shpinst{{\sp{{\sn pib}}{{\sv {{\pict\pngblip {again.hex()}}}}}}}}}"
+    said = (
+        rf"{{\rtf1 First{{\*\shppict{{\pict{{\*\picprop{{\sp{{\sn a}}{{\sv b}}}}}}\picw9\pngblip {icon.hex()}}}}}"
+        rf"{{\*\shppict{{\pict\pngblip\bliptag-12{{\*\blipuid 00ff}}{red.hex()}}}}}"
+        rf"{{\nonshppict{{\pict\wmetafile8 00}}}}\par "
+        rf"Second{{\pict\pngblip\bin{len(blue)} "
+    )
+    return said.encode() + blue + rf"}}\par{{\shp{shape}}}}}".encode()
+
+
 def book() -> bytes:
     """Return an e-book of a page with text, which holds the pictures."""
     xmlns = "xmlns='urn:oasis:names:tc:opendocument:xmlns:container'"
@@ -149,6 +162,9 @@ def book() -> bytes:
         ("a.odp", opendocument("presentation"), [(2, None, 2), (None, None, 3)]),
         ("a.ods", opendocument("spreadsheet"), [(None, "Plans", 4), (None, None, 5)]),
         ("a.ppt", (OFFICE / "pictures.ppt").read_bytes(), [(1, None, 1), (2, None, 2)]),
+        ("a.doc", (OFFICE / "pictures.doc").read_bytes(), [(None, None, 1), (None, None, 2)]),
+        ("a.xls", (OFFICE / "pictures.xls").read_bytes(), [(None, "Plans", 6), (None, "Plans", 6)]),
+        ("a.rtf", rich_text(), [(None, None, 1), (None, None, 2)]),
         ("a.epub", book(), [(None, None, 1), (None, None, 1)]),
     ],
 )
@@ -183,6 +199,15 @@ def test_drawings_say_their_text_where_they_stand(tmp_path: Path) -> None:
     assert [(block.text, block.page) for block in found.blocks if block.text == DRAWN] == [(DRAWN, 2)]
     assert [(part.kind, part.count) for part in found.not_read or ()] == [(NotReadKind.PICTURE, 4)]
     assert found.pictures == ()
+
+
+@pytest.mark.parametrize("kind", ["doc", "ppt", "xls"])
+def test_drawings_in_old_files_say_their_text(tmp_path: Path, kind: str) -> None:
+    """The text of a drawing in a file of before 2007 is there, and of all pictures two are told as not read."""
+    content = (OFFICE / f"pictures.{kind}").read_bytes()
+    found = parse_file(made_files.saved(tmp_path, "file", content), f"a.{kind}", Limits())
+    assert found.blocks[-1].text == DRAWN
+    assert [(part.kind, part.count) for part in found.not_read or ()] == [(NotReadKind.PICTURE, 2)]
 
 
 def test_what_shows_an_object_of_another_program_is_read(tmp_path: Path) -> None:

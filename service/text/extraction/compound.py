@@ -4,8 +4,9 @@
 """Compound files (OLE), in which Word, Excel and PowerPoint before 2007 keep their streams."""
 
 import struct
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import olefile
@@ -25,10 +26,20 @@ def refuse_damaged(kind: str) -> Generator[None]:
         raise corrupt_file(kind) from error
 
 
-def read_streams(path: Path, *names: str) -> tuple[Mapping[str, bytes], str | None]:
-    """Return those of the named streams that a compound file has, whatever the case of their letters, and its title."""
+@dataclass(frozen=True, slots=True)
+class Compound:
+    """What was read of a compound file: streams by their names, the paths of all folders, and its title."""
+
+    streams: Mapping[str, bytes]
+    folders: Sequence[Sequence[str]]
+    title: str | None
+
+
+def read_compound(path: Path, *names: str) -> Compound:
+    """Return those of the named streams that a compound file has, whatever the case of their letters, and the rest."""
     with olefile.OleFileIO(str(path)) as file:
-        return {name: file.openstream(name).read() for name in names if file.exists(name)}, _title_of(file)
+        streams = {name: file.openstream(name).read() for name in names if file.exists(name)}
+        return Compound(streams, file.listdir(streams=False, storages=True), _title_of(file))
 
 
 def _title_of(file: "olefile.OleFileIO[str]") -> str | None:

@@ -1,21 +1,26 @@
 """What a workbook of before 2007 ([MS-XLS]) keeps beside its cells: comments, text boxes, titles in charts, headers."""
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from carrel.wire.formats import NotReadKind
+from service.text.extraction import officeart
 from service.text.extraction.building import BlockBuilder, one_line
-from service.text.extraction.compound import read_streams, refuse_damaged
+from service.text.extraction.compound import read_compound, refuse_damaged
 from service.text.extraction.drawings import without_print_codes
 
 _SHEET, _HEADER, _FOOTER, _CONTINUE, _BOX, _CHART_TEXT = 0x85, 0x14, 0x15, 0x3C, 0x1B6, 0x100D
+# What all pictures are kept in, and what is drawn on a sheet.
+_STORE, _DRAWN, _BEGIN, _END = 0xEB, 0xEC, 0x809, 0xA
 _WIDE, _RICH, _EXTENDED = 0x1, 0x8, 0x4
 
 
 def add_beside_cells_97(path: Path, builder: BlockBuilder) -> None:
     """Add the texts beside the cells of each sheet, each text once; a workbook of before Excel 97 has none here."""
     with refuse_damaged("an Excel 97 workbook"):
-        data = read_streams(path, "Workbook")[0].get("Workbook", b"")
+        file = read_compound(path, "Workbook")
+    data = file.streams.get("Workbook", b"")
     sheets: dict[int, str] = {}
     found: dict[tuple[str | None, str], None] = {}
     sheet, rest = None, 0
@@ -33,6 +38,56 @@ def add_beside_cells_97(path: Path, builder: BlockBuilder) -> None:
     for builder.sheet, text in found:
         builder.paragraph(text)
     builder.sheet = None
+    _note_pictures(data, sheets, builder)
+    objects = sum(len(folder) == 1 and folder[0].startswith("MBD") for folder in file.folders)
+    builder.leave_out(NotReadKind.EMBEDDED, count=objects)
+
+
+def read_stored_picture(path: Path, place: str) -> bytes:
+    """Return the picture at a place in what a workbook keeps all pictures in."""
+    data = read_compound(path, "Workbook").streams["Workbook"]
+    return officeart.read_picture(_joined(data, _STORE).get(0, b""), int(place))
+
+
+def _note_pictures(data: bytes, sheets: Mapping[int, str], builder: BlockBuilder) -> None:
+    """Note the pictures that are drawn on each sheet, after all of the workbook's text."""
+    store = b"".join(_joined(data, _STORE).values())
+    places = [
+        place
+        for kind, _, start, end in officeart.walk(store, 0, len(store))
+        if kind == officeart.STORE
+        for _, place in officeart.find_stored(store, start, end)
+    ]
+    noted: set[int] = set()
+    for begin, drawn in _joined(data, _DRAWN).items() if places else ():
+        builder.sheet = sheets.get(begin)
+        for kind, count, start, _ in officeart.walk(drawn, 0, len(drawn)):
+            shown = officeart.find_shown(drawn, start, count) if kind == officeart.OPTIONS else 0
+            if 0 < shown <= len(places) and shown not in noted:
+                noted.add(shown)
+                place = places[shown - 1]
+                builder.picture(str(place), officeart.read_picture(store, place))
+    builder.sheet = None
+
+
+def _joined(data: bytes, wanted: int) -> dict[int, bytes]:
+    """Return the records of a kind, with what continues them, joined for the workbook and for each sheet.
+
+    They are named by the place where the sheet begins, 0 for the workbook.
+    """
+    parts: dict[int, list[bytes]] = {}
+    begin = before = depth = 0
+    for place, kind, record in _records(data):
+        # Charts in a sheet are streams in a stream.
+        depth += (kind == _BEGIN) - (kind == _END)
+        begin = place if kind == _BEGIN and depth == 1 else begin
+        if kind == wanted or (kind == _CONTINUE and before == wanted):
+            parts.setdefault(begin, []).append(record)
+        else:
+            before = kind
+            continue
+        before = wanted
+    return {place: b"".join(each) for place, each in parts.items()}
 
 
 def _records(data: bytes) -> Iterator[tuple[int, int, bytes]]:

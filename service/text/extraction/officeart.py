@@ -42,16 +42,26 @@ def find_stored(data: bytes, place: int, end: int) -> Iterator[tuple[bool, int]]
 
     The store's records are between the places that are given.
     """
+    end = min(end, len(data))
     while place + 8 <= end:
         _, kind, size = struct.unpack_from("<2HI", data, place)
         place += 8
-        if kind == ENTRY:
+        if kind == ENTRY and place + _ENTRY_SIZE <= end:
             (delayed,) = struct.unpack_from("<I", data, place + _PLACE)
             inner = place + _ENTRY_SIZE + data[place + _PLACE + 5]
             yield (True, inner) if inner < place + size else (False, delayed)
         else:
             yield True, place - 8
         place += size
+
+
+def walk(data: bytes, place: int, end: int) -> Iterator[tuple[int, int, int, int]]:
+    """Yield kind, number among its kind, begin and end of each record between two places, those within others after."""
+    while place + 8 <= min(end, len(data)):
+        form, kind, size = struct.unpack_from("<2HI", data, place)
+        place += 8
+        yield kind, form >> 4, place, min(place + size, len(data))
+        place += 0 if form & 0xF == 0xF else size
 
 
 def find_shown(data: bytes, start: int, count: int) -> int:

@@ -81,7 +81,7 @@ _WHOLE_ARCHIVES = ("EPUB", "binary Excel", "OpenDocument text", "OpenDocument sh
 # Readers of formats that may hold pictures and the like, and that don't note them.
 _SILENT = frozenset(
     [
-        *("Word 97", "Excel 97", "binary Excel", "Jupyter notebook", "reStructuredText", "Org"),
+        *("binary Excel", "Jupyter notebook", "reStructuredText", "Org"),
         *("HTML", "Markdown", "TeX", "XML"),
     ]
 )

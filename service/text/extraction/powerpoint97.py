@@ -11,7 +11,7 @@ from pathlib import Path
 from carrel.wire.formats import NotReadKind
 from service.text.extraction import officeart
 from service.text.extraction.building import BlockBuilder
-from service.text.extraction.compound import read_streams, refuse_damaged
+from service.text.extraction.compound import read_compound, refuse_damaged
 from service.text.extraction.decoding import detect_encoding
 from service.text.extraction.failures import corrupt_file, encrypted_file, too_complex
 from service.text.extraction.office import usable_title
@@ -61,7 +61,8 @@ def parse_ppt(path: Path, builder: BlockBuilder) -> str | None:
     """Add a PowerPoint 97 presentation's slides; pages are slide numbers, what masters say stands once, after all."""
     with refuse_damaged(_KIND):
         names = (_DOCUMENT, _USER, _PICTURES)
-        streams, title = read_streams(path, *names, _TEXT_OF_95, *(_NEWER + name for name in names))
+        found = read_compound(path, *names, _TEXT_OF_95, *(_NEWER + name for name in names))
+        streams, title = found.streams, found.title
         folder = _NEWER if _NEWER + _DOCUMENT in streams else ""
         if not folder and _TEXT_OF_95 in streams:
             return _add_text_of_95(streams[_TEXT_OF_95], title, builder)
@@ -119,13 +120,15 @@ class _Pictures:
         self._file = file
         self._streams = streams
         self._builder = builder
+        self._noted: set[int] = set()
         self._stored = [(folder + (_DOCUMENT if inside else _PICTURES), place) for inside, place in file.find_stored()]
 
     def note(self, slide: int, number: int | None) -> None:
         """Note the pictures of a slide or master; of what shows an object of another program, add the text."""
         for shown, is_preview in self._file.find_pictures(slide):
-            if not 0 < shown <= len(self._stored):
+            if not 0 < shown <= len(self._stored) or shown in self._noted:
                 continue
+            self._noted.add(shown)
             stream, place = self._stored[shown - 1]
             content = officeart.read_picture(self._streams.get(stream, b""), place)
             if is_preview:

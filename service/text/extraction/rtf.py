@@ -1,13 +1,14 @@
 """RTF: headings, paragraphs and tables; notes, comments and boxes follow the paragraph that they stand in."""
 
 import re
-from collections import Counter
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 
 from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder
 from service.text.extraction.decoding import FONT_CODE_PAGES
 from service.text.extraction.failures import too_complex
+from service.text.extraction.metafiles import with_header
 from service.text.extraction.office import usable_title
 from service.text.extraction.tabular import TableWriter
 
@@ -31,32 +32,30 @@ _HIDDEN = frozenset(
         "ftnsep",
         "ftnsepc",
         "keywords",
-        "listtext",
         "manager",
         "nonshppict",
         "objclass",
         "objdata",
         "operator",
-        "pict",
         "pn",
-        "pntext",
         "printim",
         "private",
         "revtim",
         "shprslt",
         "sn",
-        "sp",
         "subject",
-        "sv",
         "tc",
         "template",
         "xe",
     ]
 )
 _HEADERS = frozenset(f"{kind}{pages}" for kind in ("header", "footer") for pages in ("", "l", "r", "f"))
-_ASIDE = frozenset({"footnote", "annotation", "shptxt", "textbox", "dptxbxtext", *_HEADERS})
+_NUMBERS = frozenset({"listtext", "pntext"})
+_ASIDE = frozenset({*_NUMBERS, "footnote", "annotation", "shptxt", "textbox", "dptxbxtext", *_HEADERS})
 # Groups that programs that don't know them would skip, and what they hold is shown.
-_KNOWN = frozenset(["shpinst", "cs", "ud", "shptxt", "annotation", "footnote", "fldrslt", "result", "dptxbxtext"])
+_KNOWN = frozenset(
+    ["shppict", "shpinst", "cs", "ud", "shptxt", "annotation", "footnote", "fldrslt", "result", "dptxbxtext"]
+)
 _CHARACTERS = {
     **dict.fromkeys(("tab", "column", "emspace", "enspace", "qmspace"), " "),
     **dict(zip(("lquote", "rquote", "ldblquote", "rdblquote"), "\u2018\u2019\u201c\u201d", strict=True)),
@@ -68,10 +67,18 @@ _LAST_HEADING = 9
 # Where text is read for what it says.
 _READ = frozenset({"body", "title", "stylesheet", "fonttbl", "info"})
 _LONGEST_SAID = 1_000
+# A property of a shape, and its value, which may be a picture.
+_SHAPE = {"sp": "body", "sv": "sp"}
+_SHOWN = frozenset({"body", "sv"})
 
 
 # Two backslashes are one in the text.
-_PARTS = re.compile(rb"(?<!\\)(?:\\\\)*\\(pict|nonshppict|objdata)(?![a-z])")
+_OBJECT = re.compile(rb"(?<!\\)(?:\\\\)*\\objdata(?![a-z])")
+# After the word for a picture: what says how it is kept, and the bytes of it, in hexadecimal or as they are.
+_SAID = re.compile(r"\\(?:\*|[a-z]+-?\d* ?)|\s+")
+_BRACE = re.compile(r"(?<!\\)[{}]")
+_DIGITS = re.compile(r"[0-9a-fA-F\s]*")
+_BYTES = re.compile(r"\\bin(\d{1,9})")
 
 
 @dataclass(slots=True)
@@ -86,6 +93,8 @@ class _State:
     replaced: int = 1
     """How many characters for old programs follow one in Unicode."""
     deleted: bool = False
+    is_object: bool = False
+    """Whether what is shown stands for an object of another program."""
 
 
 @dataclass(slots=True)
@@ -96,17 +105,53 @@ class _Flow:
     cells: list[str] = field(default_factory=list[str])
     level: int = 0
     is_item: bool = False
+    number: str = ""
+    """The number of the item of a list, until the item's text follows."""
+    is_numbered: bool = False
     in_table: bool = False
 
 
 def parse_rtf(data: bytes, builder: BlockBuilder) -> str | None:
     """Add an RTF file's text; of tracked changes, what was deleted is left out."""
     title = _Reader(data, builder).read()
-    words = Counter(_PARTS.findall(data))
-    # A picture for old programs follows the one that it repeats.
-    builder.leave_out(NotReadKind.PICTURE, count=max(words[b"pict"] - words[b"nonshppict"], 0))
-    builder.leave_out(NotReadKind.EMBEDDED, count=words[b"objdata"])
+    builder.leave_out(NotReadKind.EMBEDDED, count=len(_OBJECT.findall(data)))
     return usable_title(title)
+
+
+def read_rtf_picture(path: Path, place: str) -> bytes:
+    """Return the picture whose description begins at a place in a file."""
+    return _read_picture(path.read_bytes().decode("latin-1"), int(place))[0]
+
+
+def _read_picture(data: str, place: int) -> tuple[bytes, int]:
+    """Return the picture that is described from a place on, and where it ends; empty for one that is damaged."""
+    said = word = ""
+    while not (counted := _BYTES.match(word)):
+        if (found := _SAID.match(data, place)) is not None:
+            word, place = found[0], found.end()
+            said += word.strip()
+        elif data.startswith("{", place):
+            place = _end_of_group(data, place)
+        else:
+            break
+    if counted:
+        end = place + int(counted[1])
+        content = data[place:end].encode("latin-1")
+    else:
+        found = _DIGITS.match(data, place)
+        end, digits = (found.end(), "".join(found[0].split())) if found else (place, "")
+        content = bytes.fromhex(digits[: len(digits) // 2 * 2])
+    return with_header(content) if "\\dibitmap" in said else content, end
+
+
+def _end_of_group(data: str, place: int) -> int:
+    """Return where the group ends that begins at a place; the end of the file for one that is never closed."""
+    depth = 0
+    for brace in _BRACE.finditer(data, place):
+        depth += 1 if brace[0] == "{" else -1
+        if not depth:
+            return brace.end()
+    return len(data)
 
 
 class _Reader:
@@ -120,6 +165,7 @@ class _Reader:
         self._states: list[_State] = []
         self._flows = [_Flow()]
         self._asides: list[str] = []
+        self._pictures: list[tuple[int, bytes, bool]] = []
         self._printed: dict[str, None] = {}
         self._bytes = bytearray()
         self._to_skip = 0
@@ -144,6 +190,8 @@ class _Reader:
             self._flush()
             if word == "bin":
                 place += max(int(number or 0), 0)
+            elif word == "pict" and self._state.to in _SHOWN:
+                place = self._add_picture(place)
             elif word:
                 self._control(word, None if number is None else int(number))
             elif brace:
@@ -158,6 +206,13 @@ class _Reader:
         for printed in self._printed:
             self._builder.paragraph(printed)
         return self._title
+
+    def _add_picture(self, place: int) -> int:
+        """Keep a picture for after the paragraph, and return where it ends."""
+        content, end = _read_picture(self._data, place)
+        self._pictures.append((place, content, self._state.is_object))
+        self._state.to = "nowhere"
+        return end
 
     def _open(self) -> None:
         if len(self._states) > _DEEPEST:
@@ -178,7 +233,10 @@ class _Reader:
         elif ended.opened in _ASIDE and len(self._flows) > 1:
             flow = self._flows.pop()
             text = " ".join((*flow.cells, "".join(flow.text)))
-            if ended.opened in _HEADERS:
+            if ended.opened in _NUMBERS:
+                # A bullet is a sign, and no number.
+                self._flows[-1].number = text if any(map(str.isalnum, text)) else ""
+            elif ended.opened in _HEADERS:
                 self._printed[_joined(text).strip()] = None
             else:
                 self._asides.append(text)
@@ -188,22 +246,32 @@ class _Reader:
         is_hidden = self._state.to not in _READ
         if word == "ud" and optional:
             self._state.to = "body"
+        elif word in _SHAPE and self._state.to == _SHAPE[word]:
+            self._state.to = word
         elif is_hidden:
             return
         elif word in _HIDDEN or (optional and word not in _KNOWN):
             self._state.to = "nowhere"
+        elif word == "object":
+            self._state.is_object = True
         elif word in {"title", "stylesheet", "fonttbl", "upr"}:
             self._state.to = word
         elif word in _ASIDE:
             self._state.opened = word
             self._flows.append(_Flow())
-        elif word in _CHARACTERS:
+        elif not self._say(word, number) and not self._format(word, number):
+            self._mark(word)
+
+    def _say(self, word: str, number: int | None) -> bool:
+        """Add the character that a word stands for; return whether it was one."""
+        if word in _CHARACTERS:
             self._put(_CHARACTERS[word])
         elif word == "u" and number is not None:
             self._put(chr(number & 0xFFFF))
             self._to_skip = self._state.replaced
-        elif not self._format(word, number):
-            self._mark(word)
+        else:
+            return False
+        return True
 
     def _format(self, word: str, number: int | None) -> bool:
         """Follow a word that says how text is written or formatted; return whether it was one."""
@@ -282,18 +350,24 @@ class _Reader:
         if self._state.to != "body":
             self._said += text if len(self._said) < _LONGEST_SAID else ""
         elif not self._state.deleted:
-            self._flows[-1].text.append(text)
+            flow = self._flows[-1]
+            if flow.number and not text.isspace():
+                flow.text.append(f"{flow.number.strip()} ")
+                flow.number, flow.is_numbered = "", True
+            flow.text.append(text)
 
     def _end_paragraph(self) -> None:
         flow = self._flows[-1]
         text = _joined("".join(flow.text))
         flow.text.clear()
+        is_item = flow.is_item and not flow.is_numbered
+        flow.number, flow.is_numbered = "", False
         if text.strip():
             self._end_table()
             if flow.level:
                 self._builder.heading(text, flow.level)
             else:
-                self._builder.paragraph(f"- {text}" if flow.is_item else text)
+                self._builder.paragraph(f"- {text}" if is_item else text)
         self._add_asides()
 
     def _end_table(self) -> None:
@@ -312,6 +386,12 @@ class _Reader:
         for text in self._asides:
             self._builder.paragraph(_joined(text))
         self._asides.clear()
+        for place, content, is_object in self._pictures:
+            if is_object:
+                self._builder.preview(content)
+            else:
+                self._builder.picture(str(place), content)
+        self._pictures.clear()
 
 
 def _joined(text: str) -> str:

@@ -11,11 +11,13 @@ from pathlib import Path
 from carrel.wire.formats import BY_NAME
 from service.text.extraction import officeart
 from service.text.extraction.building import BlockBuilder
-from service.text.extraction.compound import read_streams
+from service.text.extraction.compound import read_compound
+from service.text.extraction.excel97 import read_stored_picture
 from service.text.extraction.failures import corrupt_file
 from service.text.extraction.mail import bytes_of, pictures_of, read_mail
 from service.text.extraction.metafiles import read_metafile
 from service.text.extraction.outlook import read_with_pictures
+from service.text.extraction.rtf import read_rtf_picture
 
 _MOST_BYTES = 64 << 20
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, LookupError)
@@ -60,7 +62,7 @@ def _read_outlook(path: Path, number: str) -> bytes:
 
 def _read_record(path: Path, address: str) -> bytes:
     stream, _, place = address.rpartition("/")
-    return officeart.read_picture(read_streams(path, stream)[0][stream], int(place))
+    return officeart.read_picture(read_compound(path, stream).streams[stream], int(place))
 
 
 def _read_data(path: Path, number: str) -> bytes:
@@ -82,4 +84,7 @@ _READERS: Mapping[str, Callable[[Path, str], bytes]] = {
     BY_NAME["Outlook message"].media_type: _read_outlook,
     BY_NAME["HTML"].media_type: _read_data,
     BY_NAME["PowerPoint 97"].media_type: _read_record,
+    BY_NAME["Word 97"].media_type: _read_record,
+    BY_NAME["Excel 97"].media_type: read_stored_picture,
+    BY_NAME["RTF"].media_type: read_rtf_picture,
 }

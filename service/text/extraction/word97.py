@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder
-from service.text.extraction.compound import read_streams, refuse_damaged
+from service.text.extraction.compound import read_compound, refuse_damaged
 from service.text.extraction.decoding import detect_encoding
 from service.text.extraction.failures import corrupt_file, encrypted_file
 from service.text.extraction.office import usable_title
 from service.text.extraction.tabular import TableWriter
+from service.text.extraction.word97_pictures import PICTURES, Pictures
 
 _KIND = "a Word 97 document"
 _WORD_97, _WORD_6 = 0xA5EC, (0xA5DC, 0xA699)
@@ -39,6 +41,8 @@ _MARK = re.compile("[\r\x07\x0c]")
 _OTHERS = str.maketrans({"\x0b": "\n", "\x0e": "\n", "\x1e": "-", "\x1f": None, "\x00": None})
 # Operations on properties: in a table, the end of a row, text that was deleted, the list that a paragraph is in.
 _IN_TABLE, _ROW_END, _DELETED, _LIST = 0x2416, 0x2417, 0x0800, 0x460B
+# The operation that says where a character's picture is, and the folder of objects of other programs.
+_PICTURE, _OBJECTS = 0x6A03, "ObjectPool"
 # The operation that says itself, in two bytes, how long it is.
 _TABLE_DEFINITION = 0xD608
 _LAST_HEADING = 9
@@ -57,6 +61,7 @@ class _Header:
     code_page: str
     is_complex: bool
     table: str
+    drawings: tuple[int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +87,23 @@ class _Paragraph:
 def parse_doc(path: Path, builder: BlockBuilder) -> str | None:
     """Add a Word 97, 6 or 95 document's text; what was deleted with changes tracked is left out."""
     with refuse_damaged(_KIND):
-        streams, title = read_streams(path, "WordDocument", "0Table", "1Table")
-        main = streams["WordDocument"]
+        file = read_compound(path, "WordDocument", "0Table", "1Table", PICTURES)
+        streams, main = file.streams, file.streams["WordDocument"]
         header = _read_header(main)
         table = main if header.is_old else streams[header.table]
         pieces = _read_pieces(main, table, header)
-        text = _without_instructions(_without_deleted(_read_text(main, pieces, header), main, table, pieces, header))
+        marked = _Marked(main, table, pieces, header)
+        text = _without_instructions(_blanked(_read_text(main, pieces, header), marked.deleted))
         formats = _Formats(main, table, pieces, header)
+    pictures = Pictures(streams, header.table, header.drawings, marked.pictures, builder)
     body, *others = _parts(text, header.lengths)
-    _add_body(body, formats, builder)
+    _add_body(body, formats, pictures, builder)
+    pictures.note_rest()
+    objects = sum(len(folder) == 2 and folder[0] == _OBJECTS for folder in file.folders)
+    builder.leave_out(NotReadKind.EMBEDDED, count=objects)
     for line in dict.fromkeys(line for part in others for line in _lines(part)):
         builder.paragraph(line)
-    return usable_title(title)
+    return usable_title(file.title)
 
 
 def _read_header(main: bytes) -> _Header:
@@ -106,6 +116,7 @@ def _read_header(main: bytes) -> _Header:
     start, end = struct.unpack_from("<2I", main, 0x18)
     pairs = (0x160, 0xB8, 0xC0) if is_old else (0x1A2, 0xFA, 0x102)
     places, characters, paragraphs = (struct.unpack_from("<2I", main, place) for place in pairs)
+    drawings: tuple[int, int] = (0, 0) if is_old else struct.unpack_from("<2I", main, 0x22A)
     return _Header(
         is_old,
         struct.unpack_from("<8I", main, 0x34 if is_old else 0x4C),
@@ -116,6 +127,7 @@ def _read_header(main: bytes) -> _Header:
         _CODE_PAGES.get(language & 0x3FF) or _find_code_page(main[start : min(end, start + _SAMPLE)]),
         bool(flags & _COMPLEX),
         "1Table" if flags & _SECOND_TABLE else "0Table",
+        drawings,
     )
 
 
@@ -171,24 +183,33 @@ def _decode_double(data: bytes) -> str:
     return wide.decode("utf-32-le", "surrogatepass")
 
 
-def _without_deleted(text: str, main: bytes, table: bytes, pieces: list[_Piece], header: _Header) -> str:
-    """Return the text with NULs in place of what was deleted while changes were tracked."""
-    if header.is_old:
-        return text
-    runs = [
-        (start, end)
-        for start, end, data in _runs(main, table, header.characters, _character_data)
-        if any(code == _DELETED and value[:1] == b"\x01" for code, value in _operations(data))
-    ]
-    spans: list[tuple[int, int]] = []
-    for start, end in runs:
-        for piece in pieces:
-            first = max(start, piece.offset)
-            last = min(end, piece.offset + piece.length * piece.width)
-            if first < last:
-                begin, stop = (piece.start + (each - piece.offset) // piece.width for each in (first, last))
-                spans.append((begin, stop))
-    return _blanked(text, spans)
+class _Marked:
+    """Which characters were deleted while changes were tracked, and which stand for pictures, and where those are."""
+
+    def __init__(self, main: bytes, table: bytes, pieces: list[_Piece], header: _Header) -> None:
+        self.deleted: list[tuple[int, int]] = []
+        self.pictures: list[tuple[int, int]] = []
+        runs = () if header.is_old else _runs(main, table, header.characters, _character_data)
+        for start, end, data in runs:
+            for code, value in _operations(data):
+                if code == _DELETED and value[:1] == b"\x01":
+                    self.deleted += _spans(start, end, pieces)
+                elif code == _PICTURE:
+                    place = int.from_bytes(value, "little")
+                    self.pictures += [(begin, place) for begin, _ in _spans(start, end, pieces)]
+        self.pictures.sort()
+
+
+def _spans(start: int, end: int, pieces: list[_Piece]) -> Iterator[tuple[int, int]]:
+    """Yield the stretches of the text that these bytes of the main stream hold."""
+    for piece in pieces:
+        first = max(start, piece.offset)
+        last = min(end, piece.offset + piece.length * piece.width)
+        if first < last:
+            yield (
+                piece.start + (first - piece.offset) // piece.width,
+                piece.start + (last - piece.offset) // piece.width,
+            )
 
 
 def _blanked(text: str, spans: list[tuple[int, int]]) -> str:
@@ -298,7 +319,7 @@ def _parts(text: str, lengths: Sequence[int]) -> Iterator[str]:
         place += length
 
 
-def _add_body(body: str, formats: _Formats, builder: BlockBuilder) -> None:
+def _add_body(body: str, formats: _Formats, pictures: Pictures, builder: BlockBuilder) -> None:
     table = _Table(builder)
     place = 0
     for mark in _MARK.finditer(body + "\r"):
@@ -312,6 +333,7 @@ def _add_body(body: str, formats: _Formats, builder: BlockBuilder) -> None:
         else:
             table.close()
             _add_paragraph(text, kind, builder)
+        pictures.note_until(place)
     table.close()
 
 
