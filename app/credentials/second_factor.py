@@ -5,7 +5,7 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.ui.errors import show_errors
+from app.ui.dialogs import confirm
 from app.ui.notices import show_text
 from carrel.wire.admin import Organization
 from carrel.wire.common import SecondFactorPolicy
@@ -21,8 +21,9 @@ def show_policy(organization: Organization) -> None:
     """Show who has to have a second factor, with a field that changes it."""
     st.subheader("Second factor", anchor=False)
     show_text(
-        "Who signs in with a password that is kept here can set up a second factor: a code of an app on the phone. Who "
-        "must have one, and has none, sets it up at the next sign-in. Sign-ins by another provider are not asked again."
+        "Who signs in with a password that is kept here can set up a second factor: a code of an app on the phone, or "
+        "a passkey. Who must have one, and has none, sets it up at the next sign-in. Sign-ins by another provider are "
+        "not asked again."
     )
     options = list(POLICIES)
     chosen = st.selectbox(
@@ -33,8 +34,14 @@ def show_policy(organization: Organization) -> None:
         key="second_factor",
     )
     if chosen is not organization.second_factor and st.button("Save", key="second_factor.save", type="primary"):
-        show_errors(partial(_change, chosen))
-        st.rerun()
+        confirm(
+            "Change who must have a second factor?",
+            "Who set one up is asked for it still. Nobody else is."
+            if chosen is SecondFactorPolicy.NOBODY
+            else "Who must have one, and has none, sets it up at the next sign-in, and gets nothing before.",
+            doing="Change it",
+            action=partial(_change, chosen),
+        )
 
 
 def _change(policy: SecondFactorPolicy) -> None:

@@ -1,7 +1,10 @@
 """Dialogs for all pages: confirming an action, and showing a secret once."""
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
+from typing import cast
 
 import streamlit as st
 
@@ -11,6 +14,10 @@ from app.ui.notices import show_text, show_warning
 
 _DONE, _PROBLEM = "confirm.done", "confirm.problem"
 _OPEN, _LED, _SECRET, _PAGE = "dialog.open", "dialog.led", "dialog.secret", "dialog.page"
+_DRAWN, _REPEATED = "dialog.drawn", "dialog.repeated"
+REPEATED_EVERY = 3.0
+"""Seconds after which an action that had to be confirmed is tried again, and after each attempt that was refused."""
+MOST_REPEATS = 200
 
 
 def confirm(title: str, consequence: str, *, doing: str, action: Callable[[], object], name: str | None = None) -> None:
@@ -21,7 +28,7 @@ def confirm(title: str, consequence: str, *, doing: str, action: Callable[[], ob
     for kept in (_DONE, _PROBLEM):
         st.session_state.pop(kept, None)
 
-    @st.dialog(title)
+    @st.dialog(title, on_dismiss=_forget_problem)
     def ask() -> None:
         if st.session_state.get(_DONE):
             st.rerun()
@@ -30,7 +37,7 @@ def confirm(title: str, consequence: str, *, doing: str, action: Callable[[], ob
             show_text(f"To continue, type its name: {one_line(name)}")
         typed = st.text_input("Name", key="confirm.name") if name is not None else None
         sure, never = st.columns(2)
-        if never.button("Cancel", key="confirm.no", width="stretch"):
+        if never.button("Cancel", key="confirm.no", width="stretch", on_click=_forget_problem):
             st.rerun()
         sure.button(
             doing,
@@ -41,8 +48,7 @@ def confirm(title: str, consequence: str, *, doing: str, action: Callable[[], ob
             on_click=_do,
             args=(action,),
         )
-        if (problem := st.session_state.get(_PROBLEM)) is not None:
-            problem.show()
+        _show_problem(partial(_do, action))
 
     ask()
 
@@ -51,12 +57,48 @@ def _do(action: Callable[[], object]) -> None:
     """Run the confirmed action in a callback, which a second click can't interrupt or repeat."""
     if st.session_state.get(_DONE):
         return
+    _forget_problem()
     try:
         action()
     except FAILURES as error:
         st.session_state[_PROBLEM] = problem_of(error)
     else:
         st.session_state[_DONE] = True
+
+
+def _show_problem(do: Callable[[], None]) -> None:
+    """Show a dialog's problem, if it has one; if the person is to confirm first, `do` is done once they have."""
+    problem: Problem | None = st.session_state.get(_PROBLEM)
+    if problem is None:
+        st.session_state.pop(_REPEATED, None)
+        return
+    problem.show()
+    if problem.confirm_at is not None:
+        st.session_state[_DRAWN] = time.monotonic()
+        _repeat(do)
+
+
+@st.fragment(run_every=REPEATED_EVERY)
+def _repeat(do: Callable[[], None]) -> None:
+    """Try again what has to be confirmed, until it is; the service does nothing of it before.
+
+    Not where the dialog was left meanwhile, nor while it is being drawn.
+    """
+    state = st.session_state
+    problem, repeated = cast("Problem | None", state.get(_PROBLEM)), state.get(_REPEATED, 0)
+    if problem is None or problem.confirm_at is None or repeated >= MOST_REPEATS:
+        return
+    if time.monotonic() - state[_DRAWN] < REPEATED_EVERY / 2:
+        return
+    state[_REPEATED] = repeated + 1
+    do()
+    after = cast("Problem | None", state.get(_PROBLEM))
+    if after is None or after.confirm_at is None:
+        st.rerun()
+
+
+def _forget_problem() -> None:
+    st.session_state.pop(_PROBLEM, None)
 
 
 class NotYetError(Exception):
@@ -82,6 +124,7 @@ def is_open(name: str, about: str | None = None) -> bool:
 def close_dialog() -> None:
     """Close the dialog that is open; what `st.dialog` takes as `on_dismiss`."""
     st.session_state.pop(_OPEN, None)
+    _forget_problem()
 
 
 def offer_submit(name: str, label: str, *, action: Callable[[], object], disabled: bool = False) -> None:
@@ -101,8 +144,7 @@ def offer_submit(name: str, label: str, *, action: Callable[[], object], disable
         on_click=_submit,
         args=(name, action),
     )
-    if (problem := st.session_state.get(_PROBLEM)) is not None:
-        problem.show()
+    _show_problem(partial(_submit, name, action))
 
 
 def _submit(name: str, action: Callable[[], object]) -> None:
@@ -111,7 +153,7 @@ def _submit(name: str, action: Callable[[], object]) -> None:
         if (led := st.session_state.get(_LED)) is not None:
             st.query_params.from_dict(led)
         return
-    st.session_state.pop(_PROBLEM, None)
+    _forget_problem()
     try:
         action()
     except NotYetError as error:

@@ -79,7 +79,7 @@ def problem_of(error: carrel.CarrelError | RunsError) -> Problem:
         case carrel.APIError(confirmation_url=str(address)):
             message = "Confirm that it is you: this changes access or credentials."
             return Problem(
-                message, ("It opens in a new tab. Come back then, and press the button again.",), None, address
+                message, ("It opens in a new tab. Confirm there: what you asked for is done then.",), None, address
             )
         case carrel.APIError():
             message, *more = _message_of(error)

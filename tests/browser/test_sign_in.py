@@ -13,7 +13,9 @@ from carrel import Carrel
 from tests.browser import people
 from tests.harness.services import ServiceHarness
 from tests.harness.workbench import Workbench
-from tests.oauth.flow import PASSWORD, a_person
+from tests.oauth.flow import PASSWORD, a_person, later
+from tests.oauth.test_second_factor import demand, set_up
+from tests.service.directory import walk
 
 EMAIL = "ada@example.test"
 
@@ -56,6 +58,39 @@ def test_a_person_signs_in_and_out(page: Page, workbench: Workbench) -> None:
     # Whoever comes next at this computer is not let in by what the service remembers.
     page.get_by_role("link", name="Sign in").click()
     expect(page.get_by_label("Password")).to_be_visible()
+
+
+def test_what_had_to_be_confirmed_is_done_then(page: Page, workbench: Workbench) -> None:
+    """The person confirms in another tab, comes back, and it is done: nothing is filled in or pressed again."""
+    admin = a_person(workbench.service, "admiral@example.test", isAdmin=True)
+    _, codes = set_up(admin)
+    page.goto(workbench.url + "/api_keys")
+    page.get_by_role("link", name="Sign in").click()
+    page.get_by_label("Email").fill(admin.email)
+    page.get_by_label("Password").fill(PASSWORD)
+    page.get_by_role("button", name="Sign in").click()
+    page.get_by_label("Code").fill(codes[0])
+    page.get_by_role("button", name="Sign in", exact=True).click()
+    page.get_by_role("button", name="Allow").click()
+    demand(workbench.service, "ADMINS")
+    later(workbench.service, minutes=16)
+    try:
+        page.get_by_role("button", name="New API key").click()
+        page.get_by_label("Name").fill("A key worth a confirmation")
+        page.get_by_role("button", name="Create", exact=True).click()
+        with page.context.expect_page() as opened:
+            page.get_by_role("link", name="Confirm that it is you").click()
+        confirming = opened.value
+        confirming.get_by_label("Password").fill(PASSWORD)
+        confirming.get_by_label("A code of your app").fill(codes[1])
+        confirming.get_by_role("button", name="Confirm", exact=True).click()
+        expect(confirming.get_by_role("heading", name="Confirmed")).to_be_visible()
+        confirming.close()
+        expect(page.get_by_text("This is shown once")).to_be_visible()
+    finally:
+        demand(workbench.service, "NOBODY")
+    made = walk(workbench.service, "admin/apiKeys/list", {}, page_size=100)
+    assert [one["name"] for one in made].count("A key worth a confirmation") == 1
 
 
 def test_signing_out_in_one_tab_is_known_in_the_other(page: Page, workbench: Workbench) -> None:
