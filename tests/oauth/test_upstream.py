@@ -189,7 +189,7 @@ def test_denying_there_signs_nobody_in(service: RunningService, provider: OpenId
     """It is said on a page."""
     provider.denies = True
     app, ada = an_app(service), a_person(service)
-    assert "did not sign you in" in come_back(ada, app).text
+    assert "access was denied" in come_back(ada, app).text
 
 
 def test_an_inactive_person_is_not_let_in(service: RunningService, provider: OpenIdProvider) -> None:

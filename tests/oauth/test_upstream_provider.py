@@ -2,11 +2,13 @@
 
 import html
 import json
+import re
 import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 from typing import Any
+from urllib.parse import parse_qsl, urlsplit
 
 import httpx
 import pytest
@@ -257,6 +259,42 @@ def test_a_provider_that_names_itself_on_return_always_does(provider: OpenIdProv
     address = leave(ada, app).headers["Location"]
     assert CONFIRM in ada.http.get(address).text
     assert "Ada Lovelace" in ada.follow(ada.http.get(f"{address}&iss={provider.issuer}")).text
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"error": "access_denied"}, "access was denied: you declined there"),
+        ({"error": "server_error"}, "could not sign you in (server_error)"),
+        ({"error": "<b>"}, "could not sign you in. Try again"),
+        ({"code": "x", "iss": "https://another.test"}, "Another provider answered"),
+        ({"code": "wrong"}, CONFIRM),
+    ],
+)
+def test_a_refusal_says_why_and_leads_on(app: App, ada: Person, answer: dict[str, str], said: str) -> None:
+    """Its link shows the sign-in page of the same request again, or of the account, with all ways to sign in."""
+    left = {"application": urlsplit(leave(ada, app, state="mine").headers["Location"]), "account": None}
+    left["account"] = urlsplit(httpx.get(ada.http.get("/account/upstream").headers["Location"]).headers["Location"])
+    for way, back in left.items():
+        assert back is not None
+        state = dict(parse_qsl(back.query))["state"]
+        page = ada.http.get(back.path, params={"state": state, **answer})
+        assert (page.status_code, "You are not signed in" in page.text, said in page.text) == (400, True, True)
+        again = follow_link(ada, page)
+        assert Page(again).forms[0].buttons == ["signIn"]
+        assert ("state=mine" in str(again.url)) == (way == "application")
+    stale = ada.http.get(left["application"].path, params={"state": "forged", **answer})
+    assert "finished already" in stale.text
+    assert Page(follow_link(ada, stale)).forms[0].buttons == ["signIn"]
+    elsewhere = ada.http.get("/account/upstream", params={"email": "ada@nowhere.test", "confirm": "1"})
+    assert "No provider decides" in elsewhere.text
+    assert str(follow_link(ada, elsewhere).url).endswith("/account/sign-in?confirm=1")
+
+
+def follow_link(person: Person, page: httpx.Response) -> httpx.Response:
+    """Open where the only link of a page leads."""
+    (link,) = re.findall(r'<a href="([^"]+)"', page.text)
+    return person.follow(person.http.get(page.url.join(html.unescape(link))))
 
 
 def test_another_letter_is_another_address(

@@ -13,13 +13,13 @@ from service.domains.oauth.requests import first_of, form_of, query_of
 from service.domains.oauth.second_factor import ACTIONS, Step
 from service.domains.signin.attempts import Attempt
 from service.domains.signin.browsers import Browser
-from service.domains.signin.factors.pending import find_pending
+from service.domains.signin.factors.pending import GONE, find_pending
 from service.domains.signin.passkeys import PasskeySignIn
 from service.domains.signin.passwords import sign_in
 from service.domains.signin.providers.queries import any_domain
 from service.domains.signin.providers.ways import Way, list_ways, way_of_settings
 from service.domains.signin.refusals import Refused
-from service.domains.signin.sessions import find_session
+from service.domains.signin.sessions import find_session, find_signed_in
 from service.identity.queries import Organization, list_organizations
 from service.platform.errors import NotFound
 from service.runtime import Runtime
@@ -56,7 +56,8 @@ async def take_sign_in(request: Request, runtime: RuntimeDep) -> Response:
     if not browser.known:
         return cookieless(request, again=_action(request))
     if form.get("action") in ACTIONS:
-        return await _second_step(request, runtime, browser).take(form)
+        taken = await _second_step(request, runtime, browser).take(form)
+        return taken or await _show_ended(request, runtime, browser)
     if not browser.is_own_form(runtime, form.get("csrf", ""), purpose=PURPOSE):
         return await _page(request, runtime, browser, Refused(STALE, 403))
     if form.get("action") == "passkeySignIn":
@@ -84,6 +85,13 @@ async def _take_passkey(request: Request, runtime: Runtime, browser: Browser, an
     response = _lead_on(request)
     outcome.keep(response)
     return response
+
+
+async def _show_ended(request: Request, runtime: Runtime, browser: Browser) -> Response:
+    """Lead on who has signed in meanwhile, in another tab; else say that the sign-in has ended."""
+    if await find_signed_in(runtime, browser):
+        return _lead_on(request)
+    return await _page(request, runtime, browser, Refused(GONE, 403))
 
 
 def _second_step(request: Request, runtime: Runtime, browser: Browser) -> Step:

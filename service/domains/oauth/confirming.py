@@ -24,7 +24,7 @@ from service.platform.errors import NotFound
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
 from service.web.pages import page
-from service.web.pages.routing import PageRoute, depth_of
+from service.web.pages.routing import PageRoute, depth_of, message
 
 NO_FACTOR = Refused("Your organization asks for a second factor. Set one up first, then confirm.", 403)
 
@@ -90,15 +90,12 @@ async def _confirm(
         await queries.confirm_family(connection, organization_id, family_id=family_id, **whose, now=proven_at)
         change = Change("session.confirm", "user", person.principal_id, details={"sessionId": str(family_id)})
         await record_for(connection, organization_id, actor_id=person.principal_id, change=change)
-    return page(
-        "message.html",
-        depth=depth_of(request),
+    return message(
+        request,
         headers=NO_STORE,
         title="Confirmed",
-        message=f"{name} may change access and credentials for you, 15 minutes from when you proved who you are.",
-        hint=f"Close this page, go back to {name}, and do it again there.",
-        again=None,
-        request_id=None,
+        text=f"{name} may change access and credentials for you, 15 minutes from when you proved who you are.",
+        hint=f"Close this page, and go back to {name}. If it doesn't go on by itself, do it again there.",
     )
 
 

@@ -18,7 +18,7 @@ from service.platform.errors import NotFound
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
 from service.web.pages import page
-from service.web.pages.routing import PageRoute, depth_of
+from service.web.pages.routing import PageRoute, depth_of, link_to_account, message
 
 DIFFERENT = "The two passwords are not the same. Type the same one twice."
 UNFIT = "A password has 8 to 1024 characters. Choose another one."
@@ -52,15 +52,13 @@ async def take_password(request: Request, runtime: RuntimeDep) -> Response:
         except ValidationError:
             return _page(request, token, invited, notice=UNFIT)
         await accept_invitation(runtime, token, password=password)
-    return page(
-        "message.html",
-        depth=depth_of(request),
+    return message(
+        request,
         headers=NO_STORE,
         title="Your password is set",
-        message=f"You can now sign in as {invited.person.email}.",
+        text=f"You can now sign in as {invited.person.email}.",
         hint="Go to the page where you use Carrel, and sign in there. This link works no more.",
-        again=None,
-        request_id=None,
+        links=[link_to_account(request)],
     )
 
 

@@ -129,13 +129,16 @@ class Step:
             notice=refused.notice if refused else None,
         )
 
-    async def take(self, form: dict[str, str]) -> Response:
-        """Take what somebody did on one of the pages, and lead on, or show the page again with the reason."""
+    async def take(self, form: dict[str, str]) -> Response | None:
+        """Take what somebody did on one of the pages, and lead on, or show the page again with the reason.
+
+        None when no sign-in waits in the browser any more.
+        """
         async with self.runtime.database.transaction(None) as connection:
             now = await self.runtime.clock.now(connection)
             pending = await find_pending(connection, self.browser, now=now)
         if pending is None:
-            return self._lead_on()
+            return None
         if form.get("action") == "addApp":
             return await self._take_app(pending, form, now=now)
         if not self.browser.is_own_form(self.runtime, form.get("csrf", ""), purpose=pending.purpose):

@@ -10,6 +10,7 @@ from service.domains.oauth.second_factor import Step
 from service.domains.oauth.server import Answer
 from service.domains.oauth.visits import STALE, AuthorizationRequest, Visit
 from service.domains.signin.attempts import Attempt
+from service.domains.signin.factors.pending import GONE
 from service.domains.signin.passkeys import PasskeySignIn
 from service.domains.signin.passwords import sign_in
 from service.domains.signin.providers.ways import list_ways
@@ -54,7 +55,11 @@ async def submit_second_factor(visit: Visit, form: dict[str, str]) -> Response:
         return visit.redirect(asked)
     if not visit.browser.known:
         return cookieless(visit.request, again=visit.address)
-    return await second_step(visit, leads_to=[asked.redirect_uri]).take(form)
+    taken = await second_step(visit, leads_to=[asked.redirect_uri]).take(form)
+    if taken is not None:
+        return taken
+    # Another tab may have signed in meanwhile, as above.
+    return visit.show_next() if asked.person else await _show_again(visit, asked, Refused(GONE, 403))
 
 
 def second_step(visit: Visit, *, leads_to: Sequence[str]) -> Step:

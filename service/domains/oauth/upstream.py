@@ -23,7 +23,7 @@ from service.domains.oauth.server import Answer
 from service.domains.oauth.visits import PROMPTS_SIGN_IN, Visit
 from service.domains.signin.browsers import Browser
 from service.domains.signin.id_tokens import NotVouched
-from service.domains.signin.provider import Proof, ProviderAway, SignedInThere, open_provider
+from service.domains.signin.provider import ERROR_NAME, Proof, ProviderAway, SignedInThere, open_provider
 from service.domains.signin.providers.binding import find_or_bind
 from service.domains.signin.providers.groups import update_memberships
 from service.domains.signin.providers.queries import enter_by_domain, enter_by_provider
@@ -36,10 +36,10 @@ from service.domains.signin.providers.registrations import (
 )
 from service.domains.signin.sessions import begin_session
 from service.platform import base64url
-from service.platform.errors import BadRequest
+from service.platform.errors import BadRequest, ServiceError
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
-from service.web.pages.routing import PageRoute
+from service.web.pages.routing import Link, PageRoute, address_from, link_to_account, problem
 
 LONGEST = timedelta(minutes=15)
 # What a state says of who is on the way to their account, in place of an authorization request, which names a client:
@@ -150,20 +150,66 @@ async def come_back(request: Request, runtime: RuntimeDep) -> Response:
     browser, state = Browser.of(request, runtime), given.get("state", "")
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
-    begun = _read_state(browser, runtime, state, now=now)
+    try:
+        begun = _read_state(browser, runtime, state, now=now)
+    except BadRequest as error:
+        return _not_signed_in(request, error, link_to_account(request))
+    try:
+        return await _arrive(request, runtime, browser, begun, given)
+    except ServiceError as error:
+        return _not_signed_in(request, error, _way_back(request, begun))
+
+
+async def _arrive(
+    request: Request, runtime: Runtime, browser: Browser, begun: _Begun, given: Mapping[str, str]
+) -> Response:
     registered = await open_registration(runtime, begun.chosen)
-    if "code" not in given or given.get("iss", registered.issuer) != registered.issuer:
-        raise BadRequest("The provider did not sign you in. Go back and try again.", code="upstream_refused")
+    _require_code(given, registered.issuer)
     arrival = _Arrival(request, runtime, browser, begun, registered)
     address = request.client.host if request.client else "unknown"
     await runtime.rate_limits.require_few_refused_sign_ins(address)
     try:
-        return await arrival.go_on(await arrival.vouch(code=given["code"], state=state, issuer=given.get("iss")))
+        vouched = await arrival.vouch(code=given["code"], state=given["state"], issuer=given.get("iss"))
+        return await arrival.go_on(vouched)
     except (NotVouched, ProviderAway) as error:
         if isinstance(error, NotVouched):
             await record_refusal(runtime, registered.stored, error, address=address)
             await runtime.rate_limits.count_refused_sign_in(address)
         raise refusal_of(error) from error
+
+
+def _require_code(given: Mapping[str, str], issuer: str) -> None:
+    """Refuse an answer without a code (RFC 6749, section 4.1.2.1), or of another provider (RFC 9207)."""
+    if given.get("iss", issuer) != issuer:
+        raise BadRequest("Another provider answered than the one that you left for.", code="upstream_refused")
+    if given.get("error") == "access_denied":
+        raise BadRequest(
+            "The provider says that access was denied: you declined there, or it may not let you in here. If it was "
+            "not you who declined, ask an admin of your organization.",
+            code="upstream_refused",
+        )
+    if "code" not in given:
+        said = given.get("error", "")
+        named = f" ({said})" if ERROR_NAME.fullmatch(said) else ""
+        raise BadRequest(
+            f"The provider could not sign you in{named}. Try again; if it stays so, ask an admin of your organization.",
+            code="upstream_refused",
+        )
+
+
+def _not_signed_in(request: Request, error: ServiceError, link: Link) -> Response:
+    return problem(request, error, links=[link], title="You are not signed in")
+
+
+def _way_back(request: Request, begun: _Begun) -> Link:
+    """Return the link to the page that somebody came from, which shows every way to sign in."""
+    parameters = dict(begun.parameters)
+    if "client_id" in parameters:
+        path = f"api/oauth/authorize?{urlencode(begun.parameters)}"
+    else:
+        confirmed = parameters.get(CONFIRM)
+        path = "account/sign-in" + (f"?{urlencode({CONFIRM: confirmed})}" if confirmed else "")
+    return address_from(request, path), "Try again, or sign in another way"
 
 
 @router.get("/api/oauth/upstream")
@@ -187,7 +233,7 @@ async def _leave(request: Request, runtime: Runtime, provider_id: UUID | None) -
     chosen = None if provider_id is None else ChosenProvider(asked.client.organization_id, provider_id)
     prompt = next(iter(sorted(asked.prompts & PROMPTS_SIGN_IN)), None)
     begun = _Begun(visit.parameters, chosen, asked.now)
-    return await _redirect_to_provider(visit.browser, runtime, begun, prompt=prompt)
+    return await _redirect_to_provider(request, runtime, begun, prompt=prompt)
 
 
 @router.get("/account/upstream")
@@ -205,10 +251,11 @@ async def leave_for_account(request: Request, runtime: RuntimeDep) -> Response:
             domain = normal_email(email).rpartition("@")[2]
             found = await enter_by_domain(connection, domain=domain) if "\0" not in domain else None
             if found is None:
-                raise _unknown_domain()
+                back = _way_back(request, _Begun(_confirmed_next(given), None, now))
+                return _not_signed_in(request, _unknown_domain(), back)
             chosen = ChosenProvider(found.organization_id, found.provider_id)
     begun = _Begun([(ACCOUNT, organization), *_confirmed_next(given)], chosen, now)
-    return await _redirect_to_provider(Browser.of(request, runtime), runtime, begun, hint=email)
+    return await _redirect_to_provider(request, runtime, begun, hint=email)
 
 
 @router.get("/account/upstream/{provider_id:uuid}")
@@ -221,7 +268,7 @@ async def leave_for_account_by_provider(request: Request, runtime: RuntimeDep, p
         raise unknown_provider()
     parameters = [(ACCOUNT, "-"), *_confirmed_next(first_of(query_of(request)))]
     begun = _Begun(parameters, ChosenProvider(found.organization_id, provider_id), now)
-    return await _redirect_to_provider(Browser.of(request, runtime), runtime, begun)
+    return await _redirect_to_provider(request, runtime, begun)
 
 
 def _confirmed_next(given: Mapping[str, str]) -> Parameters:
@@ -229,23 +276,21 @@ def _confirmed_next(given: Mapping[str, str]) -> Parameters:
 
 
 async def _redirect_to_provider(
-    browser: Browser,
-    runtime: Runtime,
-    begun: _Begun,
-    *,
-    prompt: str | None = None,
-    hint: str | None = None,
+    request: Request, runtime: Runtime, begun: _Begun, *, prompt: str | None = None, hint: str | None = None
 ) -> Response:
-    registered = await open_registration(runtime, begun.chosen)
+    browser = Browser.of(request, runtime)
     state = _sign_state(browser, runtime, begun)
     try:
+        registered = await open_registration(runtime, begun.chosen)
         async with open_provider(registered.registration, runtime) as provider:
             proof = _proof(browser, runtime, state)
             address = await provider.sign_in_address(
                 proof, state=state, prompt=prompt, hint=hint, must_be_new=begun.must_be_new
             )
     except ProviderAway as error:
-        raise refusal_of(error) from error
+        return _not_signed_in(request, refusal_of(error), _way_back(request, begun))
+    except ServiceError as error:
+        return _not_signed_in(request, error, _way_back(request, begun))
     response = Response(status_code=302, headers={"Location": address, "Referrer-Policy": "no-referrer"})
     if not browser.known:
         browser.keep(response)
@@ -287,13 +332,15 @@ def _secret(browser: Browser, runtime: Runtime, purpose: str) -> str:
 
 def _unknown_domain() -> BadRequest:
     return BadRequest(
-        "No provider decides about addresses of this domain. Go back and sign in with your password.",
+        "No provider decides about addresses of this domain. Sign in with your password, or ask an admin of your "
+        "organization.",
         code="unknown_sign_in_domain",
     )
 
 
 def _stale_sign_in() -> BadRequest:
     return BadRequest(
-        "This sign-in was begun in another browser, or too long ago. Go back to the application and start again.",
+        "This sign-in is finished already, was begun in another browser, or too long ago. Go back to the application "
+        "and start again.",
         code="stale_sign_in",
     )

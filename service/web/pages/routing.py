@@ -1,6 +1,7 @@
 """Routes that answer people in a browser, where nobody can read along: whatever goes wrong is a page, too."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from http import HTTPStatus
 from typing import Any
 
 from fastapi import Request, Response
@@ -33,19 +34,48 @@ class PageRoute(APIRoute):
         return handle
 
 
-def problem(request: Request, error: ServiceError) -> HTMLResponse:
-    """Return the page that says what is wrong, and what to do."""
-    title = "Please try again" if error.status >= 500 else "This doesn't work"
+Link = tuple[str, str]
+"""An address, relative to the page that it is on, and its words."""
+
+
+def problem(
+    request: Request, error: ServiceError, *, links: Sequence[Link] | None = None, title: str | None = None
+) -> HTMLResponse:
+    """Return the page that says what is wrong, and what to do, with links that lead on."""
+    fallback = "Please try again" if error.status >= 500 else "This doesn't work"
+    return message(
+        request,
+        title=title or fallback,
+        text=error.message,
+        links=_ways_on(request, error) if links is None else links,
+        status=error.status,
+        headers=error.headers,
+        request_id=request_id(),
+    )
+
+
+def message(
+    request: Request,
+    *,
+    title: str,
+    text: str,
+    hint: str | None = None,
+    links: Sequence[Link] = (),
+    status: int = 200,
+    headers: Mapping[str, str] | None = None,
+    request_id: str | None = None,
+) -> HTMLResponse:
+    """Return a page that says one thing, and where to go on."""
     return page(
         "message.html",
         depth=depth_of(request),
-        status=error.status,
-        headers=error.headers,
+        status=status,
+        headers=headers,
         title=title,
-        message=error.message,
-        hint=None,
-        again=None,
-        request_id=request_id(),
+        message=text,
+        hint=hint,
+        links=links,
+        request_id=request_id,
     )
 
 
@@ -54,16 +84,36 @@ def cookieless(request: Request, *, again: str) -> HTMLResponse:
 
     It gives no cookie: a form on another site comes without the person's, and a new one would replace that.
     """
-    return page(
-        "message.html",
-        depth=depth_of(request),
-        status=403,
+    return message(
+        request,
         title="Please try again",
-        message="This page was out of date. Please try again.",
+        text="This page was out of date. Please try again.",
         hint="If you see this again, let your browser keep cookies of this address until it is closed.",
-        again=again,
-        request_id=None,
+        links=[(again, "Try again")],
+        status=403,
     )
+
+
+def link_to_account(request: Request) -> Link:
+    """Return the link to the page where people sign in, which leads to their account where they are signed in."""
+    return address_from(request, "account/sign-in"), "Sign in, or go to your account"
+
+
+def address_from(request: Request, path: str) -> str:
+    """Return the address of a path below the root, relative to a request's."""
+    return "../" * depth_of(request) + path
+
+
+def _ways_on(request: Request, error: ServiceError) -> Sequence[Link]:
+    """Return where a problem's page leads: a form to its page; what may work later to itself; else to the account."""
+    if error.code == "https_required":
+        return ()
+    passes = error.status >= HTTPStatus.INTERNAL_SERVER_ERROR or error.status == HTTPStatus.TOO_MANY_REQUESTS
+    if passes or (request.method == "POST" and error.status != HTTPStatus.NOT_FOUND):
+        query = request.url.query
+        own = request.url.path.rpartition("/")[2] + (f"?{query}" if query else "")
+        return [(own, "Try again")]
+    return [link_to_account(request)]
 
 
 def depth_of(request: Request) -> int:
