@@ -246,6 +246,20 @@ def test_filters_find_what_they_say(service: RunningService) -> None:
             "/scim/v2/Users", params={"filter": text}, headers={"Authorization": f"Bearer {provider.token}"}
         )
         assert refusal(response) == (400, "invalidFilter"), text
+    ada = provider.find("Users", filter='displayName eq "ada"')["Resources"][0]["id"]
+    crew = provider.group("Crew", {"id": ada})["id"]
+    provider.group("Ship", {"id": crew})
+    of_groups = {
+        f'members.value eq "{ada}"': 1,
+        f'members[value eq "{ada.upper()}"]': 1,
+        f'members eq "{ada}" or id eq "{crew}"': 1,
+        f'members.value eq "{crew}" and displayName eq "ship"': 1,
+        f'not (members.value eq "{ada}")': 1,
+        f'members.value sw "{ada[:-1]}"': 1,
+        'members.value eq "nobody"': 0,
+        'id ne "nobody"': 2,
+    }
+    assert {text: provider.find("Groups", filter=text)["totalResults"] for text in of_groups} == of_groups
     page = provider.find("Users", sortBy="userName", sortOrder="descending", startIndex=2, count=2)
     assert [one["userName"] for one in page["Resources"]] == ["2@example.test", "1@example.test"]
     assert provider.find("Users", count=0)["totalResults"] == 4
@@ -319,8 +333,11 @@ def test_what_cannot_be_done_is_said_in_scims_form(service: RunningService) -> N
     assert answers == [expected for *_, expected in REFUSALS]
 
 
-def test_thousands_of_members_and_two_at_once(service: RunningService) -> None:
-    """A group takes and loses thousands at once, service accounts stay, and two providers don't clash."""
+def test_thousands_of_members_and_two_at_once(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A group takes and loses thousands at once, service accounts stay, and two providers don't clash.
+
+    A page of groups ends before it has too many members, and without members it doesn't.
+    """
     provider, other = Provider(service), Provider(service)
     emails = [f"{number}@example.test" for number in range(3000)]
     ids = [
@@ -349,6 +366,18 @@ def test_thousands_of_members_and_two_at_once(service: RunningService) -> None:
         if one["action"] == "group.members" and "added" in one["details"]
     ]
     assert sum(len(added) for added in entries if len(added) > 1) == 3000
+    monkeypatch.setattr("service.domains.scim.storage.MOST_MEMBERS", 2)
+    for number in range(3):
+        provider.group(f"Watch {number}", {"id": ids[0]})
+    listed = {"sortBy": "displayName", "startIndex": 1}
+    pages = list[tuple[int, list[int]]]()
+    while listed["startIndex"] <= 4:
+        page = provider.find("Groups", **listed)
+        pages.append((page["totalResults"], [len(one["members"]) for one in page["Resources"]]))
+        listed["startIndex"] += page["itemsPerPage"]
+    assert pages == [(4, [3000]), (4, [1, 1]), (4, [1])]
+    bare = provider.find("Groups", excludedAttributes="members")["Resources"]
+    assert (len(bare), any("members" in one for one in bare)) == (4, False)
     # Each operation would go through all members, if it weren't done in bulk.
     gone = [{"op": "remove", "path": f'members[value eq "{one}"]'} for one in ids[:500]]
     renamed, version = {"op": "replace", "path": "displayName", "value": "Hands"}, done(provider.send("GET", where))

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, TypeAlias
+from uuid import UUID
 
 from scim2_models import InvalidFilterException
 from scim2_models.path import (
@@ -21,7 +22,7 @@ from scim2_models.path import (
     Present,
     ValuePath,
 )
-from sqlalchemy import Boolean, ColumnElement, DateTime, and_, false, func, not_, or_
+from sqlalchemy import Boolean, ColumnElement, DateTime, Text, Uuid, and_, cast, false, func, not_, or_
 
 Match: TypeAlias = Callable[[ColumnElement[Any]], ColumnElement[bool]]
 # Deeper ones would cost the parser and the database much, and no provider sends them.
@@ -110,10 +111,22 @@ class _Conditions(FilterVisitor[ColumnElement[bool]]):
 
 
 def _compare(column: ColumnElement[Any], op: CompareOperator, value: Any, *, exact: bool) -> ColumnElement[bool]:
+    if isinstance(column.type, Uuid):
+        return _compare_id(column, op, value)
     value = _value_for(column, value, exact=exact)
     if value is None and op is CompareOperator.eq:
         return column.is_(None)
     return _COMPARISONS[op](column, value)
+
+
+def _compare_id(column: ColumnElement[Any], op: CompareOperator, value: Any) -> ColumnElement[bool]:
+    """Compare an id: by its index where it is to be the same, else as a text."""
+    if op is CompareOperator.eq and isinstance(value, str):
+        try:
+            return column == UUID(value)
+        except ValueError:  # nobody's id
+            return false()
+    return _compare(cast(column, Text), op, value, exact=True)
 
 
 def _value_for(column: ColumnElement[Any], value: Any, *, exact: bool) -> Any:

@@ -30,6 +30,8 @@ from scim2_models import (
 )
 
 MOST_RESULTS = 1000
+# So many members all groups of a page have together, unless one alone has more.
+MOST_MEMBERS = 10_000
 LONGEST_NAME = 1000
 
 

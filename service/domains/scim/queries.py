@@ -67,7 +67,7 @@ _IS_SEEN = or_(principals.c.active, principals.c.released_at.is_(None))
 _USER = columns_of(principals, StoredUser)
 
 _COMMON: Mapping[str, ColumnElement[Any]] = {
-    "id": cast(principals.c.principal_id, Text),
+    "id": principals.c.principal_id,
     "displayname": cast(func.lower(principals.c.name), Text),
     "externalid": principals.c.external_id,
     "meta.created": principals.c.created_at,
@@ -243,7 +243,7 @@ def _has_member(organization_id: UUID, matches: Match) -> ColumnElement[bool]:
     member = select(group_members.c.member_id).where(
         group_members.c.organization_id == organization_id,
         group_members.c.group_id == principals.c.principal_id,
-        matches(cast(group_members.c.member_id, Text)),
+        matches(group_members.c.member_id),
     )
     return exists(member)
 

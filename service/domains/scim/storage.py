@@ -7,6 +7,7 @@ event loop. A request that writes locks the organization before it asks anything
 import hashlib
 import json
 from collections.abc import Awaitable, Callable
+from itertools import accumulate
 from typing import Any, Concatenate, ParamSpec, TypeVar, cast
 from uuid import UUID
 
@@ -27,9 +28,10 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.domains.scim import groups, queries, users
 from service.domains.scim.filters import to_condition
-from service.domains.scim.models import MOST_RESULTS, Group, Member, User
+from service.domains.scim.models import MOST_MEMBERS, MOST_RESULTS, Group, Member, User
 from service.domains.scim.queries import Search, StoredGroup, StoredMember, StoredUser
 from service.domains.scim.tokens import ScimCaller
+from service.identity.memberships import queries as direct
 from service.identity.queries import lock_organization
 
 KINDS = {"user": "User", "group": "Group"}
@@ -61,7 +63,10 @@ class Storage(ScimStorage):
     def search(
         self, resource_types: list[ResourceType], search_request: SearchRequest[Any], *, position: Any = None
     ) -> SearchPage:
-        """Return a page of what a filter finds, and the number of all; of both kinds, people come first."""
+        """Return a page of what a filter finds, and the number of all; of both kinds, people come first.
+
+        A page of groups with their members ends before there are too many of these, and the next begins there.
+        """
         del position  # there are no cursors
         total, found = 0, list[Resource[Any]]()
         start = search_request.start_index_0 or 0
@@ -73,7 +78,7 @@ class Storage(ScimStorage):
                 found += map(_to_user, people)
             else:
                 number, rows = self._ask(queries.search_groups, search=search)
-                found += self._with_members(rows, search_request)
+                found += self._with_members(self._cut(rows, search_request), search_request)
             total += number
         return SearchPage(total, found)
 
@@ -142,6 +147,18 @@ class Storage(ScimStorage):
         for member in self._ask(queries.list_members, group_ids=list(members)):
             members[member.group_id].append(member)
         return [_to_group(row, members=members[row.principal_id]) for row in rows]
+
+    def _cut(self, rows: list[StoredGroup], parameters: ResponseParameters[Any]) -> list[StoredGroup]:
+        """Return as many of the first groups, one at least, as have few enough members together to show these."""
+        if not _wants_members(parameters):
+            return rows
+        counts = self._ask(direct.count_members, group_ids=[row.principal_id for row in rows])
+        totals = accumulate(counts.get(row.principal_id, 0) for row in rows)
+        return [
+            row
+            for place, (row, total) in enumerate(zip(rows, totals, strict=True))
+            if not place or total <= MOST_MEMBERS
+        ]
 
     def _ask(
         self,
