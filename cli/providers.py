@@ -50,6 +50,7 @@ PROVIDERS: Columns[SignInProvider] = {
     "name": lambda one: one.name,
     "issuer": lambda one: one.issuer,
     "domains": lambda one: one.domains,
+    "not confirmed": lambda one: one.unconfirmed_domains,
     "trusts addresses": lambda one: one.trust_addresses,
     "groups": lambda one: one.groups_claim,
     "makes accounts": lambda one: one.create_accounts,

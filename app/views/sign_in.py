@@ -36,6 +36,12 @@ def show_provider(provider: SignInProvider) -> None:
         show_heading(one_line(provider.name), provider.issuer)
         if not provider.has_client_secret:
             show_warning("Its client secret was lost with the service's key.", "Give it again by Change.")
+        if provider.unconfirmed_domains:
+            show_warning(
+                f"Not confirmed yet: {one_line(', '.join(provider.unconfirmed_domains))}",
+                "Nobody with such an address signs in with it for the first time. Those who run the service confirm "
+                "whose a domain is.",
+            )
         show_table(
             [
                 ("Client id", one_line(provider.client_id)),

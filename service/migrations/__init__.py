@@ -17,7 +17,7 @@ from sqlalchemy.pool import NullPool
 from service.platform.deployment_errors import MigrationError
 from service.platform.version import VERSION
 
-HEAD = "0037"
+HEAD = "0038"
 FOLDER = Path(__file__).parent
 # One process migrates; replicas that start at the same time wait for it here.
 ADVISORY_LOCK = 0x_CA55_E1

@@ -1,7 +1,6 @@
 """Who is signed in with which browser and by which provider, who may set a password, and which sign-ins failed."""
 
 from sqlalchemy import (
-    ARRAY,
     BigInteger,
     Boolean,
     Column,
@@ -170,7 +169,6 @@ sign_in_providers = Table(
     Column("issuer", Text, nullable=False),
     Column("client_id", Text, nullable=False),
     Column("sealed_secret", LargeBinary),
-    Column("domains", ARRAY(Text), nullable=False),
     Column("trust_addresses", Boolean, nullable=False, server_default=text("false")),
     Column("groups_claim", Text, nullable=False, server_default=text("'NONE'")),
     Column("create_accounts", Boolean, nullable=False, server_default=text("false")),
@@ -179,15 +177,18 @@ sign_in_providers = Table(
     Index("uq_sign_in_providers_issuer", "organization_id", "issuer", unique=True),
 )
 
-# Which provider decides about the addresses of a domain: one in the whole deployment. So an address leads to its
-# provider before anybody is known, and no organization can claim the domain of another.
+# Which provider decides about the addresses of a domain: one in an organization, and of the organizations that claim it
+# the one that it is confirmed for. So an address leads to its provider before anybody is known, and no organization can
+# take the domain of another.
 sign_in_domains = Table(
     "sign_in_domains",
     metadata,
     Column("domain", Text, primary_key=True),
-    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
+    Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), primary_key=True),
     Column("provider_id", Uuid, ForeignKey("sign_in_providers.provider_id", ondelete="CASCADE"), nullable=False),
+    Column("confirmed_at", DateTime(timezone=True)),
     Index("ix_sign_in_domains_provider", "provider_id"),
+    Index("uq_sign_in_domains_confirmed", "domain", unique=True, postgresql_where=text("confirmed_at IS NOT NULL")),
 )
 
 # Memberships that a provider's tokens brought: those it may take away again. Others stay as they are.

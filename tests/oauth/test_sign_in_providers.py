@@ -12,8 +12,10 @@ import httpx
 import pytest
 from joserfc.jwk import RSAKey
 from limits import RateLimitItemPerSecond
+from sqlalchemy.exc import IntegrityError
 
 from carrel.wire.sign_in_providers import GroupsClaim
+from service.domains.providers.service import confirm_domain
 from service.domains.signin import provider as upstream
 from service.domains.signin.id_tokens import Expected, NotVouched, Subject, subject_of
 from service.domains.signin.providers import binding
@@ -26,7 +28,7 @@ from tests.harness.services import RunningService, ServiceHarness
 from tests.oauth.flow import App, Person, Pkce, a_person, an_app, sent_back, works
 from tests.oauth.provider import CLIENT_ID, CLIENT_SECRET, OpenIdProvider, serving
 from tests.oauth.test_upstream import changed, come_back, leave
-from tests.service.directory import a_user, another_organization, code, done, user
+from tests.service.directory import a_user, another_organization, code, done, organization_id, user
 from tests.service.provisioning import Provider
 
 KEY = RSAKey.generate_key(2048, {"kid": "one"})
@@ -67,8 +69,16 @@ def app(module: tuple[OpenIdProvider, RunningService, App]) -> App:
 def kept(provider: OpenIdProvider, service: RunningService) -> Iterator[str]:
     """The provider as the organization keeps it, with nothing trusted; its id."""
     made = done(service.call("admin/signInProviders/create", registration(provider.issuer)))
+    confirm(service)
     yield made["providerId"]
     done(service.call("admin/signInProviders/delete", {"providerId": made["providerId"]}))
+
+
+def confirm(service: RunningService, *, api_key: str | None = None, confirmed: bool = True) -> bool:
+    """Confirm the domain of an organization as an operator does; whether that changed anything."""
+    organization = organization_id(service, api_key=api_key)
+    database = service.runtime.database
+    return service.run(confirm_domain(database, organization, domain="example.test", confirmed=confirmed))
 
 
 def registration(issuer: str, **changes: Any) -> dict[str, Any]:
@@ -233,10 +243,52 @@ def test_an_address_leads_to_its_provider(provider: OpenIdProvider, service: Run
         leave(Person(service), foreign)
     address = Person(service).http.get(f"/api/oauth/upstream/{kept}", params=foreign.parameters(Pkce()))
     assert address.status_code == 404
-    taken = service.call("admin/signInProviders/create", registration("https://x.test"), api_key=other)
-    assert code(taken) == (409, "domain_taken")
     again = service.call("admin/signInProviders/create", registration(provider.issuer, domains=["y.test"]))
     assert code(again) == (409, "issuer_taken")
+    taken = service.call("admin/signInProviders/create", registration("https://x.test"))
+    assert code(taken) == (409, "domain_taken")
+
+
+def test_a_domain_counts_when_an_operator_says_whose_it_is(
+    provider: OpenIdProvider, service: RunningService, app: App, kept: str
+) -> None:
+    """Several organizations may claim one: it leads to the one that it is confirmed for, and binds nobody before."""
+    theirs = another_organization(service, admin_email="admin@third.test")
+    claimed = done(
+        service.call(
+            "admin/signInProviders/create", registration("https://third.test", createAccounts=True), api_key=theirs
+        )
+    )
+    assert (claimed["domains"], claimed["unconfirmedDomains"]) == (["example.test"], ["example.test"])
+    problems = done(service.call("admin/signInProviders/test", {"providerId": claimed["providerId"]}, api_key=theirs))
+    assert "Nobody has confirmed" in problems["problems"][-1]
+    with pytest.raises(IntegrityError):
+        confirm(service, api_key=theirs)
+    ida = {"sub": "ida", "email": "ida@example.test", "email_verified": True}
+    change(service, kept, createAccounts=True)
+
+    def leads_there() -> bool:
+        left = Person(service).http.get("/account/upstream", params={"email": "ida@example.test"})
+        return left.headers.get("Location", "").startswith(provider.issuer)
+
+    assert leads_there()
+    assert confirm(service, confirmed=False)
+    assert not confirm(service, confirmed=False)
+    assert not leads_there()
+    assert "of a domain that this provider" in arrive(provider, service, app, ida).text
+    # What it had already stays as it is, also unconfirmed; what is new waits as long as there are others.
+    change(service, kept, domains=["example.test", "new.test"])
+    [listed] = done(service.call("admin/signInProviders/list"))["signInProviders"]
+    assert listed["unconfirmedDomains"] == ["example.test", "new.test"]
+    assert confirm(service)
+    assert "Allow An App" in arrive(provider, service, app, ida).text
+    assert confirm(service, confirmed=False)
+    assert "Allow An App" in arrive(provider, service, app, ida).text, "who is bound goes on"
+    details = [
+        one["details"]
+        for one in done(service.call("admin/auditLog/query", {"action": "signInProvider.update"}))["entries"]
+    ]
+    assert {"domain": "example.test", "confirmed": False} in details
 
 
 @pytest.mark.usefixtures("kept")
@@ -378,7 +430,7 @@ def test_a_personal_google_account_is_nobodys(hosted: dict[str, Any]) -> None:
     """A verified address of work is not enough: the organization must have given the account."""
     issuer, given = "https://accounts.google.com", {"hd": "Example.test"}
     now, domains, off = datetime.now(UTC), ["example.test"], (False, GroupsClaim.NONE, False, False)
-    there = StoredProvider(UUID(int=1), UUID(int=2), "Work", issuer, CLIENT_ID, None, domains, *off, now)
+    there = StoredProvider(UUID(int=1), UUID(int=2), "Work", issuer, CLIENT_ID, None, domains, domains, *off, now)
 
     def vouched(claims: dict[str, Any], provider: StoredProvider | None, issuer: str = issuer) -> str:
         return vouched_address(provider, Subject(issuer, "1", "ada@example.test", True, claims))

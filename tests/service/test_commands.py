@@ -290,3 +290,33 @@ def typed_on_a_terminal(environment: dict[str, str], *answers: str) -> tuple[str
         pass
     os.close(ours)
     return shown, process.wait(60)
+
+
+def test_an_operator_says_whose_a_domain_is(service: RunningService, command: Command) -> None:
+    """The only organization's is confirmed at once; of several, one has it, which must be said, and can be taken back."""
+    assert command(service.settings, "domains", "list")[1:] == ("", "No organization has claimed a domain.\n")
+    body = {"name": "Work", "clientId": "c", "clientSecret": "s", "domains": ["example.test"]}
+
+    def claim(issuer: str, **options: Any) -> list[str]:
+        made = service.call("admin/signInProviders/create", {**body, "issuer": issuer}, **options)
+        return done(made)["unconfirmedDomains"]
+
+    assert claim("https://one.test") == []
+    assert claim("https://two.test", api_key=another_organization(service)) == ["example.test"]
+
+    def states() -> list[list[str]]:
+        lines = command(service.settings, "domains", "list")[1].splitlines()
+        return [line.split("\t")[:2] for line in lines if "\t" in line]  # others are the service's log
+
+    assert sorted(states()) == [["example.test", "confirmed"], ["example.test", "waiting"]]
+    status, _, err = command(service.settings, "domains", "confirm", "example.test")
+    assert (status, "say which by --organization" in err) == (1, True)
+    status, _, err = command(service.settings, "domains", "confirm", "example.test", "--organization", "Other")
+    assert (status, "withdraw it there first" in err) == (1, True)
+    assert command(service.settings, "domains", "withdraw", "Example.test")[0] == 0
+    status, _, err = command(service.settings, "domains", "withdraw", "example.test")
+    assert (status, err.startswith("Nothing to do: example.test is claimed by")) == (1, True)
+    status, _, err = command(service.settings, "domains", "confirm", "example.test", "--organization", "Other")
+    assert (status, err) == (0, "example.test is confirmed for Other.\n")
+    status, _, err = command(service.settings, "domains", "confirm", "nowhere.test")
+    assert (status, "nobody" in err) == (1, True)

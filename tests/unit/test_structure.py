@@ -54,6 +54,8 @@ WITHOUT_ORGANIZATION = {
     "operate.deployment.replace_key_fingerprint": "likewise",
     "runtime.standbys.write_mark": "the database's servers are the deployment's",
     "domains.signin.providers.any_domain": "it asks whether any organization has a provider at all",
+    "domains.signin.providers.list_claims": "an operator says whose a domain is, among those who claim it",
+    "domains.signin.providers._domains": "it takes the organization of the provider that it is asked with",
     "runtime.jobs.count_waiting": "the queue is everybody's, and holds ids alone",
     "operate.backup.take_new_store": "the restored database is written as a whole, by its owner",
     "operate.status._number": "it counts what it is given, which its caller narrows to the organization",

@@ -81,7 +81,10 @@ class SignInProvider(ResponseModel):
     has_client_secret: bool
     """Whether the client secret can be used; false once the service's secret key was lost."""
     domains: list[str]
-    """Domains of the email addresses that it decides about."""
+    """Domains of the email addresses that it decides about, once they are confirmed."""
+    unconfirmed_domains: list[str] | None = None
+    """Those of them that nobody has confirmed to be the organization's yet: an operator of the service does, where it
+    has several organizations."""
     trust_addresses: bool
     """Whether its addresses count as verified though its tokens don't say so."""
     groups_claim: GroupsClaim
@@ -112,7 +115,8 @@ class AdminSignInProvidersCreateRequest(RequestModel):
     client_secret: ProviderSecret
     """Secret that goes with it."""
     domains: Domains
-    """Domains of the email addresses that it decides about, at most 100; each is of one provider."""
+    """Domains of the email addresses that it decides about, at most 100; each is of one provider of the
+    organization."""
     trust_addresses: StrictFlag = False
     """Count its addresses as verified though its tokens don't say so, as those of Microsoft Entra ID; only for an
     issuer whose accounts are all the organization's."""

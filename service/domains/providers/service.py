@@ -1,6 +1,7 @@
 """The sign-in providers of an organization: adding, changing, deleting and testing them, for admins."""
 
 from collections.abc import Collection
+from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -14,15 +15,17 @@ from carrel.wire.sign_in_providers import (
     AdminSignInProvidersUpdateRequest,
     SignInProvider,
 )
-from service.audit.service import record
+from service.audit.service import Change, record, record_unattended
 from service.auth.callers import Caller
 from service.domains.signin.provider import CALLBACK, open_provider
 from service.domains.signin.providers import queries
 from service.domains.signin.providers.binding import is_of_one_tenant
 from service.domains.signin.providers.queries import StoredProvider
 from service.domains.signin.providers.registrations import ChosenProvider, open_registration, require_provider
-from service.identity.queries import lock_organization
+from service.identity.queries import list_organizations, lock_organization
 from service.platform.addresses import is_confidential
+from service.platform.clock import Clock
+from service.platform.database import Database
 from service.platform.errors import BadRequest, Conflict, FieldError
 from service.platform.identifiers import uuid7
 from service.platform.networks import AllowedHosts
@@ -33,11 +36,11 @@ from service.web.pagination import Cursor, Page
 
 TARGET = "signInProvider"
 MOST_PROVIDERS = 100
-_KEPT = ("name", "client_id", "domains", "trust_addresses", "groups_claim", "create_accounts", "sign_out_there")
+_KEPT = ("name", "client_id", "trust_addresses", "groups_claim", "create_accounts", "sign_out_there")
 
 
 async def create_provider(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: AdminSignInProvidersCreateRequest
+    runtime: Runtime, caller: Caller, *, request: AdminSignInProvidersCreateRequest
 ) -> SignInProvider:
     """Add a provider.
 
@@ -46,13 +49,20 @@ async def create_provider(
     """
     _check_issuer(request.issuer, AllowedHosts.of(runtime.settings.webhook_allowed_hosts))
     _check_trust(request.issuer, trusted=request.trust_addresses)
-    provider = await _insert(runtime, connection, caller, request=request)
-    await _record(connection, caller, "create", provider)
+    confirmed_at = await _time_of_confirmation(runtime)
+    async with runtime.database.transaction(caller.organization_id) as connection:
+        provider = await _insert(runtime, connection, caller, request=request, confirmed_at=confirmed_at)
+        await _record(connection, caller, "create", provider)
     return _describe(provider, runtime.settings)
 
 
 async def _insert(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: AdminSignInProvidersCreateRequest
+    runtime: Runtime,
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    request: AdminSignInProvidersCreateRequest,
+    confirmed_at: datetime | None,
 ) -> StoredProvider:
     organization_id, provider_id = caller.organization_id, uuid7()
     await lock_organization(connection, organization_id)
@@ -69,7 +79,7 @@ async def _insert(
     if not await queries.insert_provider(connection, organization_id, values=values):
         message = "The organization has a provider of this issuer already. Change that one."
         raise Conflict(message, code="issuer_taken", details=[FieldError("issuer", message)])
-    await _claim(connection, caller, provider_id=provider_id, domains=request.domains)
+    await _claim(connection, caller, provider_id=provider_id, domains=request.domains, confirmed_at=confirmed_at)
     return await require_provider(connection, organization_id, provider_id=provider_id)
 
 
@@ -92,15 +102,22 @@ async def get_provider(
 
 
 async def update_provider(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: AdminSignInProvidersUpdateRequest
+    runtime: Runtime, caller: Caller, *, request: AdminSignInProvidersUpdateRequest
 ) -> SignInProvider:
     """Change a provider. Raises NotFound, BadRequest `addresses_not_trustable` and Conflict `domain_taken`."""
-    provider = await _change(runtime, connection, caller, request=request)
+    confirmed_at = None if request.domains is None else await _time_of_confirmation(runtime)
+    async with runtime.database.transaction(caller.organization_id) as connection:
+        provider = await _change(runtime, connection, caller, request=request, confirmed_at=confirmed_at)
     return _describe(provider, runtime.settings)
 
 
 async def _change(
-    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: AdminSignInProvidersUpdateRequest
+    runtime: Runtime,
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    request: AdminSignInProvidersUpdateRequest,
+    confirmed_at: datetime | None,
 ) -> StoredProvider:
     organization_id, provider_id = caller.organization_id, request.provider_id
     provider = await require_provider(connection, organization_id, provider_id=provider_id, lock=True)
@@ -109,11 +126,12 @@ async def _change(
     if request.client_secret is not None:
         key = runtime.keys.provider_key(organization_id)
         values["sealed_secret"] = seal(key, row_id=provider_id, secret=request.client_secret)
-    if not values:
+    if not values and request.domains is None:
         return provider
     if request.domains is not None:
-        await _claim(connection, caller, provider_id=provider_id, domains=request.domains)
-    await queries.update_provider(connection, organization_id, provider_id=provider_id, values=values)
+        await _claim(connection, caller, provider_id=provider_id, domains=request.domains, confirmed_at=confirmed_at)
+    if values:
+        await queries.update_provider(connection, organization_id, provider_id=provider_id, values=values)
     provider = await require_provider(connection, organization_id, provider_id=provider_id)
     await _record(connection, caller, "update", provider, secret=request.client_secret is not None)
     return provider
@@ -130,23 +148,67 @@ async def find_problems(runtime: Runtime, caller: Caller, *, provider_id: UUID) 
     """Ask a provider for what a sign-in needs, and return what is wrong, for people. NotFound."""
     registered = await open_registration(runtime, ChosenProvider(caller.organization_id, provider_id))
     async with open_provider(registered.registration, runtime) as provider:
-        return await provider.problems(
-            needs_sign_out=registered.stored is not None and registered.stored.sign_out_there
+        stored = registered.stored
+        problems = await provider.problems(needs_sign_out=stored is not None and stored.sign_out_there)
+    return [*problems, *([] if stored is None else _unconfirmed(stored))]
+
+
+def _unconfirmed(provider: StoredProvider) -> list[str]:
+    waiting = ", ".join(sorted({*provider.domains} - {*provider.confirmed_domains}))
+    said = (
+        f"Nobody has confirmed that these domains are your organization's: {waiting}. Until then nobody with such an "
+        "address signs in for the first time. Ask those who run the service."
+    )
+    return [said] if waiting else []
+
+
+async def _time_of_confirmation(runtime: Runtime) -> datetime | None:
+    """Return when a domain counts as confirmed that is claimed now: at once in a deployment of one organization.
+
+    There nobody else can be meant, and its admins decide about all accounts anyway. Among several organizations an
+    operator confirms who a domain belongs to.
+    """
+    async with runtime.database.transaction(None, read_only=True) as connection:
+        organizations = await list_organizations(connection)
+        return await runtime.clock.now(connection) if len(organizations) == 1 else None
+
+
+async def confirm_domain(database: Database, organization_id: UUID, *, domain: str, confirmed: bool) -> bool:
+    """Confirm that a domain is an organization's, or is no more, for an operator; False when nothing changed.
+
+    Raises IntegrityError when it is confirmed for another organization.
+    """
+    async with database.transaction(organization_id) as connection:
+        now = await Clock().now(connection)
+        provider_id = await queries.confirm_domain(
+            connection, organization_id, domain=domain, confirmed_at=now if confirmed else None
         )
+        if provider_id is not None:
+            details = {"domain": domain, "confirmed": confirmed}
+            change = Change("signInProvider.update", TARGET, provider_id, details=details)
+            await record_unattended(connection, organization_id, change=change)
+    return provider_id is not None
 
 
-async def _claim(connection: AsyncConnection, caller: Caller, *, provider_id: UUID, domains: Collection[str]) -> None:
-    """Give domains to a provider; Conflict `domain_taken` for those that another one decides about."""
+async def _claim(
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    provider_id: UUID,
+    domains: Collection[str],
+    confirmed_at: datetime | None,
+) -> None:
+    """Give domains to a provider; Conflict `domain_taken` for those that another of the organization decides about."""
     if taken := await queries.replace_domains(
-        connection, caller.organization_id, provider_id=provider_id, domains=domains
+        connection, caller.organization_id, provider_id=provider_id, domains=domains, confirmed_at=confirmed_at
     ):
         raise _taken(taken)
 
 
 def _taken(domains: Collection[str]) -> Conflict:
     message = (
-        f"Another provider, maybe another organization's, decides about addresses of {', '.join(sorted(domains))}. "
-        "If no provider of yours does, ask those who run the service."
+        f"Another provider of the organization decides about addresses of {', '.join(sorted(domains))}. "
+        "Take them from that one first."
     )
     return Conflict(message, code="domain_taken", details=[FieldError("domains", message)])
 
@@ -179,6 +241,7 @@ def _describe(row: StoredProvider, settings: Settings) -> SignInProvider:
         client_id=row.client_id,
         has_client_secret=row.sealed_secret is not None,
         domains=row.domains,
+        unconfirmed_domains=sorted({*row.domains} - {*row.confirmed_domains}),
         trust_addresses=row.trust_addresses,
         groups_claim=row.groups_claim,
         create_accounts=row.create_accounts,

@@ -12,7 +12,7 @@ import typer
 from sqlalchemy.exc import DBAPIError
 
 from service.operate.backup.errors import BackupError
-from service.operate.commands import archives, files, keys, organizations, texts, users
+from service.operate.commands import archives, domains, files, keys, organizations, texts, users
 from service.operate.commands.errors import CommandError
 from service.platform.deployment_errors import DeploymentError
 from service.platform.errors import ServiceError
@@ -28,6 +28,7 @@ app = typer.Typer(
 )
 app.add_typer(organizations.app, name="organization")
 app.add_typer(users.app, name="user")
+app.add_typer(domains.app, name="domains")
 app.add_typer(texts.app, name="texts")
 app.add_typer(files.app, name="files")
 app.command()(archives.backup)

@@ -115,7 +115,7 @@ async def _find_person(
     decides = (
         not await queries.has_domain(connection, organization_id, domain=domain)
         if provider is None
-        else domain in provider.domains
+        else domain in provider.confirmed_domains
     )
     if not decides:
         raise NotVouched("domain")
@@ -130,7 +130,7 @@ def _is_believed_about(provider: StoredProvider, person: Person, subject: Subjec
 
     An admin's account takes the address beside it, verified or not: who has a provisioning token sets the ids.
     """
-    if person.email.rpartition("@")[2] not in provider.domains:
+    if person.email.rpartition("@")[2] not in provider.confirmed_domains:
         return False
     named = (subject.email, text_of(subject.claims, "preferred_username"))
     return not person.is_admin or person.email in {normal_email(one) for one in named if one}
@@ -144,7 +144,7 @@ def _refuse_personal(provider: StoredProvider | None, subject: Subject) -> None:
     if urlsplit(subject.issuer).hostname != GOOGLE_HOST:
         return
     given_by = text_of(subject.claims, "hd")
-    if given_by is None or (provider is not None and given_by.lower() not in provider.domains):
+    if given_by is None or (provider is not None and given_by.lower() not in provider.confirmed_domains):
         raise NotVouched("personal")
 
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import delete, exists, func, select, update
+from sqlalchemy import ARRAY, ColumnElement, Text, delete, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -18,7 +18,10 @@ from service.schema.signin import browser_sessions, provider_memberships, sign_i
 
 @dataclass(frozen=True, slots=True)
 class StoredProvider:
-    """A provider of an organization; `sealed_secret` is None once the key that it was encrypted under was lost."""
+    """A provider of an organization; `sealed_secret` is None once the key that it was encrypted under was lost.
+
+    Of its `domains` it decides about the `confirmed_domains`.
+    """
 
     provider_id: UUID
     organization_id: UUID
@@ -27,6 +30,7 @@ class StoredProvider:
     client_id: str
     sealed_secret: bytes | None = field(repr=False)
     domains: list[str]
+    confirmed_domains: list[str]
     trust_addresses: bool
     groups_claim: GroupsClaim
     create_accounts: bool
@@ -53,13 +57,41 @@ class ProviderOfDomain:
     entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
 
 
-_PROVIDER = columns_of(sign_in_providers, StoredProvider, as_member(sign_in_providers.c.groups_claim, GroupsClaim))
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """A domain that a provider of an organization is to decide about, and does since it was confirmed."""
+
+    domain: str
+    organization_id: UUID
+    provider_id: UUID
+    confirmed_at: datetime | None
+
+
+def _domains(*conditions: ColumnElement[bool]) -> ColumnElement[list[str]]:
+    """Build the list of a provider's domains of which conditions are true, in the order of the alphabet."""
+    own = select(sign_in_domains.c.domain).where(
+        sign_in_domains.c.organization_id == sign_in_providers.c.organization_id,
+        sign_in_domains.c.provider_id == sign_in_providers.c.provider_id,
+        *conditions,
+    )
+    found = own.order_by(sign_in_domains.c.domain).correlate(sign_in_providers)
+    return func.array(found.scalar_subquery(), type_=ARRAY(Text))
+
+
+_IS_CONFIRMED = sign_in_domains.c.confirmed_at.is_not(None)
+_PROVIDER = columns_of(
+    sign_in_providers,
+    StoredProvider,
+    as_member(sign_in_providers.c.groups_claim, GroupsClaim),
+    _domains().label("domains"),
+    _domains(_IS_CONFIRMED).label("confirmed_domains"),
+)
 _DOMAINS = select(
     sign_in_domains.c.organization_id,
     sign_in_domains.c.provider_id,
     set_organization(sign_in_domains.c.organization_id),
 )
-_OF_DOMAIN = _DOMAINS.where(sign_in_domains.c.domain == param(sign_in_domains.c.domain))
+_OF_DOMAIN = _DOMAINS.where(sign_in_domains.c.domain == param(sign_in_domains.c.domain), _IS_CONFIRMED)
 _OF_ID = _DOMAINS.where(sign_in_domains.c.provider_id == param(sign_in_domains.c.provider_id)).limit(1)
 
 
@@ -75,13 +107,15 @@ async def enter_by_provider(connection: AsyncConnection, *, provider_id: UUID) -
 
 async def any_domain(connection: AsyncConnection) -> bool:
     """Check, outside of any organization, whether a provider decides about addresses of any domain."""
-    return (await connection.execute(select(exists(select(sign_in_domains.c.domain))))).scalar_one()
+    return (
+        await connection.execute(select(exists(select(sign_in_domains.c.domain).where(_IS_CONFIRMED))))
+    ).scalar_one()
 
 
 async def has_domain(connection: AsyncConnection, organization_id: UUID, *, domain: str) -> bool:
     """Check whether a provider of the organization decides about a domain."""
     statement = select(func.count()).where(
-        sign_in_domains.c.organization_id == organization_id, sign_in_domains.c.domain == domain
+        sign_in_domains.c.organization_id == organization_id, sign_in_domains.c.domain == domain, _IS_CONFIRMED
     )
     return (await connection.execute(statement)).scalar_one() > 0
 
@@ -130,9 +164,14 @@ async def update_provider(
 
 
 async def replace_domains(
-    connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID, domains: Collection[str]
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    provider_id: UUID,
+    domains: Collection[str],
+    confirmed_at: datetime | None,
 ) -> set[str]:
-    """Replace the domains of a provider; return those that another provider has, maybe another organization's."""
+    """Replace the domains of a provider, and leave as they are those that it had; return those of another provider."""
     await connection.execute(
         delete(sign_in_domains).where(
             sign_in_domains.c.organization_id == organization_id,
@@ -140,12 +179,36 @@ async def replace_domains(
             ~in_array(sign_in_domains.c.domain, domains),
         )
     )
-    rows = [{"domain": one, "provider_id": provider_id, "organization_id": organization_id} for one in domains]
+    same = {"provider_id": provider_id, "organization_id": organization_id, "confirmed_at": confirmed_at}
+    rows = [{**same, "domain": one} for one in domains]
     await connection.execute(insert(sign_in_domains).values(rows).on_conflict_do_nothing())
     own = select(sign_in_domains.c.domain).where(
         sign_in_domains.c.organization_id == organization_id, sign_in_domains.c.provider_id == provider_id
     )
     return set(domains) - set((await connection.execute(own)).scalars())
+
+
+async def list_claims(connection: AsyncConnection) -> list[Claim]:
+    """List, outside of any organization, the domains of all organizations, by domain and organization."""
+    order = (sign_in_domains.c.domain, sign_in_domains.c.organization_id)
+    return await find_rows(connection, select(*columns_of(sign_in_domains, Claim)).order_by(*order), Claim)
+
+
+async def confirm_domain(
+    connection: AsyncConnection, organization_id: UUID, *, domain: str, confirmed_at: datetime | None
+) -> UUID | None:
+    """Confirm that a domain is the organization's, or is no more (None); return its provider, None without a change."""
+    statement = (
+        update(sign_in_domains)
+        .where(
+            sign_in_domains.c.organization_id == organization_id,
+            sign_in_domains.c.domain == domain,
+            _IS_CONFIRMED if confirmed_at is None else ~_IS_CONFIRMED,
+        )
+        .values(confirmed_at=confirmed_at)
+        .returning(sign_in_domains.c.provider_id)
+    )
+    return (await connection.execute(statement)).scalar_one_or_none()
 
 
 async def delete_provider(connection: AsyncConnection, organization_id: UUID, *, provider_id: UUID) -> None:

@@ -1,0 +1,93 @@
+"""`domains list`, `domains confirm` and `domains withdraw`: which organization's provider decides about a domain."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Annotated
+from uuid import UUID
+
+import typer
+from sqlalchemy.exc import IntegrityError
+
+from service.domains.providers.service import confirm_domain
+from service.domains.signin.providers.queries import Claim, list_claims
+from service.identity.queries import list_organizations
+from service.operate.commands.access import open_database
+from service.operate.commands.context import settings_of
+from service.operate.commands.errors import CommandError
+from service.platform.database import Database
+from service.platform.settings import Settings
+
+app = typer.Typer(no_args_is_help=True, help="Domains that organizations claim for their sign-in providers.")
+
+Domain = Annotated[str, typer.Argument(help="The domain, such as example.com.")]
+Organization = Annotated[str | None, typer.Option(help="The organization's name or id, when several claim the domain.")]
+
+
+@app.callback()
+def group() -> None:
+    """Domains that organizations claim for their sign-in providers."""
+
+
+@app.command("list")
+def list_all(context: typer.Context) -> None:
+    """Print each domain, whether it is confirmed, and the organization that claims it."""
+    claims, names = asyncio.run(_read(settings_of(context)))
+    for one in claims:
+        state = "waiting" if one.confirmed_at is None else "confirmed"
+        typer.echo(f"{one.domain}\t{state}\t{names[one.organization_id]} ({one.organization_id})")
+    if not claims:
+        typer.echo("No organization has claimed a domain.", err=True)
+
+
+@app.command()
+def confirm(context: typer.Context, domain: Domain, organization: Organization = None) -> None:
+    """Confirm that a domain is an organization's: people with such addresses then sign in with its provider."""
+    name = asyncio.run(_set(settings_of(context), domain.lower(), organization, confirmed=True))
+    typer.echo(f"{domain} is confirmed for {name}.", err=True)
+
+
+@app.command()
+def withdraw(context: typer.Context, domain: Domain, organization: Organization = None) -> None:
+    """Take back that a domain is an organization's; who has signed in already goes on."""
+    name = asyncio.run(_set(settings_of(context), domain.lower(), organization, confirmed=False))
+    typer.echo(f"{domain} is no longer confirmed for {name}.", err=True)
+
+
+async def _read(settings: Settings) -> tuple[list[Claim], Mapping[UUID, str]]:
+    async with open_database(settings) as database:
+        return await _claims(database)
+
+
+async def _claims(database: Database) -> tuple[list[Claim], Mapping[UUID, str]]:
+    async with database.transaction(None, read_only=True) as connection:
+        names = {one.organization_id: one.name for one in await list_organizations(connection)}
+        return await list_claims(connection), names
+
+
+async def _set(settings: Settings, domain: str, wanted: str | None, *, confirmed: bool) -> str:
+    async with open_database(settings) as database:
+        claims, names = await _claims(database)
+        claim = _choose(claims, names, domain=domain, wanted=wanted, confirmed=confirmed)
+        try:
+            await confirm_domain(database, claim.organization_id, domain=domain, confirmed=confirmed)
+        except IntegrityError as error:
+            holder = next(one for one in claims if one.domain == domain and one.confirmed_at is not None)
+            message = f"{domain} is confirmed for {names[holder.organization_id]}: withdraw it there first."
+            raise CommandError(message) from error
+    return names[claim.organization_id]
+
+
+def _choose(
+    claims: list[Claim], names: Mapping[UUID, str], *, domain: str, wanted: str | None, confirmed: bool
+) -> Claim:
+    of_domain = [one for one in claims if one.domain == domain]
+    among = [one for one in of_domain if wanted in (None, names[one.organization_id], str(one.organization_id))]
+    if not confirmed:
+        among = [one for one in among if one.confirmed_at is not None]
+    if not among:
+        by = ", ".join(names[one.organization_id] for one in of_domain) or "nobody"
+        raise CommandError(f"Nothing to do: {domain} is claimed by {by}. An admin names it in a sign-in provider.")
+    if len(among) > 1:
+        named = ", ".join(f"{names[one.organization_id]} ({one.organization_id})" for one in among)
+        raise CommandError(f"Several organizations claim {domain}: say which by --organization: {named}.")
+    return among[0]
