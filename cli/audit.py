@@ -16,7 +16,7 @@ app = typer.Typer(no_args_is_help=True)
 COLUMNS: Columns[AuditEntry] = {
     "at": lambda one: one.at,
     "action": lambda one: one.action if one.attempts is None else f"{one.action} ({one.attempts})",
-    "who": lambda one: one.actor and one.actor.name,
+    "who": lambda one: one.who,
     "resource": lambda one: one.target and (one.target.name or one.target.id),
     "device": lambda one: one.device,
     "address": lambda one: one.address,

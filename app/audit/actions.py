@@ -189,18 +189,9 @@ def actions() -> dict[str, str]:
     return {code: f"{deed.group}: {deed.name}" for code, deed in ACTION_TEXTS.items()}
 
 
-def nobody_of(entry: AuditEntry) -> str:
-    """Name who did what no principal did: the service, an identity provider, or whoever tried to sign in."""
-    provider = entry.details.get("scimTokenName")
-    if isinstance(provider, str):
-        return f"{one_line(provider)} (provisioning)"
-    return "Somebody" if entry.action in {FAILED_SIGN_IN, REFUSED_SIGN_IN} else "The service"
-
-
 def sentence(entry: AuditEntry, names: Names) -> str:
     """Return a sentence that says who did what; a target without a name is called by its kind."""
-    nobody = nobody_of(entry)
-    who = one_line(entry.actor.name) if entry.actor is not None else nobody
+    who = one_line(entry.who)
     if entry.acting_for is not None and entry.acting_for.id != (entry.actor.id if entry.actor else None):
         who += f", for {one_line(entry.acting_for.name)},"
     told = _TOLD.get(entry.action)

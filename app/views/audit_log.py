@@ -9,7 +9,7 @@ from uuid import UUID
 import streamlit as st
 
 from app import api
-from app.audit.actions import actions, ids_in, nobody_of, sentence
+from app.audit.actions import actions, ids_in, sentence
 from app.audit.names import Names
 from app.formatting import moment, one_line
 from app.labels import PERSON, SERVICE_ACCOUNT
@@ -165,7 +165,7 @@ def row_of(entry: AuditEntry, known: dict[str, str]) -> dict[str, object]:
     return {
         "Event": one_line(sentence(entry, known)),
         "Resource": one_line((target.name or known.get(target.id, "")) if target else ""),
-        "Who": Cell(one_line(actor.name), address_of(actor)) if actor else nobody_of(entry),
+        "Who": Cell(one_line(entry.who), address_of(actor)) if actor else one_line(entry.who),
         "Device": " · ".join(filter(None, (entry.device, entry.address))),
         "When": time_cell(entry.at),
     }
@@ -195,7 +195,7 @@ def show_entry(entry: AuditEntry) -> None:
     target = entry.target
     facts = [
         ("At", format_instant(entry.at)),
-        ("Who", f"{entry.actor.name} ({address_of(entry.actor)})" if entry.actor else nobody_of(entry)),
+        ("Who", f"{entry.who} ({address_of(entry.actor)})" if entry.actor else one_line(entry.who)),
         ("For", f"{entry.acting_for.name} ({address_of(entry.acting_for)})" if entry.acting_for else ""),
         ("Action", entry.action),
         ("Resource", f"{target.type or ''} {target.id}".strip() if target else ""),

@@ -6,8 +6,10 @@ Who names a host is not trusted, and neither is the name: each address is checke
 import asyncio
 import ipaddress
 import socket
+import ssl
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, Self, cast
 
 import httpcore
@@ -138,7 +140,9 @@ class GuardedTransport(httpx.AsyncBaseTransport):
 
     def __init__(self, allowed: AllowedHosts) -> None:
         pools = {
-            scheme: httpcore.AsyncConnectionPool(network_backend=GuardedBackend(allowed, named_only=scheme == b"http"))
+            scheme: httpcore.AsyncConnectionPool(
+                ssl_context=_trusted(), network_backend=GuardedBackend(allowed, named_only=scheme == b"http")
+            )
             for scheme in (b"http", b"https")
         }
         self._pools = pools
@@ -162,6 +166,14 @@ class GuardedTransport(httpx.AsyncBaseTransport):
         """Close all connections."""
         for pool in self._pools.values():
             await pool.aclose()
+
+
+@cache
+def _trusted() -> ssl.SSLContext:
+    """Return the authorities that certificates are trusted by: the library's, and those of the operating system."""
+    context = httpx.create_ssl_context()
+    context.load_default_certs()
+    return context
 
 
 class _Body(httpx.AsyncByteStream):

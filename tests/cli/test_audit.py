@@ -7,6 +7,7 @@ import pytest
 from tests.cli.conftest import Run
 from tests.harness.services import RunningService
 from tests.oauth.flow import Person, a_person, an_app, works
+from tests.service.provisioning import Provider
 
 ADA = "ada@example.test"
 
@@ -32,6 +33,20 @@ def test_the_log_is_listed_and_narrowed(run: Run) -> None:
     none = ("--person", ADA), ("--since", "2100-01-01T00:00:00Z"), ("--query", "no such name")
     assert [json.loads(run("audit", "list", *one, "--json").out)["entries"] for one in none] == [[], [], []]
     assert run("audit", "list", "--since", "yesterday").code == 2
+
+
+@pytest.mark.usefixtures("ada")
+def test_what_no_person_did_names_who_did_it(service: RunningService, run: Run) -> None:
+    """An identity provider by its token, somebody who failed to sign in, and the service itself."""
+    Provider(service).user("ben@example.test")
+    stranger = Person(service, ADA, "not the password")
+    stranger.press(stranger.http.get("/account/sign-in"), "signIn", email=ADA, password="wrong")
+    for action, who in (("user.create", "Entra (provisioning)"), ("session.fail", "Somebody")):
+        [_, newest, *_] = run("audit", "list", "--action", action).out.splitlines()
+        assert who in newest
+    with service.owner_connection() as connection:
+        connection.execute("UPDATE audit_entries SET actor_id = NULL, details = '{}' WHERE action = 'user.create'")
+    assert "The service" in run("audit", "list", "--action", "user.create").out
 
 
 def test_sessions_are_listed_and_ended(service: RunningService, ada: Person, run: Run) -> None:

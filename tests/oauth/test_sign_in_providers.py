@@ -1,5 +1,6 @@
 """Providers of an organization: whose account a subject is, by a small real provider that may be wrong."""
 
+import json
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -402,12 +403,26 @@ def test_a_wrong_token_is_refused_with_its_reason(wrong: Callable[[Any], Any] | 
     assert refused.value.reason == reason
 
 
+def test_each_provider_is_asked_again_as_it_can() -> None:
+    """By the prompts that it knows; a token of Entra's would end at once where no age is allowed."""
+    entra = upstream._asking_again("https://login.microsoftonline.com/11111111-2222-3333-4444-555555555555/v2.0")
+    assert entra == {"prompt": "login", "max_age": "900"}
+    google = upstream._asking_again("https://accounts.google.com")
+    assert (google["prompt"], json.loads(google["claims"])) == (
+        "select_account",
+        {"id_token": {"auth_time": {"essential": True}}},
+    )
+    assert upstream._asking_again("https://people.okta.com") == {"prompt": "login", "max_age": "0"}
+
+
 def test_what_a_userinfo_endpoint_adds() -> None:
     """What the token lacks, of the same person; what another address is counts for nothing (section 5.3.2)."""
     thin = Subject.of("https://people.test", {"sub": "ada"})
     said = {"sub": "ada", "email": "ada@example.test", "email_verified": True, "groups": ["crew"]}
     whole = thin.complete_by(said)
     assert (whole.email, whole.is_verified, whole.claims["groups"]) == ("ada@example.test", True, ["crew"])
+    only_of_tokens = {"auth_time": 1, "hd": "example.test", "oid": "1", "sid": "2"}
+    assert thin.complete_by(said | only_of_tokens) == whole
     assert thin.complete_by(said | {"sub": "eve"}) == thin
     assert thin.complete_by({}) == thin
     named = Subject.of("https://people.test", {"sub": "ada", "email": "boss@example.test"}).complete_by(said)

@@ -279,6 +279,16 @@ class AuditEntry(ResponseModel):
     last_at: Instant | None = None
     """When the last of these attempts was."""
 
+    @property
+    def who(self) -> str:
+        """The name of who did it: somebody's, an identity provider's, the service, or somebody who tried to sign in."""
+        if self.actor is not None:
+            return self.actor.name
+        provider = self.details.get("scimTokenName")
+        if isinstance(provider, str):
+            return f"{provider} (provisioning)"
+        return "Somebody" if self.action in {"session.fail", "session.refuse"} else "The service"
+
 
 class AdminAuditLogQueryResponse(PagedResponse):
     """One page of entries."""

@@ -48,10 +48,10 @@ async def update_provider(
 
 @router.operation(wire.ADMIN_SIGN_IN_PROVIDERS_DELETE)
 async def delete_provider(
-    request: wire.AdminSignInProvidersDeleteRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.AdminSignInProvidersDeleteRequest, runtime: RuntimeDep, connection: ConnectionDep, caller: CallerDep
 ) -> wire.AdminSignInProvidersDeleteResponse:
     """Delete a provider: nobody signs in with it any more."""
-    await service.delete_provider(connection, caller, provider_id=request.provider_id)
+    await service.delete_provider(connection, caller, provider_id=request.provider_id, settings=runtime.settings)
     return wire.AdminSignInProvidersDeleteResponse(provider_id=request.provider_id)
 
 

@@ -22,6 +22,7 @@ from service.domains.signin.providers import queries
 from service.domains.signin.providers.binding import is_of_one_tenant
 from service.domains.signin.providers.queries import StoredProvider
 from service.domains.signin.providers.registrations import ChosenProvider, open_registration, require_provider
+from service.domains.signin.queries import delete_identities_of
 from service.identity.queries import list_organizations, lock_organization
 from service.platform.addresses import is_confidential
 from service.platform.clock import Clock
@@ -137,11 +138,19 @@ async def _change(
     return provider
 
 
-async def delete_provider(connection: AsyncConnection, caller: Caller, *, provider_id: UUID) -> None:
-    """Delete a provider with its secret and its domains; whom it signed in keeps their account. NotFound."""
-    provider = await require_provider(connection, caller.organization_id, provider_id=provider_id, lock=True)
+async def delete_provider(
+    connection: AsyncConnection, caller: Caller, *, provider_id: UUID, settings: Settings
+) -> None:
+    """Delete a provider with its secret, its domains, and what it knew people by, who keep their accounts. NotFound.
+
+    What people are known by stays where the provider of the settings has the same issuer.
+    """
+    organization_id = caller.organization_id
+    provider = await require_provider(connection, organization_id, provider_id=provider_id, lock=True)
     await _record(connection, caller, "delete", provider)
-    await queries.delete_provider(connection, caller.organization_id, provider_id=provider_id)
+    if provider.issuer != settings.oidc_issuer:
+        await delete_identities_of(connection, organization_id, issuer=provider.issuer)
+    await queries.delete_provider(connection, organization_id, provider_id=provider_id)
 
 
 async def find_problems(runtime: Runtime, caller: Caller, *, provider_id: UUID) -> list[str]:

@@ -21,6 +21,19 @@ LEEWAY_SECONDS = 60
 LONGEST_SUBJECT = 255
 LONGEST_EMAIL = 320
 LAST_TIME = 1 << 34
+# Issuers whose tokens are like nobody else's.
+ENTRA_HOSTS = frozenset(
+    {
+        "login.microsoftonline.com",
+        "login.microsoftonline.us",
+        "login.partner.microsoftonline.cn",
+        "login.windows.net",
+        "sts.windows.net",
+    }
+)
+GOOGLE_HOST = "accounts.google.com"
+# What a UserInfo endpoint can't say: when somebody signed in, in which session, and who else an account is.
+ONLY_OF_TOKENS = frozenset({"auth_time", "hd", "oid", "sid"})
 
 
 # What is wrong with a token or a sign-in, for people; "The provider … doesn't confirm who you are: ".
@@ -80,7 +93,7 @@ class Subject:
         """
         if user_info.get("sub") != self.subject:
             return self
-        own = {"auth_time", "email_verified"} if "email" in self.claims else {"auth_time"}
+        own = {*ONLY_OF_TOKENS, *(("email_verified",) if "email" in self.claims else ())}
         added = {name: value for name, value in user_info.items() if name not in own}
         return type(self).of(self.issuer, {**added, **self.claims})
 

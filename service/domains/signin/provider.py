@@ -15,7 +15,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 from uuid import UUID
 
 import httpcore
@@ -24,6 +24,8 @@ from pydantic import SecretStr
 
 from service.domains.signin.id_tokens import (
     ALGORITHMS,
+    ENTRA_HOSTS,
+    GOOGLE_HOST,
     REASONS,
     Expected,
     NotVouched,
@@ -133,7 +135,7 @@ class Provider:
         again who they are, and to say when it did (OpenID Connect Core 1.0, section 3.1.2.1). Raises ProviderAway.
         """
         metadata = await self._discover()
-        prompt = "login" if must_be_new else prompt
+        again: Mapping[str, str] = _asking_again(self._issuer) if must_be_new else {}
         parameters = {
             "response_type": "code",
             "client_id": self._client_id,
@@ -144,7 +146,7 @@ class Provider:
             "code_challenge": base64url.encode(hashlib.sha256(proof.verifier.encode()).digest()),
             "code_challenge_method": "S256",
             **({"prompt": prompt} if prompt else {}),
-            **({"max_age": "0"} if must_be_new else {}),
+            **again,
             **({"login_hint": hint} if hint else {}),
         }
         return _with_query(metadata["authorization_endpoint"], parameters)
@@ -321,6 +323,21 @@ class Provider:
                 if len(content) > most_bytes:
                     raise _away("too large", "Its answer is too large.")
         return response.status_code, bytes(content)
+
+
+def _asking_again(issuer: str) -> Mapping[str, str]:
+    """Return the parameters by which a provider asks somebody again who they are, and says when it did.
+
+    Entra makes a token end `max_age` seconds after the person gave the password (issue 444 of
+    AzureAD/microsoft-authentication-library-for-python): after none it has ended. It asks again by `prompt`. Google
+    asks nobody again and has no `login`; by `claims` it says when somebody signed in (its "Security bundle").
+    """
+    host = urlsplit(issuer).hostname
+    if host in ENTRA_HOSTS:
+        return {"prompt": "login", "max_age": "900"}
+    if host == GOOGLE_HOST:
+        return {"prompt": "select_account", "claims": '{"id_token": {"auth_time": {"essential": true}}}'}
+    return {"prompt": "login", "max_age": "0"}
 
 
 def _with_query(endpoint: str, parameters: Mapping[str, str]) -> str:

@@ -348,3 +348,12 @@ async def delete_identities(connection: AsyncConnection, organization_id: UUID, 
         upstream_identities.c.principal_id == principal_id,
     )
     return (await connection.execute(statement)).rowcount
+
+
+async def delete_identities_of(connection: AsyncConnection, organization_id: UUID, *, issuer: str) -> None:
+    """Delete what an upstream provider knows people by."""
+    await connection.execute(
+        delete(upstream_identities).where(
+            upstream_identities.c.organization_id == organization_id, upstream_identities.c.issuer == issuer
+        )
+    )

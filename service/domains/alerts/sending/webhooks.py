@@ -15,15 +15,15 @@ import socket
 import ssl
 import time
 from dataclasses import dataclass
-from functools import cache
 from uuid import UUID
 
 import httpcore
+import httpx
 from pydantic import SecretStr
 
 from service.platform.addresses import parts_of
 from service.platform.errors import BadRequest, FieldError
-from service.platform.networks import AddressDenied, AllowedHosts, GuardedBackend
+from service.platform.networks import AddressDenied, AllowedHosts, GuardedTransport
 from service.platform.version import VERSION
 
 SECONDS = 20.0
@@ -71,7 +71,7 @@ def check_url(url: str, allowed: AllowedHosts) -> None:
 async def post(url: str, body: bytes, *, message_id: UUID, secret: SecretStr, allowed: AllowedHosts) -> Attempt:
     """Post a signed message, in at most 20 seconds, and return what came of it."""
     timestamp = int(time.time())
-    headers: dict[str | bytes, str | bytes] = {
+    headers = {
         "Content-Type": "application/json",
         "User-Agent": f"carrel/{VERSION}",
         "webhook-id": str(message_id),
@@ -91,19 +91,17 @@ async def post(url: str, body: bytes, *, message_id: UUID, secret: SecretStr, al
     except (httpcore.ConnectError, ssl.SSLError) as error:
         is_tls = isinstance(error, ssl.SSLError) or isinstance(error.__cause__, ssl.SSLError)
         return Attempt(error="Its certificate is not trusted, or it speaks no TLS." if is_tls else "Nothing answers.")
-    except (httpcore.NetworkError, httpcore.ProtocolError, OSError):
+    except (httpcore.NetworkError, httpcore.ProtocolError, httpx.HTTPError, httpx.InvalidURL, OSError):
         return Attempt(error="The connection broke, or what answered was not HTTP.")
 
 
-async def _post(url: str, body: bytes, *, headers: dict[str | bytes, str | bytes], allowed: AllowedHosts) -> int:
-    timeouts = dict.fromkeys(("connect", "read", "write", "pool"), _CONNECT_SECONDS)
-    backend = GuardedBackend(allowed, named_only=not url.lower().startswith("https://"))
+async def _post(url: str, body: bytes, *, headers: dict[str, str], allowed: AllowedHosts) -> int:
     async with (
-        httpcore.AsyncConnectionPool(ssl_context=_tls(), network_backend=backend, max_connections=1) as pool,
+        httpx.AsyncClient(transport=GuardedTransport(allowed), timeout=_CONNECT_SECONDS) as http,
         # What it answers is not read: the status says all.
-        pool.stream("POST", url, headers=headers, content=body, extensions={"timeout": timeouts}) as response,
+        http.stream("POST", url, headers=headers, content=body) as response,
     ):
-        return response.status
+        return response.status_code
 
 
 def _to_attempt(status: int) -> Attempt:
@@ -120,11 +118,6 @@ def _is_named(host: str, allowed: AllowedHosts) -> bool:
         return allowed.names_address(ipaddress.ip_address(host))
     except ValueError:
         return host.lower().rstrip(".") in allowed.names
-
-
-@cache
-def _tls() -> ssl.SSLContext:
-    return ssl.create_default_context()
 
 
 def _not_allowed(message: str) -> BadRequest:

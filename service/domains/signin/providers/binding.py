@@ -16,7 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.fields import normal_email
 from service.audit.service import Change, record_for
 from service.domains.signin import queries as signin
-from service.domains.signin.id_tokens import NotVouched, Subject, text_of
+from service.domains.signin.id_tokens import ENTRA_HOSTS, GOOGLE_HOST, NotVouched, Subject, text_of
 from service.domains.signin.providers import queries
 from service.domains.signin.providers.queries import StoredProvider
 from service.domains.signin.queries import Person
@@ -25,18 +25,8 @@ from service.identity.queries import find_person as find_account
 from service.platform.identifiers import uuid7
 
 LONGEST_NAME = 200
-ENTRA_HOSTS = frozenset(
-    {
-        "login.microsoftonline.com",
-        "login.microsoftonline.us",
-        "login.partner.microsoftonline.cn",
-        "login.windows.net",
-        "sts.windows.net",
-    }
-)
 # The accounts of these issuers are anybody's. Entra's tenant of personal accounts has this id.
 ENTRA_CONSUMERS = "9188040d-6c67-4c5b-b112-36a304b66dad"
-GOOGLE_HOST = "accounts.google.com"
 OPEN_TO_ANYBODY = frozenset({GOOGLE_HOST, "appleid.apple.com"})
 
 

@@ -67,7 +67,7 @@ class Claim:
     confirmed_at: datetime | None
 
 
-def _domains(*conditions: ColumnElement[bool]) -> ColumnElement[list[str]]:
+def _domains(*conditions: ColumnElement[bool]) -> ColumnElement[Any]:
     """Build the list of a provider's domains of which conditions are true, in the order of the alphabet."""
     own = select(sign_in_domains.c.domain).where(
         sign_in_domains.c.organization_id == sign_in_providers.c.organization_id,
