@@ -293,7 +293,7 @@ def typed_on_a_terminal(environment: dict[str, str], *answers: str) -> tuple[str
 
 
 def test_an_operator_says_whose_a_domain_is(service: RunningService, command: Command) -> None:
-    """The only organization's is confirmed at once; of several, one has it, which must be said, and can be taken back."""
+    """The only organization's is confirmed at once; of several, one has it, which is said, and can be taken back."""
     assert command(service.settings, "domains", "list")[1:] == ("", "No organization has claimed a domain.\n")
     body = {"name": "Work", "clientId": "c", "clientSecret": "s", "domains": ["example.test"]}
 

@@ -4,6 +4,7 @@ import asyncio
 import re
 import time
 from collections.abc import Callable
+from typing import Any
 from uuid import UUID, uuid4
 
 import psycopg
@@ -33,6 +34,24 @@ def test_a_job_is_done_once_and_is_gone(service: RunningService) -> None:
     assert workshop.begun == workshop.ended == things
     with service.owner_connection() as connection:
         assert connection.execute("SELECT count(*) FROM procrastinate_events").fetchone() == (0,)
+
+
+def test_a_first_connection_may_take_its_time(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On a busy machine: the worker waits for it, and nothing is logged as failed."""
+    connect = psycopg.AsyncConnection.connect
+
+    async def connect_slowly(*args: Any, **options: Any) -> Any:
+        await asyncio.sleep(0.5)
+        return await connect(*args, **options)
+
+    monkeypatch.setattr(worker, "PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(psycopg.AsyncConnection, "connect", connect_slowly)
+    workshop = Workshop()
+    with capture_logs() as logged:
+        work(service, workshop)
+        enqueue(service, workshop.task)
+        until(lambda: not queued(service))
+    assert [one for one in logged if one["log_level"] in {"error", "warning"}] == []
 
 
 def test_it_is_enqueued_with_its_transaction(service: RunningService) -> None:

@@ -13,28 +13,42 @@ from service.identity.queries import revoke_keys_of
 
 
 @dataclass(frozen=True)
-class Ended:
-    """What a leaver had that works no more; `identities` and `factors` are numbers of what let them sign in."""
+class EndedSignIns:
+    """How much of what people were signed in with works no more."""
 
-    api_key_ids: list[UUID]
     browser_sessions: int
     consents: int
     token_families: int
+
+
+@dataclass(frozen=True)
+class Ended(EndedSignIns):
+    """What a leaver had that works no more; `identities` and `factors` are numbers of what let them sign in."""
+
+    api_key_ids: list[UUID]
     identities: int
     factors: int
 
 
-async def end_sign_ins(connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID]) -> None:
+async def end_sign_ins(
+    connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID], consents: bool = False
+) -> EndedSignIns:
     """End the sessions, sign-ins that have begun, codes, tokens of applications and invitations of people, for good.
 
-    Their API keys are refused while they are inactive. To be called before the people's own rows are changed: requests
-    lock these in the same order.
+    With `consents`, what they allowed applications ends, too. Their API keys are refused while they are inactive. To be
+    called before the people's own rows are changed: requests lock these in the same order.
     """
     if not principal_ids:
-        return
-    await _end_in_browsers(connection, organization_id, principal_ids)
-    await queries.revoke_families_of(connection, organization_id, principal_ids=principal_ids)
+        return EndedSignIns(0, 0, 0)
+    sessions = await queries.delete_sessions_of(connection, organization_id, principal_ids=principal_ids)
+    await queries.delete_pending_sign_ins_of(connection, organization_id, principal_ids=principal_ids)
+    await queries.delete_unused_codes_of(connection, organization_id, principal_ids=principal_ids)
+    allowed = 0
+    if consents:
+        allowed = await queries.delete_consents_of(connection, organization_id, principal_ids=principal_ids)
+    families = await queries.revoke_families_of(connection, organization_id, principal_ids=principal_ids)
     await delete_invitations(connection, organization_id, principal_ids=principal_ids)
+    return EndedSignIns(sessions, allowed, families)
 
 
 async def end_access(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> Ended:
@@ -42,21 +56,9 @@ async def end_access(connection: AsyncConnection, organization_id: UUID, *, prin
 
     The caller changes the person's own row afterwards, with the password in it: requests lock these in the same order.
     """
-    whose = [principal_id]
-    sessions = await _end_in_browsers(connection, organization_id, whose)
-    consents = await queries.delete_consents_of(connection, organization_id, principal_ids=whose)
-    families = await queries.revoke_families_of(connection, organization_id, principal_ids=whose)
-    await delete_invitations(connection, organization_id, principal_ids=whose)
+    ended = await end_sign_ins(connection, organization_id, principal_ids=[principal_id], consents=True)
     # Their address may be somebody else's by the time it comes back.
     identities = await delete_identities(connection, organization_id, principal_id=principal_id)
     factors = await reset_factors(connection, organization_id, principal_id=principal_id)
     keys = await revoke_keys_of(connection, organization_id, owner_id=principal_id)
-    return Ended(list(keys), sessions, consents, families, identities, factors)
-
-
-async def _end_in_browsers(connection: AsyncConnection, organization_id: UUID, principal_ids: Collection[UUID]) -> int:
-    """End sessions of browsers, sign-ins that have begun, and codes; return how many sessions there were."""
-    ended = await queries.delete_sessions_of(connection, organization_id, principal_ids=principal_ids)
-    await queries.delete_pending_sign_ins_of(connection, organization_id, principal_ids=principal_ids)
-    await queries.delete_unused_codes_of(connection, organization_id, principal_ids=principal_ids)
-    return ended
+    return Ended(ended.browser_sessions, ended.consents, ended.token_families, list(keys), identities, factors)

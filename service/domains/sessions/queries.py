@@ -9,7 +9,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.sessions import PersonSession, SessionKind
 from service.platform.sql import columns_of, find_rows, optional_in
-from service.schema.oauth import oauth_clients, oauth_codes, oauth_refresh_tokens, oauth_token_families
+from service.schema.oauth import oauth_clients, oauth_refresh_tokens, oauth_token_families
 from service.schema.signin import browser_sessions
 
 _OF_BOTH = ("created_at", "last_used_at", "address", "device")
@@ -92,17 +92,6 @@ async def list_living_families(
         optional_in(oauth_token_families.c.family_id, ids),
     )
     return list((await connection.execute(statement)).scalars())
-
-
-async def delete_unused_codes(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> None:
-    """Delete the codes of a person that no application has exchanged."""
-    await connection.execute(
-        delete(oauth_codes).where(
-            oauth_codes.c.organization_id == organization_id,
-            oauth_codes.c.principal_id == principal_id,
-            oauth_codes.c.used_at.is_(None),
-        )
-    )
 
 
 def _end_of_family(organization_id: UUID) -> ColumnElement[datetime]:

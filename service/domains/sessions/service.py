@@ -16,6 +16,7 @@ from carrel.wire.sessions import (
 )
 from service.audit.service import record
 from service.auth.callers import Caller
+from service.domains.leaving.queries import delete_unused_codes_of
 from service.domains.oauth.queries import revoke_families
 from service.domains.sessions import queries
 from service.domains.signin.queries import find_person
@@ -73,7 +74,7 @@ async def end_sessions_of(
         connection, organization_id, principal_id=principal_id, ids=ids, now=now
     )
     # Whoever exchanges a code now has it locked, and this sees its tokens.
-    await queries.delete_unused_codes(connection, organization_id, principal_id=principal_id)
+    await delete_unused_codes_of(connection, organization_id, principal_ids=[principal_id])
     families = await queries.list_living_families(
         connection, organization_id, principal_id=principal_id, ids=ids, now=now
     )

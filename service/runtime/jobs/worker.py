@@ -30,11 +30,14 @@ RESTART_SECONDS = 1.0
 # What runs when the service is stopped may go on for so long before it is put back.
 GRACE_SECONDS = 5.0
 PATIENCE_SECONDS = 5.0
+# While all of a service begins on a busy machine, the first connection may take longer: that is no failure.
+START_SECONDS = 60.0
 
 
 async def keep_working(runtime: Runtime, *, queue: str, tasks: Sequence[Task], concurrency: int) -> None:
     """Run the queue's jobs, so many at a time, until cancelled; then put back those that don't end soon."""
     async with _pool(runtime, queue) as pool:
+        await pool.wait(START_SECONDS)
         connector = PsycopgConnector()
         await connector.open_async(pool)
         app = App(connector=connector)
