@@ -105,7 +105,7 @@ def _credential_of_hash(table: Table, **columns: ColumnElement[Any]) -> Select[*
             credential_status(table, func.now() + _OFFSET),
             *(columns[name].label(name) for name in _OF_EACH_KIND),
             organizations.c.service_accounts_enabled,
-            _unused_for_a_minute(table).label("unused_for_a_minute"),
+            unused_for_a_minute(table).label("unused_for_a_minute"),
             set_organization(table.c.organization_id),
         )
         .join(organizations, organizations.c.organization_id == table.c.organization_id)
@@ -113,7 +113,8 @@ def _credential_of_hash(table: Table, **columns: ColumnElement[Any]) -> Select[*
     )
 
 
-def _unused_for_a_minute(table: Table) -> ColumnElement[bool]:
+def unused_for_a_minute(table: Table) -> ColumnElement[bool]:
+    """Build whether a credential's last use, as it is known, was a minute ago or more."""
     return func.coalesce(table.c.last_used_at < func.now() - LAST_USED_PRECISION, True)
 
 
@@ -189,7 +190,7 @@ async def touch_credential(
     """Record that a credential is in use now, of an access token its family too; skip the write of a locked row."""
     table, key = _KEYS[kind]
     found = select(key).where(key == credential_id, table.c.organization_id == organization_id)
-    await _touch(connection, table, key, found)
+    await touch(connection, table, key, found)
     if kind == "accessToken":
         family_id = oauth_token_families.c.family_id
         of_token = select(oauth_access_tokens.c.family_id).where(
@@ -198,10 +199,11 @@ async def touch_credential(
         found = select(family_id).where(
             oauth_token_families.c.organization_id == organization_id, family_id == of_token.scalar_subquery()
         )
-        await _touch(connection, oauth_token_families, family_id, found)
+        await touch(connection, oauth_token_families, family_id, found)
 
 
-async def _touch(connection: AsyncConnection, table: Table, key: ColumnElement[UUID], found: Select[UUID]) -> None:
+async def touch(connection: AsyncConnection, table: Table, key: ColumnElement[UUID], found: Select[UUID]) -> None:
+    """Note that what `found` selects by its `key` is in use now; skip the write while another request has the row."""
     free = found.with_for_update(skip_locked=True, key_share=True).scalar_subquery()
     await connection.execute(update(table).where(key == free).values(last_used_at=func.now()))
 

@@ -2,6 +2,7 @@
 
 from tests.app.conftest import House, html_of
 from tests.app.pressing import press
+from tests.service.directory import another_organization
 
 
 def test_a_provider_is_added_changed_and_deleted(house: House) -> None:
@@ -17,7 +18,7 @@ def test_a_provider_is_added_changed_and_deleted(house: House) -> None:
     page.text_area(key="provider.domains").set_value("example.test\nexample.org").run()
     page.button(key="new_provider.submit").click().run()
     (made,) = house.client.admin.sign_in_providers.list()
-    assert made.domains == ["example.test", "example.org"]
+    assert made.domains == ["example.org", "example.test"]
     page = house.open("sign_in")
     assert "Work &lt;b&gt;" in html_of(page)
     assert "a secret" not in html_of(page)
@@ -27,7 +28,11 @@ def test_a_provider_is_added_changed_and_deleted(house: House) -> None:
     page.checkbox(key="provider.trust_addresses").set_value(True)
     page.button(key="edit_provider.submit").click().run()
     assert house.client.admin.sign_in_providers.get(made.provider_id).trust_addresses
+    assert "Not confirmed yet" not in html_of(house.open("sign_in"))
+    another_organization(house.service)
+    house.client.admin.sign_in_providers.update(made.provider_id, domains=["example.test", "new.test"])
     page = house.open("sign_in")
+    assert "Not confirmed yet: new.test" in html_of(page)
     page.button(key=f"provider.{made.provider_id}.delete").click().run()
     page.button(key="confirm.yes").click()
     page.button(key=f"provider.{made.provider_id}.delete").click().run()

@@ -4,12 +4,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import InitVar, dataclass
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, func, or_, select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.scim_tokens import ScimToken
-from service.auth.lifetimes import LAST_USED_PRECISION
+from service.auth.queries import touch, unused_for_a_minute
 from service.identity.queries import credential_status
 from service.platform.sql import columns_of, find_row, find_rows, optional_in, param, set_organization
 from service.schema.identity import scim_tokens
@@ -27,11 +27,13 @@ class FoundToken:
     entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
 
 
-_UNUSED: ColumnElement[bool] = or_(
-    scim_tokens.c.last_used_at.is_(None), scim_tokens.c.last_used_at < func.now() - LAST_USED_PRECISION
-)
 _TOKEN_OF_HASH = select(
-    *columns_of(scim_tokens, FoundToken, credential_status(scim_tokens), _UNUSED.label("unused_for_a_minute")),
+    *columns_of(
+        scim_tokens,
+        FoundToken,
+        credential_status(scim_tokens),
+        unused_for_a_minute(scim_tokens).label("unused_for_a_minute"),
+    ),
     set_organization(scim_tokens.c.organization_id),
 ).where(scim_tokens.c.secret_hash == param(scim_tokens.c.secret_hash))
 _TOKEN = columns_of(scim_tokens, ScimToken, credential_status(scim_tokens))
@@ -44,13 +46,9 @@ async def enter_by_token(connection: AsyncConnection, *, secret_hash: bytes) -> 
 
 async def touch_token(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> None:
     """Note that a token is in use now; skip the write while another request has the row."""
-    free = (
-        select(scim_tokens.c.token_id)
-        .where(scim_tokens.c.organization_id == organization_id, scim_tokens.c.token_id == token_id)
-        .with_for_update(skip_locked=True, key_share=True)
-    )
-    statement = update(scim_tokens).where(scim_tokens.c.token_id == free.scalar_subquery())
-    await connection.execute(statement.values(last_used_at=func.now()))
+    key = scim_tokens.c.token_id
+    found = select(key).where(scim_tokens.c.organization_id == organization_id, key == token_id)
+    await touch(connection, scim_tokens, key, found)
 
 
 async def insert_token(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
