@@ -61,11 +61,9 @@ def split_words(text: str) -> list[str]:
 
 def find_words(text: str) -> Iterator[Word]:
     """Return the words of a text as `split_words` does, with where they stand."""
-    for match in WORD.finditer(text):
-        if _HAS_UNSPACED.search(match[0]):
-            yield from _split_word(match.start(), match[0])
-        else:
-            yield Word(match.start(), match.end(), match[0])
+    if _HAS_UNSPACED.search(text) is None:
+        return (Word(*match.span(), match[0]) for match in WORD.finditer(text))
+    return (word for match in WORD.finditer(text) for word in _split_word(match.start(), match[0]))
 
 
 def split_query(query: str) -> list[str]:

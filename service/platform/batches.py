@@ -4,15 +4,16 @@ For the requests that come most often. Each statement is compiled once and prepa
 that is built once; and a row becomes a value of the given kind, whose fields have the names of the columns.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Generic, NoReturn, Protocol, TypeVar, cast
+from uuid import UUID
 
 from psycopg import AsyncConnection as DriverConnection
 from psycopg import AsyncRawCursor
 from psycopg import Error as DriverError
-from sqlalchemy import Select
+from sqlalchemy import ARRAY, Select, Uuid
 from sqlalchemy.dialects.postgresql.psycopg import PGDialectAsync_psycopg
 from sqlalchemy.engine.interfaces import Dialect
 from sqlalchemy.exc import DBAPIError
@@ -37,7 +38,10 @@ class Answer(Generic[Found]):
 
     def take(self, names: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
         """Keep the rows that the server has sent."""
-        self._rows = [self._kind(**dict(zip(names, row, strict=True))) for row in rows]
+        if getattr(self._kind, "__match_args__", None) == tuple(names):
+            self._rows = [self._kind(*row) for row in rows]
+        else:
+            self._rows = [self._kind(**dict(zip(names, row, strict=True))) for row in rows]
 
     @property
     def rows(self) -> list[Found]:
@@ -151,7 +155,7 @@ def _compile(statement: Select[*tuple[Any, ...]]) -> _Compiled:
     assert isinstance(compiled, SQLCompiler)  # noqa: S101 - what a SELECT is compiled by
     if compiled.post_compile_params:
         raise TypeError("A statement of a batch has one text: pass an array (in_array) instead of IN with a list.")
-    binding = {name: one.type.dialect_impl(_DIALECT).bind_processor(_DIALECT) for name, one in compiled.binds.items()}
+    binding = {name: _convert_for(one.type) for name, one in compiled.binds.items()}
     columns = statement.selected_columns
     return _Compiled(
         # Nothing else sends this text, so that the driver takes none of a batch that failed for prepared.
@@ -162,6 +166,20 @@ def _compile(statement: Select[*tuple[Any, ...]]) -> _Compiled:
         columns=tuple(columns.keys()),
         types=tuple(column.type for column in columns),
     )
+
+
+def _convert_for(kind: TypeEngine[Any]) -> Convert | None:
+    """Return what makes a value of a type one that the driver takes; None where it takes the value itself."""
+    if isinstance(kind, ARRAY) and isinstance(cast("ARRAY[Any]", kind).item_type, Uuid):
+        return _write_ids
+    return kind.dialect_impl(_DIALECT).bind_processor(_DIALECT)
+
+
+def _write_ids(ids: Iterable[UUID | None] | None) -> str | None:
+    """Write an array of ids as PostgreSQL reads it: the driver would look at each id three times."""
+    if ids is None:
+        return None
+    return "{" + ",".join(["NULL" if one is None else one.hex for one in ids]) + "}"
 
 
 @lru_cache(STATEMENTS)

@@ -12,6 +12,7 @@ from carrel.wire.search import FilterOperator, SearchMode
 from service.auth.callers import Caller
 from service.domains.search import queries, sql
 from service.domains.search.filters import Condition, Kind
+from service.domains.search.fusion import Legs
 from service.domains.search.search_query import Hit, Scope, SearchQuery, prepare_query
 from service.index.term_keys import NO_LOOKUP, Lookup, choose_keys
 from service.index.terms import weigh_query
@@ -76,11 +77,18 @@ async def weigh(corpus: Corpus, words: list[str], *, most: int) -> SearchQuery:
     return asked.with_weights(weights, choose_keys(weights, space_id=space_id, frequencies=frequencies, most=most))
 
 
-async def leg(corpus: Corpus, scope: Scope, asked: SearchQuery, *, needed: int = NEEDED) -> list[Hit]:
-    """The leg's hits."""
+async def candidates(
+    corpus: Corpus, scope: Scope, asked: SearchQuery, *, needed: int = NEEDED
+) -> tuple[Legs, dict[Hit, queries.ExactScores]]:
+    """What both legs find."""
     async with corpus.transaction() as connection:
-        legs, _ = await queries.find_candidates(connection, scope, asked, at_least=needed)
-        return list(legs.lexical)
+        return await queries.find_candidates(connection, scope, asked, at_least=needed)
+
+
+async def leg(corpus: Corpus, scope: Scope, asked: SearchQuery, *, needed: int = NEEDED) -> list[Hit]:
+    """The lexical leg's hits."""
+    legs, _ = await candidates(corpus, scope, asked, needed=needed)
+    return list(legs.lexical)
 
 
 def by_every_chunk(asked: SearchQuery) -> SearchQuery:
@@ -125,14 +133,20 @@ async def test_keys_find_chunks_until_that_is_not_enough(service: RunningService
     assert await leg(corpus, scope, replace(asked, lookup=Lookup(keys, bound=0.0))) == every
 
 
-async def test_a_narrow_reader_has_every_chunk_scored(corpus: Corpus, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Below so many readable pages, no index of terms is read."""
+@pytest.mark.parametrize("by_chunk", [False, True])
+async def test_little_is_found_as_it_is_out_of_much(
+    corpus: Corpus, monkeypatch: pytest.MonkeyPatch, by_chunk: bool
+) -> None:
+    """Below so many readable pages, every chunk is scored once for both legs, and no index of terms is read."""
+    whole = Scope(caller=reader(corpus, is_owner=True), space=corpus.space, by_chunk=by_chunk)
+    narrowed = replace(whole, conditions=(Condition("kind", FilterOperator.NOT_EQUAL, Kind.STRING, "x"),))
+    asked = replace(await weigh(corpus, ["word0", "word9"], most=1000), mode=SearchMode.HYBRID)
+    of_much = [await candidates(corpus, scope, by_every_chunk(asked)) for scope in (whole, narrowed)]
     monkeypatch.setattr(sql, "FEW_PAGES", 10_000)
     forget_statements()
-    scope = Scope(caller=reader(corpus, is_owner=True), space=corpus.space, by_chunk=True)
-    asked = await weigh(corpus, ["word0"], most=1000)
     nothing = replace(asked, lookup=Lookup((1,), bound=0.0))
-    assert await leg(corpus, scope, nothing) == await leg(corpus, scope, by_every_chunk(asked)) != []
+    assert [await candidates(corpus, scope, nothing) for scope in (whole, narrowed)] == of_much
+    assert all(legs.dense and legs.lexical and exact for legs, exact in of_much)
 
 
 async def test_the_function_shows_one_organization(corpus: Corpus) -> None:

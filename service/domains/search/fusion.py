@@ -4,10 +4,12 @@ What is ranked (documents in the catalog, chunks in a collection) is a *hit*. Bo
 the legs only say which hits are worth scoring, and over which the scores are standardised.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from service.domains.search.search_query import Hit
 
@@ -18,8 +20,7 @@ SMALLEST_DEVIATION = 1e-6
 FURTHEST_IN_MEANING = -4.0
 
 
-@dataclass(frozen=True, slots=True)
-class Scores:
+class Scores(NamedTuple):
     """A hit's BM25 score (0: no term in common) and its cosine with the query."""
 
     lexical: float
@@ -33,9 +34,9 @@ class Scale:
     mean: float
     deviation: float
 
-    def standardise(self, score: float) -> float:
-        """Return how many deviations above the mean a score lies."""
-        return (score - self.mean) / self.deviation
+    def standardise(self, scores: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return how many deviations above the mean each score lies."""
+        return (scores - self.mean) / self.deviation
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +46,11 @@ class Fusion:
     lexical: Scale
     dense: Scale
 
-    def score(self, scores: Scores) -> float:
-        """Return the mean of the two standardised scores."""
-        dense = max(self.dense.standardise(scores.dense), FURTHEST_IN_MEANING)
-        return (self.lexical.standardise(scores.lexical) + dense) / 2
+    def score(self, scores: Iterable[Scores]) -> list[float]:
+        """Return the mean of the two standardised scores of each hit."""
+        lexical, dense = np.array(list(scores)).reshape(-1, 2).T
+        far = np.maximum(self.dense.standardise(dense), FURTHEST_IN_MEANING)
+        return ((self.lexical.standardise(lexical) + far) / 2).tolist()
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,11 +59,6 @@ class Legs:
 
     lexical: Sequence[Hit]
     dense: Sequence[Hit]
-
-    @property
-    def union(self) -> list[Hit]:
-        """Every hit either leg found, once."""
-        return list(dict.fromkeys((*self.dense, *self.lexical)))
 
 
 def scale_of(scores: Collection[float], *, at_least: int = 0) -> Scale:
@@ -83,7 +80,8 @@ def fusion_of(legs: Legs, scores: Mapping[Hit, Scores]) -> Fusion:
 
 def fuse(scores: Mapping[Hit, Scores], fusion: Fusion) -> list[Hit]:
     """Return the hits best first; equal ones in their own order."""
-    return sorted(scores, key=lambda hit: (-fusion.score(scores[hit]), hit))
+    fused = zip(fusion.score(scores.values()), scores, strict=True)
+    return [hit for _, hit in sorted((-score, hit) for score, hit in fused)]
 
 
 def smooth_scores(similarities: Sequence[float]) -> list[float]:

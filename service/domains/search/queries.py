@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Text, bindparam, func, insert, literal_column, select, tuple_, update
@@ -38,16 +38,14 @@ BEST_PAGES = 5000
 BEST_DOCUMENTS = 2000
 
 
-@dataclass(frozen=True, slots=True)
-class ExactScores:
+class ExactScores(NamedTuple):
     """A hit's scores, and the number of its chunk that is nearest in meaning."""
 
     scores: Scores
     nearest_chunk: int
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(NamedTuple):
     """A hit with its negative scores, its nearest chunk, and its rank in each leg (None: the leg has not found it)."""
 
     document_id: UUID
@@ -59,12 +57,10 @@ class Candidate:
     nearest: int
 
 
-@dataclass(frozen=True, slots=True)
-class _Nearness:
-    """A hit with its negative cosine with a question that has moved."""
+class _Nearness(NamedTuple):
+    """The negative cosine with a question that has moved, of the hit that was named as this one, from 1."""
 
-    document_id: UUID
-    hit_no: int
+    number: int
     dense: float
 
 
@@ -182,20 +178,20 @@ async def find_candidates(
     batch = Batch()
     answer = ask_candidates(batch, scope, search_query, at_least=at_least)
     await batch.run(connection)
-    legs = Legs(
-        lexical=_order_by_rank((row.lexical_rank, row) for row in answer.rows),
-        dense=_order_by_rank((row.dense_rank, row) for row in answer.rows),
-    )
     exact = {
-        Hit(row.document_id, row.hit_no): ExactScores(Scores(-row.lexical, -row.dense), nearest_chunk=row.nearest)
+        Hit(row.document_id, row.hit_no): ExactScores(Scores(-row.lexical, -row.dense), row.nearest)
         for row in answer.rows
     }
+    legs = Legs(
+        lexical=_order_by_rank(exact, (row.lexical_rank for row in answer.rows)),
+        dense=_order_by_rank(exact, (row.dense_rank for row in answer.rows)),
+    )
     return legs, exact
 
 
-def _order_by_rank(candidates: Iterable[tuple[int | None, Candidate]]) -> list[Hit]:
-    found = sorted((rank, row.document_id, row.hit_no) for rank, row in candidates if rank is not None)
-    return [Hit(document_id, hit_no) for _, document_id, hit_no in found]
+def _order_by_rank(hits: Iterable[Hit], ranks: Iterable[int | None]) -> list[Hit]:
+    found = sorted((rank, hit) for rank, hit in zip(ranks, hits, strict=True) if rank is not None)
+    return [hit for _, hit in found]
 
 
 async def score_near(
@@ -203,7 +199,7 @@ async def score_near(
     scope: Scope,
     search_query: SearchQuery,
     *,
-    hits: Collection[Hit],
+    hits: Sequence[Hit],
     examples: Sequence[Hit],
     weight: float,
 ) -> dict[Hit, float]:
@@ -213,7 +209,7 @@ async def score_near(
     batch = Batch()
     answer = batch.ask(found_sql.scores_near(shape_of(scope)), _Nearness, parameters | {"weights": weights})
     await batch.run(connection)
-    return {Hit(row.document_id, row.hit_no): -row.dense for row in answer.rows}
+    return {hits[row.number - 1]: -row.dense for row in answer.rows}
 
 
 def ask_found_documents(

@@ -78,7 +78,7 @@ async def _search_again(
 ) -> list[Hit]:
     examples = [Hit(hit.document_id, exact[hit].nearest_chunk) for hit in first[:FEEDBACK_EXAMPLES]]
     near = await queries.score_near(
-        connection, scope, search_query, hits=legs.union, examples=examples, weight=FEEDBACK_WEIGHT
+        connection, scope, search_query, hits=list(exact), examples=examples, weight=FEEDBACK_WEIGHT
     )
     scores = {hit: Scores(lexical=exact[hit].scores.lexical, dense=near[hit]) for hit in near}
     return fuse(scores, fusion_of(legs, scores))

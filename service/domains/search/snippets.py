@@ -34,10 +34,11 @@ class _Word:
 def _find_matches(text: str, terms: Collection[int], stemmings: Sequence[str]) -> list[_Word]:
     """Return every word of a text that is one of these terms by any of the stemmings, in order."""
     found: list[_Word] = []
-    for word in find_words(text):
-        term = next((term for each in stemmings if (term := term_of(word.text, each)) in terms), None)
-        if term is not None:
-            found.append(_Word(word.start, word.end, term))
+    for start, end, word in find_words(text):
+        for stemming in stemmings:
+            if (term := term_of(word, stemming)) in terms:
+                found.append(_Word(start, end, term))
+                break
     return sorted(found, key=lambda word: word.start)
 
 

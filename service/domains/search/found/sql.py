@@ -39,9 +39,9 @@ from service.schema.permissions import resources
 
 
 def _given_hits(*, ids: str = "ids", numbers: str = "numbers") -> FromClause:
-    """Build the table of the hits in the parameters `ids` and `numbers`."""
+    """Build the table of the hits in the parameters `ids` and `numbers`, with the `number` of each, from 1."""
     hits = func.unnest(array_of(ids, Uuid()), array_of(numbers, Integer()))
-    return hits.table_valued("document_id", "chunk_no").render_derived(name="hit")
+    return hits.table_valued("document_id", "chunk_no", with_ordinality="number").render_derived(name="hit")
 
 
 @lru_cache(SHAPES)
@@ -59,11 +59,9 @@ def scores_near(shape: Shape) -> AnySelect:
     mean: ColumnElement[Any] = select(func.avg(example.c.embedding)).scalar_subquery()
     moved = func.l2_normalize(constant("vector", vector).op("+")(mean.op("*")(constant("weights", vector))))
     asked = select(cast(moved, HALFVEC(shape.dimensions))).scalar_subquery()
-    dense = chunks.c.embedding.op("<#>", return_type=Float())(asked).label("dense")
-    chosen = select_chunks(_given_hits(), shape).add_columns(dense).subquery("chosen")
-    return select(chosen.c.document_id, chosen.c.hit_no, func.min(chosen.c.dense).label("dense")).group_by(
-        chosen.c.document_id, chosen.c.hit_no
-    )
+    dense = func.min(chunks.c.embedding.op("<#>", return_type=Float())(asked)).label("dense")
+    hit = _given_hits()
+    return select_chunks(hit, shape).with_only_columns(hit.c.number, dense).group_by(hit.c.number)
 
 
 @lru_cache(SHAPES)
