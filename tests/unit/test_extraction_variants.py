@@ -238,6 +238,18 @@ def test_presentations_of_powerpoint_95_are_read(extract, streams, said):
     assert (extraction.not_read is None) == (said is not None)
 
 
+def test_workbooks_with_odd_styles_have_their_cells(extract):
+    """Of a workbook whose styles a library refuses, the cells are read, and the rest is unknown; others are refused."""
+    book = made_files.workbook(Stock=[["Tree", "Tons"], ["Pear", 3]])
+    with zipfile.ZipFile(io.BytesIO(book)) as archive:
+        styles = archive.read("xl/styles.xml").replace(b"<cellStyle ", b'<cellStyle odd="1" ')
+    extraction = extract("a.xlsx", made_files.with_part(book, "xl/styles.xml", styles))
+    assert [block.text for block in extraction.blocks] == ["Stock", "Tree: Pear | Tons: 3"]
+    assert extraction.not_read is None
+    with pytest.raises(Unreadable, match="an Excel workbook"):
+        extract("a.xlsx", made_files.with_part(book, "xl/workbook.xml", b"<workbook"))
+
+
 @pytest.mark.parametrize(
     ("name", "content", "what", "suffix"),
     [

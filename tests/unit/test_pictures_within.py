@@ -17,6 +17,7 @@ from pptx import Presentation
 
 from bench.extraction import OFFICE
 from carrel.wire.formats import NotReadKind
+from service.text.extraction import within
 from service.text.extraction.building import Limits
 from service.text.extraction.parsing import parse_file
 from service.text.recognition.pages import open_page
@@ -89,6 +90,14 @@ def web_page() -> bytes:
     return f"<html><p>Words</p>{''.join(tags)}</html>".encode()
 
 
+def mail_of_web_page() -> bytes:
+    """Return a mail whose HTML has the pictures in its own text."""
+    message = EmailMessage()
+    message["Subject"] = "Plans"
+    message.set_content(web_page().decode(), subtype="html")
+    return bytes(message)
+
+
 def opendocument(kind: str = "text") -> bytes:
     """Return an OpenDocument file that shows the pictures below a line of text each, but the second, which it holds."""
     odf = "urn:oasis:names:tc:opendocument:xmlns:"
@@ -157,6 +166,7 @@ def book() -> bytes:
         ("a.pdf", pdf(), [(2, None, None), (2, None, None)]),
         ("a.eml", mail(), [(None, None, 2), (None, None, 2)]),
         ("a.msg", made_files.outlook(mail()), [(None, None, 2), (None, None, 2)]),
+        ("b.eml", mail_of_web_page(), [(None, None, 2), (None, None, 2)]),
         ("a.html", web_page(), [(None, None, 1), (None, None, 1)]),
         ("a.odt", opendocument(), [(None, None, 2), (None, None, 3)]),
         ("a.odp", opendocument("presentation"), [(2, None, 2), (None, None, 3)]),
@@ -185,6 +195,24 @@ def test_pictures_are_found_once_at_their_places_and_read_back(
 
 
 DRAWN = "Tides at the northern quay Größe der Schiffe"
+
+
+@pytest.mark.parametrize(("name", "content"), [("a.eml", mail()), ("a.msg", made_files.outlook(mail()))])
+def test_a_message_is_parsed_once_for_all_of_its_pictures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: bytes
+) -> None:
+    """Pictures of one message are read from one parse of it; another file at its path is parsed anew."""
+    parsed: list[object] = []
+    for function in ("read_mail", "read_with_pictures"):
+        read = getattr(within, function)
+        monkeypatch.setattr(within, function, lambda *a, read=read, **b: (parsed.append(a), read(*a, **b))[1])
+    path = made_files.saved(tmp_path, name, content)
+    found = parse_file(path, name, Limits(finds_pictures=True))
+    shown = [within.read_picture(path, media_type=found.media_type, address=each.address) for each in found.pictures]
+    assert (shown, len(parsed)) == (PICTURES[1:3], 1)
+    made_files.saved(tmp_path, name, content + b"\n")
+    within.read_picture(path, media_type=found.media_type, address=found.pictures[0].address)
+    assert len(parsed) == 2
 
 
 def test_drawings_say_their_text_where_they_stand(tmp_path: Path) -> None:

@@ -3,6 +3,11 @@
 # lxml has no types of its own.
 """HTML: the page's own text without navigation, scripts or forms; nothing it refers to is ever fetched."""
 
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import Any
 
 from lxml import etree
@@ -12,6 +17,8 @@ from service.text.extraction.failures import damaged_file, too_complex
 from service.text.extraction.plain import read_text
 from service.text.extraction.tabular import MOST_SPANNED, Spans, TableWriter
 
+_DATA = re.compile(rb"data:image/[a-z0-9.+-]{1,40};base64,([A-Za-z0-9+/=%\s]+)", re.IGNORECASE)
+_SPACE = re.compile(rb"%0[ad]|\s", re.IGNORECASE)
 _NEVER = frozenset(
     {
         "script",
@@ -249,3 +256,15 @@ def _count_spanned(cell: Any, name: str) -> int:
 
 def _is_in_article(element: Any) -> bool:
     return any(parent.tag in {"article", "main"} for parent in element.iterancestors())
+
+
+def find_data_uris(data: bytes) -> Iterator[Callable[[], bytes]]:
+    """Yield how to read each picture that the text of a page holds itself; one that is damaged is empty."""
+    return (partial(_decode_data, found[1]) for found in _DATA.finditer(data))
+
+
+def _decode_data(encoded: bytes) -> bytes:
+    try:
+        return base64.b64decode(_SPACE.sub(b"", encoded))
+    except binascii.Error:
+        return b""

@@ -5,16 +5,17 @@ The attachments of a message alone are documents of their own (service.text.extr
 
 import re
 from codecs import BOM_UTF8
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from email import policy
 from email.message import EmailMessage
 from email.parser import BytesParser
+from functools import partial
 
 from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.decoding import decode
 from service.text.extraction.failures import Unreadable, corrupt_file, without_text
-from service.text.extraction.html_pages import add_html
+from service.text.extraction.html_pages import add_html, find_data_uris
 from service.text.extraction.plain import add_paragraphs
 
 _HEADERS = ("From", "To", "Cc", "Date")
@@ -57,9 +58,15 @@ def attachments_of(message: EmailMessage) -> Iterator[EmailMessage]:
     return (part for part in _parts_beside_body(message) if _kind_of(part) is NotReadKind.ATTACHMENT)
 
 
-def pictures_of(message: EmailMessage) -> list[EmailMessage]:
-    """List the parts of a message that are pictures in its text."""
-    return [part for part in _parts_beside_body(message) if _kind_of(part) is NotReadKind.PICTURE]
+def pictures_of(message: EmailMessage) -> Iterator[tuple[str, Callable[[], bytes]]]:
+    """Yield name and way to read of each picture in a message's text: parts of it, and those that its HTML holds."""
+    parts = (part for part in _parts_beside_body(message) if _kind_of(part) is NotReadKind.PICTURE)
+    for number, part in enumerate(parts):
+        yield str(number), partial(bytes_of, part)
+    html = message.get_body(("html",))
+    page = _content(html).encode(errors="replace") if isinstance(html, EmailMessage) else b""
+    for number, read in enumerate(find_data_uris(page)):
+        yield f"html/{number}", read
 
 
 def parse_mailbox(data: bytes, builder: BlockBuilder) -> None:
@@ -123,14 +130,15 @@ def _add_body(message: EmailMessage, builder: BlockBuilder) -> None:
 def _leave_out_parts(message: EmailMessage, builder: BlockBuilder, where: str) -> list[str]:
     """Note the parts of a message that are not its body, and return the names of the files."""
     names: list[str] = []
-    shown = 0
+    for address, read in pictures_of(message):
+        # Only a mailbox's messages have a place; the files of a message alone are read on their own.
+        if builder.limits.finds_pictures and not where:
+            builder.picture(address, read())
+        else:
+            builder.leave_out(NotReadKind.PICTURE, where)
     for part in _parts_beside_body(message):
         kind = _kind_of(part)
-        # Only a mailbox's messages have a place; the files of a message alone are read on their own.
-        if kind is NotReadKind.PICTURE and builder.limits.finds_pictures and not where:
-            builder.picture(str(shown), bytes_of(part))
-            shown += 1
-        elif where or kind is not NotReadKind.ATTACHMENT:
+        if kind is not NotReadKind.PICTURE and (where or kind is not NotReadKind.ATTACHMENT):
             builder.leave_out(kind, where)
         if part.is_attachment() or "Content-ID" not in part:
             names.append(name_of(part))

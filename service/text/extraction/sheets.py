@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from html import unescape
 from pathlib import Path
 from typing import Any
-from xml.etree.ElementTree import ParseError
 
 from openpyxl import load_workbook
 from openpyxl.packaging.relationship import get_dependents
@@ -28,7 +27,8 @@ from service.text.extraction.opendocument import add_beside_cells
 from service.text.extraction.packages import as_document, note_entry
 from service.text.extraction.tabular import TableWriter
 
-_BROKEN = (KeyError, ValueError, TypeError, AttributeError, IndexError, ParseError, InvalidFileException)
+# Errors of XML parsers are SyntaxErrors.
+_BROKEN = (KeyError, ValueError, TypeError, AttributeError, IndexError, SyntaxError, InvalidFileException)
 # Excel allows 31; what a file claims is shortened.
 _NAME_CHARACTERS = 100
 _MIDNIGHT = dt.time()
@@ -45,6 +45,12 @@ def parse_xlsx(path: Path, builder: BlockBuilder) -> str | None:
     with as_document(path) as file:
         try:
             workbook = load_workbook(file, read_only=True, data_only=True, keep_links=False)
+        except (*_BROKEN, zipfile.BadZipFile) as error:
+            refusal = damaged_file("an Excel workbook", error)
+            if refusal.code != "file_corrupt":
+                raise refusal from error
+            return _add_cells_alone(path, builder)
+        try:
             for number, sheet in enumerate(workbook.worksheets, start=1):
                 # A declared size is a claim: one stray cell would otherwise pad every row to 16,384.
                 sheet.reset_dimensions()
@@ -54,6 +60,12 @@ def parse_xlsx(path: Path, builder: BlockBuilder) -> str | None:
             raise damaged_file("an Excel workbook", error) from error
         _leave_out_sheets(path, builder)
         return usable_title(workbook.properties.title)
+
+
+def _add_cells_alone(path: Path, builder: BlockBuilder) -> None:
+    """Add the cells of a workbook of which the rest can't be read, such as styles that no program but its own knows."""
+    parse_other_sheets("an Excel workbook")(path, builder)
+    builder.tells_rest = False
 
 
 def _leave_out_sheets(path: Path, builder: BlockBuilder) -> None:

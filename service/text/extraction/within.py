@@ -1,11 +1,10 @@
 """Pictures within files, by their addresses: entries of archives, parts of mails, places in a text."""
 
-import base64
-import binascii
-import re
 import zipfile
 import zlib
 from collections.abc import Callable, Mapping
+from functools import lru_cache
+from itertools import islice
 from pathlib import Path
 
 from carrel.wire.formats import BY_NAME
@@ -14,15 +13,14 @@ from service.text.extraction.building import BlockBuilder
 from service.text.extraction.compound import read_compound
 from service.text.extraction.excel97 import read_stored_picture
 from service.text.extraction.failures import corrupt_file
-from service.text.extraction.mail import bytes_of, pictures_of, read_mail
+from service.text.extraction.html_pages import find_data_uris
+from service.text.extraction.mail import pictures_of, read_mail
 from service.text.extraction.metafiles import read_metafile
 from service.text.extraction.outlook import read_with_pictures
 from service.text.extraction.rtf import read_rtf_picture
 
 _MOST_BYTES = 64 << 20
-_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, LookupError)
-_DATA = re.compile(rb"data:image/[a-z0-9.+-]{1,40};base64,([A-Za-z0-9+/=%\s]+)", re.IGNORECASE)
-_SPACE = re.compile(rb"%0[ad]|\s", re.IGNORECASE)
+_BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, LookupError, StopIteration)
 
 
 def read_picture(path: Path, *, media_type: str, address: str) -> bytes:
@@ -39,8 +37,8 @@ def read_picture(path: Path, *, media_type: str, address: str) -> bytes:
 def find_in_text(data: bytes, builder: BlockBuilder) -> None:
     """Note the pictures that the text of a web page holds itself, after all of its text."""
     if builder.limits.finds_pictures:
-        for number, found in enumerate(_DATA.finditer(data)):
-            builder.picture(str(number), _decode(found))
+        for number, found in enumerate(find_data_uris(data)):
+            builder.picture(str(number), found())
 
 
 def read_entry(path: Path, name: str) -> bytes:
@@ -52,12 +50,31 @@ def read_entry(path: Path, name: str) -> bytes:
     return content
 
 
-def _read_part(path: Path, number: str) -> bytes:
-    return bytes_of(pictures_of(read_mail(path.read_bytes()))[int(number)])
+def _read_part(path: Path, address: str) -> bytes:
+    return _mail_pictures(path, _stamp(path))[address]()
 
 
-def _read_outlook(path: Path, number: str) -> bytes:
-    return bytes_of(pictures_of(read_with_pictures(path, largest=_MOST_BYTES * 8))[int(number)])
+def _read_outlook(path: Path, address: str) -> bytes:
+    return _outlook_pictures(path, _stamp(path))[address]()
+
+
+# The pictures of one message are asked for one after another.
+@lru_cache(maxsize=1)
+def _mail_pictures(path: Path, stamp: tuple[int, ...]) -> Mapping[str, Callable[[], bytes]]:
+    del stamp
+    return dict(pictures_of(read_mail(path.read_bytes())))
+
+
+@lru_cache(maxsize=1)
+def _outlook_pictures(path: Path, stamp: tuple[int, ...]) -> Mapping[str, Callable[[], bytes]]:
+    del stamp
+    return dict(pictures_of(read_with_pictures(path, largest=_MOST_BYTES * 8)))
+
+
+def _stamp(path: Path) -> tuple[int, ...]:
+    """Return what tells a file from another that was at the same path before."""
+    status = path.stat()
+    return status.st_ino, status.st_mtime_ns, status.st_size
 
 
 def _read_record(path: Path, address: str) -> bytes:
@@ -66,17 +83,7 @@ def _read_record(path: Path, address: str) -> bytes:
 
 
 def _read_data(path: Path, number: str) -> bytes:
-    for place, found in enumerate(_DATA.finditer(path.read_bytes())):
-        if place == int(number):
-            return _decode(found)
-    raise LookupError
-
-
-def _decode(found: re.Match[bytes]) -> bytes:
-    try:
-        return base64.b64decode(_SPACE.sub(b"", found[1]))
-    except binascii.Error:
-        return b""
+    return next(islice(find_data_uris(path.read_bytes()), int(number), None))()
 
 
 _READERS: Mapping[str, Callable[[Path, str], bytes]] = {
