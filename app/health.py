@@ -23,6 +23,8 @@ from carrel.wire.oversight import (
     IndexingState,
     JobsState,
     QuarantineState,
+    StandbyState,
+    StandbyStatus,
     StorageArea,
     StorageLevel,
     StorageState,
@@ -104,6 +106,7 @@ def findings_of(status: AdminStatusGetResponse, *, now: datetime | None = None) 
         _of_jobs(status.jobs, at),
         _of_syncs(status.syncs),
         *(_of_connections(connections, at) for connections in (status.connections,) if connections),
+        *map(_of_standby, status.standbys or ()),
         *(_of_quarantine(quarantine) for quarantine in (status.quarantine,) if quarantine),
         *_of_alerts(status.open_alert_count),
         *(_of_disk(storage) for storage in status.storage),
@@ -228,6 +231,23 @@ def _of_connections(connections: ConnectionsState, at: datetime) -> Finding:
         "CARREL_MAX_CONNECTIONS where that is set. If not, stop them before they reach the service."
     )
     return Finding("Connections", Level.TROUBLE, said, todo, _help_page("operating#connections-and-open-files"))
+
+
+def _of_standby(standby: StandbyStatus) -> Finding:
+    about = f"Standby {standby.number} of the database"
+    if standby.state is StandbyState.SERVING:
+        return Finding(about, Level.FINE, "Searches are read from it.")
+    whys = {
+        StandbyState.LATE: f"it is behind the primary by {size(standby.lag_bytes or 0)}",
+        StandbyState.AWAY: "it does not answer",
+        StandbyState.NOT_A_STANDBY: "the server at its address follows another primary, or none",
+    }
+    said = f"Searches are read from the primary instead: {whys[standby.state]}, since {moment(standby.since)}."
+    if standby.state is StandbyState.LATE:
+        todo = "Nothing, if much is being loaded. If it stays so, look at its log and at what it has to do beside."
+    else:
+        todo = "See whether it runs and follows the primary. The service uses it again by itself."
+    return Finding(about, Level.TROUBLE, said, todo, _help_page("scaling#when-one-is-gone"))
 
 
 def _join_names(words: Sequence[str]) -> str:

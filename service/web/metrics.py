@@ -12,6 +12,7 @@ from typing import Literal
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, values
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from carrel.wire.oversight import StandbyState
 from service.platform.background import Background
 from service.runtime import Runtime
 from service.web.connections import Connections
@@ -95,6 +96,10 @@ class Metrics:
         self._restarts = self._counter("background_restarts", "Starts of background tasks that had ended.", "task")
         self._free = self._gauge("storage_free_bytes", "Bytes that are free.", "area", mode="livemax")
         self._total = self._gauge("storage_total_bytes", "Bytes of the whole disk.", "area", mode="livemax")
+        left_out = "1 while a process reads nothing from the standby."
+        self._left_out = self._gauge("standby_left_out", left_out, "standby", mode="livemax")
+        self._lag = self._gauge("standby_lag_bytes", "Bytes that it had not replayed.", "standby", mode="livemax")
+        self._searches = self._counter("searches_read", "Searches by the server that they were read from.", "server")
 
     def tell(self) -> None:
         """Bring everything up to date that isn't counted where it happens."""
@@ -104,6 +109,7 @@ class Metrics:
             for area in one.areas:
                 self._free.labels(area.lower()).set(one.free)
                 self._total.labels(area.lower()).set(one.total)
+        self._tell_standbys()
         self._count_up(self._texts, self._runtime.embedders.texts_embedded)
         counts = self._runtime.jobs.counts
         for counter, outcomes in ((self._jobs_done, counts.done), (self._jobs_failed, counts.failed)):
@@ -114,6 +120,16 @@ class Metrics:
         if self._connections is not None:
             self._count_up(self._refused, self._connections.refused)
             self._count_up(self._evicted, self._connections.evicted)
+
+    def _tell_standbys(self) -> None:
+        standbys = self._runtime.standbys
+        for standby in standbys.all:
+            status, label = standby.describe(), str(standby.number)
+            self._left_out.labels(label).set(status.state is not StandbyState.SERVING)
+            self._lag.labels(label).set(status.lag_bytes or 0)
+            self._count_up(self._searches, standby.reads, label)
+        if standbys.all:
+            self._count_up(self._searches, standbys.primary_reads, "primary")
 
     def _count_up(self, counter: Counter | Gauge, count: float, *labels: str) -> None:
         key = (counter, *labels)

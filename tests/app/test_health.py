@@ -15,6 +15,8 @@ from carrel.wire.oversight import (
     ConnectionsState,
     IndexingState,
     JobsState,
+    StandbyState,
+    StandbyStatus,
     StorageArea,
     StorageLevel,
     StorageState,
@@ -137,6 +139,25 @@ def test_too_many_connections_are_told_while_it_is_so(pressed: timedelta | None,
     assert (one.level, bool(one.todo), bool(one.see)) == (level, *[level is Level.TROUBLE] * 2)
     assert "90 of at most 100 are open." in one.said
     assert ("2 were refused, and 1,300 were closed" in one.said) == (level is Level.TROUBLE)
+
+
+@pytest.mark.parametrize(
+    ("state", "words"),
+    [
+        (StandbyState.SERVING, "Searches are read from it."),
+        (StandbyState.LATE, "it is behind the primary by 3.0 MiB, since"),
+        (StandbyState.AWAY, "it does not answer, since"),
+        (StandbyState.NOT_A_STANDBY, "follows another primary, or none, since"),
+    ],
+)
+def test_a_standby_that_is_not_read_from_is_told(state: StandbyState, words: str) -> None:
+    """The finding says why, since when, and what to do."""
+    standby = StandbyStatus(number=2, state=state, since=NOW, lag_bytes=3 << 20)
+    found = {one.about: one for one in findings_of(a_status(standbys=[standby]), now=NOW)}
+    one = found["Standby 2 of the database"]
+    is_trouble = state is not StandbyState.SERVING
+    assert (one.level is Level.TROUBLE, bool(one.todo), bool(one.see)) == (is_trouble,) * 3
+    assert words in one.said
 
 
 def test_a_document_that_failed_does_not_hide_that_uploads_are_refused() -> None:

@@ -175,6 +175,28 @@ class ConnectionsState(ResponseModel):
     """When a connection was last refused, evicted or lost for want of descriptors; absent when none ever was."""
 
 
+class StandbyState(StrEnum):
+    """What a standby of the database does: SERVING is read from; NOT_A_STANDBY follows another server, or none."""
+
+    SERVING = "SERVING"
+    LATE = "LATE"
+    AWAY = "AWAY"
+    NOT_A_STANDBY = "NOT_A_STANDBY"
+
+
+class StandbyStatus(ResponseModel):
+    """A standby of the database that searches can be read from, as the process that answers has last seen it."""
+
+    number: int
+    """Its place among the addresses that the service was given, from 1."""
+    state: StandbyState
+    """What it does."""
+    since: Instant
+    """When that began."""
+    lag_bytes: int | None = None
+    """How much of the primary's log it had not replayed, in bytes; absent when it was never reached."""
+
+
 class AdminStatusGetResponse(ResponseModel):
     """How the organization is doing, at one moment."""
 
@@ -210,6 +232,8 @@ class AdminStatusGetResponse(ResponseModel):
     """Disks of the process that answers; an outside database and buckets are not among them."""
     connections: ConnectionsState | None = None
     """Callers' connections; absent where another server than Carrel's own accepts them."""
+    standbys: list[StandbyStatus] | None = None
+    """Standbys of the database; absent where the service was given none."""
 
 
 class AdminAuditLogQueryRequest(NarrowedRequest):

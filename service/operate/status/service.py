@@ -55,4 +55,5 @@ async def get_status(
         text_retention_days=settings.text_retention_days,
         storage=[file_system.describe() for file_system in runtime.disk.file_systems],
         connections=connections.describe() if connections else None,
+        standbys=[standby.describe() for standby in runtime.standbys.all] or None,
     )

@@ -1,7 +1,7 @@
 """SQL on how far the database's servers are. It reads no organization's rows."""
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import timedelta
 from uuid import UUID
 
 from sqlalchemy import (
@@ -37,7 +37,6 @@ class Position:
 
     written: int | None
     mark: UUID
-    marked_at: datetime
     is_marked: bool
 
 
@@ -50,7 +49,6 @@ class Progress:
 
     is_standby: bool
     marks: list[UUID] | None
-    marked_at: datetime | None
     replayed: int | None
 
     def follows(self, position: Position) -> bool:
@@ -83,14 +81,12 @@ _IS_OF_TIMELINE = case((func.pg_is_in_recovery(), false()), else_=deployment.c.r
 _POSITION = select(
     _bytes_of(_COMMITTED).label("written"),
     deployment.c.replication_marks[1].label("mark"),
-    deployment.c.replication_marked_at.label("marked_at"),
     _IS_OF_TIMELINE.label("is_marked"),
 )
 # What is replayed is asked for after the statement's snapshot was taken: the marks are not newer.
 _PROGRESS = select(
     func.pg_is_in_recovery().label("is_standby"),
     select(deployment.c.replication_marks).scalar_subquery().label("marks"),
-    select(deployment.c.replication_marked_at).scalar_subquery().label("marked_at"),
     _bytes_of(func.pg_last_wal_replay_lsn()).label("replayed"),
 )
 

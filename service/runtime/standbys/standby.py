@@ -5,9 +5,7 @@ import os
 import socket
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from enum import StrEnum
 from functools import partial
 from typing import Any, cast
 from uuid import UUID
@@ -17,6 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.oversight import StandbyState, StandbyStatus
 from service.platform.batches import Batch
 from service.platform.database import Database
 from service.platform.errors import DATABASE_ERRORS
@@ -36,28 +35,8 @@ CANCELLED = "57014"
 AWAY_CLASSES = ("08", "53", "57", "58", "XX")
 
 
-class StandbyState(StrEnum):
-    """What a standby is doing."""
-
-    SERVING = "SERVING"
-    LATE = "LATE"
-    AWAY = "AWAY"
-    NOT_A_STANDBY = "NOT_A_STANDBY"
-
-
 class NotServedError(Exception):
     """A standby could not answer; the primary can."""
-
-
-@dataclass(frozen=True, slots=True)
-class StandbyStatus:
-    """A standby as it was last seen; both figures are None as long as it was never reached."""
-
-    number: int
-    state: StandbyState
-    since: datetime
-    lag_seconds: float | None
-    lag_bytes: int | None
 
 
 class Standby:
@@ -72,7 +51,7 @@ class Standby:
         self._watch = watch
         self._held: set[_Hold] = set()
         self._state, self._since = StandbyState.AWAY, datetime.now(UTC)
-        self._lag: tuple[float, int] | None = None
+        self._lag_bytes: int | None = None
 
     @property
     def state(self) -> StandbyState:
@@ -87,8 +66,7 @@ class Standby:
 
     def describe(self) -> StandbyStatus:
         """Return its state and how far behind the primary it was."""
-        seconds, length = self._lag or (None, None)
-        return StandbyStatus(self.number, self._state, self._since, seconds, length)
+        return StandbyStatus(number=self.number, state=self._state, since=self._since, lag_bytes=self._lag_bytes)
 
     @asynccontextmanager
     async def transaction(
@@ -133,8 +111,7 @@ class Standby:
 
     def _note(self, progress: Progress, position: Position) -> None:
         behind = max(0, (position.written or 0) - (progress.replayed or 0))
-        if progress.marked_at is not None:
-            self._lag = (max(0.0, (position.marked_at - progress.marked_at).total_seconds()), behind)
+        self._lag_bytes = behind
         if progress.reaches(position):
             self._be(StandbyState.SERVING)
         elif not progress.is_standby or (not behind and not progress.follows(position)):

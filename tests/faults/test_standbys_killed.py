@@ -1,0 +1,261 @@
+"""Each part is killed while rights change and documents come: no search shows what was taken away, nothing is lost."""
+
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import httpx
+import psutil
+import pytest
+
+from tests.harness.processes import ServiceProcess
+from tests.harness.replication import Server, replicated
+
+PAIRS = 10_000
+WATCHERS = 4
+SECONDS = 120
+PATIENCE_SECONDS = 1800
+AWAY = {409, 429, 500, 502, 503, 504}
+SEARCH = "search/searchDocumentCatalog"
+
+
+@dataclass
+class Load:
+    """Threads that take rights away and look at once, and one that uploads.
+
+    Each watcher has a document of its own, which one of two people may read by turns.
+    """
+
+    service: ServiceProcess
+    pairs: int = 0
+    stale: list[str] = field(default_factory=list)
+    missed: list[str] = field(default_factory=list)
+    unanswered: int = 0
+    uploaded: list[str] = field(default_factory=list)
+    readers: dict[str, str] = field(default_factory=dict)
+    answered_at: float = 0.0
+    ending: threading.Event = field(default_factory=threading.Event)
+    failures: list[BaseException] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @contextmanager
+    def running(self) -> Generator[None]:
+        """Keep the load up."""
+        work: list[Callable[[], None]] = [lambda n=n: self._watch(n) for n in range(WATCHERS)]
+        threads = [threading.Thread(target=self._guard, args=(each,)) for each in [*work, self._upload]]
+        for thread in threads:
+            thread.start()
+        try:
+            yield
+        finally:
+            self.ending.set()
+            for thread in threads:
+                thread.join(SECONDS)
+        assert self.failures == []
+
+    def _guard(self, work: Callable[[], None]) -> None:
+        try:
+            work()
+        except BaseException as failure:  # noqa: BLE001 - raised again in the test's own thread
+            self.failures.append(failure)
+            self.ending.set()
+
+    def _watch(self, number: int) -> None:
+        people = [f"{name}{number}@example.test" for name in ("ann", "ben")]
+        with client(self.service) as http:
+            users = [{"email": email, "name": email} for email in people]
+            self.insist(http, "admin/users/upsert", {"users": users})
+            document_id = upload(self, http, f"watched {number}")
+            while not self.ending.is_set():
+                people.reverse()
+                reader, other = people
+                principal = {"type": "user", "email": reader}
+                grants = {
+                    "resource": {"resourceId": document_id, "resourceType": "UPLOADED_DOCUMENT"},
+                    "grants": [{"principal": principal, "role": "VIEWER"}],
+                }
+                self.insist(http, "admin/grants/set", grants)
+                self.readers[document_id] = reader
+                if document_id in self._found(http, other):
+                    self.stale.append(f"{document_id} {other}")
+                if self.pairs % 10 == 0 and document_id not in self._found(http, reader):
+                    self.missed.append(f"{document_id} {reader}")
+                with self.lock:
+                    self.pairs += 1
+
+    def _found(self, http: httpx.Client, reader: str) -> set[str]:
+        options = {"mode": "LEXICAL"}
+        body = {"searchQuery": "quinquereme", "searchOptions": options, "userEmail": reader}
+        answer = self.insist(http, SEARCH, body)
+        self.answered_at = time.monotonic()
+        return {result["documentId"] for result in answer["results"]}
+
+    def _upload(self) -> None:
+        with client(self.service) as http:
+            while not self.ending.is_set():
+                name = f"loaded {len(self.uploaded)}"
+                upload(self, http, name)
+                self.uploaded.append(name)
+                time.sleep(0.2)
+
+    def insist(self, http: httpx.Client, operation: str, body: object) -> dict[str, list[dict[str, str]]]:
+        """Ask until it is answered."""
+        return self.ask(lambda: http.post(f"/api/v0/{operation}", json=body))
+
+    def ask(self, send: Callable[[], httpx.Response]) -> dict[str, list[dict[str, str]]]:
+        """Send until there is an answer; what fails because a part is away is counted."""
+        deadline = time.monotonic() + SECONDS
+        while True:
+            try:
+                answer = send()
+            except httpx.TransportError:
+                answer = None
+            if answer is not None and answer.status_code not in AWAY:
+                assert answer.status_code == 200, answer.text
+                return answer.json()
+            with self.lock:
+                self.unanswered += 1
+            assert time.monotonic() < deadline, "nothing is answered any more"
+            time.sleep(0.02)
+
+    def wait(self, pairs: int) -> None:
+        """Wait until so many pairs are done altogether."""
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while self.pairs < pairs and not self.ending.is_set():
+            assert time.monotonic() < deadline, self.pairs
+            time.sleep(0.05)
+
+
+def client(service: ServiceProcess) -> httpx.Client:
+    """A client of a thread's own."""
+    return httpx.Client(base_url=service.base_url, headers=service.http.headers, timeout=30)
+
+
+def upload(load: Load, http: httpx.Client, name: str) -> str:
+    """Upload a document; return its id."""
+    text = f"{name}: the harbour saw a quinquereme come in."
+    parts = {"documentExternalId": name, "documentName": name}
+    files = {"file": ("log.txt", text.encode())}
+    answer = load.ask(lambda: http.post("/api/v0/catalog/uploadFile", data=parts, files=files))
+    return str(answer["documentId"])
+
+
+@pytest.fixture
+def servers() -> Iterator[tuple[Server, list[Server]]]:
+    """A primary and two standbys."""
+    with replicated(2) as servers:
+        yield servers
+
+
+@pytest.fixture
+def service(servers: tuple[Server, list[Server]], service_process: Callable[..., ServiceProcess]) -> ServiceProcess:
+    """Two workers that read from the standbys."""
+    primary, standbys = servers
+    return service_process(
+        CARREL_DATABASE_URL=primary.address().get_secret_value(),
+        CARREL_DATABASE_REPLICA_URLS=",".join(each.address().get_secret_value() for each in standbys),
+        CARREL_RATE_LIMIT_REQUESTS="0",
+    )
+
+
+def figure(service: ServiceProcess, name: str, **labels: str) -> float:
+    """The sum of a metric over its labels, or over some of them."""
+    lines = service.http.get("/metrics").text.splitlines()
+    given = [f'{label}="{value}"' for label, value in labels.items()]
+    own = [line for line in lines if line.startswith(f"{name}{{") and all(each in line for each in given)]
+    return sum(float(line.rpartition(" ")[2]) for line in own)
+
+
+def all_serve(service: ServiceProcess) -> bool:
+    """Whether no worker leaves a standby out."""
+    try:
+        return figure(service, "carrel_standby_left_out") == 0
+    except httpx.TransportError:
+        return False
+
+
+def kill(process: psutil.Process | None) -> None:
+    """Kill a server and the processes of its connections."""
+    assert process is not None
+    for each in [process, *process.children(recursive=True)]:
+        each.kill()
+    psutil.wait_procs([process], timeout=SECONDS)
+
+
+@contextmanager
+def told(what: str, load: Load, back: Callable[[], bool] = lambda: True) -> Generator[None]:
+    """Tell how long it takes until a search is answered again, and until everything is back."""
+    began, pairs, unanswered = time.monotonic(), load.pairs, load.unanswered
+    yield
+    done = time.monotonic()
+    while load.answered_at < done and not load.ending.is_set():
+        time.sleep(0.01)
+    answered = time.monotonic() - done
+    while not back() and not load.ending.is_set():
+        assert time.monotonic() < done + SECONDS, f"{what}: not back"
+        time.sleep(0.05)
+    print(  # noqa: T201 - the figures are what it is run for
+        f"{what}: {load.pairs - pairs} pairs and {load.unanswered - unanswered} requests not answered meanwhile;"
+        f" a search answered after {answered:.2f} s, all back after {time.monotonic() - began:.2f} s"
+    )
+
+
+@pytest.mark.long
+def test_nothing_revoked_is_found_whatever_is_killed(
+    service: ServiceProcess, servers: tuple[Server, list[Server]]
+) -> None:
+    """10,000 times: a right is taken away, and a search by who had it does not find the document."""
+    primary, (first, second) = servers
+    load, serves = Load(service), lambda: all_serve(service)
+    while not serves():
+        time.sleep(0.1)
+    began = time.monotonic()
+    with load.running():
+        load.wait(500)
+        with told("a standby killed and started again", load, serves):
+            kill(first.process())
+            load.wait(load.pairs + 100)
+            first.restart()
+        with told("a standby stopped for 5 s (SIGSTOP)", load, serves):
+            frozen = second.process()
+            assert frozen is not None
+            stopped = [frozen, *frozen.children()]
+            for each in stopped:
+                os.kill(each.pid, signal.SIGSTOP)
+            time.sleep(5)
+            for each in stopped:
+                os.kill(each.pid, signal.SIGCONT)
+        with told("both standbys killed", load, serves):
+            for each in (first, second):
+                kill(each.process())
+            load.wait(load.pairs + 100)
+            for each in (first, second):
+                each.restart()
+        with told("a worker killed", load, serves):
+            service.parts("worker")[0].kill()
+        with told("the service killed and started again", load, serves):
+            service.kill()
+            service.start()
+        with told("the primary killed and started again", load, serves):
+            kill(primary.process())
+            primary.restart()
+        load.wait(PAIRS)
+    seconds = time.monotonic() - began
+    reads = figure(service, "carrel_searches_read_total")
+    others = figure(service, "carrel_searches_read_total", server="primary")
+    print(  # noqa: T201
+        f"{load.pairs} pairs in {seconds:.0f} s, {len(load.stale)} stale, {len(load.missed)} missed,"
+        f" {load.unanswered} requests sent again; since the last start of the service {others:.0f} of {reads:.0f}"
+        f" searches read from the primary; {len(load.uploaded)} uploads"
+    )
+    assert load.stale == []
+    assert load.missed == []
+    assert others < reads / 2
+    with client(service) as http:
+        for name in load.uploaded:
+            listed = load.insist(http, "catalog/listDocuments", {"documentExternalIds": [name]})
+            assert len(listed["documents"]) == 1, name
