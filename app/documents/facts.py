@@ -49,7 +49,8 @@ def name_of_place(place: DocumentIndexing) -> str:
 
 def state_in(place: DocumentIndexing, recognition: TextRecognition | None = None) -> str:
     """Return a sentence about the state in an index of a document, whose pages and pictures are read so far."""
-    searchable = f"version {place.indexed_version} can be found" if place.indexed_version else "nothing can be found"
+    has_text = place.indexed_version and place.chunk_count
+    searchable = f"version {place.indexed_version} can be found" if has_text else "nothing can be found"
     if place.status is IndexingStatus.FAILED:
         return f"Not searchable: version {place.document_version} could not be indexed; {searchable}."
     if place.status is IndexingStatus.RUNNING:

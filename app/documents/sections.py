@@ -26,7 +26,6 @@ from carrel.wire.catalog import (
     GetDocumentResponse,
     IndexingStatus,
     ListLeftOutFilesResponse,
-    RecognitionStatus,
 )
 from carrel.wire.collections import DocumentChunk, GetDocumentChunksResponse
 from carrel.wire.common import UserPrincipal
@@ -116,14 +115,17 @@ def show_not_read(document: GetDocumentResponse) -> None:
     """Say what of a document's file was read by machine, what was not read, and what helps; nothing of other ones."""
     recognition = document.text_recognition
     if recognition is not None:
-        goes_on = " The rest follows by itself." if recognition.status is RecognitionStatus.RUNNING else ""
+        waits = pages_being_read(recognition)
+        goes_on = f" {capitalize(waits)}." if waits and not _has_failed(document) else ""
         why = f" {recognition.error}" if recognition.error else ""
         show_text(f"Read by machine, which makes mistakes: {recognition}.{why}{goes_on}")
     # The files that were left out of an archive or mail have a list of their own.
     listed = _FILES if document.contained_files and document.contained_files.left_out else set[NotReadKind]()
     if left_out := [part for part in document.list_left_out() if part.kind not in listed]:
         kinds = {part.kind for part in left_out}
-        helps = [text for text, of in _WHAT_HELPS.items() if not kinds.isdisjoint(of)]
+        # Pictures that are left out though they were asked for are drawings and icons, and what can't be read.
+        mendable = kinds - {NotReadKind.PICTURE} if document.read_pictures else kinds
+        helps = [text for text, of in _WHAT_HELPS.items() if not mendable.isdisjoint(of)]
         parts = ", ".join(map(str, left_out))
         show_text(" ".join([f"Not read, so that nobody finds it: {parts}.", *helps]))
 
@@ -159,11 +161,13 @@ def _watch(document_id: UUID) -> None:
 
 def _is_indexing(document: GetDocumentResponse) -> bool:
     is_unpacking = document.contained_files is not None and not document.contained_files.is_done
-    return (
-        is_unpacking
-        or bool(pages_being_read(document.text_recognition))
-        or any(place.status is IndexingStatus.RUNNING for place in document.indexed_in)
-    )
+    # What a machine read waits for good where the text of before could not be indexed.
+    is_reading = bool(pages_being_read(document.text_recognition)) and not _has_failed(document)
+    return is_unpacking or is_reading or any(place.status is IndexingStatus.RUNNING for place in document.indexed_in)
+
+
+def _has_failed(document: GetDocumentResponse) -> bool:
+    return any(place.status is IndexingStatus.FAILED for place in document.indexed_in)
 
 
 def _draw_places(document: GetDocumentResponse) -> None:

@@ -79,6 +79,7 @@ def choose_options(*, dropped: bool, base: UploadOptions | None = None, to: str 
         picked = _pick_readers(known) if readers == CHOSEN else []
         if readers == NOBODY:
             show_note(f"Nobody else will find them{'' if dropped else ', unless a manifest names readers'}.")
+    pictures = st.toggle("Read text in pictures within files", key=field("pictures"))
     more = known if dropped else choose_more(known)
     if readers == CHOSEN and not picked:
         return None
@@ -89,6 +90,8 @@ def choose_options(*, dropped: bool, base: UploadOptions | None = None, to: str 
             "allowed_groups": [one.id for one in picked if one.kind == GROUP],
             "internal_public": readers == EVERYBODY,
             "upload_as_user_email": owner,
+            # What was loaded with its pictures stays so where nothing is said.
+            "read_pictures": pictures or None,
         }
     )
 
@@ -125,7 +128,6 @@ def choose_more(base: UploadOptions) -> UploadOptions:
             disabled=not delete,
         )
         hidden = st.toggle("Also files and folders whose names begin with a dot", key=field("hidden"))
-        pictures = st.toggle("Read text in pictures within files", key=field("pictures"))
         again = st.toggle("Send again what was refused before and is still the same", key=field("refused"))
     return base.model_copy(
         update={
@@ -133,8 +135,6 @@ def choose_more(base: UploadOptions) -> UploadOptions:
             "delete_limit_percent": limit,
             "hidden": hidden,
             "retry_refused": again,
-            # What was loaded with its pictures stays so where nothing is said.
-            "read_pictures": pictures or None,
         }
     )
 

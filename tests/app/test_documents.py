@@ -5,6 +5,7 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
+from PIL import Image
 from streamlit.testing.v1 import AppTest
 
 from app.documents.facts import state_in
@@ -389,8 +390,21 @@ def test_a_document_says_what_of_it_was_not_read(house: House) -> None:
     assert "Not read" not in html_of(open_document(house, load(house.client, "Whole")))
     scan = made_files.scanned(made_files.scan("Pears"), kind="PNG")
     waiting = html_of(open_document(house, load(house.client, "Scan", scan, file_name="a.png")))
-    assert "Read by machine, which makes mistakes: 0 of 1 page. The rest follows by itself." in waiting
+    assert "Read by machine, which makes mistakes: 0 of 1 page. 1 page is still being read." in waiting
     assert "Not read" not in waiting
+    icon = made_files.word(paragraphs=[("Normal", "Pears")], picture=Image.new("RGB", (20, 20)))
+    helps = "Load the file again with its pictures"
+    for asked in (None, True):
+        figure = load(house.client, "Figure", icon, identifier="figure", file_name="a.docx", read_pictures=asked)
+        with house.service.owner_connection() as connection:
+            # As where it could not be read.
+            left = (
+                'UPDATE document_versions SET not_read = \'[{"kind": "picture", "count": 1}]\' WHERE document_id = %s'
+            )
+            connection.execute(left, [figure])
+        shown = html_of(open_document(house, figure))
+        assert "Not read, so that nobody finds it: 1 picture" in shown
+        assert (helps in shown) == (asked is None)
 
 
 def test_an_archive_and_the_files_in_it_lead_to_each_other(house: House) -> None:
@@ -438,3 +452,6 @@ def test_a_document_without_all_of_its_text_is_not_said_to_be_found(
         running = RecognitionStatus.RUNNING
         recognition = TextRecognition(status=running, pages=2, pages_read=pages_read, pages_failed=0, pictures=pictures)
     assert state_in(place, recognition) == said
+    again = place.model_copy(update={"status": IndexingStatus.RUNNING, "document_version": 2})
+    found = "version 1 can be found" if chunks else "nothing can be found"
+    assert state_in(again) == f"Being indexed: version 2; until then {found}."

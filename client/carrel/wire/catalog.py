@@ -234,6 +234,8 @@ class GetDocumentResponse(Document):
 
     text_recognition: TextRecognition | None = None
     """How far the newest file's scanned pages and pictures are read; absent: it has none."""
+    read_pictures: bool = False
+    """Whether text in pictures within the newest file is read by machine, since that was asked."""
     contained_files: ContainedFiles | None = None
     """How far the files in the newest file are; absent: there are none."""
     fingerprint: str | None = None

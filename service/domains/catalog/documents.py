@@ -60,6 +60,7 @@ async def get_document(connection: AsyncConnection, caller: Caller, *, document_
         **_document_members(document, owner),
         indexing=next((place.status for place in places if place.document_collection_id is None), None),
         text_recognition=await read_recognition(connection, caller.organization_id, document_id=document_id),
+        read_pictures=document.file.reads_pictures,
         contained_files=await _count_contained(connection, caller.organization_id, document),
         fingerprint=document.fields.fingerprint,
         versions=[_to_version(row) for row in versions],

@@ -183,6 +183,7 @@ def test_access_collection_and_deletion_go_with_the_run(house: LoadingHouse, dep
     page.button(key="start.readers.add").click().run()
     next(one for one in page.selectbox if one.label.startswith("Also add")).set_value(str(made.document_collection_id))
     next(one for one in page.toggle if one.label.startswith("Delete what")).set_value(True).run()
+    next(one for one in page.toggle if one.label.startswith("Read text")).set_value(True).run()
     page.number_input[0].set_value(35)
     page = start(page)
     (run,) = house.prefect.runs_of(deployment)
@@ -197,6 +198,12 @@ def test_access_collection_and_deletion_go_with_the_run(house: LoadingHouse, dep
     )
     assert options["collection"] == str(made.document_collection_id)
     assert (options["delete_missing"], options["delete_limit_percent"]) == (True, 35)
+    assert options["read_pictures"] is True
+    page = dropped(house)
+    next(one for one in page.toggle if one.label.startswith("Read text")).set_value(True).run()
+    start(page)
+    newest = max(house.prefect.runs_of(deployment), key=lambda run: run["created"])
+    assert newest["parameters"]["options"]["read_pictures"] is True
 
 
 def test_a_password_in_an_address_is_refused(house: LoadingHouse, deployment: str) -> None:
