@@ -55,6 +55,8 @@ LOOK_SECONDS = 1.0
 STARTING_SECONDS = 120.0
 # What workers may take to end beyond what they give to their requests and jobs.
 ENDING_SECONDS = GRACE_SECONDS + CANCELLED_SECONDS + 15
+# Workers look for garbage whenever there are so many objects more, instead of 700: a request makes thousands.
+OBJECTS = 10_000
 START_ERRORS = (DatabaseServerError, DeploymentError, ModelFilesError, ValueError)
 
 
@@ -101,6 +103,7 @@ class Supervisor:
             routes()
             gc.collect()
             gc.freeze()  # what is there by now is shared, as long as nobody writes to it
+            gc.set_threshold(OBJECTS)
             for name in self._workers:
                 self._fork(name)
             self.signals.is_starting = False
