@@ -123,6 +123,7 @@ def test_a_failing_job_is_logged_and_not_tried_again(service: RunningService) ->
     """With its ids, and the worker goes on with the next."""
     workshop = Workshop(failure=ZeroDivisionError("of the task"))
     work(service, workshop)
+    until(lambda: 'carrel_jobs_failed_total{task="tests.work"} 0.0' in service.http.get("/metrics").text)
     with capture_logs() as logged:
         things = enqueue(service, workshop.task)
         until(lambda: not queued(service))

@@ -24,6 +24,11 @@ class Counts:
     done: dict[str, int] = field(default_factory=dict[str, int])
     failed: dict[str, int] = field(default_factory=dict[str, int])
 
+    def begin(self, task: str) -> None:
+        """Count a task's jobs from 0, which is told: a figure that begins with the first failure shows no increase."""
+        for outcomes in (self.done, self.failed):
+            outcomes.setdefault(task, 0)
+
 
 class Jobs:
     """Puts jobs into PostgreSQL, where a worker of any replica finds them (`service.runtime.jobs.worker`)."""

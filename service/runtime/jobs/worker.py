@@ -45,6 +45,7 @@ async def keep_working(runtime: Runtime, *, queue: str, tasks: Sequence[Task], c
         for task in tasks:
             register = app.task(name=task.name, queue=queue, pass_context=True, retry=PutBack())
             register(partial(run_job, runtime, task))
+            runtime.jobs.counts.begin(task.name)
         work = partial(_work, app, manager, queue=queue, concurrency=concurrency)
         await run_every(work, every=RESTART_SECONDS, name=f"worker-{queue}")
 
