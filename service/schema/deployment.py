@@ -6,9 +6,10 @@ from service.platform.database import metadata
 
 # One row. The service may add it, and change times and marks alone: the key's fingerprint moves only with `rotate-key`.
 # `store_id` stands in the file store that is this deployment's: no other one removes files there. At
-# `files_listed_at` a process began to look for files that nothing refers to. `replication_marks` are the newest mark
-# and the one before: random values, which a standby has only if it follows this server. `replication_timeline` is the
-# server's timeline when the newest was written; it changes with each promotion.
+# `files_listed_at` a process began to look for files that nothing refers to. `replication_marks` are the last marks,
+# the newest first: random values, which a standby has only if it follows this server. `replication_timeline` is the
+# server's timeline when the newest was written, and the time of its start: either changes with another primary, or
+# another state of its files.
 deployment = Table(
     "deployment",
     metadata,

@@ -8,6 +8,8 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Uuid,
+    any_,
+    bindparam,
     case,
     cast,
     false,
@@ -18,13 +20,14 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects.postgresql import array
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.platform.batches import Answer, Batch
 from service.schema.deployment import deployment
 
 MARK_EVERY = timedelta(seconds=0.9)
+# So long before a standby is read from, its mark may have been read from the primary: longer than a request takes.
+MARKS_KEPT = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class Position:
     """A place in the primary's write-ahead log: everything that was committed before it was asked for lies before it.
 
     `written` is in bytes; None where the server that was asked is no primary. `mark` is the newest one there, and
-    `is_marked` says whether it was written since the server became the primary.
+    `is_marked` says whether it was written since the server was started, and became the primary.
     """
 
     written: int | None
@@ -44,16 +47,17 @@ class Position:
 class Progress:
     """How far a standby is: what it has replayed, in bytes of the primary's write-ahead log, and the marks in it.
 
-    What is not there yet is None.
+    `replayed` is None of a server that has replayed nothing. `has_mark` says whether it has the mark that it was asked
+    for.
     """
 
     is_standby: bool
-    marks: list[UUID] | None
+    has_mark: bool
     replayed: int | None
 
     def follows(self, position: Position) -> bool:
         """Whether this is a standby of the server that the position is of, not older than its mark."""
-        return self.is_standby and position.is_marked and position.mark in (self.marks or ())
+        return self.is_standby and position.is_marked and self.has_mark
 
     def reaches(self, position: Position) -> bool:
         """Whether the standby certainly shows all that had been committed when the position was asked for."""
@@ -66,9 +70,13 @@ def _bytes_of(position: ColumnElement[str]) -> ColumnElement[int]:
     return cast(func.pg_wal_lsn_diff(position, literal_column("'0/0'")), BigInteger)
 
 
-def _timeline() -> ColumnElement[str]:
-    """Return the timeline that the primary writes on, as the names of its log's files begin."""
-    return func.left(func.pg_walfile_name(func.pg_current_wal_insert_lsn()), 8)
+def _run() -> ColumnElement[str]:
+    """Return what tells this run of the primary from others: its timeline, as its log's files begin, and its start.
+
+    A primary that has been started again may have other files: those of a backup, or without what its disk has lost.
+    """
+    timeline = func.left(func.pg_walfile_name(func.pg_current_wal_insert_lsn()), 8)
+    return func.concat(timeline, " ", func.extract("epoch", func.pg_postmaster_start_time()))
 
 
 # A commit that waits for the disk lies before what has been flushed. Where none waits, before what has been written.
@@ -77,16 +85,17 @@ _COMMITTED = case(
     (func.current_setting("synchronous_commit") == literal("off"), func.pg_current_wal_insert_lsn()),
     else_=func.pg_current_wal_flush_lsn(),
 )
-_IS_OF_TIMELINE = case((func.pg_is_in_recovery(), false()), else_=deployment.c.replication_timeline == _timeline())
+_IS_OF_RUN = case((func.pg_is_in_recovery(), false()), else_=deployment.c.replication_timeline == _run())
 _POSITION = select(
     _bytes_of(_COMMITTED).label("written"),
     deployment.c.replication_marks[1].label("mark"),
-    _IS_OF_TIMELINE.label("is_marked"),
+    _IS_OF_RUN.label("is_marked"),
 )
+_MARK = bindparam("mark", type_=Uuid)
 # What is replayed is asked for after the statement's snapshot was taken: the marks are not newer.
 _PROGRESS = select(
     func.pg_is_in_recovery().label("is_standby"),
-    select(deployment.c.replication_marks).scalar_subquery().label("marks"),
+    func.coalesce(select(any_(deployment.c.replication_marks) == _MARK).scalar_subquery(), false()).label("has_mark"),
     _bytes_of(func.pg_last_wal_replay_lsn()).label("replayed"),
 )
 
@@ -96,17 +105,16 @@ def ask_position(batch: Batch) -> Answer[Position]:
     return batch.ask(_POSITION, Position, {})
 
 
-def ask_progress(batch: Batch) -> Answer[Progress]:
+def ask_progress(batch: Batch, *, mark: UUID) -> Answer[Progress]:
     """Ask a standby how far it is; outside of a transaction, whose snapshot might be older."""
-    return batch.ask(_PROGRESS, Progress, {})
+    return batch.ask(_PROGRESS, Progress, {"mark": mark})
 
 
 async def write_mark(connection: AsyncConnection) -> None:
-    """Write a new mark, unless the newest one is younger than a second and of the server's timeline."""
-    columns, now = deployment.c, func.now()
-    marks = array([func.gen_random_uuid(), columns.replication_marks[1]], type_=Uuid)
-    is_due = ~columns.replication_marked_at.between(now - MARK_EVERY, now) | (
-        columns.replication_timeline != _timeline()
-    )
-    values = {"replication_marks": marks, "replication_marked_at": now, "replication_timeline": _timeline()}
+    """Write a new mark, unless the newest one is younger than a second and of this run of the server."""
+    # The time is that of the clock: the other one of two that write at once sees a mark of after its own beginning.
+    columns, now = deployment.c, func.clock_timestamp()
+    marks = func.array_prepend(func.gen_random_uuid(), columns.replication_marks[1 : MARKS_KEPT - 1])
+    is_due = ~columns.replication_marked_at.between(now - MARK_EVERY, now) | (columns.replication_timeline != _run())
+    values = {"replication_marks": marks, "replication_marked_at": now, "replication_timeline": _run()}
     await connection.execute(update(deployment).where(is_due).values(values))

@@ -50,13 +50,15 @@ class Standby:
         self._pool = pool
         self._watch = watch
         self._held: set[_Hold] = set()
-        self._state, self._since = StandbyState.AWAY, datetime.now(UTC)
+        # None until it was asked once.
+        self._state: StandbyState | None = None
+        self._since = datetime.now(UTC)
         self._lag_bytes: int | None = None
 
     @property
     def state(self) -> StandbyState:
         """The state that the standby was last seen in."""
-        return self._state
+        return self._state or StandbyState.AWAY
 
     @property
     def load(self) -> int | None:
@@ -66,7 +68,7 @@ class Standby:
 
     def describe(self) -> StandbyStatus:
         """Return its state and how far behind the primary it was."""
-        return StandbyStatus(number=self.number, state=self._state, since=self._since, lag_bytes=self._lag_bytes)
+        return StandbyStatus(number=self.number, state=self.state, since=self._since, lag_bytes=self._lag_bytes)
 
     @asynccontextmanager
     async def transaction(
@@ -122,6 +124,8 @@ class Standby:
     async def _catch_up(self, hold: "_Hold", position: Position, connection: AsyncConnection) -> None:
         """Wait a moment for the standby to catch up; raises NotServedError when it has not."""
         await hold.take(connection)
+        if not position.is_marked:
+            raise NotServedError  # the primary has begun this moment, which says nothing about the standby
         progress = await self._wait_for(connection, position)
         self._note(progress, position)
         if not progress.reaches(position):
@@ -133,7 +137,7 @@ class Standby:
         deadline = loop.time() + CATCH_UP_SECONDS
         while True:
             batch = Batch()
-            answer = queries.ask_progress(batch)
+            answer = queries.ask_progress(batch, mark=position.mark)
             await batch.run(connection)
             [progress] = answer.rows
             if progress.reaches(position) or loop.time() >= deadline:
