@@ -19,6 +19,7 @@ from bench.extraction import OFFICE
 from carrel.wire.formats import NotReadKind
 from service.text.extraction import within
 from service.text.extraction.building import Limits
+from service.text.extraction.failures import Unreadable
 from service.text.extraction.parsing import parse_file
 from service.text.recognition.pages import open_page
 from tests import made_files
@@ -249,6 +250,19 @@ def test_what_shows_an_object_of_another_program_is_read(tmp_path: Path) -> None
     found = parse_file(made_files.saved(tmp_path, "a.pptx", content), "a.pptx", Limits())
     assert [(block.text, block.page) for block in found.blocks] == [(DRAWN, 1)]
     assert [(part.kind, part.count) for part in found.not_read or ()] == [(NotReadKind.EMBEDDED, 1)]
+
+
+def test_a_file_of_pictures_alone_says_how_to_have_them_read(tmp_path: Path) -> None:
+    """The refusal names the option, and with it the file is taken; where nothing in it can be read, it is refused."""
+    document, buffer = docx.Document(), io.BytesIO()
+    document.add_picture(io.BytesIO(PICTURES[1]))
+    document.save(buffer)
+    path = made_files.saved(tmp_path, "a.docx", buffer.getvalue())
+    with pytest.raises(Unreadable, match="readPictures"):
+        parse_file(path, "a.docx", Limits())
+    assert len(parse_file(path, "a.docx", Limits(finds_pictures=True)).pictures) == 1
+    with pytest.raises(Unreadable, match="no text in it"):
+        parse_file(path, "a.docx", Limits(finds_pictures=True, pixels=100))
 
 
 def test_pictures_that_no_machine_reads_stay_left_out(tmp_path: Path) -> None:

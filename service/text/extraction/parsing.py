@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from carrel.wire.formats import NotReadKind
 from service.text.extraction.archives import check_archive
 from service.text.extraction.blocks import Extraction
 from service.text.extraction.building import BlockBuilder, Limits, one_line
@@ -101,6 +102,10 @@ def parse_file(path: Path, file_name: str, limits: Limits) -> Extraction:
             raise
         file_format, title = TEXT, READERS[TEXT.name](path, builder)
     if not builder.has_contents:
+        if not limits.finds_pictures and any(part.kind is NotReadKind.PICTURE for part in builder.not_read):
+            raise without_text(
+                "The file holds pictures and no text. Load it with readPictures, so that text in its pictures is read."
+            )
         raise without_text("The file has no text in it. Check that it is the file you meant to send.")
     # The first subject isn't what a whole mailbox is about.
     found = one_line(title or "") or ("" if file_format.name == "mailbox" else builder.first_heading() or "")
