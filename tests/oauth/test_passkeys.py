@@ -1,7 +1,9 @@
 """Passkeys: made on the account's page, and used to sign in, as the second step, and to confirm."""
 
+import asyncio
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from itertools import count
 from typing import Any
 
@@ -9,6 +11,9 @@ import cbor2
 import httpx
 import pytest
 
+from service.domains.oauth import account_factors
+from service.domains.signin.factors import service as factors
+from service.domains.signin.sessions import SignedIn
 from tests.harness.services import RunningService, ServiceHarness
 from tests.oauth.authenticator import EXTENDED, PRESENT, VERIFIED, Authenticator, encode
 from tests.oauth.flow import PASSWORD, App, Page, Person, a_person, an_app, later, sent_back, v1
@@ -266,6 +271,48 @@ def test_making_one_takes_a_proof(service: RunningService, ada: Person) -> None:
     assert added.status_code == 303
     later(service, minutes=11)
     assert OUT_OF_DATE in ada.press(proven, "makeCodes").text
+
+
+def test_factors_change_one_at_a_time(service: RunningService, ada: Person, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of two that are removed at once one is the last, whose recovery codes go; who has just left adds none."""
+    device, _ = register(ada)
+
+    def prove() -> httpx.Response:
+        page = ada.http.get(HERE)
+        return send(ada, page, "passkey", device.sign(asked(page, "passkey")))
+
+    page = ada.press(prove(), "showPasskey")
+    send(ada, page, "addPasskey", Authenticator(service.settings.issuer).make(asked(page, "addPasskey")))
+    page, read, find = prove(), factors.read_factors, account_factors.find_signed_in
+    removals = [one for one in Page(page).form("makeCodes").buttons if one.startswith("remove ")]
+
+    async def read_slowly(*args: Any, **whose: Any) -> factors.Factors:
+        found = await read(*args, **whose)
+        await asyncio.sleep(0.2)
+        return found
+
+    with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
+        patch.setattr(factors, "read_factors", read_slowly)
+        assert [one.status_code for one in pool.map(lambda one: ada.press(page, one), removals)] == [303, 303]
+    assert _held(ada) == (0, 0)
+    page = new_page(ada)
+
+    async def find_who_leaves(*args: Any) -> SignedIn | None:
+        found = await find(*args)
+        await asyncio.to_thread(service.call, "admin/users/offboard", {"email": ada.email})
+        return found
+
+    monkeypatch.setattr(account_factors, "find_signed_in", find_who_leaves)
+    send(ada, page, "addPasskey", Authenticator(service.settings.issuer).make(asked(page, "addPasskey")))
+    assert _held(ada) == (0, 0)
+
+
+def _held(person: Person) -> tuple[int, int]:
+    """How many second factors and recovery codes somebody has."""
+    whose = "JOIN principals USING (principal_id) WHERE email = %s"
+    with person.service.owner_connection() as connection:
+        had = connection.execute(f"SELECT FROM second_factors {whose}", [person.email]).rowcount
+        return had, connection.execute(f"SELECT FROM recovery_codes {whose}", [person.email]).rowcount
 
 
 def test_who_must_have_a_second_factor_makes_a_passkey(service: RunningService) -> None:

@@ -1,6 +1,7 @@
 """The second factors of a person: which they have, setting them up, using them, and taking them away.
 
-Every function is called in a transaction of the person's organization.
+Every function is called in a transaction of the person's organization. They change one at a time, and not while
+somebody ends the person's access.
 """
 
 from collections.abc import Sequence
@@ -16,7 +17,8 @@ from service.audit.service import Change, record_attempt, record_for
 from service.auth.confirmation import is_demanded
 from service.domains.signin.factors import codes, queries
 from service.domains.signin.factors.passkeys import Ceremony, expiry_of, hash_challenge, read_answer, read_new
-from service.identity.queries import get_organization
+from service.domains.signin.queries import get_person
+from service.identity.queries import get_organization, lock_organization
 from service.platform.identifiers import uuid7
 from service.platform.keys import Keys
 from service.platform.sealing import SealError, seal, unseal
@@ -110,7 +112,7 @@ async def add_app(
     code can't be used again to sign in.
     """
     step = codes.find_step(secret, codes.normal_code(code), now=now)
-    if step is None:
+    if step is None or not await _lock_active(connection, organization_id, principal_id):
         return None
     had = (await read_factors(connection, organization_id, principal_id=principal_id)).factors
     factor_id = uuid7()
@@ -147,6 +149,8 @@ async def add_passkey(
     made = ceremony.verify_new(sent, challenge)
     if made is None:
         return Rejected(UNUSABLE)
+    if not await _lock_active(connection, organization_id, principal_id):
+        return Rejected(STALE)
     had = await read_factors(connection, organization_id, principal_id=principal_id)
     if len(had.passkeys) >= MOST_PASSKEYS:
         return Rejected(TOO_MANY)
@@ -216,6 +220,7 @@ async def _use_challenge(connection: AsyncConnection, organization_id: UUID, cha
 
 async def make_recovery_codes(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> list[str]:
     """Make a person's recovery codes, in place of those they had; they are shown this once."""
+    await lock_organization(connection, organization_id)
     made = codes.make_recovery_codes()
     hashes = [codes.hash_recovery_code(one, principal_id=principal_id) for one in made]
     await queries.replace_recovery_codes(connection, organization_id, principal_id=principal_id, hashes=hashes)
@@ -227,6 +232,7 @@ async def remove_factor(
     connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, factor_id: UUID
 ) -> None:
     """Take a second factor of a person away; with the last one the recovery codes, too."""
+    await lock_organization(connection, organization_id)
     had = await read_factors(connection, organization_id, principal_id=principal_id)
     removed = [one for one in had.factors if one.factor_id == factor_id]
     for one in removed:
@@ -241,8 +247,16 @@ async def reset_factors(connection: AsyncConnection, organization_id: UUID, *, p
 
     Whoever calls it records it.
     """
+    await lock_organization(connection, organization_id)
     await queries.replace_recovery_codes(connection, organization_id, principal_id=principal_id, hashes=())
     return await queries.delete_factors(connection, organization_id, principal_id=principal_id)
+
+
+async def _lock_active(connection: AsyncConnection, organization_id: UUID, principal_id: UUID) -> bool:
+    """Wait for whoever changes the organization's people; return whether the person is still active then."""
+    await lock_organization(connection, organization_id)
+    person = await get_person(connection, organization_id, principal_id=principal_id)
+    return person is not None and person.active
 
 
 def _unseal(keys: Keys, organization_id: UUID, app: queries.Factor) -> SecretStr | None:
