@@ -4,6 +4,7 @@ import asyncio
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -263,6 +264,8 @@ def test_making_one_takes_a_proof(service: RunningService, ada: Person) -> None:
     proof = {name: Page(proven).form("makeCodes").fields[name] for name in ("proof", "until")}
     assert OUT_OF_DATE in ben.press(ben.http.get(HERE), "showApp", **proof).text
     assert OUT_OF_DATE in ada.press(proven, "makeCodes", until="9999999999").text
+    again = Page(proven).form("makeCodes").fields | {"action": "passkey"}
+    assert OUT_OF_DATE in ada.http.post(HERE, data=again).text, "a proof is no new one"
     fresh = recovery_codes(ada.press(proven, "makeCodes"))
     assert not set(codes) & set(fresh)
     # The second one makes no codes again.
@@ -293,7 +296,7 @@ def test_factors_change_one_at_a_time(service: RunningService, ada: Person, monk
 
     with monkeypatch.context() as patch, ThreadPoolExecutor(2) as pool:
         patch.setattr(factors, "read_factors", read_slowly)
-        assert [one.status_code for one in pool.map(lambda one: ada.press(page, one), removals)] == [303, 303]
+        assert [one.status_code for one in pool.map(partial(ada.press, page), removals)] == [303, 303]
     assert _held(ada) == (0, 0)
     page = new_page(ada)
 

@@ -61,7 +61,8 @@ async def change_factors(request: Request, runtime: RuntimeDep) -> Response:
 async def _prove(
     request: Request, runtime: Runtime, browser: Browser, person: SignedIn, form: dict[str, str]
 ) -> Person | Refused:
-    if "proof" not in form:
+    # A new proof takes a passkey, and no earlier proof, which would last for ever.
+    if "proof" not in form or form.get("action") == "passkey":
         return await prove(request, runtime, browser, person, form, purpose=_purpose(person))
     proof = Proof(form["proof"], form.get("until", ""))
     async with runtime.database.transaction(person.organization_id) as connection:
