@@ -1,5 +1,6 @@
 """Providers of an organization: whose account a subject is, by a small real provider that may be wrong."""
 
+import asyncio
 import json
 import time
 from collections.abc import Callable, Iterator
@@ -464,3 +465,22 @@ def test_groups_that_a_token_leaves_out() -> None:
     assert is_left_out({"hasgroups": True}, "groups")
     assert not is_left_out({"hasgroups": True, "groups": []}, "groups")
     assert not is_left_out({"hasgroups": "true"}, "roles")
+
+
+@pytest.mark.usefixtures("kept")
+def test_who_has_just_left_is_bound_to_nothing(
+    provider: OpenIdProvider, service: RunningService, app: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An offboarding while the provider answers leaves no identity to whoever gets the address."""
+    a_person(service, "lea@example.test", name="Lea")
+    find = binding.signin.find_person
+
+    async def find_who_leaves(*args: Any, **whose: Any) -> Any:
+        found = await find(*args, **whose)
+        await asyncio.to_thread(service.call, "admin/users/offboard", {"email": "lea@example.test"})
+        return found
+
+    monkeypatch.setattr(binding.signin, "find_person", find_who_leaves)
+    arrive(provider, service, app, {"sub": "lea", "email": "lea@example.test", "email_verified": True})
+    with service.owner_connection() as connection:
+        assert connection.execute("SELECT FROM upstream_identities WHERE subject = 'lea'").rowcount == 0

@@ -188,6 +188,11 @@ async def _create(
 async def _bind(
     connection: AsyncConnection, organization_id: UUID, *, person: Person, known: _Known, now: datetime
 ) -> None:
+    # Not while somebody ends the person's access: their address may be somebody else's later.
+    await lock_organization(connection, organization_id)
+    current = await signin.get_person(connection, organization_id, principal_id=person.principal_id)
+    if current is None or not current.active:
+        raise NotVouched("inactive", principal_id=person.principal_id)
     issuer, subject = known.issuer, known.subject
     row = {"issuer": issuer, "subject": subject, "principal_id": person.principal_id, "bound_at": now}
     if not await signin.bind_identity(connection, organization_id, row=row):
