@@ -122,6 +122,7 @@ CALLS: Mapping[str, str] = {
     "search/deleteSavedSearch": "delete a search that it saved",
     "catalog/getDocument": "look at a document",
     "catalog/listDocuments": "list documents",
+    "catalog/listLeftOutFiles": "see which files in an archive or mail were left out",
     "catalog/downloadDocument": "download a document's file",
     "catalog/uploadFile": "upload a document, or a new version of it",
     "catalog/uploadDocumentFile": "upload a document (the old way)",
