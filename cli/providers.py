@@ -7,6 +7,7 @@ import typer
 
 from carrel.wire.sign_in_providers import GroupsClaim, SignInProvider
 from cli.choosing import AsJson, Yes, check_can_ask, is_confirmed
+from cli.exit_codes import ExitCode
 from cli.listing import Columns, say_done, show_list, to_json
 from cli.outcome import client_of, usage
 from cli.screen import Screen
@@ -148,7 +149,13 @@ def find_problems(provider: _Provider, *, as_json: AsJson = False) -> None:
     screen = Screen(as_json=as_json)
     with client_of(screen) as client:
         problems = client.admin.sign_in_providers.test(provider).problems
-    say_done(screen, "tested", "\n".join(problems) or "Nothing is wrong, as far as can be told.", problems=problems)
+    code = ExitCode.PROBLEMS if problems else ExitCode.DONE
+    first, *others = problems or ["Nothing is wrong, as far as can be told."]
+    say_done(screen, "tested", first, code=code, problems=problems)
+    if not as_json:
+        for problem in others:
+            screen.line(problem)
+    raise typer.Exit(code)
 
 
 @app.command()

@@ -20,7 +20,9 @@ def test_providers_are_added_changed_tested_and_deleted(run: Run) -> None:
         run("providers", "change", provider_id, "--trust-addresses", "--groups", "roles", "--json").out
     )
     assert (changed["trustAddresses"], changed["groupsClaim"]) == (True, "ROLES")
-    assert json.loads(run("providers", "test", provider_id, "--json").out)["problems"]
+    tested = run("providers", "test", provider_id, "--json")
+    assert (tested.code, tested.err) == (1, "")
+    assert run("providers", "test", provider_id).out.splitlines() == json.loads(tested.out)["problems"]
     assert run("providers", "delete", provider_id).code == 2
     assert run("providers", "delete", provider_id, "--yes").code == 0
     assert run("providers", "list").err.startswith("People sign in with a password here")
