@@ -56,7 +56,7 @@ async def prove(
         return await _prove_by_passkey(ceremony, person, form.get("credential", ""), address=address)
     password = SecretStr(form.get("password", ""))
     attempt = Attempt(person.organization_id, person.email, password, address)
-    proven = await check_password(runtime, attempt)
+    proven = await check_password(runtime, attempt, wrong="The password is wrong.")
     if isinstance(proven, Refused):
         return proven
     organization_id, whose = person.organization_id, {"principal_id": person.principal_id}

@@ -31,10 +31,10 @@ async def sign_in(runtime: Runtime, browser: Browser, attempt: Attempt) -> Brows
         return await begin_session(connection, browser, person=person, now=now, by="password")
 
 
-async def check_password(runtime: Runtime, attempt: Attempt) -> Person | Refused:
-    """Return the person of an address and password, or the refusal, which is recorded once it is answered."""
+async def check_password(runtime: Runtime, attempt: Attempt, *, wrong: str = WRONG) -> Person | Refused:
+    """Return the person of an address and password, or the refusal in these words, recorded once it is answered."""
     try:
         person = await try_password(runtime, attempt)
     except TooMany as error:
         return refuse_waiting(runtime, attempt, error)
-    return person or refuse_wrong(runtime, attempt, WRONG)
+    return person or refuse_wrong(runtime, attempt, wrong)
