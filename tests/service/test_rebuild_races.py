@@ -144,7 +144,7 @@ def test_a_version_that_is_being_indexed_in_the_old_index_alone_holds_the_swap_b
 def test_a_search_that_an_index_is_replaced_under_answers_from_the_new_one(shelf: Shelf, race: Race) -> None:
     """Its query was embedded for an index that is gone by the time of its snapshot: it is embedded again."""
     ready(shelf)
-    race.stop_behind(search_service, "_embed_query")
+    race.stop_behind(search_service._Search, "prepare")
     searching = race.begin(shelf.search, "the lamp at dusk")
     shelf.finish()
     let_time_pass(shelf.service, "30 minutes")
