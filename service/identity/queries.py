@@ -24,7 +24,7 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.platform.database import Database
+from service.platform.database import Database, enter_organization
 from service.platform.sql import columns_of, find_row, find_rows, get_row, in_array, optional_in, rows_of
 from service.schema.identity import api_keys, group_members, organizations, principals
 
@@ -99,6 +99,18 @@ async def list_organizations(connection: AsyncConnection) -> list[Organization]:
     """List all organizations by name, outside of any organization."""
     statement = select(*_ORGANIZATION).order_by(organizations.c.name)
     return await find_rows(connection, statement, Organization)
+
+
+async def is_only_organization(connection: AsyncConnection, organization_id: UUID) -> bool:
+    """Check, within a transaction of the organization, whether the database has no other one.
+
+    Row-level security shows all organizations outside of any: the transaction leaves its own for this statement.
+    """
+    await enter_organization(connection, None)
+    others = exists(select(organizations.c.organization_id).where(organizations.c.organization_id != organization_id))
+    alone = (await connection.execute(select(~others))).scalar_one()
+    await enter_organization(connection, organization_id)
+    return alone
 
 
 async def any_organization(connection: AsyncConnection) -> bool:

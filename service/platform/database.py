@@ -64,9 +64,12 @@ def driver_url(url: str, *, setting: str = "CARREL_DATABASE_URL") -> URL:
         raise ValueError(msg) from None
 
 
-async def enter_organization(connection: AsyncConnection, organization_id: UUID) -> None:
-    """Enter an organization: until the transaction ends, row-level security shows only the organization's rows."""
-    values = (ORGANIZATION_SETTING, str(organization_id))
+async def enter_organization(connection: AsyncConnection, organization_id: UUID | None) -> None:
+    """Enter an organization: until the transaction ends, row-level security shows only the organization's rows.
+
+    With None, what `Database.transaction` shows without one.
+    """
+    values = (ORGANIZATION_SETTING, str(organization_id or ""))
     await connection.exec_driver_sql("SELECT set_config(%s, %s, true)", values)
 
 

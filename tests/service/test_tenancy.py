@@ -38,6 +38,7 @@ from service.domains.directory import queries as directory
 from service.domains.docstore import queries as docstore
 from service.domains.docstore.running import queries as docstore_runs
 from service.domains.documents import queries as documents
+from service.domains.documents.contained import queries as contained
 from service.domains.oauth import queries as oauth
 from service.domains.recognition.queries import replace_pages
 from service.domains.search import queries as search
@@ -130,6 +131,7 @@ class Tenant:
         self.run(self._keep_waiting_chunks)
         self.run(self._keep_docstore_failure)
         self.run(self._keep_scanned_page)
+        self.run(self._keep_left_out_file)
         for dimensions in INDEX_TABLES.keys() - {384}:
             self.run(partial(self._index_as_if, dimensions))
 
@@ -184,6 +186,11 @@ class Tenant:
             batch, self.organization_id, document_id=document_id, sha256=bytes(32), pages=[1], pictures=[], most=1
         )
         await batch.run(connection)
+
+    async def _keep_left_out_file(self, connection: AsyncConnection) -> None:
+        left_out = contained.LeftOut(file_no=0, path="tool.exe", code="file_type_unsupported", message=MARK)
+        container_id = UUID(self.things.document_id)
+        await contained.save_left_out(connection, self.organization_id, container_id=container_id, files=[left_out])
 
     async def _keep_docstore_failure(self, connection: AsyncConnection) -> None:
         sync_id, document_id = UUID(self.things.sync_id), UUID(self.things.document_id)

@@ -10,10 +10,10 @@ router = Router()
 
 @router.operation(wire.ADMIN_SIGN_IN_PROVIDERS_CREATE)
 async def create_provider(
-    request: wire.AdminSignInProvidersCreateRequest, runtime: RuntimeDep, caller: CallerDep
+    request: wire.AdminSignInProvidersCreateRequest, runtime: RuntimeDep, connection: ConnectionDep, caller: CallerDep
 ) -> wire.AdminSignInProvidersCreateResponse:
     """Add an OpenID Connect provider that people of the organization sign in with."""
-    provider = await service.create_provider(runtime, caller, request=request)
+    provider = await service.create_provider(runtime, connection, caller, request=request)
     return wire.AdminSignInProvidersCreateResponse(**dict(provider))
 
 
@@ -39,10 +39,10 @@ async def get_provider(
 
 @router.operation(wire.ADMIN_SIGN_IN_PROVIDERS_UPDATE)
 async def update_provider(
-    request: wire.AdminSignInProvidersUpdateRequest, runtime: RuntimeDep, caller: CallerDep
+    request: wire.AdminSignInProvidersUpdateRequest, runtime: RuntimeDep, connection: ConnectionDep, caller: CallerDep
 ) -> wire.AdminSignInProvidersUpdateResponse:
     """Change a provider; its issuer stays."""
-    provider = await service.update_provider(runtime, caller, request=request)
+    provider = await service.update_provider(runtime, connection, caller, request=request)
     return wire.AdminSignInProvidersUpdateResponse(**dict(provider))
 
 

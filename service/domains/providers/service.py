@@ -1,7 +1,6 @@
 """The sign-in providers of an organization: adding, changing, deleting and testing them, for admins."""
 
 from collections.abc import Collection
-from datetime import datetime
 from typing import Any
 from urllib.parse import urlsplit
 from uuid import UUID
@@ -23,7 +22,7 @@ from service.domains.signin.providers.binding import is_of_one_tenant
 from service.domains.signin.providers.queries import StoredProvider
 from service.domains.signin.providers.registrations import ChosenProvider, open_registration, require_provider
 from service.domains.signin.queries import delete_identities_of
-from service.identity.queries import list_organizations, lock_organization
+from service.identity.queries import is_only_organization, lock_organization
 from service.platform.addresses import is_confidential
 from service.platform.clock import Clock
 from service.platform.database import Database
@@ -41,7 +40,7 @@ _KEPT = ("name", "client_id", "trust_addresses", "groups_claim", "create_account
 
 
 async def create_provider(
-    runtime: Runtime, caller: Caller, *, request: AdminSignInProvidersCreateRequest
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: AdminSignInProvidersCreateRequest
 ) -> SignInProvider:
     """Add a provider.
 
@@ -50,21 +49,6 @@ async def create_provider(
     """
     _check_issuer(request.issuer, AllowedHosts.of(runtime.settings.webhook_allowed_hosts))
     _check_trust(request.issuer, trusted=request.trust_addresses)
-    confirmed_at = await _time_of_confirmation(runtime)
-    async with runtime.database.transaction(caller.organization_id) as connection:
-        provider = await _insert(runtime, connection, caller, request=request, confirmed_at=confirmed_at)
-        await _record(connection, caller, "create", provider)
-    return _describe(provider, runtime.settings)
-
-
-async def _insert(
-    runtime: Runtime,
-    connection: AsyncConnection,
-    caller: Caller,
-    *,
-    request: AdminSignInProvidersCreateRequest,
-    confirmed_at: datetime | None,
-) -> StoredProvider:
     organization_id, provider_id = caller.organization_id, uuid7()
     await lock_organization(connection, organization_id)
     if await queries.count_providers(connection, organization_id) >= MOST_PROVIDERS:
@@ -80,8 +64,10 @@ async def _insert(
     if not await queries.insert_provider(connection, organization_id, values=values):
         message = "The organization has a provider of this issuer already. Change that one."
         raise Conflict(message, code="issuer_taken", details=[FieldError("issuer", message)])
-    await _claim(connection, caller, provider_id=provider_id, domains=request.domains, confirmed_at=confirmed_at)
-    return await require_provider(connection, organization_id, provider_id=provider_id)
+    await _claim(runtime.clock, connection, caller, provider_id=provider_id, domains=request.domains)
+    provider = await require_provider(connection, organization_id, provider_id=provider_id)
+    await _record(connection, caller, "create", provider)
+    return _describe(provider, runtime.settings)
 
 
 async def list_providers(
@@ -103,23 +89,9 @@ async def get_provider(
 
 
 async def update_provider(
-    runtime: Runtime, caller: Caller, *, request: AdminSignInProvidersUpdateRequest
+    runtime: Runtime, connection: AsyncConnection, caller: Caller, *, request: AdminSignInProvidersUpdateRequest
 ) -> SignInProvider:
     """Change a provider. Raises NotFound, BadRequest `addresses_not_trustable` and Conflict `domain_taken`."""
-    confirmed_at = None if request.domains is None else await _time_of_confirmation(runtime)
-    async with runtime.database.transaction(caller.organization_id) as connection:
-        provider = await _change(runtime, connection, caller, request=request, confirmed_at=confirmed_at)
-    return _describe(provider, runtime.settings)
-
-
-async def _change(
-    runtime: Runtime,
-    connection: AsyncConnection,
-    caller: Caller,
-    *,
-    request: AdminSignInProvidersUpdateRequest,
-    confirmed_at: datetime | None,
-) -> StoredProvider:
     organization_id, provider_id = caller.organization_id, request.provider_id
     provider = await require_provider(connection, organization_id, provider_id=provider_id, lock=True)
     _check_trust(provider.issuer, trusted=request.trust_addresses is True)
@@ -128,14 +100,14 @@ async def _change(
         key = runtime.keys.provider_key(organization_id)
         values["sealed_secret"] = seal(key, row_id=provider_id, secret=request.client_secret)
     if not values and request.domains is None:
-        return provider
+        return _describe(provider, runtime.settings)
     if request.domains is not None:
-        await _claim(connection, caller, provider_id=provider_id, domains=request.domains, confirmed_at=confirmed_at)
+        await _claim(runtime.clock, connection, caller, provider_id=provider_id, domains=request.domains)
     if values:
         await queries.update_provider(connection, organization_id, provider_id=provider_id, values=values)
     provider = await require_provider(connection, organization_id, provider_id=provider_id)
     await _record(connection, caller, "update", provider, secret=request.client_secret is not None)
-    return provider
+    return _describe(provider, runtime.settings)
 
 
 async def delete_provider(
@@ -171,17 +143,6 @@ def _unconfirmed(provider: StoredProvider) -> list[str]:
     return [said] if waiting else []
 
 
-async def _time_of_confirmation(runtime: Runtime) -> datetime | None:
-    """Return when a domain counts as confirmed that is claimed now: at once in a deployment of one organization.
-
-    There nobody else can be meant, and its admins decide about all accounts anyway. Among several organizations an
-    operator confirms who a domain belongs to.
-    """
-    async with runtime.database.transaction(None, read_only=True) as connection:
-        organizations = await list_organizations(connection)
-        return await runtime.clock.now(connection) if len(organizations) == 1 else None
-
-
 async def confirm_domain(database: Database, organization_id: UUID, *, domain: str, confirmed: bool) -> bool:
     """Confirm that a domain is an organization's, or is no more, for an operator; False when nothing changed.
 
@@ -200,16 +161,18 @@ async def confirm_domain(database: Database, organization_id: UUID, *, domain: s
 
 
 async def _claim(
-    connection: AsyncConnection,
-    caller: Caller,
-    *,
-    provider_id: UUID,
-    domains: Collection[str],
-    confirmed_at: datetime | None,
+    clock: Clock, connection: AsyncConnection, caller: Caller, *, provider_id: UUID, domains: Collection[str]
 ) -> None:
-    """Give domains to a provider; Conflict `domain_taken` for those that another of the organization decides about."""
+    """Give domains to a provider; Conflict `domain_taken` for those that another of the organization decides about.
+
+    In a deployment of one organization they count at once: nobody else can be meant, and its admins decide about all
+    accounts anyway. Among several organizations an operator confirms who a domain belongs to.
+    """
+    organization_id = caller.organization_id
+    is_alone = await is_only_organization(connection, organization_id)
+    confirmed_at = await clock.now(connection) if is_alone else None
     if taken := await queries.replace_domains(
-        connection, caller.organization_id, provider_id=provider_id, domains=domains, confirmed_at=confirmed_at
+        connection, organization_id, provider_id=provider_id, domains=domains, confirmed_at=confirmed_at
     ):
         raise _taken(taken)
 
