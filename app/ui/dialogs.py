@@ -82,7 +82,7 @@ def _show_problem(do: Callable[[], None]) -> None:
 def _repeat(do: Callable[[], None]) -> None:
     """Try again what has to be confirmed, until it is; the service does nothing of it before.
 
-    Not where the dialog was left meanwhile, nor while it is being drawn.
+    Not where the dialog has been left, nor while it is being drawn.
     """
     state = st.session_state
     problem, repeated = cast("Problem | None", state.get(_PROBLEM)), state.get(_REPEATED, 0)

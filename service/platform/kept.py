@@ -1,6 +1,6 @@
 """Answers of others that are kept for a while, so that many requests of ours are few of theirs.
 
-One asks for an answer at a time, and who comes meanwhile waits for what they get. An error of the kind that is kept
+One caller asks for an answer at a time, and others who want it wait for that. An error of the kind that is kept
 answers for some seconds, too: what is away is not asked by everybody in turn.
 """
 

@@ -141,7 +141,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
     def __init__(self, allowed: AllowedHosts) -> None:
         pools = {
             scheme: httpcore.AsyncConnectionPool(
-                ssl_context=_trusted(), network_backend=GuardedBackend(allowed, named_only=scheme == b"http")
+                ssl_context=_load_authorities(), network_backend=GuardedBackend(allowed, named_only=scheme == b"http")
             )
             for scheme in (b"http", b"https")
         }
@@ -169,7 +169,7 @@ class GuardedTransport(httpx.AsyncBaseTransport):
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
+def _load_authorities() -> ssl.SSLContext:
     """Return the authorities that certificates are trusted by: the library's, and those of the operating system."""
     context = httpx.create_ssl_context()
     context.load_default_certs()

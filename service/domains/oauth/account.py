@@ -88,7 +88,7 @@ async def _take_passkey(request: Request, runtime: Runtime, browser: Browser, an
 
 
 async def _show_ended(request: Request, runtime: Runtime, browser: Browser) -> Response:
-    """Lead on who has signed in meanwhile, in another tab; else say that the sign-in has ended."""
+    """Lead on a person whom another tab has signed in; else say that the sign-in has ended."""
     if await find_signed_in(runtime, browser):
         return _lead_on(request)
     return await _page(request, runtime, browser, Refused(GONE, 403))

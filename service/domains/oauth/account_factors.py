@@ -90,13 +90,13 @@ async def _change(
         if action == "makeCodes" and had.factors:
             made = await service.make_recovery_codes(connection, organization_id, **whose)
             return show_recovery_codes(request, made, following=HERE)
-        if (factor_id := _removed(action)) is not None:
+        if (factor_id := _parse_removal(action)) is not None:
             await service.remove_factor(connection, organization_id, **whose, factor_id=factor_id)
             return Response(status_code=303, headers={"Location": HERE})
     raise BadRequest("This form has no such button. Go back and try again.")
 
 
-def _removed(action: str) -> UUID | None:
+def _parse_removal(action: str) -> UUID | None:
     """Return the factor that a button removes; None for another button."""
     try:
         return UUID(action.removeprefix("remove ")) if action.startswith("remove ") else None

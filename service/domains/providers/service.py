@@ -131,10 +131,10 @@ async def find_problems(runtime: Runtime, caller: Caller, *, provider_id: UUID) 
     async with open_provider(registered.registration, runtime) as provider:
         stored = registered.stored
         problems = await provider.problems(needs_sign_out=stored is not None and stored.sign_out_there)
-    return [*problems, *([] if stored is None else _unconfirmed(stored))]
+    return [*problems, *([] if stored is None else _describe_unconfirmed(stored))]
 
 
-def _unconfirmed(provider: StoredProvider) -> list[str]:
+def _describe_unconfirmed(provider: StoredProvider) -> list[str]:
     waiting = ", ".join(sorted({*provider.domains} - {*provider.confirmed_domains}))
     said = (
         f"Nobody has confirmed that these domains are your organization's: {waiting}. Until then nobody with such an "

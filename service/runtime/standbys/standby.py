@@ -76,7 +76,7 @@ class Standby:
     ) -> AsyncGenerator[AsyncConnection]:
         """Open a snapshot that shows all that was committed when the position was asked for.
 
-        Raises NotServedError when the standby has not replayed that, and when it fails meanwhile.
+        Raises NotServedError when the standby has not replayed that, and when it fails before that.
         """
         try:
             with self._holding() as hold:

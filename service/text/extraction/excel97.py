@@ -46,12 +46,12 @@ def add_beside_cells_97(path: Path, builder: BlockBuilder) -> None:
 def read_stored_picture(path: Path, place: str) -> bytes:
     """Return the picture at a place in what a workbook keeps all pictures in."""
     data = read_compound(path, "Workbook").streams["Workbook"]
-    return officeart.read_picture(_joined(data, _STORE).get(0, b""), int(place))
+    return officeart.read_picture(_join_records(data, _STORE).get(0, b""), int(place))
 
 
 def _note_pictures(data: bytes, sheets: Mapping[int, str], builder: BlockBuilder) -> None:
     """Note the pictures that are drawn on each sheet, after all of the workbook's text."""
-    store = b"".join(_joined(data, _STORE).values())
+    store = b"".join(_join_records(data, _STORE).values())
     places = [
         place
         for kind, _, start, end in officeart.walk(store, 0, len(store))
@@ -59,7 +59,7 @@ def _note_pictures(data: bytes, sheets: Mapping[int, str], builder: BlockBuilder
         for _, place in officeart.find_stored(store, start, end)
     ]
     noted: set[int] = set()
-    for begin, drawn in _joined(data, _DRAWN).items() if places else ():
+    for begin, drawn in _join_records(data, _DRAWN).items() if places else ():
         builder.sheet = sheets.get(begin)
         for kind, count, start, _ in officeart.walk(drawn, 0, len(drawn)):
             shown = officeart.find_shown(drawn, start, count) if kind == officeart.OPTIONS else 0
@@ -70,7 +70,7 @@ def _note_pictures(data: bytes, sheets: Mapping[int, str], builder: BlockBuilder
     builder.sheet = None
 
 
-def _joined(data: bytes, wanted: int) -> dict[int, bytes]:
+def _join_records(data: bytes, wanted: int) -> dict[int, bytes]:
     """Return the records of a kind, with what continues them, joined for the workbook and for each sheet.
 
     They are named by the place where the sheet begins, 0 for the workbook.

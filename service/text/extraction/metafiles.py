@@ -134,7 +134,7 @@ def _lines(texts: list[_Text]) -> Iterator[str]:
     yield line
 
 
-def _placed(text: str, x: float, y: float, width: float, height: float, *, follows: bool = False) -> _Text:
+def _place(text: str, x: float, y: float, width: float, height: float, *, follows: bool = False) -> _Text:
     """Return a text at its place, its width guessed from the height of its letters where the file doesn't tell it."""
     width = width or len(text) * height / 2
     return _Text(text, x, y, width, width / max(len(text), 1), follows)
@@ -264,7 +264,7 @@ class _EmfReader:
         a, b, c, d, e, f = self._matrix
         left, top = a * x + c * y + e, b * x + d * y + f
         height = abs(d) * self._font.height
-        self._found.texts.append(_placed(text, left, top, abs(a) * width, height, follows=follows))
+        self._found.texts.append(_place(text, left, top, abs(a) * width, height, follows=follows))
 
 
 def _product(
@@ -294,12 +294,12 @@ def _read_plus(data: bytes, found: _Found) -> None:
         if kind == 0x401C and length >= 28:
             (count,) = struct.unpack_from("<I", record, 8)
             left, top = struct.unpack_from("<2f", record, 12)
-            found.others.append(_placed(record[28 : 28 + 2 * count].decode("utf-16-le", "replace"), left, top, 0, 0))
+            found.others.append(_place(record[28 : 28 + 2 * count].decode("utf-16-le", "replace"), left, top, 0, 0))
         elif kind == 0x4036 and length >= 16 and record[4] & 1:
             (count,) = struct.unpack_from("<I", record, 12)
             text = record[16 : 16 + 2 * count].decode("utf-16-le", "replace")
             left, top = struct.unpack_from("<2f", record, 16 + 2 * count)
-            found.others.append(_placed(text, left, top, 0, 0))
+            found.others.append(_place(text, left, top, 0, 0))
         elif kind == 0x4008:
             found.add_bitmap(next((record[at:] for mark in _FILES if (at := record.find(mark, 0, 64)) >= 0), b""))
         if size < 12:
@@ -369,7 +369,7 @@ class _WmfReader:
     def _add(self, text: bytes, x: int, y: int, width: int) -> None:
         x, y, follows = self._pen.place(x, y)
         shown = _decode(text, self._font, wide=False)
-        self._found.texts.append(_placed(shown, x, y, width, self._font.height, follows=follows))
+        self._found.texts.append(_place(shown, x, y, width, self._font.height, follows=follows))
 
 
 _CREATES = frozenset({0x00F7, 0x0142, 0x01F9, 0x02FA, 0x02FB, 0x02FC, 0x06FF})

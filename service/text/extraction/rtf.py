@@ -237,7 +237,7 @@ class _Reader:
                 # A bullet is a sign, and no number.
                 self._flows[-1].number = text if any(map(str.isalnum, text)) else ""
             elif ended.opened in _HEADERS:
-                self._printed[_joined(text).strip()] = None
+                self._printed[_join_halves(text).strip()] = None
             else:
                 self._asides.append(text)
 
@@ -314,7 +314,7 @@ class _Reader:
         if word in {"cell", "nestcell"} or (word == "par" and (flow.in_table or len(self._flows) > 1)):
             flow.text.append(" ")
             if word == "cell":
-                flow.cells.append(_joined("".join(flow.text)))
+                flow.cells.append(_join_halves("".join(flow.text)))
                 flow.text.clear()
         elif word == "row" and len(self._flows) == 1:
             self._writer = self._writer or TableWriter(self._builder)
@@ -358,7 +358,7 @@ class _Reader:
 
     def _end_paragraph(self) -> None:
         flow = self._flows[-1]
-        text = _joined("".join(flow.text))
+        text = _join_halves("".join(flow.text))
         flow.text.clear()
         is_item = flow.is_item and not flow.is_numbered
         flow.number, flow.is_numbered = "", False
@@ -384,7 +384,7 @@ class _Reader:
         if self._asides and self._writer is not None:
             self._end_table()
         for text in self._asides:
-            self._builder.paragraph(_joined(text))
+            self._builder.paragraph(_join_halves(text))
         self._asides.clear()
         for place, content, is_object in self._pictures:
             if is_object:
@@ -394,6 +394,6 @@ class _Reader:
         self._pictures.clear()
 
 
-def _joined(text: str) -> str:
+def _join_halves(text: str) -> str:
     """Return a text with the halves of its rarer characters joined."""
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")

@@ -131,7 +131,7 @@ def _binary_kind(path: Path, head: bytes, named: FileFormat | None) -> FileForma
         return picture
     old = next(((what, suffix) for magic, what, suffix in _OLD_CONTENT if head.startswith(magic)), None)
     if old and is_binary(head):
-        raise _outdated(*old)
+        raise _refuse_outdated(*old)
     foreign = next((name for magic, name in _FOREIGN_CONTENT if head.startswith(magic)), None)
     if foreign and (is_binary(head) or head.startswith(_PRINTABLE_MAGIC)):
         raise _unsupported(foreign)
@@ -185,7 +185,7 @@ def _compound_kind(path: Path, named: FileFormat | None) -> FileFormat:
         return named
     kind = next((kind for _, kind in _STREAMS if kind in found), None)
     if kind is None and old is not None:
-        raise _outdated(*old)
+        raise _refuse_outdated(*old)
     if kind is None:
         raise _unsupported("a compound file of an unknown program")
     return kind
@@ -232,7 +232,7 @@ def _unsupported(what: str) -> Unreadable:
     )
 
 
-def _outdated(what: str, suffix: str) -> Unreadable:
+def _refuse_outdated(what: str, suffix: str) -> Unreadable:
     return Unreadable(
         "file_type_unsupported",
         f"The file is {what}, which is too old to be read. Open it in a program that still can, such as LibreOffice, "

@@ -32,7 +32,7 @@ _PLACES_ABOVE = frozenset("012345678")
 class _Level:
     """A level of a list: how its numbers are written and what stands around them, and where it begins.
 
-    It begins anew after a paragraph of one of so many levels above it.
+    It begins again after a paragraph of one of so many levels above it.
     """
 
     form: str = "decimal"
@@ -53,7 +53,7 @@ class _List:
 
 @dataclass(slots=True)
 class _Use:
-    """A use of a list, which may begin anew: the numbers with which levels begin at its first paragraph."""
+    """A use of a list, which may begin again: the numbers with which levels begin at its first paragraph."""
 
     list: _List
     starts: dict[int, int]

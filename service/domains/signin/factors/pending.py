@@ -100,7 +100,7 @@ async def give_code(runtime: Runtime, browser: Browser, *, code: str, address: s
 async def set_up_app(
     runtime: Runtime, browser: Browser, *, secret: SecretStr, code: str
 ) -> tuple[Browser, list[str]] | Refused:
-    """Set up the app of whoever has to have one, and sign them in; return their browser and recovery codes."""
+    """Set up the app of a person who has to have one, and sign them in; return their browser and recovery codes."""
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
         pending = await find_pending(connection, browser, now=now)
@@ -116,7 +116,7 @@ async def set_up_app(
 
 
 async def give_passkey(runtime: Runtime, browser: Browser, *, answer: str, address: str) -> Browser | Refused:
-    """Sign in whoever's sign-in waits in a browser, with a passkey of theirs; return as `give_code` does.
+    """Sign in the person whose sign-in waits in a browser, with a passkey of theirs; return as `give_code` does.
 
     What a passkey signs can't be guessed, so that who fails needn't wait.
     """
@@ -135,7 +135,7 @@ async def give_passkey(runtime: Runtime, browser: Browser, *, answer: str, addre
 async def set_up_passkey(
     runtime: Runtime, browser: Browser, *, answer: str, name: str
 ) -> tuple[Browser, list[str]] | Refused:
-    """Add a passkey of whoever has to have a second factor, and sign them in; return as `set_up_app` does."""
+    """Add a passkey of a person who has to have a second factor, and sign them in; return as `set_up_app` does."""
     async with runtime.database.transaction(None) as connection:
         now = await runtime.clock.now(connection)
         pending = await find_pending(connection, browser, now=now)

@@ -253,7 +253,7 @@ async def reset_factors(connection: AsyncConnection, organization_id: UUID, *, p
 
 
 async def _lock_active(connection: AsyncConnection, organization_id: UUID, principal_id: UUID) -> bool:
-    """Wait for whoever changes the organization's people; return whether the person is still active then."""
+    """Wait for other changes of the organization's people to end; return whether the person is still active then."""
     await lock_organization(connection, organization_id)
     person = await get_person(connection, organization_id, principal_id=principal_id)
     return person is not None and person.active
