@@ -138,6 +138,21 @@ def test_a_failing_job_is_logged_and_not_tried_again(service: RunningService) ->
     assert 'carrel_jobs_failed_total{task="tests.work"} 1.0' in service.http.get("/metrics").text
 
 
+def test_a_job_of_a_newer_release_is_left_to_it(service: RunningService) -> None:
+    """While replicas of two releases run, the older one gives back what it doesn't know, and does what comes after."""
+    old, new = Workshop(), Workshop()
+    newer = Task("tests.newer", new.task.run, queue=QUEUE)
+    with capture_logs() as logged:
+        things, known = enqueue(service, newer), enqueue(service, old.task)
+        worker = work(service, old)
+        until(lambda: old.ended == known)
+        stop(service, worker)
+    assert {one["task"] for one in logged if one["event"] == "job_left_to_newer_release"} == {"tests.newer"}
+    assert [(status, attempts) for status, attempts, _ in queued(service)] == [("todo", 0)]
+    work(service, newer)
+    until(lambda: new.ended == things)
+
+
 def test_a_job_that_cancels_itself_has_failed(service: RunningService) -> None:
     """Only a service that stops puts a job back: this one would be begun for ever."""
     workshop = Workshop(failure=asyncio.CancelledError())

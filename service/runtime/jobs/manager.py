@@ -1,7 +1,7 @@
-"""The job manager of a worker: it ends only jobs that the worker still has."""
+"""The job manager of a worker: it takes the jobs of tasks that it knows, and ends only those that it still has."""
 
-from collections.abc import Callable
-from datetime import datetime
+from collections.abc import Callable, Collection, Iterable
+from datetime import UTC, datetime, timedelta
 from typing import Any, LiteralString
 
 from procrastinate.connector import BaseConnector
@@ -9,19 +9,32 @@ from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
 
+from service.platform.logs import logger
 from service.runtime.jobs import queries
+
+# How long a job is left to others that may know its task; they look each second.
+LEFT_FOR = timedelta(seconds=2)
 
 
 class FencedJobManager(JobManager):
     """Finishes a job by deleting it, or puts it back, unless it was released meanwhile.
 
     That happens to a worker that was taken for dead and comes back. `on_failure` is called when the database can't be
-    told: the job stays with this worker, which must end for others to take it up.
+    told: the job stays with this worker, which must end for others to take it up. Jobs whose task is not among `tasks`
+    are a newer release's, a replica of which runs beside this one: they are left to it.
     """
 
-    def __init__(self, connector: BaseConnector) -> None:
+    def __init__(self, connector: BaseConnector, *, tasks: Collection[str]) -> None:
         super().__init__(connector)
+        self._tasks = tasks
         self.on_failure: Callable[[], None] = lambda: None
+
+    async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
+        """Take up the next job of a task that is known here; others are put back for a while."""
+        while (job := await super().fetch_job(queues, worker_id)) is not None and job.task_name not in self._tasks:
+            logger.info("job_left_to_newer_release", task=job.task_name, job_id=job.id)
+            await self._execute(queries.LEAVE, job, retry_at=datetime.now(UTC) + LEFT_FOR)
+        return job
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
         """Delete the job, whatever came of it."""

@@ -20,6 +20,11 @@ PUT_BACK: Final[LiteralString] = """
     SET status = 'todo', attempts = attempts + 1, scheduled_at = %(retry_at)s, abort_requested = false
     WHERE id = %(job_id)s AND attempts = %(attempts)s AND status = 'doing'
 """
+# Nothing was tried, so it isn't counted as an attempt.
+LEAVE: Final[LiteralString] = """
+    UPDATE procrastinate_jobs SET status = 'todo', scheduled_at = %(retry_at)s
+    WHERE id = %(job_id)s AND attempts = %(attempts)s AND status = 'doing'
+"""
 _RELEASE = "UPDATE procrastinate_jobs SET status = 'todo', attempts = attempts + 1, abort_requested = false"
 _RELEASE_STALLED = text(
     f"""

@@ -41,7 +41,7 @@ async def keep_working(runtime: Runtime, *, queue: str, tasks: Sequence[Task], c
         connector = PsycopgConnector()
         await connector.open_async(pool)
         app = App(connector=connector)
-        manager = app.job_manager = FencedJobManager(connector)
+        manager = app.job_manager = FencedJobManager(connector, tasks={task.name for task in tasks})
         for task in tasks:
             register = app.task(name=task.name, queue=queue, pass_context=True, retry=PutBack())
             register(partial(run_job, runtime, task))
