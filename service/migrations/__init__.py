@@ -7,47 +7,95 @@ the restricted role on each connection (`role=carrel_service`).
 """
 
 from pathlib import Path
+from time import sleep
 
-from psycopg.errors import InsufficientPrivilege
+from psycopg.errors import DeadlockDetected, InsufficientPrivilege, LockNotAvailable
 from sqlalchemy import Connection, create_engine, text
 from sqlalchemy.engine import URL
-from sqlalchemy.exc import ProgrammingError
+from sqlalchemy.exc import OperationalError, ProgrammingError
 from sqlalchemy.pool import NullPool
 
 from service.platform.deployment_errors import MigrationError
+from service.platform.logs import logger
 from service.platform.version import VERSION
 
-HEAD = "0038"
+HEAD = "0039"
 FOLDER = Path(__file__).parent
 # One process migrates; replicas that start at the same time wait for it here.
 ADVISORY_LOCK = 0x_CA55_E1
+# Who waits for a table's lock holds up all who come later: so a migration gives up after so long, and tries again.
+LOCK_MILLISECONDS = 500
+PAUSE_SECONDS = 0.5
 
 
 def upgrade(url: URL) -> None:
-    """Migrate the database at `url` to `HEAD`; does nothing, quickly, when it is there. Blocks.
+    """Migrate the database at `url` to `HEAD`; does nothing, quickly, when it is there or further. Blocks.
 
-    Raises MigrationError when the database is of a newer version, or its user may not do what a migration needs.
+    A database that a newer release has migrated stays as it is, and is served, as long as everything since `HEAD` was
+    only added. Each migration is a transaction of its own: what was killed goes on with the one that it was at.
+
+    Raises MigrationError when this version can't use what a newer one has made, or the database's user may not do what
+    a migration needs.
     """
     engine = create_engine(url, poolclass=NullPool)
     with engine.connect() as connection:
-        revision = current_revision(connection)
-        if revision == HEAD:
-            return
+        while not _is_done(connection):
+            if _take_turn(connection):
+                _migrate(connection)
+            else:
+                sleep(PAUSE_SECONDS)
+
+
+def _is_done(connection: Connection) -> bool:
+    revision = current_revision(connection)
+    is_newer = revision is not None and not is_known(revision)
+    if is_newer and not _is_usable(connection):
         refuse_newer(revision)
+    connection.rollback()
+    if is_newer:
+        logger.warning("database_is_newer", schema=revision, known=HEAD)
+    return is_newer or revision == HEAD
+
+
+def _is_usable(connection: Connection) -> bool:
+    """Tell whether code of this version can use a newer version's schema, which keeps from which one on that can be."""
+    connection.rollback()
+    try:
+        oldest = connection.execute(text("SELECT usable_from FROM alembic_version")).scalar_one()
+    except ProgrammingError:
+        return False
+    return oldest is not None and is_known(oldest)
+
+
+def _take_turn(connection: Connection) -> bool:
+    """Take the lock under which one process migrates, until the connection is closed; False while another one has it.
+
+    Nobody waits for it in the database: an index that is built without holding up writers waits for all who are in a
+    statement there, and so for them.
+    """
+    taken = connection.execute(text("SELECT pg_try_advisory_lock(:key)"), {"key": ADVISORY_LOCK}).scalar_one()
+    connection.commit()
+    return bool(taken)
+
+
+def _migrate(connection: Connection) -> None:
+    """Run what is missing, from the migration on that could not have its locks when that was tried before."""
+    connection.execute(text(f"SET lock_timeout = {LOCK_MILLISECONDS}"))
+    connection.commit()
+    try:
+        _run(connection)
+    except OperationalError as error:
         connection.rollback()
-        connection.execute(text("SELECT pg_advisory_lock(:key)"), {"key": ADVISORY_LOCK})
-        connection.commit()
-        # A newer release may have migrated the database while this one waited for it.
-        refuse_newer(current_revision(connection))
-        connection.rollback()
-        try:
-            _run(connection)
-        except ProgrammingError as error:
-            if not isinstance(error.orig, InsufficientPrivilege):
-                raise
-            told = error.orig.diag.message_primary
-            msg = f"The database's user may not do what is needed ({told}). docs/operating.md says what to prepare."
-            raise MigrationError(msg) from error
+        if not isinstance(error.orig, LockNotAvailable | DeadlockDetected):
+            raise
+        logger.warning("migration_waits", schema=current_revision(connection), reason=str(error.orig).strip())
+        sleep(PAUSE_SECONDS)
+    except ProgrammingError as error:
+        if not isinstance(error.orig, InsufficientPrivilege):
+            raise
+        told = error.orig.diag.message_primary
+        msg = f"The database's user may not do what is needed ({told}). docs/operating.md says what to prepare."
+        raise MigrationError(msg) from error
 
 
 def current_revision(connection: Connection) -> str | None:

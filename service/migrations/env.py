@@ -1,8 +1,13 @@
-"""Alembic's entry: it migrates the connection it is given, in one transaction."""
+"""Alembic's entry: it migrates the connection it is given, each migration in a transaction of its own.
+
+Otherwise the first one's locks would be held until the last one has built its indexes.
+"""
 
 from typing import Any
 
 from alembic import context
+from alembic.runtime.migration import MigrationContext, MigrationInfo
+from sqlalchemy import text
 
 from service.migrations.job_queue import PREFIX
 from service.migrations.tables import metadata
@@ -13,10 +18,19 @@ def _is_ours(name: str | None, kind: str, _parents: Any) -> bool:
     return kind != "table" or name is None or not name.startswith(PREFIX)
 
 
+def _keep_usable_from(ctx: MigrationContext, step: MigrationInfo, *_: Any, **__: Any) -> None:
+    """Keep from which schema on code can use the database, where a migration has taken something away."""
+    usable_from = getattr(context.script.get_revision(step.up_revision_id or "").module, "usable_from", None)
+    if usable_from is not None:
+        assert ctx.connection is not None  # noqa: S101 - nothing is migrated without a database
+        ctx.connection.execute(text("UPDATE alembic_version SET usable_from = :oldest"), {"oldest": usable_from})
+
+
 context.configure(
     connection=context.config.attributes["connection"],
     target_metadata=metadata,
-    transaction_per_migration=False,
+    transaction_per_migration=True,
+    on_version_apply=_keep_usable_from,
     include_name=_is_ours,
 )
 with context.begin_transaction():

@@ -9,6 +9,9 @@ down_revision = ${repr(down_revision)}
 branch_labels = None
 depends_on = None
 
+# None: it only adds, and replicas of the release before go on serving (CONTRIBUTING.md, "Change the schema").
+usable_from = None
+
 
 def upgrade() -> None:
     ${upgrades if upgrades else "pass"}

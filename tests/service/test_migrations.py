@@ -1,8 +1,6 @@
 """Migrations lead to the schema the code declares, and the service may do no more there than it must."""
 
 import re
-import threading
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,9 +18,11 @@ from procrastinate.schema import SchemaManager
 from psycopg.types.json import Jsonb
 from pydantic import SecretStr
 from sqlalchemy import URL, create_engine, text
+from structlog.testing import capture_logs
 
 from service import migrations
 from service.migrations import row_security
+from service.migrations.online import add_index
 from service.migrations.tables import metadata
 from service.operate.commands import run
 from service.platform.database import SERVICE_ROLE, driver_url
@@ -124,7 +124,7 @@ def test_an_owner_who_made_the_services_role_may_become_it(
 def test_a_database_of_a_newer_version_is_left_alone(databases: TestDatabases, migrated: str) -> None:
     """A start says so in words, and changes nothing: what it would write, the newer version couldn't read."""
     with databases.connect(migrated) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.execute("UPDATE alembic_version SET version_num = '9999', usable_from = '9998'")
     with pytest.raises(MigrationError, match="a newer Carrel's: its schema is 9999") as refused:
         migrations.upgrade(databases.owner_url(migrated))
     assert f"this release ({VERSION}) knows schemas up to {migrations.HEAD}" in str(refused.value)
@@ -133,31 +133,76 @@ def test_a_database_of_a_newer_version_is_left_alone(databases: TestDatabases, m
         assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("9999",)]
 
 
-def test_a_newer_version_may_migrate_while_an_older_one_waits_for_it(databases: TestDatabases, outside: URL) -> None:
-    """Of two that start at once, the older one finds what the newer one made, and says so in words."""
+def test_a_newer_version_that_only_added_something_can_be_served(databases: TestDatabases, migrated: str) -> None:
+    """A start of the older release leaves its database as it is; commands, which must know all of it, don't take it."""
+    with databases.connect(migrated) as connection:
+        connection.execute("UPDATE alembic_version SET version_num = '9999', usable_from = %s", [migrations.HEAD])
+        with capture_logs() as logged:
+            migrations.upgrade(databases.owner_url(migrated))
+        assert [(one["event"], one["schema"]) for one in logged] == [("database_is_newer", "9999")]
+        assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("9999",)]
+
+
+def test_a_newer_version_may_migrate_while_an_older_one_waits_for_it(
+    databases: TestDatabases, outside: URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two that start at once, the older one finds what the newer one made, and says so in words.
+
+    While it waits it is in no statement and no transaction, for which the newer one's indexes would wait.
+    """
     migrate(outside, "0003")
-    refusals: list[MigrationError] = []
-
-    def start() -> None:
-        try:
-            migrations.upgrade(outside)
-        except MigrationError as error:
-            refusals.append(error)
-
     with databases.connect(str(outside.database)) as newer:
         newer.execute("SELECT pg_advisory_lock(%s)", [migrations.ADVISORY_LOCK])
-        older = threading.Thread(target=start)
-        older.start()
-        waiting = """
-            SELECT FROM pg_locks JOIN pg_database ON pg_database.oid = database
-            WHERE locktype = 'advisory' AND NOT granted AND datname = %s
-        """
-        while not newer.execute(waiting, [outside.database]).rowcount:
-            time.sleep(0.02)
-        newer.execute("UPDATE alembic_version SET version_num = '9999'")
-        newer.execute("SELECT pg_advisory_unlock(%s)", [migrations.ADVISORY_LOCK])
-        older.join(60)
-    assert len(refusals) == 1
+
+        def end_meanwhile(_: float) -> None:
+            states = "SELECT state FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
+            assert newer.execute(states, [outside.database]).fetchall() == [("idle",)]
+            newer.execute("UPDATE alembic_version SET version_num = '9999'")
+            newer.execute("SELECT pg_advisory_unlock(%s)", [migrations.ADVISORY_LOCK])
+
+        monkeypatch.setattr(migrations, "sleep", end_meanwhile)
+        with pytest.raises(MigrationError, match="9999"):
+            migrations.upgrade(outside)
+
+
+def test_a_migration_waits_for_nobody_for_long(
+    databases: TestDatabases, outside: URL, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It gives way to who holds a table's lock, for whom others would wait behind it, and goes on where it was."""
+    migrate(outside, "0022")
+    with databases.connect(str(outside.database)) as reader:
+        reader.execute("BEGIN")
+        reader.execute("SELECT FROM turn_passages")
+        waits: list[str | None] = []
+
+        def end_meanwhile(_: float) -> None:
+            with databases.connect(str(outside.database)) as connection:
+                waits.extend(name for (name,) in connection.execute("SELECT version_num FROM alembic_version"))
+            reader.execute("COMMIT")
+
+        monkeypatch.setattr(migrations, "sleep", end_meanwhile)
+        monkeypatch.setattr(migrations, "LOCK_MILLISECONDS", 50)
+        migrations.upgrade(outside)
+        assert waits == ["0023"]
+        assert reader.execute("SELECT version_num FROM alembic_version").fetchall() == [(migrations.HEAD,)]
+
+
+def test_an_index_whose_migration_was_killed_is_built_anew(databases: TestDatabases, migrated: str) -> None:
+    """In no transaction, beside the table's writers; what was left of it is invalid, and doesn't stay."""
+    engine = create_engine(databases.owner_url(migrated))
+    with databases.connect(migrated) as other, engine.connect() as connection:
+        other.execute("CREATE INDEX ix_left ON documents (name)")
+        other.execute("UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'ix_left'::regclass")
+        context = MigrationContext.configure(connection, opts={"transaction_per_migration": True})
+        with Operations.context(context), context.begin_transaction(_per_migration=True):
+            add_index("ix_left", "documents", ["organization_id", "name"])
+        definition = (
+            "SELECT indisvalid, pg_get_indexdef(indexrelid) FROM pg_index WHERE indexrelid = 'ix_left'::regclass"
+        )
+        assert other.execute(definition).fetchall() == [
+            (True, "CREATE INDEX ix_left ON public.documents USING btree (organization_id, name)")
+        ]
+    engine.dispose()
 
 
 @pytest.mark.parametrize("arguments", [["backup", "x"], ["rotate-key"]])

@@ -230,7 +230,7 @@ def test_a_newer_versions_database_is_refused_in_a_sentence(databases: TestDatab
     """An older service on it ends with status 1 and a sentence beside its log: both schemas, and what to do."""
     name = databases.clone()
     with databases.connect(name) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
+        connection.execute("UPDATE alembic_version SET version_num = '9999', usable_from = '9998'")
     address = databases.owner_url(name).set(drivername="postgresql").render_as_string(hide_password=False)
     variables = {"CARREL_DATABASE_URL": address, "CARREL_DATA_DIR": str(tmp_path), "CARREL_PORT": "0"}
     ended = run(os.environ | variables | {"CARREL_SECRET_KEY": "k" * 32})

@@ -1,0 +1,169 @@
+"""Migrations only add, or say what they take away; none holds up for long who uses the tables meanwhile."""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+import pytest
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, create_engine, event
+
+from service import migrations
+from tests.harness.databases import TestDatabases
+
+# The newest of those that were made before replicas of two releases could run on one database.
+BEFORE = "0038"
+NAME = r'(?:"?(?P<table>\w+)"?)'
+CONSTANT = r"(?:'[^']*'(?:::\w+)?|\(?-?\d+\)?|true|false|now\(\)|ARRAY\[\]::\w+\[\])"
+# On tables in use, too: nothing is rewritten or read through, and code that knows nothing of it goes on working.
+ADDING = (
+    rf"ALTER TABLE {NAME} ADD COLUMN \w+ [^,]+? DEFAULT {CONSTANT} NOT NULL",
+    rf"ALTER TABLE {NAME} ADD COLUMN (?!.* (?:NOT NULL|UNIQUE|REFERENCES|PRIMARY|GENERATED|DEFAULT)\b).+",
+    rf"ALTER TABLE {NAME} ADD COLUMN \w+ [^,]+? DEFAULT {CONSTANT}",
+    rf"ALTER TABLE {NAME} ADD CONSTRAINT .+ NOT VALID",
+    r"CREATE (?:TABLE|FUNCTION|TYPE|SEQUENCE) .+",
+    r"GRANT .+",
+    r"REVOKE EXECUTE ON FUNCTION .+",
+    r"COMMENT ON .+",
+    r"SELECT .+",
+    r"SHOW .+",
+    r"SET .+",
+)
+# What may take long: it is the only step of its migration, so that no lock of another step is held meanwhile.
+ALONE = (
+    rf"CREATE INDEX CONCURRENTLY (?:IF NOT EXISTS )?\w+ ON {NAME} .+",
+    r"DROP INDEX CONCURRENTLY .+",
+    rf"ALTER TABLE {NAME} VALIDATE CONSTRAINT .+",
+)
+# Whatever is said of it: it reads or writes a table through under a lock.
+BLOCKING = (
+    rf"CREATE (?:UNIQUE )?INDEX (?!CONCURRENTLY).+? ON {NAME} .+",
+    rf"ALTER TABLE {NAME} ALTER COLUMN \w+ (?:TYPE|SET NOT NULL).*",
+    rf"ALTER TABLE {NAME} ADD CONSTRAINT (?!.*NOT VALID).+",
+    rf"ALTER TABLE {NAME} ADD COLUMN .*DEFAULT (?!{CONSTANT}).+",
+    rf"(?:UPDATE|DELETE FROM) {NAME} .+",
+)
+ON_TABLE = re.compile(
+    r"(?:ALTER TABLE|INSERT INTO|UPDATE|DELETE FROM|(?:CREATE|DROP) POLICY \w+ ON|CREATE (?:UNIQUE )?INDEX \w+ ON) "
+    rf"(?:ONLY )?{NAME}"
+)
+
+
+@dataclass(frozen=True)
+class Migration:
+    """What a migration does: its statements, and from which schema on code can use the database afterwards."""
+
+    revision: str
+    usable_from: str | None
+    statements: Sequence[str]
+
+    def faults(self) -> list[str]:
+        """Say what is wrong with it, a line for each statement."""
+        made = {found[1] for each in self.statements if (found := re.match(r'CREATE TABLE "?(\w+)', each))}
+        used = [each for each in self.statements if not is_on(each, {*made, "alembic_version"})]
+        alone = [each for each in used if matches(each, ALONE)]
+        steps = [each for each in used if not re.match("SET|SHOW|SELECT", each)]
+        faults = [f"{each}: a step of its own, in a migration of its own" for each in alone if len(alone) < len(steps)]
+        for each in used:
+            if matches(each, BLOCKING):
+                faults.append(f"{each}: who uses the table waits for it")
+            elif self.usable_from is None and not matches(each, (*ADDING, *ALONE)):
+                faults.append(f"{each}: it does more than add, and the migration names no usable_from")
+        return faults
+
+
+def is_on(statement: str, tables: set[str]) -> bool:
+    """Tell whether a statement is about one of these tables, and no other."""
+    found = ON_TABLE.match(statement)
+    return found is not None and found["table"] in tables
+
+
+def matches(statement: str, shapes: Sequence[str]) -> bool:
+    """Tell whether a statement has one of these shapes."""
+    return any(re.fullmatch(shape, statement, re.IGNORECASE) for shape in shapes)
+
+
+@pytest.mark.parametrize(
+    ("statement", "is_good", "is_good_where_told"),
+    [
+        ("ALTER TABLE documents ADD COLUMN colour TEXT", True, True),
+        ("ALTER TABLE documents ADD COLUMN colour TEXT DEFAULT 'red' NOT NULL", True, True),
+        ("ALTER TABLE documents ADD COLUMN colour TEXT NOT NULL", False, True),
+        ("ALTER TABLE documents ADD COLUMN colour UUID DEFAULT gen_random_uuid() NOT NULL", False, False),
+        ("ALTER TABLE documents ADD COLUMN owner UUID REFERENCES principals (principal_id)", False, True),
+        ("ALTER TABLE documents ADD CONSTRAINT ck CHECK (version > 0)", False, False),
+        ("ALTER TABLE documents ADD CONSTRAINT ck CHECK (version > 0) NOT VALID", True, True),
+        ("ALTER TABLE documents VALIDATE CONSTRAINT ck", True, True),
+        ("ALTER TABLE documents DROP COLUMN name", False, True),
+        ("ALTER TABLE documents ALTER COLUMN name TYPE VARCHAR", False, False),
+        ("ALTER TABLE documents ENABLE ROW LEVEL SECURITY", False, True),
+        ("CREATE TABLE things (thing_id UUID NOT NULL)", True, True),
+        ("CREATE INDEX ix ON documents (name)", False, False),
+        ("CREATE UNIQUE INDEX ix ON documents (name)", False, False),
+        ("CREATE INDEX CONCURRENTLY ix ON documents (name)", True, True),
+        ("CREATE UNIQUE INDEX CONCURRENTLY ix ON documents (name)", False, True),
+        ("CREATE POLICY organization ON documents USING (true)", False, True),
+        ("DROP TABLE documents", False, True),
+        ("UPDATE documents SET name = 'x'", False, False),
+        ("CREATE OR REPLACE FUNCTION f() RETURNS integer LANGUAGE sql AS 'SELECT 1'", False, True),
+        ("REVOKE SELECT ON documents FROM carrel_service", False, True),
+    ],
+)
+def test_the_rule_knows_what_adds(statement: str, is_good: bool, is_good_where_told: bool) -> None:
+    """And, of what takes something away, what nobody has to wait for."""
+    assert (Migration("1", None, [statement]).faults() == []) == is_good
+    assert (Migration("1", "0042", [statement]).faults() == []) == is_good_where_told
+
+
+def test_the_rule_knows_tables_that_are_new() -> None:
+    """Nobody uses them yet: they are filled and indexed as is simplest. What takes long stands alone."""
+    new = ["CREATE TABLE things (thing_id UUID)", "CREATE INDEX ix ON things (thing_id)", "UPDATE things SET a = 1"]
+    assert Migration("1", None, [*new, "ALTER TABLE things FORCE ROW LEVEL SECURITY"]).faults() == []
+    added, built = "ALTER TABLE documents ADD COLUMN a TEXT", "CREATE INDEX CONCURRENTLY ix ON documents (a)"
+    assert len(Migration("1", None, [added, built]).faults()) == 1
+
+
+@pytest.fixture
+def before(databases: TestDatabases) -> Iterator[Connection]:
+    """A database from before the rule, connected to as its owner."""
+    name = databases.empty()
+    engine = create_engine(databases.owner_url(name))
+    with engine.connect() as connection:
+        migrate(connection, BEFORE)
+        yield connection
+    engine.dispose()
+    databases.drop(name)
+
+
+def migrate(connection: Connection, revision: str) -> None:
+    """Bring a database to a revision."""
+    config = Config()
+    config.set_main_option("script_location", str(migrations.FOLDER))
+    config.attributes["connection"] = connection
+    command.upgrade(config, revision)
+
+
+def test_migrations_keep_to_the_rule(before: Connection) -> None:
+    """Each since the rule: as CONTRIBUTING.md has it, under "Change the schema"."""
+    said: list[str] = []
+
+    def note(_connection: Any, _cursor: Any, statement: str, *_: Any) -> None:
+        said.append(" ".join(statement.split()))
+
+    event.listen(before, "before_cursor_execute", note)
+    config = Config()
+    config.set_main_option("script_location", str(migrations.FOLDER))
+    scripts = [*ScriptDirectory.from_config(config).iterate_revisions("head", BEFORE)]
+    assert scripts
+    for script in reversed(scripts):
+        said.clear()
+        migrate(before, script.revision)
+        assert said
+        module: ModuleType = script.module
+        assert Migration(script.revision, module.usable_from, said).faults() == [], script.revision
+    usable_from = before.exec_driver_sql("SELECT usable_from FROM alembic_version").scalar_one()
+    assert usable_from == next(each.module.usable_from for each in scripts if each.module.usable_from)
