@@ -297,6 +297,16 @@ def tex(paragraphs: list[str]) -> Made:
     ]
 
 
+def svg(paragraphs: list[str]) -> Made:
+    """A drawing with a title, a description, texts in groups, and HTML within."""
+    beside = ["Harbour plan", "Drawn for the crew", "Boxed in a corner"]
+    title, description, boxed = beside
+    texts = "".join(f"<g><text x='1' y='1'>{escape(each)}</text></g>" for each in paragraphs)
+    box = f"<foreignObject><div xmlns='http://www.w3.org/1999/xhtml'>{boxed}</div></foreignObject>"
+    said = f"<title>{title}</title><desc>{description}</desc>{texts}{box}"
+    return f"<svg xmlns='http://www.w3.org/2000/svg'>{said}</svg>".encode(), beside
+
+
 def outline(heading: str) -> Callable[[list[str]], Made]:
     """Return a maker of files of text under a heading that is written so."""
     return lambda paragraphs: (
@@ -317,6 +327,7 @@ MAKERS: dict[str, Callable[[list[str]], Made]] = {
     "epub": book,
     "ipynb": notebook,
     "xml": xml,
+    "svg": svg,
     "tex": tex,
     "rst": outline("Fleet\n====="),
     "org": outline("* Fleet"),

@@ -84,7 +84,6 @@ def test_archive_that_begins_with_a_whole_pdf_is_an_archive(tmp_path):
         ("a.zip", PDF, "file_type_mismatch"),
         ("a.docx", plain_zip(), "file_type_unsupported"),
         ("a.pdf", b"{\\rtf1 words}", "file_type_mismatch"),
-        ("a.svg", b"<svg>words</svg>", "file_type_unsupported"),
         ("a.unknown", bytes(100), "file_type_unsupported"),
     ],
 )

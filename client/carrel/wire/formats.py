@@ -61,6 +61,7 @@ FORMATS = (
     FileFormat("WebP", "image/webp", (".webp",), "picture"),
     FileFormat("GIF", "image/gif", (".gif",), "picture"),
     FileFormat("BMP", "image/bmp", (".bmp",), "picture"),
+    FileFormat("SVG", "image/svg+xml", (".svg",), "picture"),
     FileFormat("mail", "message/rfc822", (".eml",), "mail"),
     FileFormat("ZIP", "application/zip", (".zip",), "archive"),
 )

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from carrel.wire.formats import NotReadKind
 from service.text.extraction.blocks import Block, BlockKind, Box, FoundPicture, NotRead
 from service.text.extraction.failures import too_complex
-from service.text.extraction.metafiles import read_metafile
 from service.text.extraction.picture_sizes import is_legible
+from service.text.extraction.svg import read_drawing
 
 # Control characters (a NUL can't be stored), lone surrogates (can't be encoded), non-characters.
 _UNSTORABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -126,8 +126,9 @@ class BlockBuilder:
         """
         if not self._is_new(content):
             return
-        if (drawing := read_metafile(content)) is not None:
+        if (drawing := read_drawing(content)) is not None:
             self.paragraph(" ".join(drawing.lines), page=page)
+            self.leave_out(NotReadKind.PICTURE, where, count=drawing.others)
             content = drawing.bitmap
         legible = is_legible(content, pixels=self.limits.pixels)
         if legible is False or (drawing is not None and drawing.lines and not legible):
@@ -139,7 +140,7 @@ class BlockBuilder:
 
     def preview(self, content: bytes, *, page: int | None = None) -> None:
         """Add the texts of a drawing that stands for an object of another program, unless it was there before."""
-        if self._is_new(content) and (drawing := read_metafile(content)) is not None:
+        if self._is_new(content) and (drawing := read_drawing(content)) is not None:
             self.paragraph(" ".join(drawing.lines), page=page)
 
     def picture_on(self, page: int, address: str, content: bytes) -> None:

@@ -15,7 +15,7 @@ from openpyxl.utils.datetime import from_excel
 from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder
 from service.text.extraction.failures import damaged_file
-from service.text.extraction.packages import note_entry
+from service.text.extraction.packages import choose_form, note_entry
 from service.text.extraction.tabular import TableWriter
 
 _SCHEMAS = "{http://schemas.openxmlformats.org/"
@@ -28,6 +28,7 @@ FALLBACK = _SCHEMAS + "markup-compatibility/2006}Fallback"
 _TEXTS = frozenset({A + "t", MATH_TEXT})
 _BREAKS = {A + "br": " ", A + "p": " "}
 _PICTURES = (A + "blip", "{urn:schemas-microsoft-com:vml}imagedata")
+_SVG = "{http://schemas.microsoft.com/office/drawing/2016/SVG/main}svgBlip"
 _FILMS = (A + "videoFile", A + "audioFile", A + "wavAudioFile", A + "quickTimeFile")
 _LEFT_OUT = {
     **dict.fromkeys(("oleObject", "package", "aFChunk"), NotReadKind.EMBEDDED),
@@ -107,10 +108,11 @@ def note_pictures(
     Of those that stand for an object or a film, only the text is read.
     """
     for node in root.iter(*_PICTURES):
-        identity = node.get(R + "embed") or node.get(R + "id")
-        if identity and (name := names(identity)) is not None and name not in known:
-            known.add(name)
+        links = (each.get(R + "embed") or each.get(R + "id") for each in (node, *node.iter(_SVG)))
+        forms = [name for link in links if link and (name := names(link)) is not None]
+        if forms and (name := choose_form(archive, forms)) not in known:
             note_entry(archive, name, builder, where, page=page, is_preview=_stands_for(node))
+        known.update(forms)
 
 
 def leave_out_related(relations: Iterable[tuple[str, str]], builder: BlockBuilder, where: str = "") -> None:

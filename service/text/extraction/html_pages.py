@@ -15,6 +15,7 @@ from lxml import etree
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.failures import damaged_file, too_complex
 from service.text.extraction.plain import read_text
+from service.text.extraction.svg import find_lines
 from service.text.extraction.tabular import MOST_SPANNED, Spans, TableWriter
 
 _DATA = re.compile(rb"data:image/[a-z0-9.+-]{1,40};base64,([A-Za-z0-9+/=%\s]+)", re.IGNORECASE)
@@ -28,7 +29,6 @@ _NEVER = frozenset(
         "iframe",
         "object",
         "embed",
-        "svg",
         "math",
         "canvas",
         "audio",
@@ -106,7 +106,8 @@ def parse_html(data: bytes, builder: BlockBuilder) -> str | None:
     if sum(len(block.text) for block in builder.blocks) < _LEAST:
         builder.blocks.clear()
         _Page(builder, strict=False).write(root)
-    title = root.find(".//title")
+    # Drawings and what is in them have titles, too.
+    title = next((each for each in root.iter("title") if next(each.iterancestors("svg"), None) is None), None)
     return one_line(title.text or "") if title is not None else None
 
 
@@ -153,6 +154,9 @@ class _Page:
             dropped = self._is_dropped(element, tag)
             if event == "start":
                 if dropped:
+                    walk.skip_subtree()
+                elif tag == "svg":
+                    self._add(f" {' '.join(find_lines(element))} ")
                     walk.skip_subtree()
                 else:
                     self._start(element, tag)

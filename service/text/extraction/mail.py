@@ -6,6 +6,7 @@ The attachments of a message alone are documents of their own (service.text.extr
 import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from email import policy
 from email.message import EmailMessage
 from email.parser import BytesParser
@@ -17,6 +18,7 @@ from service.text.extraction.decoding import decode
 from service.text.extraction.failures import Unreadable, corrupt_file, without_text
 from service.text.extraction.html_pages import add_html, find_data_uris
 from service.text.extraction.plain import add_paragraphs
+from service.text.extraction.svg import find_drawings, is_svg
 
 _HEADERS = ("From", "To", "Cc", "Date")
 # Parts that hold the encrypted rest (or, opaque, the signed rest), and those that only prove what is said.
@@ -67,6 +69,8 @@ def pictures_of(message: EmailMessage) -> Iterator[tuple[str, Callable[[], bytes
     page = _content(html).encode(errors="replace") if isinstance(html, EmailMessage) else b""
     for number, read in enumerate(find_data_uris(page)):
         yield f"html/{number}", read
+    for number, drawing in enumerate(find_drawings(page)):
+        yield f"html/drawing/{number}", lambda drawing=drawing: drawing
 
 
 def parse_mailbox(data: bytes, builder: BlockBuilder) -> None:
@@ -74,6 +78,8 @@ def parse_mailbox(data: bytes, builder: BlockBuilder) -> None:
     first, *messages = _SEPARATOR.split(data.removeprefix(BOM_UTF8).lstrip(b"\r\n"))
     if first or not messages:
         raise corrupt_file("a mailbox")
+    # Pictures have addresses in a message alone.
+    builder.limits = replace(builder.limits, finds_pictures=False)
     for number, content in enumerate(messages, start=1):
         builder.page = number
         unmarked = _MARKED.sub(rb"\1", content)
@@ -131,13 +137,14 @@ def _leave_out_parts(message: EmailMessage, builder: BlockBuilder, where: str) -
     """Note the parts of a message that are not its body, and return the names of the files."""
     names: list[str] = []
     for address, read in pictures_of(message):
-        # Only a mailbox's messages have a place; the files of a message alone are read on their own.
-        if builder.limits.finds_pictures and not where:
-            builder.picture(address, read())
+        content = read()
+        if builder.limits.finds_pictures or is_svg(content):
+            builder.picture(address, content, where)
         else:
             builder.leave_out(NotReadKind.PICTURE, where)
     for part in _parts_beside_body(message):
         kind = _kind_of(part)
+        # Only a mailbox's messages have a place; the files of a message alone are read on their own.
         if kind is not NotReadKind.PICTURE and (where or kind is not NotReadKind.ATTACHMENT):
             builder.leave_out(kind, where)
         if part.is_attachment() or "Content-ID" not in part:

@@ -8,6 +8,7 @@ from markdown_it.token import Token
 from service.text.extraction.building import BlockBuilder
 from service.text.extraction.html_pages import add_html
 from service.text.extraction.plain import read_text
+from service.text.extraction.svg import find_drawings
 from service.text.extraction.tabular import TableWriter
 
 _FRONT_MATTER = re.compile(r"\A\ufeff?(---|\+\+\+)[ \t]*\r?\n")
@@ -24,6 +25,8 @@ def parse_markdown(data: bytes, builder: BlockBuilder) -> str | None:
     front, body = split_front_matter(read_text(data, builder).replace("\x00", " "))
     builder.paragraph(". ".join(front[name] for name in ("subtitle", "description", "summary") if name in front))
     _Writer(builder).write(_tokens(body))
+    for drawing in find_drawings(data):
+        builder.preview(drawing)
     title = front.get("title")
     if title and not builder.blocks:
         builder.heading(title, 1)

@@ -47,10 +47,14 @@ _BITMAP_HEADERS = frozenset({12, 40, 52, 56, 64, 108, 124})
 
 @dataclass(frozen=True, slots=True)
 class Drawing:
-    """What a drawing says: its lines from top to bottom as they were drawn, and its largest bitmap, empty for none."""
+    """What a drawing says: its lines from top to bottom as they were drawn, and its largest bitmap, empty for none.
+
+    `others` counts the bitmaps beside the largest in which text may be.
+    """
 
     lines: tuple[str, ...]
     bitmap: bytes
+    others: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ Notes, comments and what is drawn follow the paragraph that they stand in; what 
 
 import re
 import zipfile
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from lxml import etree
 from service.text.extraction import drawings
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.failures import corrupt_file, too_complex
-from service.text.extraction.packages import is_drawing, leave_out_entries, note_entry
+from service.text.extraction.packages import choose_form, is_drawing, leave_out_entries, note_entry
 from service.text.extraction.tabular import TableWriter
 
 _NAMES = "{urn:oasis:names:tc:opendocument:xmlns:"
@@ -50,7 +50,9 @@ _MOST_REPEATED = 100
 def parse_odt(path: Path, builder: BlockBuilder) -> str | None:
     """Add an OpenDocument text; of tracked changes, what was deleted is left out."""
     with zipfile.ZipFile(path) as archive:
-        walk = etree.iterwalk(_read_content(archive, "an OpenDocument text"), events=("start",))
+        root = _read_content(archive, "an OpenDocument text")
+        copies = _drop_copies(archive, root)
+        walk = etree.iterwalk(root, events=("start",))
         for _, element in walk:
             if element.tag in {_TEXT + "tracked-changes", _OFFICE + "automatic-styles"}:
                 walk.skip_subtree()
@@ -63,13 +65,14 @@ def parse_odt(path: Path, builder: BlockBuilder) -> str | None:
                 _add_object(archive, element.get(_LINK) or "", None, builder)
             elif element.tag == _DRAW + "image":
                 _note_picture(archive, element, builder)
-        return _add_rest(archive, builder)
+        return _add_rest(archive, copies, builder)
 
 
 def parse_odp(path: Path, builder: BlockBuilder) -> str | None:
     """Add an OpenDocument presentation's slides; pages are slide numbers, footers stand once, after all."""
     with zipfile.ZipFile(path) as archive:
         root = _read_content(archive, "an OpenDocument presentation")
+        copies = _drop_copies(archive, root)
         slides = list(root.iter(_DRAW + "page"))
         if len(slides) > builder.limits.pages:
             raise too_complex(f"The presentation has more than {builder.limits.pages:,} slides.")
@@ -78,12 +81,14 @@ def parse_odp(path: Path, builder: BlockBuilder) -> str | None:
         declared = (_text(each).strip() for each in root.iter(_SHOW + "header-decl", _SHOW + "footer-decl"))
         for text in dict.fromkeys(declared):
             builder.paragraph(text)
-        return _add_rest(archive, builder)
+        return _add_rest(archive, copies, builder)
 
 
 def add_beside_cells(archive: zipfile.ZipFile, builder: BlockBuilder) -> None:
     """Add the comments, shapes and charts of each sheet of an OpenDocument spreadsheet, and what is printed around."""
-    for sheet in _read_content(archive, "an OpenDocument spreadsheet").iter(_OFFICE + "spreadsheet"):
+    root = _read_content(archive, "an OpenDocument spreadsheet")
+    copies = _drop_copies(archive, root)
+    for sheet in root.iter(_OFFICE + "spreadsheet"):
         for table in sheet.iterchildren(_TABLE + "table"):
             builder.sheet = one_line(table.get(_TABLE + "name") or "") or None
             for element in table.iter(*_PARAGRAPHS, _DRAW + "object", _DRAW + "image"):
@@ -94,7 +99,7 @@ def add_beside_cells(archive: zipfile.ZipFile, builder: BlockBuilder) -> None:
                 elif element.getparent().tag not in _CELLS:
                     builder.paragraph(_text(element))
     builder.sheet = None
-    _add_rest(archive, builder)
+    _add_rest(archive, copies, builder)
 
 
 def _read_content(archive: zipfile.ZipFile, kind: str) -> Any:
@@ -103,9 +108,25 @@ def _read_content(archive: zipfile.ZipFile, kind: str) -> Any:
     return drawings.read_part(archive.read(_CONTENT))
 
 
-def _add_rest(archive: zipfile.ZipFile, builder: BlockBuilder) -> str | None:
+def _drop_copies(archive: zipfile.ZipFile, root: Any) -> set[str]:
+    """Take away all but one of the images that show the same in a frame, and return the entries of the others."""
+    copies: set[str] = set()
+    for frame in root.iter(_DRAW + "frame"):
+        images = {_entry_of(image): image for image in frame.iterchildren(_DRAW + "image")}
+        forms = [name for name in images if name in archive.NameToInfo]
+        for name in set(forms) - {choose_form(archive, forms)} if len(forms) > 1 else ():
+            frame.remove(images[name])
+            copies.add(name)
+    return copies - {_entry_of(image) for image in root.iter(_DRAW + "image")}
+
+
+def _entry_of(image: Any) -> str:
+    return (image.get(_LINK) or "").removeprefix("./")
+
+
+def _add_rest(archive: zipfile.ZipFile, copies: Collection[str], builder: BlockBuilder) -> str | None:
     """Add what is printed above and below pages and what masters of slides say, and return the title."""
-    leave_out_entries(archive, builder)
+    leave_out_entries(archive, builder, copies=copies)
     names = frozenset(archive.namelist())
     if _STYLES in names:
         masters = drawings.read_part(archive.read(_STYLES)).iter(_STYLE + "master-page")
@@ -155,7 +176,7 @@ def _note_picture(
     archive: zipfile.ZipFile, image: Any, builder: BlockBuilder, where: str = "", *, page: int | None = None
 ) -> None:
     """Note a picture where it stands; of what stands for an object of another program, only the text is read."""
-    name = (image.get(_LINK) or "").removeprefix("./")
+    name = _entry_of(image)
     is_preview = image.getparent().find(_DRAW + "object-ole") is not None
     is_read_here = builder.limits.finds_pictures or is_drawing(name)
     if name in archive.NameToInfo and (is_preview or (is_read_here and name.startswith("Pictures/"))):

@@ -8,14 +8,16 @@ import mimetypes
 import re
 import zipfile
 import zlib
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import IO
 
 from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder
+from service.text.extraction.svg import read_drawing
 
 _LEFT_OUT = {"image": NotReadKind.PICTURE, "audio": NotReadKind.RECORDING, "video": NotReadKind.RECORDING}
-_DRAWINGS = (".emf", ".wmf", ".emz", ".wmz")
+_DRAWINGS = (".emf", ".wmf", ".emz", ".wmz", ".svg")
 _OBJECT = re.compile(rb"<draw:object-ole[\s/>]")
 _PICTURE_BYTES = 64 << 20
 _TYPES = "[Content_Types].xml"
@@ -35,14 +37,17 @@ _MAIN = {
 }
 
 
-def leave_out_entries(archive: zipfile.ZipFile, builder: BlockBuilder) -> None:
-    """Note the pictures, sounds and films that an OpenDocument file or a book holds, and objects of other programs."""
+def leave_out_entries(archive: zipfile.ZipFile, builder: BlockBuilder, *, copies: Collection[str] = ()) -> None:
+    """Note the pictures, sounds and films that an OpenDocument file or a book holds, and objects of other programs.
+
+    Of pictures that are kept in several forms, the `copies` that are not to be read are passed over.
+    """
     names = archive.namelist()
     if "content.xml" in names:
         builder.leave_out(NotReadKind.EMBEDDED, count=len(_OBJECT.findall(archive.read("content.xml"))))
     for name in names:
         # Pictures of objects and of the first page stand for what is there otherwise, others for a program's buttons.
-        if not name.startswith(("Thumbnails/", "ObjectReplacements/", "Configurations2/")):
+        if name not in copies and not name.startswith(("Thumbnails/", "ObjectReplacements/", "Configurations2/")):
             kind = (mimetypes.guess_type(name)[0] or "").partition("/")[0]
             if kind == "image":
                 note_entry(archive, name, builder)
@@ -51,8 +56,16 @@ def leave_out_entries(archive: zipfile.ZipFile, builder: BlockBuilder) -> None:
 
 
 def is_drawing(name: str) -> bool:
-    """Return whether an entry is called a drawing of Windows, whose text is read without text recognition."""
+    """Return whether an entry is called a drawing, whose text is read without text recognition."""
     return name.lower().endswith(_DRAWINGS)
+
+
+def choose_form(archive: zipfile.ZipFile, forms: Sequence[str]) -> str:
+    """Return which of the entries that show the same picture is to be read: a drawing with text, or else a bitmap."""
+    for name in forms if len(forms) > 1 else ():
+        if is_drawing(name) and (drawing := read_drawing(_read_picture(archive, name))) and drawing.lines:
+            return name
+    return next((name for name in forms if not is_drawing(name)), forms[0])
 
 
 def note_entry(
@@ -71,15 +84,20 @@ def note_entry(
     if not (is_preview or is_drawing(name) or builder.limits.finds_pictures):
         builder.leave_out(NotReadKind.PICTURE, where)
         return
-    try:
-        with archive.open(name) as entry:
-            content = entry.read(_PICTURE_BYTES)
-    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, LookupError):
-        content = b""
+    content = _read_picture(archive, name)
     if is_preview:
         builder.preview(content, page=page)
     else:
         builder.picture(name, content, where, page=page)
+
+
+def _read_picture(archive: zipfile.ZipFile, name: str) -> bytes:
+    """Return the first bytes of an entry, as many as a picture has; none of one that is damaged."""
+    try:
+        with archive.open(name) as entry:
+            return entry.read(_PICTURE_BYTES)
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, LookupError):
+        return b""
 
 
 def as_document(path: Path) -> IO[bytes]:

@@ -19,7 +19,7 @@ from service.text.extraction.office import parse_docx, parse_pptx
 from service.text.extraction.opendocument import parse_odp, parse_odt
 from service.text.extraction.outlook import parse_outlook
 from service.text.extraction.pdf import parse_pdf
-from service.text.extraction.pictures import PICTURES, parse_picture
+from service.text.extraction.pictures import PICTURES, parse_picture, parse_svg
 from service.text.extraction.plain import parse_plain
 from service.text.extraction.powerpoint97 import parse_ppt
 from service.text.extraction.rtf import parse_rtf
@@ -75,6 +75,7 @@ READERS: Mapping[str, Callable[[Path, BlockBuilder], str | None]] = {
     **{name: parse_other_sheets(name) for name in _SHEETS},
     **{name: convert(name) for name in _CONVERTED},
     **dict.fromkeys(PICTURES, parse_picture),
+    "SVG": _read(parse_svg),
 }
 _ARCHIVES = (WORD, POWERPOINT, EXCEL)
 # Archives of which anything may be read, not only XML.

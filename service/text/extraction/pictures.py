@@ -5,11 +5,14 @@ from typing import IO
 
 from PIL import Image, UnidentifiedImageError
 
-from carrel.wire.formats import FORMATS
+from carrel.wire.formats import FORMATS, NotReadKind
 from service.text.extraction.building import BlockBuilder
 from service.text.extraction.failures import Unreadable, corrupt_file, too_complex
+from service.text.extraction.markup import local_name, parse_markup
+from service.text.extraction.plain import refuse_size
+from service.text.extraction.svg import to_drawing
 
-PICTURES = tuple(each.name for each in FORMATS if each.kind == "picture")
+PICTURES = tuple(each.name for each in FORMATS if each.kind == "picture" and each.name != "SVG")
 # Their frames are pages; those of other formats are an animation.
 _PAGED = ("TIFF",)
 
@@ -31,6 +34,19 @@ def parse_picture(path: Path, builder: BlockBuilder) -> None:
         raise too_complex(f"The picture has {pages:,} pages; at most {builder.limits.pages:,} are read.")
     for number in range(1, pages + 1):
         builder.scan(number)
+
+
+def parse_svg(data: bytes, builder: BlockBuilder) -> None:
+    """Add the texts of an SVG drawing; the largest picture within waits for text recognition, if that is asked."""
+    refuse_size(data, builder)
+    root = parse_markup(data)
+    if local_name(root) != "svg":
+        raise corrupt_file("an SVG drawing")
+    drawing = to_drawing(root)
+    builder.lines("\n".join(drawing.lines))
+    builder.leave_out(NotReadKind.PICTURE, count=drawing.others)
+    if drawing.bitmap:
+        builder.picture("", drawing.bitmap)
 
 
 def open_picture(path: Path | IO[bytes], *, pixels: int) -> Image.Image:

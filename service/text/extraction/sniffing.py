@@ -12,7 +12,7 @@ _HEAD = 65_536
 _ACCEPTED = ", ".join(each.suffixes[0] for each in FORMATS if each.kind != "archive")
 PDF, WORD, POWERPOINT, EXCEL = (BY_NAME[name] for name in ("PDF", "Word", "PowerPoint", "Excel"))
 ZIP = BY_NAME["ZIP"]
-HTML, TEXT, JSON, XML = (BY_NAME[name] for name in ("HTML", "text", "JSON", "XML"))
+HTML, TEXT, JSON, XML, _SVG = (BY_NAME[name] for name in ("HTML", "text", "JSON", "XML", "SVG"))
 # Formats that their content tells; all others are text, and told by their name.
 _RTF, _BINARY_EXCEL = BY_NAME["RTF"], BY_NAME["binary Excel"]
 # What an archive says of itself in its entry `mimetype`.
@@ -49,9 +49,6 @@ _MAIN_PARTS = (
     ("ppt/", POWERPOINT),
     ("xl/", EXCEL),
 )
-_FOREIGN_SUFFIXES = {
-    ".svg": "an SVG drawing",
-}
 # Files of programs of before 1995: how they begin, or the stream that they have; what they are; what can be read.
 _OLD_CONTENT = (
     (b"\x9b\xa5\x21\x00", "a document of Word 1", ".docx"),
@@ -100,14 +97,13 @@ def sniff(path: Path, file_name: str) -> FileFormat:
         head = file.read(_HEAD)
     if not head:
         raise Unreadable("file_empty", "The file is empty: it has 0 bytes. Check where it came from and send it again.")
-    suffix = PurePosixPath(file_name).suffix.lower()
-    named = BY_SUFFIX.get(suffix)
+    named = BY_SUFFIX.get(PurePosixPath(file_name).suffix.lower())
     found = _binary_kind(path, head, named)
     if found is not None:
         if not _is_called(found, named):
             raise _mismatch(named, found.name)
         return found
-    return _text_kind(head, suffix, named)
+    return _text_kind(head, named)
 
 
 def _is_called(found: FileFormat, named: FileFormat | None) -> bool:
@@ -191,15 +187,13 @@ def _compound_kind(path: Path, named: FileFormat | None) -> FileFormat:
     return kind
 
 
-def _text_kind(head: bytes, suffix: str, named: FileFormat | None) -> FileFormat:
+def _text_kind(head: bytes, named: FileFormat | None) -> FileFormat:
     if named in _EXPORTED and (kind := _kind_of_text(head)) in {HTML, XML}:
         return kind
     if named in _BINARY:
         raise _mismatch(named, "something else")
     if named is not None:
         return named
-    if suffix in _FOREIGN_SUFFIXES:
-        raise _unsupported(_FOREIGN_SUFFIXES[suffix])
     if is_binary(head) and not head.startswith((b"\xff\xfe", b"\xfe\xff")) and not wide_encoding(head):
         raise _unsupported("a binary file of an unknown kind")
     return _kind_of_text(head)
@@ -211,8 +205,10 @@ def _kind_of_text(head: bytes) -> FileFormat:
     markup = start.lstrip(b"\xff\xfe").replace(b"\x00", b"")[:1024].lower()
     if markup.startswith((b"<!doctype html", b"<html")):
         return HTML
+    if markup.startswith(b"<svg"):
+        return _SVG
     if markup.startswith(b"<?xml"):
-        return HTML if b"<html" in markup else XML
+        return HTML if b"<html" in markup else _SVG if b"<svg" in markup else XML
     if start[:1] in {b"{", b"["} and len(head) < _HEAD and _parses(start):
         return JSON
     return TEXT

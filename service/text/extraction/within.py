@@ -15,9 +15,9 @@ from service.text.extraction.excel97 import read_stored_picture
 from service.text.extraction.failures import corrupt_file
 from service.text.extraction.html_pages import find_data_uris
 from service.text.extraction.mail import pictures_of, read_mail
-from service.text.extraction.metafiles import read_metafile
 from service.text.extraction.outlook import read_with_pictures
 from service.text.extraction.rtf import read_rtf_picture
+from service.text.extraction.svg import find_drawings, read_drawing
 
 _MOST_BYTES = 64 << 20
 _BROKEN = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, LookupError, StopIteration)
@@ -30,15 +30,17 @@ def read_picture(path: Path, *, media_type: str, address: str) -> bytes:
         content = read(path, address)
     except _BROKEN as error:
         raise corrupt_file("a picture") from error
-    drawing = read_metafile(content)
+    drawing = read_drawing(content)
     return content if drawing is None else drawing.bitmap
 
 
 def find_in_text(data: bytes, builder: BlockBuilder) -> None:
-    """Note the pictures that the text of a web page holds itself, after all of its text."""
+    """Note the pictures that the text of a web page holds itself, after all of its text; drawings are read at once."""
     if builder.limits.finds_pictures:
         for number, found in enumerate(find_data_uris(data)):
             builder.picture(str(number), found())
+    for drawing in find_drawings(data):
+        builder.preview(drawing)
 
 
 def read_entry(path: Path, name: str) -> bytes:
@@ -94,4 +96,5 @@ _READERS: Mapping[str, Callable[[Path, str], bytes]] = {
     BY_NAME["Word 97"].media_type: _read_record,
     BY_NAME["Excel 97"].media_type: read_stored_picture,
     BY_NAME["RTF"].media_type: read_rtf_picture,
+    BY_NAME["SVG"].media_type: lambda path, _: path.read_bytes(),
 }

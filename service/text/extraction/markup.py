@@ -1,0 +1,57 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportAttributeAccessIssue=false
+# lxml has no types of its own.
+"""Parsing of XML from anybody: nothing outside it is read, and entities expand within libxml2's limits."""
+
+import re
+from html import unescape
+from typing import Any
+
+from lxml import etree
+
+from service.text.extraction.failures import damaged_file, too_complex
+
+# libxml2's XML_ERR_ENTITY_LOOP and XML_ERR_RESOURCE_LIMIT, and its errors of entities that only an outer file defines.
+_LIMITS = frozenset({89, 114})
+_UNDEFINED = frozenset({26, 27})
+# White space before the declaration, which parsers refuse, with a byte order mark before it.
+_BEFORE = re.compile(rb"\A(?:\xef\xbb\xbf)?\s+")
+
+
+def parse_markup(data: bytes) -> Any:
+    """Return the root of an XML document; Unreadable when it is damaged, or nested or expanded beyond the limits.
+
+    Entities that the document defines are replaced; those that only an outer file defines stay as they are.
+    """
+    try:
+        return _parse(_BEFORE.sub(b"", data, count=1), "internal")
+    except etree.XMLSyntaxError as error:
+        if error.code in _LIMITS:
+            raise too_complex("The XML is nested too deeply, or one of its entities or texts is too long.") from error
+        raise damaged_file("XML", error) from error
+
+
+def local_name(element: Any) -> str:
+    """Return an element's name without its namespace, or an empty string for what is no element."""
+    return element.tag.rpartition("}")[2] if isinstance(element.tag, str) else ""
+
+
+def character_of(entity: str) -> str:
+    """Return the character of an entity such as `&nbsp;`, a space for one that HTML doesn't know."""
+    character = unescape(entity)
+    return " " if character == entity else character
+
+
+def _parse(data: bytes, resolve: Any) -> Any:
+    try:
+        # Comments and instructions aren't text.
+        return etree.fromstring(
+            data,
+            etree.XMLParser(
+                resolve_entities=resolve, load_dtd=False, no_network=True, remove_comments=True, remove_pis=True
+            ),
+        )
+    except etree.XMLSyntaxError as error:
+        if resolve and error.code in _UNDEFINED:
+            return _parse(data, resolve=False)
+        raise

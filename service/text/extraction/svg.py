@@ -1,0 +1,124 @@
+# pyright: reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false
+# pyright: reportMissingTypeStubs=false, reportUnknownParameterType=false, reportAttributeAccessIssue=false
+# lxml has no types of its own.
+"""Drawings of the web (SVG): the lines of their texts, titles and descriptions, and the largest picture within."""
+
+import base64
+import binascii
+import re
+from collections.abc import Iterator
+from typing import Any
+from urllib.parse import unquote_to_bytes
+
+from lxml import etree
+
+from service.text.extraction.failures import Unreadable
+from service.text.extraction.markup import character_of, local_name, parse_markup
+from service.text.extraction.metafiles import Drawing, read_metafile
+from service.text.extraction.picture_sizes import is_legible
+
+# A drawing of more is a map or a scan in lines; its tree would take a worker's memory.
+_MOST_BYTES, _HEAD = 16 << 20, 4_096
+_PIXELS = 100_000_000
+# HTML knows elements by their names in small letters.
+_UNSEEN = frozenset({"style", "script", "metadata"})
+_SPEAKING = frozenset({"title", "desc", "text", "foreignobject", "flowroot"})
+# Pieces of a text that are placed by themselves, and what HTML within a drawing breaks lines for.
+_PLACED, _PLACES = frozenset({"tspan", "altglyph"}), ("x", "y")
+_LINES = frozenset({"flowpara", "flowline", "div", "p", "br", "li", "td", "th", "h1", "h2", "h3", "h4"})
+_ADDRESS = re.compile(rb"data:image/svg\+xml[^,\"'<>()\s]{0,80},(?:<svg[^\"]+|[^\"'<>()\s]+)", re.IGNORECASE)
+
+
+def read_drawing(content: bytes) -> Drawing | None:
+    """Return what a drawing says: one of Windows (EMF, WMF) or of the web (SVG); None for what is neither."""
+    return read_metafile(content) or read_svg(content)
+
+
+def read_svg(content: bytes) -> Drawing | None:
+    """Return what an SVG drawing says; None for what is none, is damaged, or is larger than such drawings are."""
+    if len(content) > _MOST_BYTES or not is_svg(content):
+        return None
+    try:
+        root = parse_markup(content)
+    except Unreadable:
+        return None
+    return to_drawing(root) if local_name(root) == "svg" else None
+
+
+def is_svg(content: bytes) -> bool:
+    """Return whether the first bytes of a file may be those of an SVG drawing."""
+    # Without its mark and NULs, UTF-16 reads like ASCII.
+    head = content[:_HEAD].replace(b"\0", b"").lstrip(b"\xff\xfe\xef\xbb\xbf \t\r\n")
+    return head.startswith(b"<") and b"svg" in head
+
+
+def find_drawings(data: bytes) -> Iterator[bytes]:
+    """Yield the SVG drawings that the text of a page holds itself, as data URIs."""
+    return (_decode(found[0].decode("latin-1")) for found in _ADDRESS.finditer(data))
+
+
+def to_drawing(root: Any) -> Drawing:
+    """Return the lines of a tree, each once, and the largest of its pictures."""
+    lines = tuple(dict.fromkeys(find_lines(root)))
+    pictures = sorted((each for each in _pictures(root) if each[0] is not False), key=_importance)
+    bitmap = pictures.pop()[1] if pictures and pictures[-1][0] else b""
+    return Drawing(lines, bitmap, len(pictures))
+
+
+def find_lines(root: Any) -> Iterator[str]:
+    """Yield the texts, titles and descriptions of a drawing in order, of alternatives the first that says something."""
+    walk = etree.iterwalk(root, events=("start",))
+    for _, element in walk:
+        name = local_name(element).lower()
+        if name == "switch":
+            yield from next((lines for child in element if (lines := [*find_lines(child)])), ())
+        elif name in _SPEAKING:
+            if line := " ".join(_text(element).split()):
+                yield line
+        elif name not in _UNSEEN:
+            continue
+        walk.skip_subtree()
+
+
+def _text(element: Any) -> str:
+    parts = [element.text or ""]
+    walk = etree.iterwalk(element, events=("start", "end"))
+    for event, node in walk:
+        if node is element:
+            continue
+        name = local_name(node).lower()
+        is_start = event == "start"
+        is_placed = is_start and name in _PLACED and any(node.get(place) for place in _PLACES)
+        if is_placed or name in _LINES:
+            parts.append(" ")
+        if is_start and name in _UNSEEN:
+            walk.skip_subtree()
+        elif is_start and node.tag is etree.Entity:
+            parts.append(character_of(node.text))
+        else:
+            parts.append((node.text if is_start else node.tail) or "")
+    return "".join(parts)
+
+
+def _pictures(root: Any) -> Iterator[tuple[bool | None, bytes]]:
+    """Yield the pictures that a drawing holds itself, and of each whether text may be read in it."""
+    for element in root.iter(etree.Element):
+        if local_name(element).lower() == "image":
+            for name, value in element.items():
+                if name.endswith("href") and value.lstrip().startswith("data:"):
+                    content = _decode(value)
+                    yield is_legible(content, pixels=_PIXELS), content
+
+
+def _importance(picture: tuple[bool | None, bytes]) -> tuple[bool, int]:
+    legible, content = picture
+    return bool(legible), len(content)
+
+
+def _decode(address: str) -> bytes:
+    head, _, data = address.partition(",")
+    content = unquote_to_bytes(data)
+    try:
+        return base64.b64decode(content) if head.rstrip().endswith(";base64") else content
+    except (binascii.Error, ValueError):
+        return b""

@@ -1,0 +1,196 @@
+"""SVG drawings: their text is read wherever a file may hold one, and what can't be read of them is told."""
+
+import base64
+import io
+import zipfile
+from email.message import EmailMessage
+from pathlib import Path
+
+import pytest
+from lxml import etree
+from PIL import Image
+
+from carrel.wire.formats import NotReadKind
+from service.text.extraction import within
+from service.text.extraction.blocks import Extraction
+from service.text.extraction.building import Limits
+from service.text.extraction.drawings import A, R
+from service.text.extraction.failures import Unreadable
+from service.text.extraction.parsing import parse_file
+from tests import made_files
+from tests.unit.test_pictures_within import book, opendocument, picture, word, workbook
+
+NAMES = 'xmlns="http://www.w3.org/2000/svg" xmlns:x="http://www.w3.org/1999/xlink"'
+SHOWN = (
+    "<title>Plan of berths</title><desc>As built</desc><style>.a{}</style>"
+    "<text x='1'>Harbour <tspan>nor</tspan>th<tspan x='3' y='9'>of Bergen</tspan></text>"
+    "<switch><foreignObject><div xmlns='http://www.w3.org/1999/xhtml'>Boxed<br/>quay</div></foreignObject>"
+    "<text>Fallback</text></switch>"
+)
+SAID = ("Plan of berths", "As built", "Harbour north of Bergen", "Boxed quay")
+BITMAPS = "".join(
+    f"<image x:href='data:image/png;base64,{base64.b64encode(picture('red', side)).decode()}'/>"
+    for side in (40, 200, 190)
+)
+DRAWN = f"<svg {NAMES}>{SHOWN}</svg>"
+SILENT = f"<svg {NAMES}><path d='M1 1'/></svg>"
+DECLARED = f'<?xml version="1.0"?><!DOCTYPE svg [<!ENTITY q "quay">]>{DRAWN.replace("quay", "&q;")}'
+LAUGHS = "<!DOCTYPE svg [<!ENTITY a 'lol'>" + "".join(
+    f"<!ENTITY {chr(98 + n)} '{f'&{chr(97 + n)};' * 10}'>" for n in range(9)
+)
+_BLIP = "http://schemas.microsoft.com/office/drawing/2016/SVG/main"
+
+
+def office(content: bytes, part: str, drawing: str) -> bytes:
+    """Return an Office file whose last picture in a part has a drawing beside its bitmap."""
+    folder, _, name = part.rpartition("/")
+    relations = f"{folder}/_rels/{name}.rels"
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        root, known = archive.read(part), archive.read(relations)
+    tree = etree.fromstring(root)
+    *_, blip = tree.iter(f"{A}blip")
+    blip.append(etree.fromstring(f'<s:svgBlip xmlns:s="{_BLIP}" xmlns:r="{R[1:-1]}" r:embed="rSvg"/>'))
+    added = (
+        b'<Relationship Id="rSvg" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/image" '
+        b'Target="../media/drawing.svg"/></Relationships>'
+    ).replace(b"../media", b"media" if folder == "word" else b"../media")
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        types = archive.read("[Content_Types].xml").replace(
+            b"<Default ", b'<Default Extension="svg" ContentType="image/svg+xml"/><Default ', 1
+        )
+    for entry, data in {
+        part: etree.tostring(tree),
+        relations: known.replace(b"</Relationships>", added),
+        "[Content_Types].xml": types,
+        f"{folder.partition('/')[0]}/media/drawing.svg": drawing.encode(),
+    }.items():
+        content = made_files.with_part(content, entry, data)
+    return content
+
+
+def open_document(drawing: str) -> bytes:
+    """Return an OpenDocument text that shows a drawing with a bitmap in its place for other programs."""
+    content = opendocument()
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        root = archive.read("content.xml")
+    image = b'<draw:image l:href="Pictures/1.png"/>'
+    forms = b'<draw:frame><draw:image l:href="Pictures/d.svg"/>' + image + b"</draw:frame>"
+    content = made_files.with_part(content, "content.xml", root.replace(image, forms))
+    return made_files.with_part(content, "Pictures/d.svg", drawing.encode())
+
+
+def e_book() -> bytes:
+    """Return an e-book whose page has a drawing among its text."""
+    content = book()
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        page = archive.read("c.xhtml")
+    return made_files.with_part(content, "c.xhtml", page.replace(b"</p>", f"</p><div>{DRAWN}</div>".encode()))
+
+
+def mail() -> bytes:
+    """Return a mail that shows a drawing."""
+    message = EmailMessage()
+    message["Subject"], message["From"] = "Plans", "ada@example.com"
+    message.set_content("Words")
+    message.add_alternative('<p>Words</p><img src="cid:p">', subtype="html")
+    message.add_attachment(DRAWN.encode(), maintype="image", subtype="svg+xml", cid="p", disposition="inline")
+    return bytes(message)
+
+
+def read(folder: Path, name: str, content: bytes, *, finds: bool = False) -> Extraction:
+    """Return what is read of a file."""
+    return parse_file(made_files.saved(folder, name, content), name, Limits(finds_pictures=finds))
+
+
+def told(found: Extraction) -> dict[NotReadKind, int] | None:
+    """Return the numbers of parts that were not read; None where that is unknown."""
+    return None if found.not_read is None else {part.kind: part.count for part in found.not_read}
+
+
+DATA = f"data:image/svg+xml;base64,{base64.b64encode(DRAWN.encode()).decode()}"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "others"),
+    [
+        ("a.svg", DRAWN.encode(), {}),
+        ("b.svg", DECLARED.encode(), {}),
+        ("c.svg", ("\ufeff" + DRAWN).encode("utf-16-le"), {}),
+        ("unknown", DRAWN.encode(), {}),
+        ("a.docx", office(word(), "word/document.xml", DRAWN), {NotReadKind.PICTURE: 3}),
+        (
+            "a.pptx",
+            office(made_files.slides_of_pictures(Image.new("RGB", (200, 200), "red")), "ppt/slides/slide1.xml", DRAWN),
+            {NotReadKind.PICTURE: 5},
+        ),
+        ("a.xlsx", office(workbook(), "xl/drawings/drawing1.xml", DRAWN), {NotReadKind.PICTURE: 3}),
+        ("a.odt", open_document(DRAWN), {NotReadKind.PICTURE: 3}),
+        ("a.epub", e_book(), {NotReadKind.PICTURE: 4}),
+        ("a.html", f"<p>Words in a row</p><div>{DRAWN}</div>".encode(), None),
+        ("b.html", f"<p>Words in a row</p><img src='{DATA}'>".encode(), None),
+        (
+            "c.html",
+            f'<p>Words in a row</p><img src="data:image/svg+xml;utf8,{DRAWN.replace(chr(34), chr(39))}">'.encode(),
+            None,
+        ),
+        ("a.md", f"Words\n\n![Plan]({DATA})".encode(), None),
+        ("a.eml", mail(), {}),
+        ("a.mbox", b"From ada@example.com Thu Nov 26 10:00:00 2026\n" + mail(), {}),
+    ],
+)
+def test_text_of_drawings_is_read_unasked(
+    tmp_path: Path, name: str, content: bytes, others: dict[NotReadKind, int] | None
+) -> None:
+    """Titles, descriptions and texts are read once; the bitmap that shows the same is not counted as not read."""
+    found = read(tmp_path, name, content)
+    text = " ".join(" ".join(block.text for block in found.blocks).split())
+    assert [text.count(line) for line in SAID[1:]] == [1, 1, 1]
+    assert SAID[0] in text
+    assert "Fallback" not in text
+    assert told(found) == others
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [("a.docx", office(word(), "word/document.xml", SILENT)), ("a.odt", open_document(SILENT))],
+)
+def test_a_drawing_without_text_is_read_as_the_bitmap_beside_it(tmp_path: Path, name: str, content: bytes) -> None:
+    """Where letters are drawn as lines, text recognition gets the bitmap, and both are one picture."""
+    whole = word() if name == "a.docx" else opendocument()
+    for finds in (False, True):
+        wanted, found = (read(tmp_path, name, each, finds=finds) for each in (whole, content))
+        assert (told(found), len(found.pictures)) == (told(wanted), len(wanted.pictures))
+
+
+def test_bitmaps_within_a_drawing_are_told_or_read(tmp_path: Path) -> None:
+    """The largest waits for text recognition where that is asked; the other one is told, an icon is not."""
+    content = f"<svg {NAMES}>{SHOWN}{BITMAPS}</svg>".encode()
+    found = read(tmp_path, "a.svg", content, finds=True)
+    assert told(found) == {NotReadKind.PICTURE: 2}
+    path = tmp_path / "a.svg"
+    shown = [within.read_picture(path, media_type=found.media_type, address=each.address) for each in found.pictures]
+    assert shown == [picture("red")]
+
+
+@pytest.mark.parametrize(
+    ("drawing", "code"),
+    [
+        (f"{LAUGHS}]><svg {NAMES}><text>&j;</text></svg>", "file_too_complex"),
+        (f"<svg {NAMES}>" + "<g>" * 60_000, "file_too_complex"),
+        (DRAWN[:-9], "file_corrupt"),
+        ("words alone", "file_corrupt"),
+        ("<html><svg/></html>", "file_corrupt"),
+        (SILENT, "file_without_text"),
+        (
+            f"<!DOCTYPE svg [<!ENTITY x SYSTEM 'file:///etc/passwd'>]><svg {NAMES}><text>&x;</text></svg>",
+            "file_without_text",
+        ),
+    ],
+)
+def test_hostile_drawings_are_refused_alone_and_told_within_files(tmp_path: Path, drawing: str, code: str) -> None:
+    """A drawing costs itself: the file that holds it is read, and says what was not."""
+    with pytest.raises(Unreadable) as refused:
+        read(tmp_path, "a.svg", drawing.encode())
+    assert refused.value.code == code
+    content = made_files.with_part(opendocument(), "Pictures/d.svg", drawing.encode())
+    assert told(read(tmp_path, "a.odt", content)) == {NotReadKind.PICTURE: 5}
