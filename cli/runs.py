@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
 
+from carrel.wire.formats import count_reasons
 from cli.exit_codes import ExitCode
 from cli.screen import Screen
 from cli.watching import interruption, watch_run
@@ -222,8 +223,8 @@ def _show_deletions(plan: Plan, ledger: Ledger, *, screen: Screen) -> None:
 
 
 def _show_failures(ledger: Ledger, *, screen: Screen) -> None:
-    codes = ", ".join(f"{number:,} {code}" for code, number in failure_codes(ledger).most_common())
-    screen.line(f"Quarantine: {codes}", style="bold")
+    reasons = count_reasons(dict(failure_codes(ledger).most_common()))
+    screen.line(f"Quarantine: {reasons}", style="bold")
     for row in failure_rows(ledger, limit=_SHOWN):
         document = f" ({row['document']})" if row["document"] not in {"", row["place"]} else ""
         screen.line(f"! {row['place']}{document}  {row['code']}: {row['reason']}", style="red")

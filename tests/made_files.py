@@ -208,11 +208,11 @@ def mailbox() -> bytes:
 
 
 def archive(files: Mapping[str, bytes | str]) -> bytes:
-    """A ZIP archive of these files by their paths."""
+    """A ZIP archive of these files by their paths; made again, it has the same bytes."""
     written = io.BytesIO()
     with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as packed:
         for path, content in files.items():
-            packed.writestr(path, content)
+            packed.writestr(zipfile.ZipInfo(path), content, zipfile.ZIP_DEFLATED)
     return written.getvalue()
 
 

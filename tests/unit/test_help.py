@@ -10,6 +10,7 @@ import pytest
 from app.documentation import ROOT, contents, page_html, read_page
 from app.navigation import FOR_ADMINS, FOR_ALL, FOR_EDITORS
 from app.ui.help import help_address_of_code, topic_of_page
+from carrel.wire.formats import REASONS, count_reasons
 from service.text.extraction.failures import FailureCode
 
 HELPERS = {"help_address": 0, "help_link": 1, "show_help": 1}
@@ -82,12 +83,13 @@ def test_every_page_of_the_workbench_has_help() -> None:
 
 
 def test_every_reason_has_an_entry_that_says_what_to_do() -> None:
-    """Troubleshooting has a row for each code with which a document is kept out."""
+    """Troubleshooting has a row for each code with which a document is kept out, and each has words that count it."""
     found = reasons()
     assert {"file_corrupt", "row_invalid", "link_broken", "file_changing", "connection_lost", "file_missing"} <= found
     page = read_page("troubleshooting")
     assert page
-    assert sorted(found - page.anchors) == []
+    assert sorted(found - REASONS.keys()) == sorted(REASONS.keys() - page.anchors) == []
+    assert count_reasons({"file_encrypted": 1_200, "of_tomorrow": 1}) == "1,200 with a password, 1 of_tomorrow"
 
 
 def test_a_code_leads_to_what_to_do_or_else_to_what_it_says() -> None:

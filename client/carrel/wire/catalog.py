@@ -17,7 +17,7 @@ from carrel.wire.common import (
     ResponseModel,
 )
 from carrel.wire.fields import DocumentName, EmailAddress, Identifier, Instant, RequestInstant
-from carrel.wire.formats import NotReadKind, count_not_read
+from carrel.wire.formats import NotReadKind, count_not_read, count_reasons
 from carrel.wire.operations import ADDS_DATA, KEYED, NOT_FOUND, READ, WRITE, ApiOperation
 
 
@@ -213,10 +213,10 @@ class ContainedFiles(ResponseModel):
         return not self.waiting and not self.indexing
 
     def __str__(self) -> str:
-        """Return the progress in words: `240 of 600 files read, 3 left out (3 file_encrypted)`."""
+        """Return the progress in words: `240 of 600 files read, 3 left out (3 with a password)`."""
         left_out = sum(self.left_out.values())
         read = self.files - self.waiting - left_out
-        why = ", ".join(f"{count:,} {code}" for code, count in self.left_out.items())
+        why = count_reasons(self.left_out)
         failed = f", {_count(self.indexing_failed, 'document')} could not be indexed" if self.indexing_failed else ""
         left = f", {left_out:,} left out ({why})" if why else ""
         return f"{read:,} of {_count(self.files, 'file')} read{left}{failed}"

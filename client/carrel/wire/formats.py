@@ -1,4 +1,6 @@
-"""The formats of files that are read, and the parts of files that are not: the one place that names them.
+"""The formats of files that are read, the parts of files that are not, and why files are not loaded.
+
+This is the one place that names them.
 
 To add a format: an entry here, its reader beside the others in `service/text/extraction`, and the reader's entry in
 `READERS` there.
@@ -105,6 +107,53 @@ _NOT_READ = {
 def count_not_read(kind: NotReadKind, count: int) -> str:
     """Return a number of parts that were not read in words: `3 pictures`."""
     return f"{count:,} {_NOT_READ[kind][count != 1]}"
+
+
+REASONS: Mapping[str, str] = {
+    "file_empty": "empty",
+    "file_without_text": "without text",
+    "file_encrypted": "with a password",
+    "file_corrupt": "damaged or cut off",
+    "file_type_unsupported": "in a format that isn't read",
+    "file_type_mismatch": "whose name and content disagree",
+    "file_too_complex": "too complex to read",
+    "file_too_large": "too large",
+    "archive_too_deep": "in archives within too many archives",
+    "archive_too_large": "beyond what one archive or mail may hold",
+    "archive_unreadable": "in an archive that can't be unpacked",
+    "unpacking_stopped": "not reached before an error",
+    "owner_not_active": "without an active owner",
+    "file_name_invalid": "with a name that a file can't have",
+    "file_unreadable": "that may not be opened",
+    "folder_unreadable": "in folders that may not be listed",
+    "file_changing": "written to while they were sent",
+    "file_missing": "named by the manifest and not there",
+    "path_escapes": "outside of the manifest's folder",
+    "row_invalid": "with an invalid row in the manifest",
+    "link_broken": "whose link leads nowhere",
+    "link_escapes": "whose link leads out of the folder",
+    "name_undecodable": "with a name that isn't UTF-8",
+    "invalid_request": "with invalid values",
+    "invalid_metadata": "with invalid metadata",
+    "unknown_principal": "for readers that are not known",
+    "unknown_user": "for readers that are not known",
+    "unknown_collection": "for a collection that is not known",
+    "external_id_taken": "under the id of somebody else's document",
+    "owner_required": "of another owner",
+    "collection_editor_required": "for a collection that may not be changed",
+    "indexing_failed": "stored and not indexed",
+    "connection_lost": "whose connection broke",
+    "unexpected": "with an unexpected error",
+}
+"""Why documents were not loaded, in words that follow a number, by the code of the reason."""
+
+
+def count_reasons(counts: Mapping[str, int]) -> str:
+    """Return the numbers of files that were not loaded, by the codes of their reasons, in words: `2 empty`.
+
+    A code that is not known here stands as it is: a newer service may have it.
+    """
+    return ", ".join(f"{count:,} {REASONS.get(code, code)}" for code, count in counts.items())
 
 
 def in_words() -> str:

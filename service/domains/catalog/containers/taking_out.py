@@ -22,7 +22,7 @@ class Run:
 
     `files_left` and `bytes_left` are what the limits of the outermost container leave for this one; `is_too_deep`: it
     is in too many others. `kept` are the documents of the files in the container, whether or not those could be read;
-    `read` are the numbers, from 0, of the files that could be, and of empty ones, and `left_out` are the others that
+    `read` are the numbers, from 0, of the files that could be, and `left_out` are the others that
     were looked at, by their numbers. `deleted` documents were of files that are gone; `has_changed`: some document is
     not as it was. `is_whole`: every file was looked at.
     """
@@ -79,12 +79,11 @@ async def name_one(run: Run, path: Path, number: int, why: UnreadableFile) -> Co
 
 
 async def leave_out_rest(run: Run, path: Path, *, start: int, why: Reason) -> None:
-    """Note that all files from a number on are left out; of empty ones nothing is missed."""
+    """Note that all files from a number on are left out."""
     done, count = start, run.document.file.file_count or 0
     while done < count and (named := await _name_some(run, path, start=done, most=NAMED_AT_ONCE)):
         for number, file in enumerate(named, start=done):
-            if file.content != b"":
-                run.leave_out(number, file.path, why)
+            run.leave_out(number, file.path, why)
         done += len(named)
     for number in range(done, count):
         run.leave_out(number, None, why)

@@ -158,17 +158,14 @@ async def _bring(run: Run, files: Sequence[ContainedFile], *, start: int) -> set
         why: Reason | None = (file.code, file.message)
         async with turns:
             if file.content is not None:
-                # An empty file has nothing that could be missed.
-                why = await _upload(run, file, file.content) if file.content else None
+                why = await _upload(run, file, file.content)
         if why is None:
             run.read.add(number)
         else:
             run.leave_out(number, file.path, why)
 
     # A file whose new contents can't be read leaves its document as it was, as an upload that is refused does.
-    document_ids = {
-        document_id_for(run.caller.organization_id, _external_id(run, one)) for one in files if one.content != b""
-    }
+    document_ids = {document_id_for(run.caller.organization_id, _external_id(run, one)) for one in files}
     run.kept |= document_ids
     run.bytes_left -= sum(len(file.content or b"") for file in files)
     brought = (bring(number, file) for number, file in enumerate(files, start=start))
