@@ -58,6 +58,7 @@ def run_plan(source: str, options: UploadOptions, *, screen: Screen) -> ExitCode
         ledger.join_latest()
         if screen.as_json:
             members = {"outcome": "planned", "exitCode": code, "plan": outcome.plan.text(), **outcome.summary.as_json()}
+            members |= {"unread": dict(outcome.plan.unread)}
             members |= _remarks_of(ledger)
             names = list(deletions(ledger, states=TO_DELETE))
             left_out = outcome.scanned.left_out_as_json()
@@ -183,6 +184,8 @@ def _code(summary: Summary) -> ExitCode:
 def show_plan(plan: Plan, scanned: Scanned, ledger: Ledger, *, screen: Screen) -> None:
     """Print what a run would do, with the first rows of what would go into quarantine."""
     screen.line(plan.text())
+    if plan.unread:
+        screen.line(f"{plan.unread_text()}; --exclude leaves them out.")
     _show_left_out(scanned, screen=screen)
     _show_deletions(plan, ledger, screen=screen)
     if scanned.problems or plan.forbidden or plan.refused:
@@ -195,6 +198,10 @@ def show_end(summary: Summary, ledger: Ledger, *, screen: Screen) -> None:
     """Print what a run came to, with the first rows of its quarantine, where all of them are, and its remarks."""
     notes = notes_of(ledger.address.name)
     screen.line(summary.text())
+    if coming := summary.coming_text():
+        screen.line(
+            f"The service continues by itself: {coming}. Run again, the run waits for it and sends nothing twice."
+        )
     _show_left_out(notes.scanned, screen=screen)
     if summary.contained_left_out:
         screen.line("carrel documents left-out DOCUMENT names those of an archive or mail.", style="dim")

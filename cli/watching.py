@@ -78,9 +78,10 @@ def tell(bar: Bar, summary: Summary, *, waiting_for: str = "") -> None:
         what = f"{what}, {waiting_for}" if waiting_for else what
     else:
         what = waiting_for or "waiting for the index"
-        done -= summary.indexing
+        done += summary.contained_files - summary.contained_waiting - summary.indexing
+    total = summary.to_send + summary.contained_files
     failed = f", {summary.quarantined:,} in quarantine" if summary.quarantined else ""
-    bar(f"{what}{failed}", done=max(0, done), total=summary.to_send or None)
+    bar(f"{what}{failed}", done=max(0, done), total=total or None)
 
 
 def interruption(ledger: Ledger) -> str:
@@ -90,7 +91,6 @@ def interruption(ledger: Ledger) -> str:
     if summary.waiting or not summary.indexing:
         return ""
     return (
-        f"Interrupted. All {summary.to_send:,} documents are sent and stored, and the service is still indexing"
-        f" {summary.indexing:,} of them by itself. Run it again to see whether they can be searched; it sends nothing"
-        " twice."
+        f"Interrupted. All {summary.to_send:,} documents are sent and stored, and the service continues by itself:"
+        f" {summary.coming_text()}. Run it again to see whether they can be searched; it sends nothing twice."
     )

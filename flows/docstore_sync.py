@@ -58,7 +58,7 @@ class _ProgressPublisher:
             "phase": "done" if is_done else "sending",
             "progress": 100.0 if is_done else 0.0,
             "seconds": round(seconds, 1),
-            "documentsPerSecond": round(counts["read"] / seconds, 1) if seconds else 0.0,
+            "documentsPerSecond": round(counts["read"] / seconds, 4) if seconds else 0.0,
         }
         await self._progress.publish_counts(row)
 

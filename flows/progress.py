@@ -65,7 +65,7 @@ class Progress:
         self.phase = "sending"
         problems = await asyncio.to_thread(ledger.problem_count)
         await self.publish(PLAN, kind="markdown", data=plan_markdown(scanned, plan, problems=problems))
-        numbers = {name: number for name, number in asdict(plan).items() if name != "held_back"}
+        numbers = {name: number for name, number in asdict(plan).items() if isinstance(number, int)}
         await self.publish_table(PLANNED, [{**numbers, "problems": problems}])
         await self.update()
 
@@ -85,7 +85,7 @@ class Progress:
             **summary.as_json(),
             "phase": self.phase,
             "seconds": round(self._watch.seconds, 1),
-            "documentsPerSecond": round(self._rate(summary.sent), 1),
+            "documentsPerSecond": round(self._rate(summary.sent), 4),
             "waitingFor": "" if self._ledger is None else notes_of(self._ledger.address.name).waiting_for,
         }
         await self.publish_counts(counts)
@@ -166,5 +166,7 @@ def plan_markdown(scanned: Scanned, plan: Plan, *, problems: int) -> str:
     ]
     if plan.held_back:
         lines += [f"**{plan.held_back}**", ""]
+    if plan.unread:
+        lines += [f"**{plan.unread_text()}.**", ""]
     lines += [f"{capitalize(line)}." for line in scanned.left_out()]
     return "\n".join(lines)

@@ -70,7 +70,7 @@ class _ProgressPublisher:
             "phase": "indexing",
             "progress": round(100 * sent / wanted, 1) if wanted else 0.0,
             "seconds": round(seconds, 1),
-            "documentsPerSecond": round(sent / seconds, 1) if seconds else 0.0,
+            "documentsPerSecond": round(sent / seconds, 4) if seconds else 0.0,
         }
         await self._progress.publish_counts(row)
 

@@ -25,7 +25,7 @@ from app.ui.help import HelpLink, help_cell
 from app.ui.links import show_link
 from app.ui.notices import show_heading, show_problem, show_table, show_text, show_warning
 from app.ui.tables import show_text_pages, source_of
-from flows.operations.formatting import capitalize, count_text
+from flows.operations.formatting import capitalize, count_text, rate_text
 from flows.runs import RunStatus
 
 ENDS = {"FAILED": "It failed.", "CRASHED": "The process that ran it ended before it was done."}
@@ -138,17 +138,18 @@ def phase_in_words(run: RunStatus) -> str:
     if run.finished:
         return _end_in_words(run)
     doing = PHASES.get(run.phase, "Working") if run.figures else "Working"
-    rate = rate_of(run)
-    return f"{doing} … {rate:,.1f} documents a second" if rate else f"{doing} …"
+    # Nothing is sent any more while the index is waited for.
+    rate = "" if run.phase == "indexing" else rate_text(rate_of(run), "document")
+    return f"{doing} … {rate}".rstrip()
 
 
 def _end_in_words(run: RunStatus) -> str:
     found = run.figures.get("documents") or count_not_loaded(run)
     if run.flow not in {"permission-snapshot", "reindex", "docstore-sync"} and not found:
         return "Done: there was nothing to load."
-    rate, counts = rate_of(run), run.counts
+    rate, counts = rate_text(rate_of(run), "document"), run.counts
     later = f" {count_text(counts.indexing, 'document')} can be searched a little later." if counts.indexing else ""
-    quick = f", {rate:,.1f} documents a second" if rate >= 0.1 else ""
+    quick = f", {rate}" if rate else ""
     partly = _partly_read(counts.partly_read) if counts.partly_read else ""
     pages = _pages_waiting(counts.pages_waiting) if counts.pages_waiting else ""
     files = f" {counts.contained_text()}." if counts.containers else ""

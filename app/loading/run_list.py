@@ -22,6 +22,8 @@ from app.ui.tables import Source, forget, show_pages, time_cell
 from flows.runs import RunsPage, RunStatus
 
 ROWS = 20
+# Of documents a second: below, the number would be 0.0.
+_LEAST_RATE = 0.05
 LIST = "runs"
 
 
@@ -72,7 +74,7 @@ def _row(run: RunStatus) -> dict[str, Any]:
         "Started": time_cell(begun),
         "Duration": duration_in_words(seconds_of(run)),
         "Started by": one_line(starter_in_words(run)),
-        "Per second": f"{rate:,.1f}" if (rate := rate_of(run)) else "",
+        "Per second": f"{rate:,.1f}" if (rate := rate_of(run)) >= _LEAST_RATE else "",
     }
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from contextlib import nullcontext
+from dataclasses import replace
 
 from flows.operations.deletions import plan_deletions
 from flows.operations.jobs import NO_HOOKS, Hooks, Outcome, Planned, Stopwatch, carry_out, open_client, outage_policy_of
@@ -10,7 +11,7 @@ from flows.operations.ledger.rows import Retry
 from flows.operations.names import names_of
 from flows.operations.notes import notes_of
 from flows.operations.options import UploadOptions, options_for_ledger
-from flows.operations.plan import make_plan, read_plan
+from flows.operations.plan import count_unread, make_plan, read_plan
 from flows.operations.reporting import report_at_end, take_ignored
 from flows.operations.run_reports import RunReport, name_source, report_run
 from flows.operations.scan import scan
@@ -71,6 +72,8 @@ async def upload(
                 if options.delete_missing and retry is None:
                     await plan_deletions(client, ledger, source, options=options, outages=outages)
                     plan = await asyncio.to_thread(read_plan, ledger)
+                if dry_run:
+                    plan = replace(plan, unread=await asyncio.to_thread(count_unread, ledger))
                 planned = Planned(
                     "upload", scanned, plan, options.wait_for_index, options.upload_as_user_email, dry_run=dry_run
                 )

@@ -17,7 +17,7 @@ from carrel.wire.catalog import GetDocumentResponse, IndexingStatus
 from flows.errors import ServiceDownError
 from flows.operations.apply import IndexingFailedError, quarantine, run_workers
 from flows.operations.backlog import Backlog, BacklogReader
-from flows.operations.formatting import count_text, duration_text
+from flows.operations.formatting import count_text, duration_text, rate_text
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import FIRST, Entry
 from flows.operations.ledger.states import State
@@ -53,9 +53,13 @@ async def wait_until_indexed(
 
 @dataclass(slots=True)
 class _Answers:
-    """The result of a round: documents that no longer wait, and of the others the chunks, and the files in them."""
+    """The result of a round: documents that no longer wait, and of the others the chunks, and the files in them.
+
+    `containers` of those that wait are archives and mails.
+    """
 
     done: int = 0
+    containers: int = 0
     embedded: int = 0
     expected: int = 0
     files: int = 0
@@ -160,6 +164,7 @@ class _IndexWait:
         name = entry.document.external_id
         await asyncio.to_thread(self.ledger.keep_contained, name, contained, parts_not_read=not_read)
         if not contained.is_done:
+            answers.containers += 1
             answers.files += contained.files
             answers.files_waiting += contained.waiting
         return contained.is_done
@@ -168,7 +173,8 @@ class _IndexWait:
         self._marks.append((time.monotonic(), waiting))
         chunks = (answers.embedded, answers.expected) if waiting <= _FEW else (0, 0)
         files = (answers.files - answers.files_waiting, answers.files)
-        text = left_text(waiting, chunks=chunks, files=files, per_second=self._pace(), backlog=backlog)
+        documents = waiting - answers.containers
+        text = left_text(documents, chunks=chunks, files=files, per_second=self._pace(), backlog=backlog)
         notes_of(self.ledger.address.name).begin_wait(_PART, text)
 
     def _pace(self) -> float:
@@ -205,20 +211,21 @@ def left_text(
 ) -> str:
     """Return a text that says how many documents of a run can't be searched yet, and how long that takes.
 
-    `chunks` are how many are embedded and how many there are, of documents in work; `files` how many
-    are read and how many there are, in archives and mails; `per_second` counts documents.
+    `waiting` are documents that are no archives and mails; `chunks` are how many are embedded and how many there are,
+    of documents in work; `files` how many are read and how many there are, in archives and mails; `per_second` counts
+    documents.
     """
-    parts = [f"waiting for the index: {count_text(waiting, 'document')} left"]
-    if files[1]:
-        parts.append(f"{files[0]:,} of {count_text(files[1], 'file')} in archives and mails read")
+    parts = [f"{files[0]:,} of {count_text(files[1], 'file')} in archives and mails read"] if files[1] else []
+    if waiting or not parts:
+        parts.append(f"waiting for the index: {count_text(waiting, 'document')} left")
     if chunks[1]:
         parts.append(f"{chunks[0]:,} of {count_text(chunks[1], 'chunk')} embedded")
     seconds = waiting / per_second if per_second else None
     if backlog is not None and backlog.chunks and backlog.chunks_per_second:
         parts.append(f"{count_text(backlog.chunks, 'chunk')} ahead at {backlog.chunks_per_second:,.0f} a second")
         seconds = backlog.seconds
-    elif per_second:
-        parts.append(f"{per_second:,.1f} a second")
+    elif pace := rate_text(per_second, "document"):
+        parts.append(pace)
     if seconds is not None:
         parts.append(duration_text(seconds))
     return ", ".join(parts)

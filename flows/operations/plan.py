@@ -3,16 +3,20 @@
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
+from pathlib import PurePath
 
 from carrel import AsyncCarrel
+from carrel.wire.formats import UNREAD_SUFFIXES
 from carrel.wire.uploads import PlanAction, PlannedUpload, UploadPlan
 from flows.operations.apply import run_workers
+from flows.operations.formatting import count_text
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.ledger.rows import FIRST
 from flows.operations.ledger.states import Action, State
 from flows.operations.outages import OutagePolicy
+from flows.operations.sources.fingerprint import key_of
 
 _BATCH = 1000  # the most planUpload takes
 _ASKED_AT_ONCE = 2
@@ -31,7 +35,8 @@ class Plan:
 
     `resumed` were sent by this run before it was interrupted. `delete` are no longer in the source; nor are `left`, but
     somebody else has changed them since, or another source has them, so they stay. `left_out` were sent by earlier runs
-    and are excluded from this one, so they stay too. `held_back` says why nothing is deleted.
+    and are excluded from this one, so they stay too. `held_back` says why nothing is deleted. `unread` are
+    to be sent and have a name of a format that is not read, by suffix; only a dry run counts them.
     """
 
     create: int
@@ -45,6 +50,7 @@ class Plan:
     left: int = 0
     left_out: int = 0
     held_back: str = ""
+    unread: Mapping[str, int] = field(default_factory=dict[str, int])
 
     @property
     def sends(self) -> int:
@@ -73,6 +79,12 @@ class Plan:
             parts.append(f"{self.left_out} sent before and left out now, which stay")
         text = ", ".join(parts)
         return f"{text}. {self.held_back}" if self.held_back else text
+
+    def unread_text(self) -> str:
+        """Return how many documents to send will be refused by what their names say, for people."""
+        kinds = ", ".join(f"{number:,} {suffix}" for suffix, number in Counter(self.unread).most_common())
+        will = count_text(sum(self.unread.values()), "document is", "documents are")
+        return f"Of those to send, {will} in formats that can't be read ({kinds}), and will be refused"
 
 
 async def make_plan(
@@ -106,6 +118,16 @@ async def make_plan(
     await run_workers(work, number=_ASKED_AT_ONCE)
     await asyncio.to_thread(ledger.set_aside, refused=not retry_refused)
     return await asyncio.to_thread(read_plan, ledger)
+
+
+def count_unread(ledger: Ledger) -> Counter[str]:
+    """Count the documents to be sent whose names say a format that the service doesn't read, by suffix."""
+    after, found = FIRST, Counter[str]()
+    while page := ledger.page(State.PLANNED, after=after, limit=_BATCH):
+        after = key_of(page[-1].document.external_id)
+        suffixes = (PurePath(entry.document.file_name).suffix.lower() for entry in page)
+        found.update(suffix for suffix in suffixes if suffix in UNREAD_SUFFIXES)
+    return found
 
 
 async def _ask(

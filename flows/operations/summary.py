@@ -73,9 +73,10 @@ class Summary:
 
     @property
     def progress(self) -> float:
-        """The share of the work that is done, 0 to 100 (percent)."""
-        whole = self.to_send + (0 if self.held_back else self.to_delete)
+        """The share of the work that is done, 0 to 100 (percent): files in archives and mails count as documents do."""
+        whole = self.to_send + self.contained_files + (0 if self.held_back else self.to_delete)
         done = self.to_send - self.waiting + self.deleted + self.undeleted
+        done += self.contained_files - self.contained_waiting
         return 100.0 * done / whole if whole else 100.0
 
     def as_json(self) -> dict[str, Any]:
@@ -104,6 +105,15 @@ class Summary:
             left_out=dict(self.contained_left_out),
         )
         return f"{count_text(self.containers, 'archive or mail', 'archives and mails')}: {found}"
+
+    def coming_text(self) -> str:
+        """Return what the service still does by itself after the run has ended, for people; empty where all is done."""
+        coming = [
+            (self.contained_waiting, "file in archives and mails to read", "files in archives and mails to read"),
+            (self.indexing, "document to make searchable", "documents to make searchable"),
+            (self.pages_waiting, "scanned page or picture to read", "scanned pages or pictures to read"),
+        ]
+        return ", ".join(count_text(number, one, many) for number, one, many in coming if number)
 
     def text(self) -> str:
         """Return the counts in one line, for people."""

@@ -107,16 +107,22 @@ async def test_a_run_is_done_when_the_files_in_its_archives_are(
 
 
 async def test_an_empty_file_is_known_before_anything_is_sent(library: Path, flow_settings: FlowSettings) -> None:
-    """The plan doesn't create it, and says why; what is in the catalog under its name stays, though all else may go."""
+    """The plan doesn't create it, and says why; what is in the catalog under its name stays, though all else may go.
+
+    It says how many others will be refused, as far as their names tell it.
+    """
     note = library / "shelf-0" / "note-0.md"
     await _run(library, flow_settings)
     note.write_bytes(b"")
     (library / "empty.md").write_bytes(b"")
+    (library / "Film.MP4").write_bytes(bytes(99))
     options = UploadOptions(delete_missing=True)
     planned = await upload(str(library), options=options, settings=flow_settings, dry_run=True)
-    assert (planned.plan.sends, planned.plan.unchanged, planned.plan.delete, planned.summary.problems) == (0, 11, 0, 2)
+    assert (planned.plan.sends, planned.plan.unchanged, planned.plan.delete, planned.summary.problems) == (1, 11, 0, 2)
+    assert planned.plan.unread == {".mp4": 1}
+    assert "1 document is in formats that can't be read (1 .mp4)" in planned.plan.unread_text()
     done = await upload(str(library), options=options, settings=flow_settings)
-    assert (done.summary.sent, done.summary.deleted, done.summary.quarantined) == (0, 0, 2)
+    assert (done.summary.sent, done.summary.deleted, done.summary.quarantined) == (0, 0, 3)
 
 
 async def test_manifest_brings_access_and_metadata(

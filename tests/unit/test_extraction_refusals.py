@@ -5,6 +5,7 @@ import zipfile
 
 import pytest
 
+from carrel.wire.formats import BY_SUFFIX, UNREAD_SUFFIXES
 from service.text.extraction import task
 from service.text.extraction.building import Limits
 from service.text.extraction.failures import Unreadable
@@ -93,6 +94,12 @@ def test_each_unreadable_file_has_its_code(tmp_path, name, content, code):
     assert found.code == code
     assert found.message.endswith(".")
     assert len(found.message) > 40
+
+
+def test_what_a_plan_says_of_suffixes_is_so(tmp_path):
+    """Files of formats that a plan of a run calls unread are refused for their type."""
+    assert {refusal(tmp_path, f"a{suffix}", bytes(100)).code for suffix in UNREAD_SUFFIXES} == {"file_type_unsupported"}
+    assert not UNREAD_SUFFIXES & BY_SUFFIX.keys()
 
 
 def test_a_text_that_mentions_pdf_is_not_one(tmp_path):

@@ -16,8 +16,10 @@ from flows.errors import ServiceDownError
 from flows.limits import one_of_the_batches
 from flows.operations import index_waits, notes
 from flows.operations.backlog import Backlog, BusyNotice
+from flows.operations.formatting import rate_text
 from flows.operations.ledger.ledger import Ledger
 from flows.operations.notes import notes_of
+from flows.operations.summary import Summary
 
 OLD: dict[str, Any] = {
     "version": "0.1.0",
@@ -47,6 +49,25 @@ async def test_one_batch_that_goes_on_hides_no_other_that_waits() -> None:
     assert notes_of("two").waiting_for.startswith("waiting for the service: ")
     first.end()
     assert notes_of("two").waiting_for == ""
+
+
+def test_words_and_bars_know_of_files_in_archives() -> None:
+    """An archive is no document that is left; a bar is full when its files are read; a slow pace has a number, too."""
+    nothing: dict[str, Any] = {"chunks": (0, 0), "backlog": None}
+    said = index_waits.left_text(0, files=(240, 600), per_second=0.0, **nothing)
+    assert said == "240 of 600 files in archives and mails read"
+    said = index_waits.left_text(1, files=(0, 0), per_second=0.1, **nothing)
+    assert said == "waiting for the index: 1 document left, 6 documents a minute, about 10 s"
+    assert [rate_text(pace, "document") for pace in (12.5, 0.004, 0.0)] == [
+        "12.5 documents a second",
+        "14 documents an hour",
+        "",
+    ]
+    counts = Summary(
+        documents=1, to_send=1, created=1, indexing=1, containers=1, contained_files=3, contained_waiting=2
+    )
+    assert counts.progress == 50.0
+    assert counts.coming_text() == "2 files in archives and mails to read, 1 document to make searchable"
 
 
 def test_notes_of_old_runs_are_dropped() -> None:

@@ -1,3 +1,6 @@
+# pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
+# pyright: reportUnknownArgumentType=false, reportAttributeAccessIssue=false
+# lxml has no types of its own.
 """SVG drawings: their text is read wherever a file may hold one, and what can't be read of them is told."""
 
 import base64

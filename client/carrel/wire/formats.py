@@ -71,6 +71,19 @@ BY_SUFFIX: Mapping[str, FileFormat] = {suffix: each for each in FORMATS for suff
 BY_NAME: Mapping[str, FileFormat] = {each.name: each for each in FORMATS}
 
 
+UNREAD_SUFFIXES = frozenset(
+    [
+        *(".exe", ".dll", ".so", ".dylib", ".msi", ".class", ".o", ".pyc", ".jar", ".apk", ".dmg", ".iso", ".bin"),
+        *(".mp4", ".mov", ".avi", ".mkv", ".webm", ".wmv", ".m4v", ".mp3", ".wav", ".m4a", ".flac", ".ogg", ".wma"),
+        *(".7z", ".rar", ".gz", ".tgz", ".bz2", ".xz", ".zst", ".tar", ".cab"),
+        *(".sqlite", ".mdb", ".accdb", ".pst", ".ost", ".pages", ".numbers", ".key", ".one", ".pub", ".mpp"),
+        *(".vsd", ".vsdx", ".dwg", ".psd", ".indd", ".eps", ".heic", ".heif", ".avif", ".ico"),
+        *(".woff", ".woff2", ".ttf", ".otf"),
+    ]
+)
+"""Suffixes of files that are refused as being of a format that isn't read, as long as they are what their names say."""
+
+
 class NotReadKind(StrEnum):
     """What a file may hold that isn't read, so that nobody finds what it says."""
 
