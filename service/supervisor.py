@@ -23,6 +23,7 @@ from prometheus_client.multiprocess import mark_process_dead  # pyright: ignore[
 
 from service.identity.passwords import end_threads
 from service.main import routes
+from service.operate.archiving.shipping import keep_archiving
 from service.operate.startup import Prepared, prepare, start_embedded
 from service.platform.background import Failures
 from service.platform.deployment_errors import DeploymentError
@@ -60,7 +61,7 @@ OBJECTS = 10_000
 START_ERRORS = (DatabaseServerError, DeploymentError, ModelFilesError, ValueError)
 
 
-EMBEDDING, DATABASE = "embedding", "database"
+EMBEDDING, DATABASE, ARCHIVE = "embedding", "database", "archive"
 
 
 class Supervisor:
@@ -106,6 +107,8 @@ class Supervisor:
             gc.set_threshold(OBJECTS)
             for name in self._workers:
                 self._fork(name)
+            if settings.archive_url is not None:
+                self._fork(ARCHIVE)
             self.signals.is_starting = False
             self._watch()
         logger.info("stopped")
@@ -261,7 +264,7 @@ class Supervisor:
             row = next(row for row in self._rows if row not in used)
             work = partial(self._work, self._workers[name], row)
         else:
-            work = self._embed if name == EMBEDDING else self._bring_database_back
+            work = {EMBEDDING: self._embed, DATABASE: self._bring_database_back, ARCHIVE: self._archive}[name]
         ours, theirs = socketpair()
         try:
             process = ForkedProcess(partial(self._be_child, work, ours, theirs))
@@ -311,6 +314,11 @@ class Supervisor:
         engine = Engine.open(settings.data_dir / MODEL_FOLDER, precision=settings.embeddings_precision)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_embed_until_ordered(self._line, engine, orders, metrics=self._metrics))
+
+    def _archive(self, orders: socket) -> None:
+        self._listener.close()
+        assert self._database is not None  # noqa: S101 - else there is nothing to archive
+        keep_archiving(self.settings, self._database, orders)
 
     def _bring_database_back(self, orders: socket) -> None:
         """Start the embedded server again, trying until that succeeds, an order comes, or the supervisor has ended."""

@@ -12,6 +12,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from service import migrations
 from service.index.ingestion.indexer import Indexer
 from service.index.ingestion.sweeper import release_claims
+from service.operate.archiving.queries import drop_slot
 from service.operate.bootstrap import bootstrap
 from service.operate.deployment.restore_mark import refuse_marked
 from service.operate.deployment.service import ensure_secret_key
@@ -22,7 +23,7 @@ from service.platform.files import open_files
 from service.platform.keys import Keys
 from service.platform.logs import logger
 from service.platform.postgres.host import warn_of_lost_clusters
-from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres, FolderLock
+from service.platform.postgres.server import DATABASE, SUPERUSER, EmbeddedPostgres, FolderLock
 from service.platform.rate_limits import RateLimits, open_rate_limits
 from service.platform.settings import Settings
 from service.platform.sharing import Share
@@ -63,17 +64,26 @@ def start_embedded(stack: ExitStack, settings: Settings) -> EmbeddedPostgres | N
     settings.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
     refuse_marked(settings.data_dir)
     if settings.database_url is not None:
+        if settings.archive_url is not None:
+            raise ValueError("CARREL_ARCHIVE_URL is for the embedded database: unset it beside CARREL_DATABASE_URL.")
         return None
     stack.callback(FolderLock(settings.data_dir).release)
     # The folder is this service's alone, so what lies there unfinished is a crash's; it may be why a disk is full.
     remove_leftovers(settings.uploads_dir)
     if settings.files_url is None:
         open_files(settings).remove_leftovers()
-    server = EmbeddedPostgres(settings.data_dir, connections=database_connections(settings))
+    server = EmbeddedPostgres(
+        settings.data_dir,
+        connections=database_connections(settings),
+        is_archived=settings.archive_url is not None,
+    )
     warn_of_lost_clusters(settings.data_dir)
     # Before the start, which may fail when the server runs already.
     stack.callback(server.stop)
     server.start()
+    if settings.archive_url is None:
+        with server.connect(DATABASE) as connection:
+            drop_slot(connection)
     return server
 
 

@@ -12,6 +12,7 @@ import time
 from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Self
 from urllib.parse import unquote, urlsplit
@@ -42,10 +43,11 @@ _LISTED_AT_ONCE = 1000
 
 @dataclass(frozen=True, slots=True)
 class StoredObject:
-    """A content that the store has, by its name: its SHA-256 if nobody has altered it, and its size."""
+    """A content that the store has, by its name: its SHA-256 if nobody has altered it, its size, and its age."""
 
     sha256: bytes
     size: int
+    modified_at: datetime
 
 
 class FileStore:
@@ -54,9 +56,10 @@ class FileStore:
     An object appears whole or not at all: it is written beside its place and moved there.
     """
 
-    def __init__(self, store: ObjectStore, *, folder: Path | None = None) -> None:
+    def __init__(self, store: ObjectStore, *, folder: Path | None = None, unarchived: Path | None = None) -> None:
         self._store = store
         self._folder = folder
+        self._unarchived = unarchived
 
     @property
     def folder(self) -> Path | None:
@@ -64,13 +67,13 @@ class FileStore:
         return self._folder
 
     @classmethod
-    def from_url(cls, url: str) -> Self:
-        """Open the store at `url` (file:, s3:, gs:, az:); a folder is made when it isn't there."""
-        parts = urlsplit(url)
-        if parts.scheme == "file":
-            folder = Path(unquote(parts.path))
-            return cls(LocalStore(folder, mkdir=True), folder=folder)
-        return cls(from_url(url))
+    def from_url(cls, url: str, *, unarchived: Path | None = None) -> Self:
+        """Open the store at `url` (file:, s3:, gs:, az:); a folder is made when it isn't there.
+
+        With `unarchived`, each content that is stored leaves an empty file of its name there, for `take_unarchived`.
+        """
+        store, folder = open_store(url)
+        return cls(store, folder=folder, unarchived=unarchived)
 
     async def put(self, path: Path, sha256: bytes) -> None:
         """Store the file at `path`, whose SHA-256 the caller has computed; durable on return.
@@ -84,7 +87,9 @@ class FileStore:
             if self._folder is not None:
                 # It may be collected at this moment: then `ensure` stores it again.
                 with suppress(FileNotFoundError):
-                    await asyncio.to_thread(_sync, self._folder / key)
+                    await asyncio.to_thread(sync_file, self._folder / key)
+            if self._unarchived is not None:
+                await asyncio.to_thread((self._unarchived / sha256.hex()).touch, 0o600)
         except (BaseError, OSError) as error:
             raise _refusal(error) from error
 
@@ -120,7 +125,16 @@ class FileStore:
         """Store content that comes in pieces; durable on return. When `pieces` raises, nothing is stored."""
         obstore.put(self._store, _key(sha256), pieces, chunk_size=_PART, max_concurrency=_PARTS_AT_ONCE)
         if self._folder is not None:
-            _sync(self._folder / _key(sha256))
+            sync_file(self._folder / _key(sha256))
+
+    def take_unarchived(self) -> set[bytes]:
+        """Return the contents that were stored since the last call; whoever calls has to archive them."""
+        taken: set[bytes] = set()
+        for path in () if self._unarchived is None else self._unarchived.iterdir():
+            # Removed first: a content that is stored again from now on is noted again.
+            path.unlink(missing_ok=True)
+            taken.add(bytes.fromhex(path.name))
+        return taken
 
     async def exists(self, sha256: bytes) -> bool:
         """Check whether the store has a content."""
@@ -135,14 +149,23 @@ class FileStore:
         with suppress(FileNotFoundError):
             await obstore.delete_async(self._store, _key(sha256))
 
+    def remove(self, sha256: bytes) -> None:
+        """Delete a content without an event loop, if it is there."""
+        with suppress(FileNotFoundError):
+            obstore.delete(self._store, _key(sha256))
+
     def list_stored(self, *, first_byte: int | None = None) -> Iterator[list[StoredObject]]:
         """Yield the contents in batches, in any order: all of them, or those whose SHA-256 begins with a byte."""
         prefix = None if first_byte is None else f"{first_byte:02x}"
         listed = obstore.list(self._store, prefix, chunk_size=_LISTED_AT_ONCE)  # pyright: ignore[reportUnknownMemberType] - it leaves Arrow's untyped
         for batch in listed:
-            named = ((_KEY.fullmatch(each["path"]), each["size"]) for each in batch)
+            named = ((_KEY.fullmatch(each["path"]), each) for each in batch)
             # A batch of other names is no end.
-            if found := [StoredObject(bytes.fromhex(name[2]), size) for name, size in named if name is not None]:
+            if found := [
+                StoredObject(bytes.fromhex(name[2]), each["size"], each["last_modified"])
+                for name, each in named
+                if name is not None
+            ]:
                 yield found
 
     def claim(self, owner: UUID) -> bool:
@@ -178,12 +201,25 @@ def remove_untouched(paths: Iterable[Path], *, seconds: float) -> int:
     return removed
 
 
+def open_store(url: str) -> tuple[ObjectStore, Path | None]:
+    """Open the objects at `url` (file:, s3:, gs:, az:), with the folder that they lie in, made when it isn't there."""
+    parts = urlsplit(url)
+    if parts.scheme == "file":
+        folder = Path(unquote(parts.path))
+        return LocalStore(folder, mkdir=True), folder
+    return from_url(url), None
+
+
 def open_files(settings: Settings) -> FileStore:
     """Open the store of the settings: their address, or a folder of the data folder that nobody else may look into."""
+    unarchived = None
+    if settings.archive_url is not None:
+        unarchived = settings.data_dir / "unarchived"
+        unarchived.mkdir(mode=0o700, exist_ok=True)
     if settings.files_url is not None:
-        return FileStore.from_url(settings.files_url)
+        return FileStore.from_url(settings.files_url, unarchived=unarchived)
     settings.files_dir.mkdir(mode=0o700, exist_ok=True)
-    return FileStore.from_url(settings.files_dir.resolve().as_uri())
+    return FileStore.from_url(settings.files_dir.resolve().as_uri(), unarchived=unarchived)
 
 
 def storage_full(error: OSError) -> InsufficientStorage | None:
@@ -201,7 +237,7 @@ def _key(sha256: bytes) -> str:
     return f"{name[:2]}/{name}"
 
 
-def _sync(path: Path) -> None:
+def sync_file(path: Path) -> None:
     """Force the content and then its name to disk: the database row that refers to it is as durable."""
     for each, flags in ((path, os.O_RDONLY), (path.parent, os.O_RDONLY | os.O_DIRECTORY)):
         descriptor = os.open(each, flags)

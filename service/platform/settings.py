@@ -101,6 +101,9 @@ class Settings(BaseSettings):
     files_url: str | None = Field(
         default=None, description="Where files lie (file:, s3:, gs:, az:); by default the data folder."
     )
+    archive_url: str | None = Field(
+        default=None, description="Where log and files are archived as they are written (file:, s3:, gs:, az:)."
+    )
     trusted_proxies: Annotated[tuple[str, ...], NoDecode] = Field(
         default=(), description="Addresses whose X-Forwarded-For is believed."
     )

@@ -51,10 +51,6 @@ class Server(EmbeddedPostgres):
         url = self.url(user=user).set(drivername="postgresql")
         return SecretStr(url.render_as_string(hide_password=False))
 
-    def _write_access_rules(self) -> None:
-        super()._write_access_rules()
-        self._update_file("pg_hba.conf", "local all,replication all peer map=carrel\n")
-
 
 @contextmanager
 def replicated(standbys: int) -> Generator[tuple[Server, list[Server]]]:

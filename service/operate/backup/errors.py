@@ -2,7 +2,7 @@
 
 BackupError
 ├── ArchiveError        the archive is damaged, cut off, or none of Carrel's
-├── PostgresToolError   pg_dump or pg_restore failed
+├── PostgresToolError   a program of PostgreSQL's failed
 └── NotEmptyError       there is something where a backup is to be restored to
 """
 
@@ -16,7 +16,7 @@ class ArchiveError(BackupError):
 
 
 class PostgresToolError(BackupError):
-    """pg_dump or pg_restore failed; the message ends with what it said."""
+    """A program of PostgreSQL's failed; the message ends with what it said."""
 
 
 class NotEmptyError(BackupError):

@@ -1,11 +1,12 @@
-"""pg_dump and pg_restore of the wheel, which get the connection in environment variables that no other user reads."""
+"""PostgreSQL's programs of the wheel, which get the connection in variables that no other user reads."""
 
 import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator
-from contextlib import suppress
+from collections.abc import Generator, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import IO
 
 import psycopg.pq
@@ -50,6 +51,29 @@ def dump(url: URL, *, snapshot: str) -> Iterator[bytes]:
             while piece := output.read(PIECE):
                 yield piece
             _check(process, "pg_dump", complaints)
+        finally:
+            process.kill()
+
+
+@contextmanager
+def open_base_backup(url: URL, *, since: Path | None) -> Generator[IO[bytes]]:
+    """Take a backup of the server's folder, to be read as a tar; with `since`, a manifest, of what changed after that.
+
+    Raises:
+        PostgresToolError: with the message of pg_basebackup, when the block ends.
+    """
+    arguments = ["--pgdata=-", "--format=tar", "--wal-method=none", "--checkpoint=fast"]
+    if since is not None:
+        arguments.append(f"--incremental={since}")
+    with (
+        tempfile.TemporaryFile() as complaints,
+        _start("pg_basebackup", tuple(arguments), url, complaints, reading=True) as process,
+    ):
+        try:
+            output = process.stdout
+            assert output is not None  # noqa: S101 - asked for
+            yield output
+            _check(process, "pg_basebackup", complaints)
         finally:
             process.kill()
 

@@ -50,7 +50,7 @@ def open_access(settings: Settings, *, alone: bool = False, new: bool = False) -
     settings.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
     lock = _lock(settings, alone=alone)
     refuse_strangers(settings.data_dir / "postgres")
-    server = EmbeddedPostgres(settings.data_dir)
+    server = EmbeddedPostgres(settings.data_dir, is_archived=settings.archive_url is not None)
     if lock is None:
         server.wait_for_start()
         yield Access(owner=server.url(user=SUPERUSER), service=server.url(), is_alone=False)

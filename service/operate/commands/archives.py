@@ -1,32 +1,64 @@
-"""`backup FILE` and `restore FILE`."""
+"""`backup` and `restore`."""
 
 import shutil
 from collections.abc import Generator
 from contextlib import contextmanager
+from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import IO, Annotated
 
 import typer
 
+from service.operate.archiving.archive import Archive, is_address
+from service.operate.archiving.bases import remove_old, take_base
+from service.operate.archiving.restoring import Restored, plan_restore, restore_moment
 from service.operate.backup.errors import NotEmptyError
 from service.operate.backup.manifest import Manifest
 from service.operate.backup.restoring import fill, refuse_filled_database, verify
 from service.operate.backup.taking import take_backup
 from service.operate.commands.access import open_access, refuse_strangers
 from service.operate.commands.context import settings_of
+from service.operate.commands.errors import CommandError
 from service.operate.commands.formatting import format_count, format_size
 from service.operate.deployment import key_files, restore_mark
 from service.platform.database import driver_url
 from service.platform.files import FileStore, open_files
+from service.platform.postgres.recovery import RecoveringPostgres
 from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres, FolderLock, remove_cluster
 from service.platform.settings import Settings
 
-ArchivePath = Annotated[Path, typer.Argument(metavar="FILE", show_default=False)]
+BackupFile = Annotated[Path | None, typer.Argument(metavar="[FILE]", show_default=False)]
+Source = Annotated[str, typer.Argument(metavar="FILE|ARCHIVE", show_default=False)]
+Incremental = Annotated[
+    bool, typer.Option("--incremental", help="Write what changed since the last backup to CARREL_ARCHIVE_URL.")
+]
+KeepDays = Annotated[
+    int | None,
+    typer.Option("--keep-days", min=1, help="Remove from the archive what is needed to go back to no moment since."),
+]
+Moment = Annotated[
+    str | None,
+    typer.Option("--to", metavar="TIME", help="The moment, such as 2026-11-26T06:00:00Z; the newest one without it."),
+]
 
 
-def backup(context: typer.Context, path: ArchivePath) -> None:
-    """Write database and files to FILE, of one moment, while the service runs."""
+def backup(
+    context: typer.Context,
+    path: BackupFile = None,
+    *,
+    incremental: Incremental = False,
+    keep_days: KeepDays = None,
+) -> None:
+    """Write database and files to FILE, of one moment, or with --incremental to the archive; the service may run."""
     settings = settings_of(context)
+    if incremental:
+        if path is not None:
+            raise CommandError("With --incremental there is no FILE: the backup goes to CARREL_ARCHIVE_URL.")
+        _back_up_to_archive(settings, keep_days)
+        return
+    if path is None or keep_days is not None:
+        raise CommandError("Name a FILE, or use --incremental, with which there may be --keep-days.")
     with open_access(settings) as access:
         manifest = take_backup(
             path,
@@ -40,10 +72,16 @@ def backup(context: typer.Context, path: ArchivePath) -> None:
         typer.echo("The secret key is not in it, because CARREL_SECRET_KEY gives it: keep that too.", err=True)
 
 
-def restore(context: typer.Context, path: ArchivePath) -> None:
-    """Restore a backup into an empty data folder and an empty database."""
+def restore(context: typer.Context, source: Source, *, to: Moment = None) -> None:
+    """Restore a backup, or a moment from an archive, into an empty data folder and an empty database."""
     settings = settings_of(context)
-    with path.open("rb") as file:
+    if is_address(source) or Path(source).is_dir():
+        restored = _restore_moment(settings, source, None if to is None else _parse_moment(to))
+        _show_restored(restored)
+        return
+    if to is not None:
+        raise CommandError("A backup in a FILE is of one moment. Name the archive's folder or address to use --to.")
+    with Path(source).open("rb") as file:
         _refuse_filled_folder(settings)
         manifest = verify(file)
         file.seek(0)
@@ -52,6 +90,67 @@ def restore(context: typer.Context, path: ArchivePath) -> None:
     typer.echo(f"Restored: {_describe(manifest)}.", err=True)
     if manifest.contents.secret_key_sha256 is None and manifest.key_fingerprint is not None:
         typer.echo("Start the service with the CARREL_SECRET_KEY it had when this backup was taken.", err=True)
+
+
+def _back_up_to_archive(settings: Settings, keep_days: int | None) -> None:
+    if settings.archive_url is None:
+        raise CommandError("Set CARREL_ARCHIVE_URL, where the service archives its log: --incremental needs that.")
+    with open_access(settings):
+        archive = Archive.create(settings.archive_url)
+        server = EmbeddedPostgres(settings.data_dir, is_archived=True)
+        base = take_base(settings, server, archive, say=partial(typer.echo, err=True))
+    kind = "full backup" if base.parent is None else f"incremental backup upon {base.parent}"
+    typer.echo(f"{base.name}: {kind}, {format_count(base.files, 'file')}, {format_size(base.size)}.", err=True)
+    if keep_days is not None:
+        gone = remove_old(archive, keep=timedelta(days=keep_days))
+        counts = (
+            format_count(gone.bases, "backup"),
+            format_count(gone.segments, "log segment"),
+            format_count(gone.files, "file"),
+        )
+        typer.echo(f"Removed from the archive: {', '.join(counts)}.", err=True)
+
+
+def _restore_moment(settings: Settings, source: str, to: datetime | None) -> Restored:
+    if settings.database_url is not None:
+        raise CommandError("An archive is restored to an embedded database. Unset CARREL_DATABASE_URL.")
+    _refuse_filled_folder(settings)
+    archive = Archive.find(source)
+    plan = plan_restore(archive, to)
+    with _mark_folder(settings) as files:
+        server = RecoveringPostgres(settings.data_dir)
+        key_folder = settings.data_dir if settings.secret_key is None else None
+        try:
+            return restore_moment(archive, plan, server, files=files, key_folder=key_folder)
+        finally:
+            server.stop()
+
+
+def _show_restored(restored: Restored) -> None:
+    counts = (
+        format_count(restored.rows["documents"], "document"),
+        format_count(restored.files, "file"),
+        format_count(restored.rows["organizations"], "organization"),
+    )
+    at = "of the last moment before a gap in the log"
+    if restored.moment is not None:
+        at = f"as of {restored.moment.isoformat(timespec='milliseconds').replace('+00:00', 'Z')}"
+    typer.echo(f"Restored: {', '.join(counts)}, {at}.", err=True)
+    if restored.faulty:
+        lacking = format_count(len(restored.faulty), "file")
+        typer.echo(f"The archive lacks {lacking}: `python -m service files check` names the documents.", err=True)
+    if not restored.has_key:
+        typer.echo("Start the service with the CARREL_SECRET_KEY it had at that moment.", err=True)
+
+
+def _parse_moment(text: str) -> datetime:
+    try:
+        moment = datetime.fromisoformat(text)
+    except ValueError as exc:
+        raise CommandError(f"{text!r} is no moment. Write it like 2026-11-26T06:00:00Z.") from exc
+    if moment.tzinfo is None:
+        raise CommandError(f"{text!r} has no time zone. Write it like {text}Z for UTC, or {text}+01:00.")
+    return moment
 
 
 def _describe(manifest: Manifest) -> str:

@@ -35,6 +35,7 @@ from service.platform.postgres.host import (
     reachable_binaries,
     server_account,
 )
+from service.platform.postgres.parameters import FEWEST_CONNECTIONS, GIBIBYTE, MEBIBYTE, server_parameters
 from service.platform.postgres.process import (
     WORKING_FOLDER,
     UnknownServerError,
@@ -52,45 +53,10 @@ START_SECONDS = 120  # recovery after a crash included
 STOP_SECONDS = 60
 ENDING_SECONDS = 10  # of the workers of a service that was killed
 ATTEMPTS = 3  # the first start after a kill -9 may still find the old server's processes ending
-FEWEST_CONNECTIONS = 200
 LARGEST_LOG = 16 * 1024 * 1024
-MEBIBYTE = 1024**2
-GIBIBYTE = 1024**3
-LARGEST_WAL = 4 * GIBIBYTE
-KEPT_WAL = 80 * MEBIBYTE
 SMALL_SEGMENT, LARGE_SEGMENT = MEBIBYTE, 16 * MEBIBYTE
 # Below that, a new cluster's write-ahead log comes in segments of 1 MiB: two of 16 MiB would be half of a small disk.
 SMALL_DISK = GIBIBYTE
-
-
-def server_parameters(
-    memory_bytes: int, *, disk_bytes: int, segment_bytes: int, connections: int = FEWEST_CONNECTIONS
-) -> dict[str, str]:
-    """Return the settings the index was measured with: a quarter of the memory (at most 2 GiB) for shared buffers.
-
-    The write-ahead log takes a sixteenth of the disk at most. Its segments are kept and used again (`min_wal_size`), so
-    that small writes go on when the disk is full: PostgreSQL panics when it can't make another segment.
-
-    The log holds neither statements nor row values, because both may hold contents and secrets.
-    """
-    log_bytes = max(min(disk_bytes // 16, LARGEST_WAL), 2 * segment_bytes)
-    shared = max(min(memory_bytes // 4, 2 * GIBIBYTE), GIBIBYTE // 8)
-    return {
-        "shared_buffers": f"{shared // 1024}kB",
-        "effective_cache_size": f"{memory_bytes // 2048}kB",
-        "maintenance_work_mem": "256MB",
-        "work_mem": "64MB",
-        "random_page_cost": "1.1",
-        "jit": "off",
-        "max_parallel_workers_per_gather": "0",
-        "max_parallel_maintenance_workers": "0",
-        "max_connections": str(connections),
-        "max_wal_size": f"{log_bytes // MEBIBYTE}MB",
-        "min_wal_size": f"{min(log_bytes, KEPT_WAL) // MEBIBYTE}MB",
-        "autovacuum_naptime": "15s",
-        "log_min_error_statement": "panic",
-        "log_error_verbosity": "terse",
-    }
 
 
 class FolderLock:
@@ -132,7 +98,12 @@ class EmbeddedPostgres:
     """One cluster: made on first use, started or found running, stopped on request. Its methods block."""
 
     def __init__(
-        self, data_dir: Path, *, parameters: Mapping[str, str] | None = None, connections: int = FEWEST_CONNECTIONS
+        self,
+        data_dir: Path,
+        *,
+        parameters: Mapping[str, str] | None = None,
+        connections: int = FEWEST_CONNECTIONS,
+        is_archived: bool = False,
     ) -> None:
         self._account = server_account()
         self._binaries = reachable_binaries(self._account)
@@ -140,6 +111,7 @@ class EmbeddedPostgres:
         self._changing = threading.Lock()
         self._parameters = parameters
         self._connections = max(connections, FEWEST_CONNECTIONS)
+        self._is_archived = is_archived
 
     def start(self) -> None:
         """Make sure that the server answers, starting it (and making the cluster) when it doesn't.
@@ -273,6 +245,7 @@ class EmbeddedPostgres:
             disk_bytes=shutil.disk_usage(self._folder).total,
             segment_bytes=max(segments, default=LARGE_SEGMENT),
             connections=self._connections,
+            is_archived=self._is_archived,
         )
 
     def _launch(self) -> bool:
@@ -304,7 +277,7 @@ class EmbeddedPostgres:
         users = sorted({pwd.getpwuid(os.geteuid()).pw_name, self._account.pw_name})
         identities = [f"carrel {user} {role}" for user in users for role in (SUPERUSER, SERVICE_ROLE)]
         self._update_file("pg_ident.conf", "\n".join(identities) + "\n")
-        self._update_file("pg_hba.conf", "local all all peer map=carrel\n")
+        self._update_file("pg_hba.conf", "local all,replication all peer map=carrel\n")
 
     def _update_file(self, name: str, text: str) -> None:
         """Write a file of the server's unless it says so already; a full disk leaves the one that is there whole."""

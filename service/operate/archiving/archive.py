@@ -1,0 +1,204 @@
+"""The archive: objects in a folder or a bucket, written once and, `position.json` apart, never changed.
+
+    files/<aa>/<SHA-256>           each file, as in the file store; files/deployment says whose archive it is
+    log/<segment>/<offset>         bytes of the database's log from this offset on (hexadecimal), gzipped
+    position.json                  how far log and files are archived
+    bases/<name>/base.tar.gz       a backup of the database's folder, as pg_basebackup makes it
+    bases/<name>/manifest          PostgreSQL's manifest of it, from which the next incremental backup begins
+    bases/<name>/files             the SHA-256 of each file that documents had then: 32 bytes each, in order
+    bases/<name>/backup.json       its description; without it the backup isn't whole, and isn't used
+    keys/<fingerprint>             each secret key that lay in the data folder
+
+A segment of the log comes in pieces while it is being written, and whole (offset 0) when it is full.
+"""
+
+import gzip
+import re
+import zlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any, Self
+from urllib.parse import unquote, urlsplit
+from uuid import UUID
+
+import obstore
+from pydantic import SecretStr, ValidationError
+
+from service.operate.archiving.errors import ForeignArchiveError
+from service.operate.archiving.models import Base, Position
+from service.operate.backup.errors import ArchiveError
+from service.platform.files import FileStore, open_store, sync_file
+
+_BUFFER = 8 * 1024 * 1024
+_LEVEL = 1
+_PIECE = re.compile(r"log/([0-9A-F]{24})/([0-9a-f]{8})")
+SHA256_BYTES = 32
+
+
+def is_address(where: str) -> bool:
+    """Return whether a text is the address of an archive, and not a path."""
+    return "://" in where
+
+
+class Archive:
+    """An archive. Its methods block."""
+
+    def __init__(self, url: str) -> None:
+        self._store, self._folder = open_store(url)
+        self.files = FileStore.from_url(f"{url.rstrip('/')}/files")
+
+    @classmethod
+    def create(cls, url: str) -> Self:
+        """Open the archive at `url`; a folder becomes its owner's alone, because an archive holds everything."""
+        archive = cls(url)
+        if archive._folder is not None:
+            archive._folder.chmod(0o700)
+        return archive
+
+    @classmethod
+    def find(cls, where: str) -> Self:
+        """Open the archive at an address, or in a folder; raises ArchiveError when nothing was archived there."""
+        url = where if is_address(where) else Path(where).resolve().as_uri()
+        if url.startswith("file:") and not Path(unquote(urlsplit(url).path)).is_dir():
+            raise ArchiveError(f"There is no archive in {where}. Name the folder or address of CARREL_ARCHIVE_URL.")
+        return cls(url)
+
+    def claim(self, store_id: UUID) -> None:
+        """Make the archive the deployment's with this id; raises ForeignArchiveError when it is another's."""
+        if not self.files.claim(store_id):
+            raise ForeignArchiveError(
+                "The archive of CARREL_ARCHIVE_URL is another deployment's, perhaps the one that this was restored"
+                " from. Set CARREL_ARCHIVE_URL to an empty folder or prefix, and take a backup."
+            )
+
+    def position(self) -> Position:
+        """Return how far log and files are archived; raises ArchiveError when nothing is."""
+        try:
+            return Position.model_validate_json(self._read("position.json"))
+        except FileNotFoundError as exc:
+            raise ArchiveError("Nothing is archived there yet: start the service with CARREL_ARCHIVE_URL.") from exc
+
+    def move_position(self, position: Position) -> None:
+        """Replace the position."""
+        self._put("position.json", position.model_dump_json().encode())
+
+    def put_log(self, segment: str, offset: int, content: bytes) -> None:
+        """Put bytes of a segment from an offset on."""
+        self._put(self._piece(segment, offset), gzip.compress(content, _LEVEL, mtime=0))
+
+    def drop_pieces(self, segment: str) -> None:
+        """Delete the pieces of a segment that is there whole."""
+        pieces = [key for key in self._list(f"log/{segment}") if key != self._piece(segment, 0)]
+        if pieces:
+            obstore.delete(self._store, pieces)
+
+    def log_pieces(self) -> dict[str, list[int]]:
+        """Return the offsets of the pieces of each segment, in order."""
+        found: dict[str, list[int]] = defaultdict(list)
+        for key in self._list("log"):
+            if named := _PIECE.fullmatch(key):
+                found[named[1]].append(int(named[2], 16))
+        return {segment: sorted(offsets) for segment, offsets in found.items()}
+
+    def read_log(self, segment: str, offsets: Iterable[int], *, segment_bytes: int) -> bytes:
+        """Return a segment put together of its pieces, with zeros in place of what was not written yet."""
+        content = bytearray(segment_bytes)
+        end = 0
+        for offset in offsets:
+            if offset > end:
+                break
+            piece = self._unpack(segment, offset)
+            content[offset : offset + len(piece)] = piece
+            end = max(end, offset + len(piece))
+        return bytes(content[:segment_bytes])
+
+    def drop_log(self, segments: Iterable[str]) -> None:
+        """Delete segments."""
+        for segment in segments:
+            obstore.delete(self._store, list(self._list(f"log/{segment}")))
+
+    def bases(self) -> list[Base]:
+        """Return the backups that are whole, the oldest first."""
+        found: list[Base] = []
+        for name in self.base_names():
+            try:
+                found.append(Base.model_validate_json(self._read(f"bases/{name}/backup.json")))
+            except FileNotFoundError:
+                continue
+            except ValidationError as exc:
+                raise ArchiveError(f"The backup {name} was taken by a newer Carrel, or altered.") from exc
+        return sorted(found, key=lambda base: base.ended_at)
+
+    def base_names(self) -> list[str]:
+        """Return the names of all backups, also of those that are being taken or were cut off."""
+        prefixes = obstore.list_with_delimiter(self._store, "bases")["common_prefixes"]
+        return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in prefixes)
+
+    def write_base(self, name: str) -> Any:
+        """Open a backup's tar for writing."""
+        return obstore.open_writer(self._store, f"bases/{name}/base.tar.gz", buffer_size=_BUFFER)
+
+    def finish_base(self, base: Base, *, manifest: bytes) -> None:
+        """Add manifest and description to a backup, whose tar and files are there: now it is whole."""
+        if self._folder is not None:
+            sync_file(self._folder / f"bases/{base.name}/base.tar.gz")
+        self._put(f"bases/{base.name}/manifest", manifest)
+        self._put(f"bases/{base.name}/backup.json", base.model_dump_json(indent=1).encode())
+
+    def read_base(self, name: str) -> Any:
+        """Open a backup's tar for reading."""
+        return obstore.open_reader(self._store, f"bases/{name}/base.tar.gz", buffer_size=_BUFFER)
+
+    def read_manifest(self, name: str) -> bytes:
+        """Return PostgreSQL's manifest of a backup."""
+        return self._read(f"bases/{name}/manifest")
+
+    def drop_base(self, name: str) -> None:
+        """Delete a backup, its description first."""
+        keys = sorted(self._list(f"bases/{name}"), key=lambda key: not key.endswith("backup.json"))
+        for key in keys:
+            obstore.delete(self._store, key)
+
+    def put_file_list(self, name: str, sha256s: bytes) -> None:
+        """Put the list of files, their SHA-256s joined, that documents had when a backup was begun."""
+        self._put(f"bases/{name}/files", sha256s)
+
+    def file_list(self, name: str) -> Iterator[bytes]:
+        """Yield the SHA-256 of each file that documents had when a backup was begun."""
+        content = self._read(f"bases/{name}/files")
+        for start in range(0, len(content), SHA256_BYTES):
+            yield content[start : start + SHA256_BYTES]
+
+    def put_key(self, key: SecretStr, *, fingerprint: bytes) -> None:
+        """Put a secret key, under its fingerprint."""
+        self._put(f"keys/{fingerprint.hex()}", key.get_secret_value().encode())
+
+    def key(self, fingerprint: bytes) -> SecretStr | None:
+        """Return the secret key with a fingerprint; None when it never lay in the data folder."""
+        try:
+            return SecretStr(self._read(f"keys/{fingerprint.hex()}").decode())
+        except FileNotFoundError:
+            return None
+
+    def _piece(self, segment: str, offset: int) -> str:
+        return f"log/{segment}/{offset:08x}"
+
+    def _unpack(self, segment: str, offset: int) -> bytes:
+        try:
+            return gzip.decompress(self._read(self._piece(segment, offset)))
+        except (gzip.BadGzipFile, zlib.error, EOFError) as exc:
+            raise ArchiveError(f"The archived log is damaged in {self._piece(segment, offset)}.") from exc
+
+    def _read(self, key: str) -> bytes:
+        return bytes(obstore.get(self._store, key).bytes())
+
+    def _put(self, key: str, content: bytes) -> None:
+        obstore.put(self._store, key, content)
+        if self._folder is not None:
+            sync_file(self._folder / key)
+
+    def _list(self, prefix: str) -> Iterator[str]:
+        for batch in obstore.list(self._store, prefix):  # pyright: ignore[reportUnknownMemberType] - it leaves Arrow's untyped
+            for each in batch:
+                yield each["path"]

@@ -1,0 +1,247 @@
+"""Taking backups of the database's folder into the archive, and deleting those that nobody wants to go back to."""
+
+import gzip
+import hashlib
+import io
+import secrets
+import tarfile
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import IO, Any, NamedTuple
+
+from sqlalchemy.engine import URL
+
+from service import migrations
+from service.operate.archiving.archive import SHA256_BYTES, Archive
+from service.operate.archiving.models import Base, read_log_range, segment_name
+from service.operate.archiving.queries import read_store_id
+from service.operate.archiving.shipping import archive_files, open_shipper
+from service.operate.backup import postgres_tools, queries
+from service.operate.backup.errors import ArchiveError, BackupError, PostgresToolError
+from service.operate.backup.progress import Progress
+from service.platform.files import open_files
+from service.platform.postgres.server import DATABASE, SUPERUSER, EmbeddedPostgres
+from service.platform.settings import Settings
+
+MANIFEST = "backup_manifest"
+FULL_AFTER = timedelta(days=7)
+# A file may have been stored so long before the document that refers to it was saved.
+UPLOADED_BEFORE = timedelta(days=1)
+ARCHIVED_SECONDS = 120
+_READ = 1024 * 1024
+_LEVEL = 1
+
+
+class Removed(NamedTuple):
+    """What was removed from an archive: numbers of backups, segments of the log, and files."""
+
+    bases: int
+    segments: int
+    files: int
+
+
+def take_base(settings: Settings, server: EmbeddedPostgres, archive: Archive, *, say: Callable[[str], None]) -> Base:
+    """Take an incremental backup, or a full one where there is none yet or the last is a week old.
+
+    It is whole, and returned, when the log that it needs is archived. `say` is told why a full one was needed.
+
+    Raises:
+        BackupError: nothing that a restore would use was written.
+    """
+    owner = server.url(user=SUPERUSER)
+    with server.connect(DATABASE) as connection:
+        archive.claim(read_store_id(connection))
+    _wait_until_archived(settings, server, archive, lsn=0)
+    revision, postgresql = _check(owner)
+    started_at = datetime.now(UTC)
+    name = f"{started_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
+    files = archive_files(owner, open_files(settings), archive)
+    archive.put_file_list(name, files)
+    parent = _find_parent(archive, started_at)
+    taken = _take_incremental(archive, name, owner, parent, say=say) or _take(archive, name, owner, manifest=None)
+    timeline, start, end = read_log_range(taken.manifest)
+    base = Base(
+        name=name,
+        parent=parent.name if parent is not None and taken.is_incremental else None,
+        started_at=started_at,
+        ended_at=datetime.now(UTC),
+        timeline=timeline,
+        start_lsn=start,
+        end_lsn=end,
+        schema_revision=revision,
+        postgresql=postgresql,
+        size=taken.size,
+        sha256=taken.sha256,
+        files=len(files) // SHA256_BYTES,
+    )
+    _wait_until_archived(settings, server, archive, lsn=end)
+    archive.finish_base(base, manifest=taken.manifest)
+    return base
+
+
+def remove_old(archive: Archive, *, keep: timedelta) -> Removed:
+    """Remove what is needed to go back to no moment of the time to keep; the newest backup before it stays."""
+    since = datetime.now(UTC) - keep
+    bases = archive.bases()
+    earlier = [base for base in bases if base.ended_at <= since]
+    if not earlier:
+        return Removed(0, 0, 0)
+    oldest = earlier[-1]
+    wanted = [base for base in bases if base.ended_at >= oldest.ended_at]
+    files = _remove_files(archive, wanted, since=oldest.started_at - UPLOADED_BEFORE)
+    segment_bytes = archive.position().segment_bytes
+    first = segment_name(oldest.timeline, oldest.start_lsn // segment_bytes, segment_bytes=segment_bytes)
+    segments = [name for name in archive.log_pieces() if name < first]
+    archive.drop_log(segments)
+    kept = {base.name for base in wanted} | {base.name for base in chain(bases, oldest)}
+    # One that is being taken is newer than that.
+    others = [name for name in archive.base_names() if name not in kept and name < oldest.name]
+    for name in others:
+        archive.drop_base(name)
+    return Removed(len(others), len(segments), files)
+
+
+def chain(bases: list[Base], base: Base) -> list[Base]:
+    """Return the backups that an incremental one is made of, the full one first and itself last.
+
+    Raises BackupError when one of them is missing.
+    """
+    by_name, found = {each.name: each for each in bases}, [base]
+    while found[0].parent is not None:
+        parent = by_name.get(found[0].parent)
+        if parent is None:
+            raise BackupError(f"The backup {found[0].parent} is missing in the archive; {base.name} needs it.")
+        found.insert(0, parent)
+    return found
+
+
+class _Taken(NamedTuple):
+    manifest: bytes
+    size: int
+    sha256: str
+    is_incremental: bool
+
+
+def _check(owner: URL) -> tuple[str, int]:
+    """Return the schema's revision and the server's major version."""
+    with queries.connect(owner) as connection:
+        revision = migrations.current_revision(connection)
+        postgresql = postgres_tools.check_version(queries.server_version(connection))
+    migrations.refuse_newer(revision)
+    if revision is None:
+        raise BackupError("The database is empty: there is nothing to back up. Is CARREL_DATA_DIR the right folder?")
+    return revision, postgresql
+
+
+def _find_parent(archive: Archive, now: datetime) -> Base | None:
+    """Return the newest backup, unless the full one that it is based on is too old."""
+    bases = archive.bases()
+    return bases[-1] if bases and now - chain(bases, bases[-1])[0].ended_at < FULL_AFTER else None
+
+
+def _take_incremental(
+    archive: Archive, name: str, owner: URL, parent: Base | None, *, say: Callable[[str], None]
+) -> _Taken | None:
+    """Take what changed since an earlier backup; None when there is none, or PostgreSQL can't tell any more."""
+    if parent is None:
+        return None
+    try:
+        return _take(archive, name, owner, manifest=archive.read_manifest(parent.name))
+    except PostgresToolError as error:
+        say(f"A full backup is taken, because an incremental one can't be: {error}")
+        return None
+
+
+def _take(archive: Archive, name: str, owner: URL, *, manifest: bytes | None) -> _Taken:
+    with tempfile.TemporaryDirectory(prefix="carrel-backup-") as folder, archive.write_base(name) as target:
+        since = None if manifest is None else Path(folder) / MANIFEST
+        if since is not None and manifest is not None:
+            since.write_bytes(manifest)
+        counted = _Counted(target)
+        with (
+            gzip.GzipFile(filename="", fileobj=counted, mode="wb", compresslevel=_LEVEL, mtime=0) as packed,
+            postgres_tools.open_base_backup(owner, since=since) as source,
+        ):
+            found = _pack(source, packed)
+    return _Taken(found, counted.size, counted.digest.hexdigest(), manifest is not None)
+
+
+def _pack(source: IO[bytes], packed: gzip.GzipFile) -> bytes:
+    """Pack a tar to its end, and return the manifest in it; empty when pg_basebackup failed, and says why."""
+    copied, manifest = _Copied(source, packed, Progress("Backup")), b""
+    try:
+        with tarfile.open(fileobj=copied, mode="r|", bufsize=_READ) as tar:
+            for member in tar:
+                content = tar.extractfile(member) if member.name == MANIFEST else None
+                manifest = manifest if content is None else content.read()
+    except tarfile.TarError:
+        return b""
+    while copied.read(_READ):
+        pass
+    copied.progress.end()
+    return manifest
+
+
+class _Copied(io.RawIOBase):
+    """A stream of which everything that is read is also packed."""
+
+    def __init__(self, source: IO[bytes], packed: gzip.GzipFile, progress: Progress) -> None:
+        self._source = source
+        self._packed = packed
+        self.progress = progress
+
+    def read(self, size: int = -1) -> bytes:
+        piece = self._source.read(size)
+        self._packed.write(piece)
+        self.progress.add(len(piece))
+        return piece
+
+
+class _Counted(io.RawIOBase):
+    """A target of which size and SHA-256 are known."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+        self.size = 0
+        self.digest = hashlib.sha256()
+
+    def write(self, piece: Any) -> int:
+        content = bytes(piece)
+        self.digest.update(content)
+        self.size += len(content)
+        self._target.write(content)
+        return len(content)
+
+
+def _remove_files(archive: Archive, bases: list[Base], *, since: datetime) -> int:
+    """Remove files that documents had at no time since the first of these backups; return their number."""
+    unused = {stored.sha256 for batch in archive.files.list_stored() for stored in batch if stored.modified_at < since}
+    for base in bases:
+        unused.difference_update(archive.file_list(base.name))
+    for sha256 in unused:
+        archive.files.remove(sha256)
+    return len(unused)
+
+
+def _wait_until_archived(settings: Settings, server: EmbeddedPostgres, archive: Archive, *, lsn: int) -> None:
+    """Archive, or wait for the running service to archive, the log up to a place.
+
+    Raises BackupError when the service doesn't.
+    """
+    deadline = time.monotonic() + ARCHIVED_SECONDS
+    while time.monotonic() < deadline:
+        with open_shipper(settings, server, archive) as shipper:
+            if shipper is not None:
+                shipper.ship()
+                return
+        with suppress(ArchiveError):  # nothing is archived yet
+            if archive.position().lsn >= lsn:
+                return
+        time.sleep(0.2)
+    raise BackupError(
+        "The running service doesn't archive its log. See what its log says of `archive`, and take the backup again."
+    )

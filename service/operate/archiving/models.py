@@ -1,0 +1,72 @@
+"""Descriptions that the archive holds of itself, and PostgreSQL's names for places in its log."""
+
+from datetime import datetime
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+
+Count = Annotated[int, Field(ge=0)]
+
+
+class _Described(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Position(_Described):
+    """How far the log is archived: at the time `at`, everything before the byte `lsn` of the log.
+
+    Every file that this part of the log refers to is archived, too.
+    """
+
+    at: datetime
+    timeline: Count
+    lsn: Count
+    segment_bytes: Count
+
+
+class Base(_Described):
+    """A backup of the database's folder: a full one, or what changed since `parent`.
+
+    It becomes a database when the log from `start_lsn` to `end_lsn`, at least, is replayed upon it. `size` and `sha256`
+    are of the packed tar; `files` is the number of files that documents had when it was begun.
+    """
+
+    name: str
+    parent: str | None
+    started_at: datetime
+    ended_at: datetime
+    timeline: Count
+    start_lsn: Count
+    end_lsn: Count
+    schema_revision: str
+    postgresql: Count
+    size: Count
+    sha256: str
+    files: Count
+
+
+class _Range(BaseModel):
+    timeline: int = Field(alias="Timeline")
+    start: str = Field(alias="Start-LSN")
+    end: str = Field(alias="End-LSN")
+
+
+class _Manifest(BaseModel):
+    ranges: list[_Range] = Field(alias="WAL-Ranges", min_length=1, max_length=1)
+
+
+def read_log_range(manifest: bytes) -> tuple[int, int, int]:
+    """Return timeline, start and end of the log that a backup needs, from the manifest that PostgreSQL made of it."""
+    [needed] = TypeAdapter(_Manifest).validate_json(manifest).ranges
+    return needed.timeline, _parse_lsn(needed.start), _parse_lsn(needed.end)
+
+
+def segment_name(timeline: int, number: int, *, segment_bytes: int) -> str:
+    """Return the name of the file that PostgreSQL writes this segment of its log to."""
+    high, low = divmod(number, 2**32 // segment_bytes)
+    return f"{timeline:08X}{high:08X}{low:08X}"
+
+
+def _parse_lsn(text: str) -> int:
+    high, _, low = text.partition("/")
+    return int(high, 16) << 32 | int(low, 16)

@@ -1,0 +1,87 @@
+"""SQL of the archiving, as the embedded server's superuser: its log, and the slot that keeps what isn't archived."""
+
+from datetime import datetime
+from typing import Any, NamedTuple
+from uuid import UUID
+
+import psycopg
+
+from service.platform.database import FILES_LOCK
+
+Connection = psycopg.Connection[Any]
+# Who holds this lock writes to the archive.
+ARCHIVE_LOCK = 0x_CA55_E3
+SLOT = "carrel_archive"
+LOST = "lost"
+
+
+class LogEnd(NamedTuple):
+    """The end of what is on the disk of the log, and the database's time before it was read."""
+
+    at: datetime
+    lsn: int
+    timeline: int
+
+
+def try_lock_archive(connection: Connection) -> bool:
+    """Lock the archive until the connection ends; False when another process has."""
+    return bool(_read(connection, "SELECT pg_try_advisory_lock(%s)", ARCHIVE_LOCK)[0])
+
+
+def lock_files(connection: Connection) -> None:
+    """Keep files from being removed until `unlock_files`."""
+    connection.execute("SELECT pg_advisory_lock_shared(%s)", [FILES_LOCK])
+
+
+def unlock_files(connection: Connection) -> None:
+    """Let files be removed again."""
+    connection.execute("SELECT pg_advisory_unlock_shared(%s)", [FILES_LOCK])
+
+
+def read_store_id(connection: Connection) -> UUID:
+    """Return the id by which stores know the deployment."""
+    return _read(connection, "SELECT store_id FROM deployment")[0]
+
+
+def read_segment_bytes(connection: Connection) -> int:
+    """Return the size of the log's segments."""
+    return _read(connection, "SELECT setting::bigint FROM pg_settings WHERE name = 'wal_segment_size'")[0]
+
+
+def read_log_end(connection: Connection) -> LogEnd:
+    """Return the end of the log that is on the disk."""
+    at = _read(connection, "SELECT clock_timestamp()")[0]
+    statement = """
+        SELECT (lsn - '0/0')::bigint, ('x' || substr(pg_walfile_name(lsn), 1, 8))::bit(32)::int
+        FROM pg_current_wal_flush_lsn() lsn
+    """
+    lsn, timeline = _read(connection, statement)
+    return LogEnd(at, lsn, timeline)
+
+
+def ensure_slot(connection: Connection) -> tuple[int, bool]:
+    """Return from where on the log is kept, and whether that begins anew, so that log before it may be missing."""
+    statement = "SELECT (restart_lsn - '0/0')::bigint, wal_status FROM pg_replication_slots WHERE slot_name = %s"
+    slot = connection.execute(statement, [SLOT]).fetchone()
+    if slot is not None and slot[0] is not None and slot[1] != LOST:
+        return slot[0], False
+    drop_slot(connection)
+    connection.execute("SELECT pg_create_physical_replication_slot(%s, true)", [SLOT])
+    return _read(connection, statement, SLOT)[0], True
+
+
+def advance_slot(connection: Connection, *, lsn: int) -> None:
+    """Let the log before `lsn` go."""
+    connection.execute("SELECT pg_replication_slot_advance(%s, '0/0'::pg_lsn + %s::numeric)", [SLOT, lsn])
+
+
+def drop_slot(connection: Connection) -> None:
+    """Keep no log for the archive any more."""
+    statement = "SELECT pg_drop_replication_slot(slot_name) FROM pg_replication_slots WHERE slot_name = %s"
+    connection.execute(statement, [SLOT])
+
+
+def _read(connection: Connection, statement: str, *parameters: object) -> Any:
+    row = connection.execute(statement.encode(), parameters).fetchone()
+    assert row is not None  # noqa: S101 - each of these statements has a row
+    return row

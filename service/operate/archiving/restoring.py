@@ -1,0 +1,214 @@
+"""Restoring a moment from the archive: the backup before it, and the log from there on."""
+
+import gzip
+import hashlib
+import io
+import os
+import tarfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy.engine import URL
+
+from service import migrations
+from service.operate.archiving.archive import Archive
+from service.operate.archiving.bases import chain
+from service.operate.archiving.copying import copy_files
+from service.operate.archiving.errors import MomentError
+from service.operate.archiving.models import Base, Position, segment_name
+from service.operate.backup import queries
+from service.operate.backup.errors import ArchiveError
+from service.operate.backup.progress import Progress
+from service.operate.deployment import key_files
+from service.platform.files import FileStore
+from service.platform.postgres.recovery import RecoveringPostgres
+from service.platform.postgres.server import SUPERUSER
+
+_READ = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The way to a moment: backups, the full one first, and the segments of the log to replay upon them.
+
+    `to` is None for the newest moment there is. `is_whole` is whether the log is there up to the archive's position.
+    """
+
+    to: datetime | None
+    bases: list[Base]
+    segments: dict[str, list[int]]
+    segment_bytes: int
+    is_whole: bool
+
+
+@dataclass(frozen=True)
+class Restored:
+    """The result of a restore: the moment, counts, and the files that the archive lacked or had altered.
+
+    Without a `moment` it is the last one before a gap in the archive's log.
+    """
+
+    moment: datetime | None
+    rows: dict[str, int]
+    files: int
+    faulty: list[bytes]
+    has_key: bool
+
+
+def plan_restore(archive: Archive, to: datetime | None) -> Plan:
+    """Find the backup and the log that lead to a moment.
+
+    Raises:
+        MomentError: the archive doesn't reach it.
+        ArchiveError: nothing is archived, or a part of it is missing.
+    """
+    position, bases = archive.position(), archive.bases()
+    if not bases:
+        raise ArchiveError("There is no backup in the archive: run `python -m service backup --incremental` first.")
+    if to is not None and to > position.at:
+        raise MomentError(f"The archive ends at {_format(position.at)}. Name a moment before that, or leave out --to.")
+    earlier = [base for base in bases if to is None or base.ended_at <= to]
+    if not earlier:
+        raise MomentError(f"The first moment that can be restored is {_format(bases[0].ended_at)}.")
+    base = earlier[-1]
+    if not migrations.is_known(base.schema_revision):
+        raise ArchiveError(
+            f"This backup was taken by a newer Carrel (schema {base.schema_revision}). Restore it with that one."
+        )
+    segments, is_whole = _find_log(archive, base, position)
+    return Plan(to, chain(bases, base), segments, position.segment_bytes, is_whole)
+
+
+def restore_moment(
+    archive: Archive, plan: Plan, server: RecoveringPostgres, *, files: FileStore, key_folder: Path | None
+) -> Restored:
+    """Make the database of a moment, bring its files, and migrate the schema. The server runs afterwards.
+
+    Raises:
+        BackupError: the target must not be used then.
+        RecoveryError: PostgreSQL can't replay the log.
+    """
+    _unpack(archive, plan, server)
+    _replay(plan, server)
+    owner = server.url(user=SUPERUSER)
+    faulty: list[bytes] = []
+    copied = _bring_files(archive, owner, files, faulty)
+    with queries.connect(owner) as connection:
+        fingerprint = queries.read_key_fingerprint(connection)
+    key = None if fingerprint is None else archive.key(fingerprint)
+    if key is not None and key_folder is not None:
+        key_files.keep_key(key_folder, key)
+    migrations.upgrade(owner)
+    with queries.connect(owner) as connection:
+        queries.take_new_store(connection)
+        rows = queries.count_rows(connection)
+    os.sync()
+    return Restored(_find_moment(archive, plan), rows, copied, faulty, has_key=key is not None or fingerprint is None)
+
+
+def _find_moment(archive: Archive, plan: Plan) -> datetime | None:
+    return plan.to or (archive.position().at if plan.is_whole else None)
+
+
+def _find_log(archive: Archive, base: Base, position: Position) -> tuple[dict[str, list[int]], bool]:
+    """Return the segments from a backup on, as far as none is missing, and whether they reach the position."""
+    size, pieces = position.segment_bytes, archive.log_pieces()
+    names = [
+        segment_name(base.timeline, number, segment_bytes=size)
+        for number in range(base.start_lsn // size, -(-position.lsn // size))
+    ]
+    found: dict[str, list[int]] = {}
+    for name in names:
+        if pieces.get(name, [1])[0] != 0:
+            break
+        found[name] = pieces[name]
+    reached = (base.start_lsn // size + len(found)) * size
+    if reached < base.end_lsn:
+        raise ArchiveError(f"The log in the archive lacks {names[len(found)]}, which the backup {base.name} needs.")
+    return found, len(found) == len(names)
+
+
+def _unpack(archive: Archive, plan: Plan, server: RecoveringPostgres) -> None:
+    progress = Progress("Backup")
+    for number, base in enumerate(plan.bases):
+        source = _Checked(archive.read_base(base.name), progress)
+        try:
+            with gzip.GzipFile(fileobj=source) as content:
+                server.unpack(content, number)
+                while content.read(_READ):
+                    pass
+        except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, FileNotFoundError) as exc:
+            raise ArchiveError(f"The backup {base.name} in the archive is damaged, or its tar is missing.") from exc
+        source.check(base)
+    progress.end()
+    server.combine(len(plan.bases))
+    progress = Progress("Log")
+    for number, (name, offsets) in enumerate(plan.segments.items(), start=1):
+        server.put_log(name, archive.read_log(name, offsets, segment_bytes=plan.segment_bytes))
+        progress.add(plan.segment_bytes, f", {number} of {len(plan.segments)} segments")
+    progress.end()
+
+
+def _replay(plan: Plan, server: RecoveringPostgres) -> None:
+    names = list(plan.segments)
+    numbers = {name: number for number, name in enumerate(names, start=1)}
+    progress = Progress("Replayed")
+
+    def show(segment: str) -> None:
+        progress.add(0, f", {numbers.get(segment, len(names))} of {len(names)} segments")
+
+    if server.recover(until=plan.to, show=show):
+        return
+    if not plan.is_whole:
+        raise MomentError(f"The log has a gap after {names[-1]}: the moment lies behind it. Name an earlier one.")
+    # Nothing was committed between that moment and the end of the log, which lies behind it.
+    server.recover(until=None, show=show)
+
+
+def _bring_files(archive: Archive, owner: URL, files: FileStore, faulty: list[bytes]) -> int:
+    progress = Progress("Files")
+
+    def wanted() -> Iterator[bytes]:
+        for sha256, size in snapshot.files():
+            yield sha256
+            progress.add(size)
+
+    def skip(sha256: bytes, _: Exception) -> None:
+        faulty.append(sha256)
+
+    with queries.open_snapshot(owner) as snapshot:
+        copied, _ = copy_files(archive.files, files, wanted(), skip=skip)
+    progress.end()
+    return copied
+
+
+class _Checked(io.RawIOBase):
+    """The packed tar of a backup, whose size and SHA-256 are compared in the end."""
+
+    def __init__(self, source: Any, progress: Progress) -> None:
+        self._source = source
+        self._progress = progress
+        self._digest = hashlib.sha256()
+        self._size = 0
+
+    def read(self, size: int = -1) -> bytes:
+        piece = bytes(self._source.read(size))
+        self._digest.update(piece)
+        self._size += len(piece)
+        self._progress.add(len(piece))
+        return piece
+
+    def check(self, base: Base) -> None:
+        """Raise ArchiveError unless all that was read is the backup's tar."""
+        while self.read(_READ):
+            pass
+        if (self._size, self._digest.hexdigest()) != (base.size, base.sha256):
+            raise ArchiveError(f"The backup {base.name} in the archive has another content. Restore an earlier moment.")
+
+
+def _format(moment: datetime) -> str:
+    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

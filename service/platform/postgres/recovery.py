@@ -1,0 +1,130 @@
+"""Making a cluster from a backup of its folder, incremental backups and its log, up to a moment."""
+
+import os
+import re
+import secrets
+import shutil
+import subprocess
+import tarfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+from typing import IO
+
+import psutil
+import psycopg
+
+from service.platform.postgres.host import DatabaseServerError
+from service.platform.postgres.server import PARTIAL, SUPERUSER, EmbeddedPostgres
+
+_READ = 1024 * 1024
+_COMBINED = "combined"
+_NOT_REACHED = "recovery ended before configured recovery target was reached"
+_REPLAYING = re.compile(r"startup recovering ([0-9A-F]{24})")
+_LOOK_SECONDS = 0.1
+
+
+class RecoveryError(DatabaseServerError):
+    """PostgreSQL can't make a database of the backup and its log."""
+
+
+class RecoveringPostgres(EmbeddedPostgres):
+    """A cluster that is made in an empty data folder: `unpack` each backup, `combine` them, `put_log`, `recover`."""
+
+    def __init__(self, data_dir: Path) -> None:
+        super().__init__(data_dir)
+        # Named like a cluster that is being made, so that whatever removes those removes this.
+        self._work = self._folder.with_name(f"{PARTIAL}{secrets.token_hex(4)}")
+        self._recovery: dict[str, str] = {}
+        self._show: Callable[[str], None] = lambda _: None
+
+    def unpack(self, stream: IO[bytes], number: int) -> None:
+        """Unpack the tar of a backup; the full one has the number 0, incremental ones follow in their order."""
+        folder = self._work / str(number)
+        if number == 0:
+            self._make_folder(self._work)
+        self._make_folder(folder)
+        with tarfile.open(fileobj=stream, mode="r|", bufsize=_READ) as tar:
+            for member in tar:
+                if not (member.isfile() or member.isdir()):
+                    raise RecoveryError(f"{member.name[:100]!r} in the backup is no plain file.")
+                tar.extract(member, folder, filter="data")
+                self._give(folder / member.name)
+
+    def combine(self, number: int) -> None:
+        """Make one folder of so many backups."""
+        names = [str(each) for each in range(number)]
+        try:
+            if number > 1:
+                self._run("pg_combinebackup", "--link", f"--output={_COMBINED}", *names, folder=self._work)
+            else:
+                (self._work / names[0]).rename(self._work / _COMBINED)
+        except subprocess.CalledProcessError as error:
+            raise RecoveryError(f"The backups in the archive don't fit together:\n{error.output}") from error
+        folder = self._work / _COMBINED
+        # What the server that was backed up had open.
+        for copied in ("log", *(path.name for path in folder.glob(".s.PGSQL.*"))):
+            (folder / copied).unlink(missing_ok=True)
+        (folder / "recovery.signal").touch()
+        self._give(folder / "recovery.signal")
+
+    def put_log(self, segment: str, content: bytes) -> None:
+        """Put a segment of the log where the recovery looks for it."""
+        path = self._work / _COMBINED / "pg_wal" / segment
+        path.write_bytes(content)
+        self._give(path)
+
+    def recover(self, *, until: datetime | None, show: Callable[[str], None]) -> bool:
+        """Start the server on what was made, replay the log, and open the database for writing.
+
+        With `until`, what was committed later is left out; False when the log ends before that, and the database stays
+        closed: `recover` again, without a moment, goes on from there. `show` is told the segment that is replayed.
+
+        Raises:
+            RecoveryError: the log can't be replayed.
+        """
+        if not (self._folder / "PG_VERSION").exists():
+            (self._work / _COMBINED).rename(self._folder)
+            shutil.rmtree(self._work)
+        self._show = show
+        self._recovery = {"recovery_target_time": until.isoformat(sep=" ")} if until is not None else {}
+        if self._launch():
+            return True
+        told = self._log_end()
+        if until is not None and _NOT_REACHED in told:
+            (self._folder / "log").unlink()
+            return False
+        raise RecoveryError(f"PostgreSQL can't replay the log. It says:\n{told}")
+
+    def _measured_parameters(self) -> dict[str, str]:
+        return {
+            **super()._measured_parameters(),
+            # The log lies in the folder already: there is nowhere else to look for it.
+            "restore_command": "false",
+            "recovery_target_timeline": "current",
+            "recovery_target_action": "promote",
+            # A server that lets nobody read meanwhile need not have the settings of the one that was backed up.
+            "hot_standby": "off",
+            **self._recovery,
+        }
+
+    def _answers(self) -> bool:
+        """Ask the server for as long as it replays the log."""
+        while (process := self.process()) is not None:
+            with suppress(psycopg.OperationalError), self.connect(SUPERUSER):
+                return True
+            with suppress(psutil.Error):
+                titles = " ".join(" ".join(child.cmdline()) for child in process.children())
+                if replaying := _REPLAYING.search(titles):
+                    self._show(replaying[1])
+            time.sleep(_LOOK_SECONDS)
+        return False
+
+    def _make_folder(self, folder: Path) -> None:
+        folder.mkdir(mode=0o700)
+        self._give(folder)
+
+    def _give(self, path: Path) -> None:
+        os.chown(path, self._account.pw_uid, self._account.pw_gid)
