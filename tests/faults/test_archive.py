@@ -1,5 +1,6 @@
 """Going back to a moment: the archive of log and files, backups in it, and restores, with real processes."""
 
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -8,9 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.test_backup import content, documents, upload
+from service.operate.archiving.archive import Archive
+from service.operate.archiving.models import segment_name
+from tests.faults.test_backup import content, documents, refused, upload
 from tests.harness.processes import ServiceProcess
 from tests.service.directory import done
+
+SEGMENT = 16 * 1024 * 1024
 
 
 def now() -> str:
@@ -91,9 +96,57 @@ def archived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archived]:
         process.close()
 
 
+def test_a_moment_is_restored(archived: Archived) -> None:
+    """What there was then is there, with its files, and nothing of later: an incremental backup and log upon it."""
+    other = ServiceProcess()
+    try:
+        ended = other.command("restore", str(archived.archive), "--to", archived.moments["after"])
+        assert ended.returncode == 0, ended.stderr
+        # The row of the deleted one stays.
+        assert ended.stderr.startswith("Restored: 3 documents, 2 files, 1 organization, as of 2")
+        checked = other.command("files", "check")
+        assert checked.stderr.startswith("2 files"), checked.stderr
+        assert "0 missing, 0 altered" in checked.stderr
+        assert (other.data_dir / "secret.key").read_text() == (archived.process.data_dir / "secret.key").read_text()
+        again = other.command("restore", str(archived.archive))
+        assert "Restore into an empty folder" in again.stderr
+    finally:
+        other.close()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--to", "2001-01-01T00:00:00Z"], "The first moment that can be restored is 2"),
+        (["--to", "2101-01-01T00:00:00Z"], "The archive ends at 2"),
+        (["--to", "2026-11-26T06:00:00"], "has no time zone"),
+        (["--to", "yesterday"], "is no moment"),
+    ],
+)
+def test_a_moment_that_is_not_there_is_refused(
+    archived: Archived, tmp_path: Path, capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
+) -> None:
+    """The error says which moments are there, or how one is written, and nothing is made."""
+    folder = tmp_path / "data"
+    assert said in refused(capsys, folder, "restore", str(archived.archive), *arguments)
+    assert not folder.exists()
+
+
+def test_a_missing_segment_is_named(archived: Archived, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A log without a segment that the backup needs is refused by the segment's name; so is no archive at all."""
+    copy = tmp_path / "copy"
+    shutil.copytree(archived.archive, copy)
+    base = Archive.find(str(copy)).bases()[-1]
+    name = segment_name(base.timeline, base.start_lsn // SEGMENT, segment_bytes=SEGMENT)
+    shutil.rmtree(copy / "log" / name)
+    assert name in refused(capsys, tmp_path / "data", "restore", str(copy))
+    assert "There is no archive in" in refused(capsys, tmp_path / "data", "restore", "file:///nowhere/at/all")
+
+
+@pytest.mark.long
 @pytest.mark.parametrize("name", ["between", "after", "end"])
-def test_a_moment_is_restored(archived: Archived, name: str) -> None:
-    """What there was then is there, with its files, and nothing of later; the newest moment is the last write."""
+def test_a_restored_moment_is_a_service(archived: Archived, name: str) -> None:
+    """It serves what there was then, with its files, and nothing of later; the newest moment is the last write."""
     restored = archived.restore(None if name == "end" else archived.moments[name])
     try:
         holds(restored, archived.then[name])

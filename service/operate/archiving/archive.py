@@ -132,7 +132,8 @@ class Archive:
 
     def base_names(self) -> list[str]:
         """Return the names of all backups, also of those that are being taken or were cut off."""
-        prefixes = obstore.list_with_delimiter(self._store, "bases")["common_prefixes"]
+        listed = obstore.list_with_delimiter(self._store, "bases")  # pyright: ignore[reportUnknownMemberType] - it leaves Arrow's untyped
+        prefixes = listed["common_prefixes"]
         return sorted(prefix.rstrip("/").rpartition("/")[2] for prefix in prefixes)
 
     def write_base(self, name: str) -> Any:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, cast
 
 from sqlalchemy.engine import URL
 
@@ -138,7 +138,7 @@ def _unpack(archive: Archive, plan: Plan, server: RecoveringPostgres) -> None:
         source = _Checked(archive.read_base(base.name), progress)
         try:
             with gzip.GzipFile(fileobj=source) as content:
-                server.unpack(content, number)
+                server.unpack(cast("IO[bytes]", content), number)
                 while content.read(_READ):
                     pass
         except (tarfile.TarError, gzip.BadGzipFile, zlib.error, EOFError, FileNotFoundError) as exc:
