@@ -318,6 +318,7 @@ class Supervisor:
     def _archive(self, orders: socket) -> None:
         self._listener.close()
         assert self._database is not None  # noqa: S101 - else there is nothing to archive
+        count_in_row(len(self._rows))  # behind those of the workers
         keep_archiving(self.settings, self._database, orders)
 
     def _bring_database_back(self, orders: socket) -> None:

@@ -172,7 +172,7 @@ def _replay(plan: Plan, server: RecoveringPostgres) -> None:
 def _bring_files(archive: Archive, owner: URL, files: FileStore, faulty: list[bytes]) -> int:
     progress = Progress("Files")
 
-    def wanted() -> Iterator[bytes]:
+    def list_contents() -> Iterator[bytes]:
         for sha256, size in snapshot.files():
             yield sha256
             progress.add(size)
@@ -181,7 +181,7 @@ def _bring_files(archive: Archive, owner: URL, files: FileStore, faulty: list[by
         faulty.append(sha256)
 
     with queries.open_snapshot(owner) as snapshot:
-        copied, _ = copy_files(archive.files, files, wanted(), skip=skip)
+        copied, _ = copy_files(archive.files, files, list_contents(), skip=skip)
     progress.end()
     return copied
 

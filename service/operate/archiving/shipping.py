@@ -16,6 +16,7 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from socket import socket
 
+from prometheus_client import Gauge
 from sqlalchemy.engine import URL
 
 from service.operate.archiving import queries
@@ -51,6 +52,12 @@ class Shipper:
         self._segment_bytes = queries.read_segment_bytes(connection)
         kept, is_new = queries.ensure_slot(connection)
         self._sent = kept - kept % self._segment_bytes
+        self._archived_at = Gauge(
+            "carrel_archive_timestamp_seconds",
+            "Time up to which all is archived.",
+            multiprocess_mode="max",
+            registry=None,
+        )
         self._said: Position | None = None
         self._said_at = 0.0
         if is_new:
@@ -64,6 +71,7 @@ class Shipper:
         copy_files(self._files, self._archive.files, self._files.take_unarchived(), skip=log_faulty)
         queries.unlock_files(self._connection)
         self._ship_log(end)
+        self._archived_at.set(end.at.timestamp())
         position = Position(at=end.at, timeline=end.timeline, lsn=end.lsn, segment_bytes=self._segment_bytes)
         moved = self._said is None or self._said.lsn != end.lsn
         if moved or time.monotonic() - self._said_at > SAY_SECONDS:

@@ -33,6 +33,7 @@ app.add_typer(texts.app, name="texts")
 app.add_typer(files.app, name="files")
 app.command()(archives.backup)
 app.command()(archives.restore)
+app.command()(archives.verify)
 app.command("rotate-key")(keys.rotate_key)
 
 

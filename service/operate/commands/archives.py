@@ -1,4 +1,4 @@
-"""`backup` and `restore`."""
+"""`backup`, `restore` and `verify`."""
 
 import shutil
 from collections.abc import Generator
@@ -6,6 +6,7 @@ from contextlib import contextmanager
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import IO, Annotated
 
 import typer
@@ -13,9 +14,12 @@ import typer
 from service.operate.archiving.archive import Archive, is_address
 from service.operate.archiving.bases import remove_old, take_base
 from service.operate.archiving.restoring import Restored, plan_restore, restore_moment
+from service.operate.backup import queries
+from service.operate.backup.checking import check_files
 from service.operate.backup.errors import NotEmptyError
 from service.operate.backup.manifest import Manifest
-from service.operate.backup.restoring import fill, refuse_filled_database, verify
+from service.operate.backup.restoring import fill, refuse_filled_database
+from service.operate.backup.restoring import verify as verify_archive
 from service.operate.backup.taking import take_backup
 from service.operate.commands.access import open_access, refuse_strangers
 from service.operate.commands.context import settings_of
@@ -74,16 +78,32 @@ def backup(
 
 def restore(context: typer.Context, source: Source, *, to: Moment = None) -> None:
     """Restore a backup, or a moment from an archive, into an empty data folder and an empty database."""
-    settings = settings_of(context)
+    _restore(settings_of(context), source, to)
+
+
+def verify(context: typer.Context, source: Source, *, to: Moment = None) -> None:
+    """Restore a backup or a moment into a temporary folder, compare every file with its checksum; 1 if it can't be."""
+    with TemporaryDirectory(prefix="carrel-verify-") as folder:
+        elsewhere = {"data_dir": Path(folder) / "data", "database_url": None, "files_url": None, "archive_url": None}
+        settings = settings_of(context).model_copy(update=elsewhere)
+        _restore(settings, source, to)
+        with open_access(settings) as access, queries.open_snapshot(access.owner) as snapshot:
+            checked = check_files(snapshot, open_files(settings), contents=True)
+    faulty = [f"{one.sha256.hex()} of {', '.join(one.documents)}" for one in checked.faulty]
+    if faulty:
+        raise CommandError(f"It lacks {format_count(len(faulty), 'file')}, or has them altered: {'; '.join(faulty)}.")
+    typer.echo(f"Verified: {format_count(checked.files, 'file')}, {format_size(checked.bytes)}.", err=True)
+
+
+def _restore(settings: Settings, source: str, to: str | None) -> None:
     if is_address(source) or Path(source).is_dir():
-        restored = _restore_moment(settings, source, None if to is None else _parse_moment(to))
-        _show_restored(restored)
+        _show_restored(_restore_moment(settings, source, None if to is None else _parse_moment(to)))
         return
     if to is not None:
         raise CommandError("A backup in a FILE is of one moment. Name the archive's folder or address to use --to.")
     with Path(source).open("rb") as file:
         _refuse_filled_folder(settings)
-        manifest = verify(file)
+        manifest = verify_archive(file)
         file.seek(0)
         with _mark_folder(settings) as files:
             _fill(file, manifest, settings, files)

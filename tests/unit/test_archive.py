@@ -1,0 +1,181 @@
+"""The archive as objects: pieces of the log put together, what is removed from it, and files on their way."""
+
+import os
+from datetime import UTC, datetime, timedelta
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service import migrations
+from service.operate.archiving.archive import Archive
+from service.operate.archiving.bases import remove_old
+from service.operate.archiving.copying import copy_files
+from service.operate.archiving.errors import ForeignArchiveError, MomentError
+from service.operate.archiving.models import Base, Position, read_log_range, segment_name
+from service.operate.archiving.restoring import plan_restore
+from service.operate.backup.errors import ArchiveError
+from service.platform.files import FileStore
+from service.platform.identifiers import uuid7
+
+SEGMENT = 1024
+NOW = datetime.now(UTC)
+
+
+@pytest.mark.parametrize(
+    ("number", "segment_bytes", "name"),
+    [
+        (0, 2**24, "000000030000000000000000"),
+        (255, 2**24, "0000000300000000000000FF"),
+        (256, 2**24, "000000030000000100000000"),
+        (4096, 2**20, "000000030000000100000000"),
+    ],
+)
+def test_segments_have_the_names_that_postgresql_gives_them(number: int, segment_bytes: int, name: str) -> None:
+    """Timeline, then four gibibytes, then the segment in them, each of eight digits."""
+    assert segment_name(3, number, segment_bytes=segment_bytes) == name
+
+
+def test_the_log_of_a_backup_is_read_from_its_manifest() -> None:
+    """Places in the log are bytes from its beginning."""
+    manifest = b'{"Files": [], "WAL-Ranges": [{"Timeline": 2, "Start-LSN": "1/2000028", "End-LSN": "1/20001F8"}]}'
+    assert read_log_range(manifest) == (2, 2**32 + 0x2000028, 2**32 + 0x20001F8)
+
+
+@given(st.lists(st.tuples(st.integers(0, SEGMENT - 1), st.integers(1, SEGMENT)), max_size=8))
+def test_pieces_of_a_segment_are_put_together(
+    tmp_path_factory: pytest.TempPathFactory, pieces: list[tuple[int, int]]
+) -> None:
+    """Whatever overlaps, what follows without a hole from the beginning is there, and the rest is zeros."""
+    archive = Archive(tmp_path_factory.mktemp("archive").as_uri())
+    whole = bytes(number % 251 + 1 for number in range(SEGMENT))
+    written = dict(sorted(pieces))
+    for offset, length in written.items():
+        archive.put_log("0" * 24, offset, whole[offset : offset + length])
+    end = 0
+    for offset, length in written.items():
+        end = max(end, min(offset + length, SEGMENT)) if offset <= end else end
+    offsets = archive.log_pieces().get("0" * 24, [])
+    assert archive.read_log("0" * 24, offsets, segment_bytes=SEGMENT) == whole[:end].ljust(SEGMENT, b"\0")
+
+
+@pytest.fixture
+def archive(tmp_path: Path) -> Archive:
+    """An archive with a full backup of 20 days ago, an incremental one, a full one, and six old files."""
+    made = Archive.create(tmp_path.as_uri())
+    names = [put_file(made, tmp_path, str(number)) for number in range(6)]
+    put_base(made, "a", days=20, parent=None, segment=2, files=names[:2])
+    put_base(made, "b", days=10, parent="a", segment=5, files=names[1:3])
+    put_base(made, "c", days=3, parent=None, segment=9, files=names[3:5])
+    for number in range(12):
+        made.put_log(segment_name(1, number, segment_bytes=SEGMENT), 0, bytes(SEGMENT))
+    made.move_position(Position(at=NOW, timeline=1, lsn=12 * SEGMENT, segment_bytes=SEGMENT))
+    return made
+
+
+def put_file(archive: Archive, folder: Path, content: str) -> bytes:
+    """Put a file into an archive, as if a month ago."""
+    name = sha256(content.encode()).digest()
+    archive.files.write(name, iter([content.encode()]))
+    then = (NOW - timedelta(days=30)).timestamp()
+    os.utime(folder / "files" / name.hex()[:2] / name.hex(), (then, then))
+    return name
+
+
+def put_base(archive: Archive, name: str, *, days: int, parent: str | None, segment: int, files: list[bytes]) -> None:
+    """Describe a backup of some days ago, whose log begins with a segment."""
+    ended_at = NOW - timedelta(days=days)
+    base = Base(
+        name=name,
+        parent=parent,
+        started_at=ended_at,
+        ended_at=ended_at,
+        timeline=1,
+        start_lsn=segment * SEGMENT + 40,
+        end_lsn=segment * SEGMENT + 300,
+        schema_revision=migrations.HEAD,
+        postgresql=18,
+        size=0,
+        sha256="",
+        files=len(files),
+    )
+    with archive.write_base(name) as tar:
+        tar.write(b"a tar")
+    archive.put_file_list(name, b"".join(sorted(files)))
+    archive.finish_base(base, manifest=b"{}")
+
+
+@pytest.mark.parametrize(
+    ("days", "bases", "first_segment", "files"),
+    [(30, "abc", 0, "012345"), (7, "abc", 5, "1234"), (2, "c", 9, "34")],
+)
+def test_only_what_no_kept_moment_needs_is_removed(
+    archive: Archive, days: int, bases: str, first_segment: int, files: str
+) -> None:
+    """The newest backup before the time to keep stays, with those it is based on; log and files of before it go."""
+    remove_old(archive, keep=timedelta(days=days))
+    assert [base.name for base in archive.bases()] == list(bases)
+    assert min(archive.log_pieces()) == segment_name(1, first_segment, segment_bytes=SEGMENT)
+    left = {stored.sha256 for batch in archive.files.list_stored() for stored in batch}
+    assert left == {sha256(file.encode()).digest() for file in files}
+
+
+def test_a_file_that_was_stored_since_is_kept(archive: Archive) -> None:
+    """What a document got after the last backup is on no list yet."""
+    name = sha256(b"new").digest()
+    archive.files.write(name, iter([b"new"]))
+    remove_old(archive, keep=timedelta(days=2))
+    assert b"".join(archive.files.read(name)) == b"new"
+
+
+@pytest.mark.parametrize(("days", "chain"), [(15, "a"), (5, "ab"), (1, "c"), (None, "c")])
+def test_a_moment_has_the_newest_backup_before_it(archive: Archive, days: int | None, chain: str) -> None:
+    """An incremental one comes with those that it is based on."""
+    plan = plan_restore(archive, None if days is None else NOW - timedelta(days=days))
+    assert "".join(base.name for base in plan.bases) == chain
+    assert plan.is_whole
+
+
+def test_a_gap_in_the_log_ends_what_can_be_restored(archive: Archive) -> None:
+    """Behind it nothing is replayed; within what a backup needs, the backup can't be used."""
+    archive.drop_log([segment_name(1, 7, segment_bytes=SEGMENT)])
+    plan = plan_restore(archive, NOW - timedelta(days=5))
+    assert (len(plan.segments), plan.is_whole) == (2, False)
+    archive.drop_log([segment_name(1, 5, segment_bytes=SEGMENT)])
+    with pytest.raises(ArchiveError, match="00000005"):
+        plan_restore(archive, NOW - timedelta(days=5))
+    for moment in (NOW + timedelta(seconds=1), NOW - timedelta(days=21)):
+        with pytest.raises(MomentError):
+            plan_restore(archive, moment)
+
+
+def test_an_archive_is_one_deployments(archive: Archive) -> None:
+    """The first that claims it has it."""
+    mine = uuid7()
+    archive.claim(mine)
+    archive.claim(mine)
+    with pytest.raises(ForeignArchiveError):
+        archive.claim(uuid7())
+
+
+async def test_a_stored_file_is_noted_once_for_the_archive(tmp_path: Path) -> None:
+    """Each time it is stored, until it is taken; what is missing or altered is told, and keeps no other back."""
+    notes, stored = tmp_path / "notes", tmp_path / "stored"
+    notes.mkdir()
+    store = FileStore.from_url(stored.as_uri(), unarchived=notes)
+    names: list[bytes] = []
+    for content in (b"whole", b"altered", b"missing"):
+        (tmp_path / "file").write_bytes(content)
+        names.append(sha256(content).digest())
+        await store.put(tmp_path / "file", names[-1])
+    assert store.take_unarchived() == set(names)
+    assert store.take_unarchived() == set()
+    (stored / names[1].hex()[:2] / names[1].hex()).write_bytes(b"other")
+    (stored / names[2].hex()[:2] / names[2].hex()).unlink()
+    told: list[bytes] = []
+    target = FileStore.from_url((tmp_path / "target").as_uri())
+    assert copy_files(store, target, names, skip=lambda name, _: told.append(name)) == (1, 5)
+    assert sorted(told) == sorted(names[1:])
+    assert b"".join(target.read(names[0])) == b"whole"
