@@ -98,6 +98,8 @@ DOMAINS = (
 )
 V0_DOMAINS: tuple[ModuleType, ...] = (catalog_v0, conversations_v0)
 V1_DOMAINS = (me, agents_v1, conversations_v1)
+# What FastAPI would tell of a request by itself has its query, and the address of who sent it (`platform/traces.py`).
+NO_TELEMETRY = {"tracing": False, "metrics": False, "logs": False, "auto_configure": False}
 # What jobs of the agents' queue run.
 AGENT_TASKS: tuple[Task, ...] = (ANSWER_TURN,)
 # So many containers in each process: several files of each are brought at a time.
@@ -109,7 +111,8 @@ ERRORS: dict[int | str, dict[str, Any]] = {
 
 def create_app(runtime: Runtime) -> FastAPI:
     """Assemble the application around a runtime that is already open."""
-    app = DescribedApi(title="Carrel", version=VERSION, openapi_url=None, redirect_slashes=False)
+    options: dict[str, Any] = {"openapi_url": None, "redirect_slashes": False, "telemetry": NO_TELEMETRY}
+    app = DescribedApi(title="Carrel", version=VERSION, **options)
     app.state.runtime = runtime
     app.state.connections = None
     app.state.metrics = Metrics(runtime)

@@ -25,6 +25,7 @@ from service.identity.passwords import end_threads
 from service.main import routes
 from service.operate.archiving.shipping import keep_archiving
 from service.operate.startup import Prepared, prepare, start_embedded
+from service.platform import traces
 from service.platform.background import Failures
 from service.platform.deployment_errors import DeploymentError
 from service.platform.descriptors import most_connections, part_of, raise_limit
@@ -90,6 +91,7 @@ class Supervisor:
         """
         settings = self.settings
         with ExitStack() as stack:
+            traces.load()
             limit, self._listener = raise_limit(), bind(settings)
             stack.callback(self._listener.close)
             # Port 0 takes a free one, which the issuer names.
@@ -295,7 +297,7 @@ class Supervisor:
         share = Share(row, self.settings.workers, self._figures, self._counts)
         settings = part_of(self.settings, worker=number)
         arithmetic = DistantArithmetic(self._line)
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with traces.sending(f"worker-{number}"), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(
                 serve(
                     settings,
@@ -312,7 +314,7 @@ class Supervisor:
         self._listener.close()
         settings = self.settings
         engine = Engine.open(settings.data_dir / MODEL_FOLDER, precision=settings.embeddings_precision)
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with traces.sending(EMBEDDING), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(_embed_until_ordered(self._line, engine, orders, metrics=self._metrics))
 
     def _archive(self, orders: socket) -> None:

@@ -6,6 +6,7 @@ yields, beside those, Read and is sent the next event of a stream, None at its e
 Emit, whose item is for whoever walks it.
 """
 
+import sys
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -16,6 +17,7 @@ from httpx_sse import EventSource
 from carrel._uploads import Upload
 
 T = TypeVar("T")
+TRACEPARENT = "traceparent"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +33,24 @@ class Request:
 
     def to_httpx(self) -> httpx.Request:
         """Return the request for one attempt; an upload starts over from its beginning."""
-        extensions = {"timeout": self.timeout}
+        extensions, headers = {"timeout": self.timeout}, self._traced_headers()
         if isinstance(self.body, bytes):
-            return httpx.Request(self.method, self.url, headers=self.headers, content=self.body, extensions=extensions)
+            return httpx.Request(self.method, self.url, headers=headers, content=self.body, extensions=extensions)
         stream = self.body.stream()
-        return httpx.Request(self.method, self.url, headers=self.headers, stream=stream, extensions=extensions)
+        return httpx.Request(self.method, self.url, headers=headers, stream=stream, extensions=extensions)
+
+    def _traced_headers(self) -> httpx.Headers:
+        """Return the headers, with the W3C trace context where the program is in a span of OpenTelemetry.
+
+        A program that traces has imported that already; no other one needs it.
+        """
+        trace = sys.modules.get("opentelemetry.trace")
+        span = trace.get_current_span().get_span_context() if trace is not None else None
+        if span is None or not span.is_valid or TRACEPARENT in self.headers:
+            return self.headers
+        headers = self.headers.copy()
+        headers[TRACEPARENT] = f"00-{span.trace_id:032x}-{span.span_id:016x}-{span.trace_flags:02x}"
+        return headers
 
     def bearing(self, token: str) -> "Request":
         """Return the request with an access token."""

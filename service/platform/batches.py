@@ -21,6 +21,8 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.types import TypeEngine
 
+from service.platform import traces
+
 Found = TypeVar("Found")
 Convert = Callable[[Any], Any]
 
@@ -117,6 +119,10 @@ class Batch:
 
     async def run(self, connection: AsyncConnection) -> None:
         """Send the statements, and wait until all are answered. Raises the DBAPIError of the first that fails."""
+        with traces.statements(part.text for part in self.parts):
+            await self._run(connection)
+
+    async def _run(self, connection: AsyncConnection) -> None:
         pooled = await connection.get_raw_connection()
         driver = cast("DriverConnection[Any]", pooled.driver_connection)
         cursors = [AsyncRawCursor(driver) for _ in self.parts]

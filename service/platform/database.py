@@ -9,12 +9,13 @@ from contextlib import asynccontextmanager
 from typing import Any, Literal
 from uuid import UUID
 
-from sqlalchemy import MetaData
-from sqlalchemy.engine import URL, make_url
+from sqlalchemy import MetaData, event
+from sqlalchemy.engine import URL, Engine, ExceptionContext, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 from sqlalchemy.pool import NullPool, QueuePool
 
+from service.platform import traces
 from service.platform.batches import Batch
 from service.platform.errors import is_database_full
 
@@ -120,6 +121,8 @@ class Database:
             hide_parameters=True,
             connect_args=self._connect_args,
         )
+        if traces.are_on():
+            _measure_statements(self._engine.sync_engine)
 
     def driver_parameters(self) -> dict[str, Any]:
         """Return the parameters of a connection outside the pool with the pool's role and limits."""
@@ -150,7 +153,8 @@ class Database:
             await _open(connection, _enter(opening, organization_id, first), require)
             await connection.begin()  # what a batch opens, SQLAlchemy would not commit
             yield connection
-            await connection.commit()
+            with traces.statements(("COMMIT",)):
+                await connection.commit()
 
     async def read(self, organization_id: UUID | None, batch: Batch) -> None:
         """Run a batch that only reads, in one message, which is a transaction by itself."""
@@ -185,6 +189,26 @@ async def owner_transaction(url: URL) -> AsyncGenerator[AsyncConnection]:
     engine = create_async_engine(url, poolclass=NullPool, hide_parameters=True)
     async with engine.begin() as connection:
         yield connection
+
+
+def _measure_statements(engine: Engine) -> None:
+    """Have the statements measured that SQLAlchemy sends itself; batches do that where they are run."""
+
+    def begin(_connection: Any, _cursor: Any, statement: str, _parameters: Any, context: Any, _many: bool) -> None:
+        context.carrel_span = traces.begin_statement(statement)
+
+    def end(context: Any, error: BaseException | None = None) -> None:
+        begun, context.carrel_span = getattr(context, "carrel_span", None), None
+        if begun is not None:
+            traces.end(begun, error)
+
+    def fail(failure: ExceptionContext) -> None:
+        if failure.execution_context is not None:
+            end(failure.execution_context, failure.original_exception)
+
+    event.listen(engine, "before_cursor_execute", begin)
+    event.listen(engine, "after_cursor_execute", lambda *given: end(given[4]))
+    event.listen(engine, "handle_error", fail)
 
 
 def _enter(opening: Batch, organization_id: UUID | None, batch: Batch | None) -> Batch:

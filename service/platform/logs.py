@@ -10,6 +10,7 @@ from uuid import uuid4
 
 import structlog
 
+from service.platform import traces
 from service.platform.secrets import PREFIXES
 
 SANE_REQUEST_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
@@ -58,6 +59,7 @@ def configure(level: str = "INFO") -> None:
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _add_request_id,
+        _add_trace,
         structlog.processors.format_exc_info,
         _redact_values,
     ]
@@ -85,6 +87,11 @@ def configure(level: str = "INFO") -> None:
 def _add_request_id(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
     if current := request_id():
         event.setdefault("request_id", current)
+    return event
+
+
+def _add_trace(_logger: Any, _method: str, event: MutableMapping[str, Any]) -> MutableMapping[str, Any]:
+    event.update(traces.ids())
     return event
 
 

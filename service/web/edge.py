@@ -7,13 +7,16 @@ uploads are kept from crowding out everybody else.
 import asyncio
 import time
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
+from opentelemetry.trace import INVALID_SPAN, Span, SpanKind, StatusCode
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.requests import ClientDisconnect, HTTPConnection
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from carrel.wire.operations import ApiOperation
+from service.platform import traces
 from service.platform.errors import BadRequest, ServiceError, error_response, internal_error
 from service.platform.logs import begin_request, logger
 from service.platform.senders import begin_sender
@@ -33,6 +36,10 @@ UPLOADS_ENTERING = 4
 # An upload waits for that no longer; when the database is slow, waiting in line for it as well helps nobody.
 ENTERING_SECONDS = 10.0
 CLIENT_GONE = 499
+FAILED = 500
+# What asks whether the service lives does so every few seconds.
+UNTRACED_PATHS = frozenset({"/healthz", "/readyz", "/metrics"})
+TRACE_HEADERS = (traces.TRACEPARENT, "tracestate")
 # What every answer says whose operation is deprecated, or whose request had an older form (RFC 9745): since
 # 2026-01-01T00:00:00Z; it still works.
 DEPRECATED_SINCE_2026 = "@1767225600"
@@ -102,14 +109,15 @@ class Exchange:
         self._scope = scope
         self._send = send
         self._status = 0
+        self._span: Span = INVALID_SPAN
         self._headers = Headers(scope=scope)
         self._request_id = begin_request(self._headers.get("x-request-id"))
         begin_sender(HTTPConnection(scope))
 
     async def answer(self, receive: Receive) -> None:
-        """Pass the request on; whatever happens, it is answered, logged and counted."""
+        """Pass the request on; whatever happens, it is answered, logged, counted and traced."""
         started = time.perf_counter()
-        with self._metrics.in_flight.track_inprogress():
+        with self._metrics.in_flight.track_inprogress(), self._trace() as self._span:
             try:
                 await self._pass_on(receive)
             except ClientDisconnect:
@@ -119,6 +127,13 @@ class Exchange:
                 await self._answer_with(internal_error(), receive)
             finally:
                 self._note(time.perf_counter() - started)
+
+    def _trace(self) -> AbstractContextManager[Span]:
+        """Begin the request's span, as a part of its caller's trace if there is one."""
+        if self._scope["path"] in UNTRACED_PATHS:
+            return nullcontext(INVALID_SPAN)
+        parent = {name: self._headers[name] for name in TRACE_HEADERS if name in self._headers}
+        return traces.begin("request", {"carrel.request_id": self._request_id}, kind=SpanKind.SERVER, parent=parent)
 
     async def _pass_on(self, receive: Receive) -> None:
         replace_older_form(self._scope)
@@ -190,6 +205,12 @@ class Exchange:
         route = _route(self._scope)
         method = self._scope["method"] if self._scope["method"] in KNOWN_METHODS else "other"
         self._metrics.count(route=route, method=method, status=self._status, seconds=seconds)
+        if self._span.is_recording():
+            self._span.update_name(f"{method} {route}")
+            told = {"http.request.method": method, "http.route": route, "http.response.status_code": self._status}
+            self._span.set_attributes(told)
+            if self._status >= FAILED:
+                self._span.set_status(StatusCode.ERROR)
         logger.info("request", route=route, method=method, status=self._status, milliseconds=round(seconds * 1000, 1))
 
 

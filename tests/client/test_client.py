@@ -12,6 +12,7 @@ from typing import Any
 
 import httpx
 import pytest
+from opentelemetry.trace import NonRecordingSpan, SpanContext, TraceFlags, use_span
 
 import carrel
 from carrel import (
@@ -274,6 +275,18 @@ async def test_own_http_client(caller: Caller, server: Server) -> None:
     assert server.received[0].headers["x-trace"] == "1"
     assert not http.is_closed
     await caller(lambda _: http.aclose() if caller.is_async else http.close())
+
+
+async def test_a_programs_trace_goes_on_in_the_service(caller: Caller, server: Server) -> None:
+    """A request that is sent within a span of OpenTelemetry names it; one outside of any names none."""
+    server.will(DELETED, DELETED)
+    span = NonRecordingSpan(SpanContext(0xA1, 0xB2, is_remote=False, trace_flags=TraceFlags.get_default()))
+    with use_span(span):
+        await caller(_delete)
+    await caller(_delete)
+    within, outside = server.received
+    assert within.headers["traceparent"] == f"00-{'a1':0>32}-{'b2':0>16}-00"
+    assert "traceparent" not in outside.headers
 
 
 async def test_close(make_caller: MakeCaller, server: Server) -> None:

@@ -7,6 +7,7 @@ from uuid import UUID
 
 from pydantic_ai import Agent, RunContext, Tool, ToolDefinition, UsageLimits
 
+from service.domains.answering.model_spans import ModelSpans
 from service.domains.answering.models import Passage, Sender
 from service.domains.answering.retrieval import retrieve
 from service.domains.answering.retrying import Retries
@@ -117,6 +118,6 @@ AGENT = Agent(
     output_type=str | None,
     instructions=_rules,
     tools=[Tool(search_passages, prepare=_prepare_tool, sequential=True)],
-    capabilities=[Retries()],
+    capabilities=[Retries(), ModelSpans()],
 )
 """Without a model of its own: each run names one. It says nothing (None) when its model says nothing."""

@@ -19,6 +19,7 @@ from service.domains.search.ranking import rank
 from service.domains.search.search_query import Hit, Scope, SearchQuery, prepare_query
 from service.domains.search.snapshot import open_snapshot
 from service.index.service import Space
+from service.platform import traces
 from service.platform.batches import Batch
 from service.runtime import Runtime
 from service.runtime.standbys import Source
@@ -45,6 +46,15 @@ async def retrieve(
     query = query.strip()[:LONGEST_QUERY]
     if not query or not collection_ids:
         return []
+    with traces.span("retrieve passages", {"carrel.collections": len(collection_ids)}) as span:
+        found = await _retrieve(runtime, caller, collection_ids=collection_ids, query=query, limit=limit)
+        span.set_attribute("carrel.passages", len(found))
+    return found
+
+
+async def _retrieve(
+    runtime: Runtime, caller: Caller, *, collection_ids: Sequence[UUID], query: str, limit: int
+) -> list[Passage]:
     first = Batch()
     position = runtime.standbys.ask(first)
     async with runtime.database.transaction(caller.organization_id, read_only=True, first=first) as connection:

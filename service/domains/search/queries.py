@@ -26,6 +26,7 @@ from service.domains.search.matching import name_of_value
 from service.domains.search.search_query import Hit, Scope, SearchQuery
 from service.domains.search.sql import ORGANIZATION, AnySelect, Shape
 from service.permissions.queries import reader_parameters
+from service.platform import traces
 from service.platform.batches import Answer, Batch
 from service.platform.sql import as_member, columns_of, count_where, find_row, find_rows, optional_in
 from service.schema.audit import free_texts
@@ -177,7 +178,9 @@ async def find_candidates(
         return Legs((), ()), {}
     batch = Batch()
     answer = ask_candidates(batch, scope, search_query, at_least=at_least)
-    await batch.run(connection)
+    with traces.span("search legs", {"carrel.mode": search_query.mode}) as span:
+        await batch.run(connection)
+        span.set_attribute("carrel.hits", len(answer.rows))
     exact = {
         Hit(row.document_id, row.hit_no): ExactScores(Scores(-row.lexical, -row.dense), row.nearest)
         for row in answer.rows
@@ -208,7 +211,8 @@ async def score_near(
     parameters = _parameters(scope, search_query) | _hits(hits) | _hits(examples, prefix="example_")
     batch = Batch()
     answer = batch.ask(found_sql.scores_near(shape_of(scope)), _Nearness, parameters | {"weights": weights})
-    await batch.run(connection)
+    with traces.span("search again"):
+        await batch.run(connection)
     return {hits[row.number - 1]: -row.dense for row in answer.rows}
 
 

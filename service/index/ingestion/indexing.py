@@ -26,6 +26,7 @@ from service.index.ingestion.turns import Lane, Turn, Turns
 from service.index.ingestion.writing import Writer
 from service.index.service import DocumentToIndex, Space, read_embeddings, write_index
 from service.index.stemming import ENGLISH
+from service.platform import traces
 from service.platform.database import Database
 from service.platform.errors import Conflict, ServiceError, is_database_full
 from service.platform.logs import logger
@@ -81,6 +82,11 @@ class IndexingDeps:
 
 async def index_in_spaces(work: "Work", space_ids: Sequence[int]) -> Outcomes | None:
     """Index a document in these spaces, in order, while it has a turn; None after a failure, which is recorded."""
+    with traces.begin("index document", {"carrel.document_id": str(work.document_id)}):
+        return await _index_in_spaces(work, space_ids)
+
+
+async def _index_in_spaces(work: "Work", space_ids: Sequence[int]) -> Outcomes | None:
     try:
         async with work.deps.turns.take(work.turn):
             return {space_id: await work.bring_up_to_date(space_id) for space_id in space_ids}
@@ -89,6 +95,7 @@ async def index_in_spaces(work: "Work", space_ids: Sequence[int]) -> Outcomes | 
             # No fault of the document's: taken up again when its claim has run out and there is room.
             logger.warning("indexing_waits_for_room", document_id=str(work.document_id))
             return None
+        traces.fail()
         logger.exception("indexing_failed", document_id=str(work.document_id))
         reason = error.message if isinstance(error, ServiceError) else "The service failed; it will try again."
         async with work.deps.database.transaction(work.organization_id) as connection:
@@ -151,7 +158,9 @@ class Work:
 
     async def _attempt(self, work: IndexingWork) -> IndexOutcome:
         embedder = self.deps.embedders.get(work.model)
-        chunks, language = await asyncio.to_thread(_read_text, work, embedder)
+        with traces.span("chunk") as span:
+            chunks, language = await asyncio.to_thread(_read_text, work, embedder)
+            span.set_attribute("carrel.chunks", len(chunks))
         self.deps.pace.learn_length(packed_bytes=work.packed_bytes, chunks=len(chunks))
         embeddings, embedded = await self._embed_chunks(work, chunks, embedder)
         document = DocumentToIndex(

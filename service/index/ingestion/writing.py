@@ -7,6 +7,7 @@ from uuid import UUID
 
 from service.index.queries import ROWS_AT_ONCE
 from service.index.service import DocumentToIndex, Space, write_index
+from service.platform import traces
 from service.platform.database import Database
 from service.platform.logs import logger
 
@@ -54,17 +55,14 @@ class Writer:
 
     async def _write_group(self, place: Place, group: Group, *, is_open: bool = True) -> set[UUID]:
         """Write a group, which others may join until its transaction has begun; raise only what a single one raises."""
-        organization_id, space = place
         written = set[UUID]()
         if is_open:
             self._gathering[place] = group
         try:
             # Those that are ready now join: a server that answers at once leaves nobody a turn before it has begun.
             await asyncio.sleep(0)
-            async with self.database.transaction(organization_id) as connection:
-                self._close(place, group)
-                found = await write_index(connection, organization_id, space=space, documents=group.documents)
-            written = found
+            with traces.span("write index"):
+                written = await self._write_open(place, group)
         except Exception:
             if len(group.documents) == 1:
                 raise
@@ -73,6 +71,12 @@ class Writer:
             self._close(place, group)
             group.written.set_result(written)
         return written
+
+    async def _write_open(self, place: Place, group: Group) -> set[UUID]:
+        organization_id, space = place
+        async with self.database.transaction(organization_id) as connection:
+            self._close(place, group)
+            return await write_index(connection, organization_id, space=space, documents=group.documents)
 
     def _close(self, place: Place, group: Group) -> None:
         if self._gathering.get(place) is group:

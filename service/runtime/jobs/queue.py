@@ -1,5 +1,6 @@
 """The job queue as requests see it, and counts of the jobs' outcomes."""
 
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
 from uuid import UUID
@@ -8,11 +9,15 @@ import psycopg
 from procrastinate import App, PsycopgConnector
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.platform import traces
 from service.platform.logs import request_id
 from service.runtime.jobs.models import Task, TaskName
 
 REQUEST_ID = "request_id"
 ORGANIZATION_ID = "organization_id"
+# The trace that a job is a part of: that of the request which enqueued it; or which it comes from: that of another job.
+TRACE, LINK = "traceparent", "tracelink"
+is_job: ContextVar[bool] = ContextVar("is_job", default=False)
 
 
 @dataclass
@@ -66,4 +71,7 @@ class Jobs:
             schedule_in=None if pause is None else {"seconds": int(pause.total_seconds())},
         )
         given = {ORGANIZATION_ID: organization_id, **ids}
-        await job.defer_async(**{name: str(value) for name, value in given.items()}, **{REQUEST_ID: request_id()})
+        told = {REQUEST_ID: request_id()}
+        if trace := traces.traceparent():
+            told[LINK if is_job.get() else TRACE] = trace
+        await job.defer_async(**{name: str(value) for name, value in given.items()}, **told)

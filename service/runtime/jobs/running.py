@@ -4,16 +4,19 @@ import asyncio
 from contextvars import ContextVar
 from uuid import UUID
 
+from opentelemetry.trace import SpanKind
 from procrastinate import BaseRetryStrategy, JobContext, RetryDecision
 from procrastinate.jobs import Job
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
+from service.platform import traces
 from service.platform.errors import TRANSIENT_DRIVER_ERRORS, InsufficientStorage, Unavailable, from_database
 from service.platform.logs import begin_request, logger
+from service.platform.traces import TRACEPARENT
 from service.runtime import Runtime
 from service.runtime.jobs.models import Task
-from service.runtime.jobs.queue import REQUEST_ID, Counts
+from service.runtime.jobs.queue import LINK, REQUEST_ID, TRACE, Counts, is_job
 
 # A job that the database keeps from being done is begun so often at most, so many seconds apart.
 MOST_ATTEMPTS = 10
@@ -51,6 +54,14 @@ def is_away(error: BaseException) -> bool:
 async def run_job(runtime: Runtime, task: Task, context: JobContext, **arguments: str) -> None:
     """Run a job's task; raise only what the job is put back for."""
     begin_request(arguments.pop(REQUEST_ID))
+    is_job.set(True)
+    parent, link = {TRACEPARENT: arguments.pop(TRACE, "")}, arguments.pop(LINK, None)
+    named = {"carrel.task": task.name, "carrel.attempt": context.job.attempts + 1}
+    with traces.begin(f"job {task.name}", named, kind=SpanKind.CONSUMER, parent=parent, link=link):
+        await _run_job(runtime, task, context, arguments)
+
+
+async def _run_job(runtime: Runtime, task: Task, context: JobContext, arguments: dict[str, str]) -> None:
     _is_last.set(context.job.attempts + 1 >= MOST_ATTEMPTS)
     counts: Counts = runtime.jobs.counts
     counts.running += 1
@@ -74,5 +85,6 @@ async def run_job(runtime: Runtime, task: Task, context: JobContext, **arguments
 
 
 def _record_failure(counts: Counts, task: Task, context: JobContext) -> None:
+    traces.fail()
     counts.failed[task.name] = counts.failed.get(task.name, 0) + 1
     logger.exception("job_failed", task=task.name, job_id=context.job.id, ids=context.job.task_kwargs)

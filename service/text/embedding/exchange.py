@@ -9,15 +9,17 @@ import asyncio
 import json
 import struct
 from collections.abc import Callable, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from itertools import accumulate, count, pairwise
 from socket import AF_UNIX, SOCK_DGRAM, SOCK_STREAM, recv_fds, send_fds, socket, socketpair
 from typing import Any, cast
 
 import numpy as np
 
+from service.platform import traces
 from service.platform.errors import Unavailable
 from service.platform.logs import logger
+from service.platform.traces import TRACEPARENT
 from service.text.embedding.batching import Rows, Tokens
 from service.text.embedding.engine import Arithmetic
 
@@ -27,7 +29,8 @@ AGAIN_SECONDS = 0.1
 RETRY_SECONDS = 5
 
 _SIZE = struct.Struct("<I")
-_HEAD = struct.Struct("<IBI")  # the request's number; what is asked or answered; how many texts
+# The request's number; what is asked or answered; the bytes before the body that name its trace; how many texts.
+_HEAD = struct.Struct("<IBBI")
 _QUERY, _DOCUMENT, _CANCEL = range(3)
 _HERE, _DONE, _BUSY, _FAILED = range(4)
 # The vocabulary has 30,522 tokens and a text at most 256.
@@ -99,17 +102,20 @@ class _Frames(asyncio.Protocol):
                 return
             frame = bytes(self._received[_SIZE.size : end])
             del self._received[:end]
-            number, kind, texts = _HEAD.unpack_from(frame)
-            self.take(number, kind, texts, frame[_HEAD.size :])
+            number, kind, traced, texts = _HEAD.unpack_from(frame)
+            start = _HEAD.size + traced
+            self.take(number, kind, texts, frame[start:], trace=frame[_HEAD.size : start].decode())
 
-    def take(self, number: int, kind: int, texts: int, body: bytes) -> None:
-        """Take a frame."""
+    def take(self, number: int, kind: int, texts: int, body: bytes, *, trace: str) -> None:
+        """Take a frame, which may be of a trace."""
         raise NotImplementedError
 
     def send(self, number: int, kind: int, texts: int, body: bytes = b"") -> None:
         """Send a frame, unless the connection is gone."""
         if self._transport is not None and not self._transport.is_closing():
-            self._transport.write(_SIZE.pack(_HEAD.size + len(body)) + _HEAD.pack(number, kind, texts) + body)
+            trace = traces.traceparent().encode()
+            head = _HEAD.pack(number, kind, len(trace), texts)
+            self._transport.write(_SIZE.pack(len(head) + len(trace) + len(body)) + head + trace + body)
 
     def close(self) -> None:
         """Close the connection."""
@@ -136,19 +142,23 @@ class _Answering(_Frames):
         for task in self._tasks.values():
             task.cancel()
 
-    def take(self, number: int, kind: int, texts: int, body: bytes) -> None:
+    def take(self, number: int, kind: int, texts: int, body: bytes, *, trace: str) -> None:
         """Begin to embed, or stop it."""
         if kind == _CANCEL:
             if (task := self._tasks.get(number)) is not None:
                 task.cancel()
             return
-        task = asyncio.create_task(self._answer(number, _unpack_tokens(texts, body), in_background=kind == _DOCUMENT))
+        tokens, in_background = _unpack_tokens(texts, body), kind == _DOCUMENT
+        task = asyncio.create_task(self._answer(number, tokens, in_background=in_background, trace=trace))
         self._tasks[number] = task
         task.add_done_callback(lambda _: self._tasks.pop(number, None))
 
-    async def _answer(self, number: int, texts: list[Tokens], *, in_background: bool) -> None:
+    async def _answer(self, number: int, texts: list[Tokens], *, in_background: bool, trace: str) -> None:
+        measured = {"carrel.texts": len(texts), "carrel.tokens": sum(map(len, texts))}
         try:
-            rows = await self._arithmetic.embed(texts, in_background=in_background)
+            # Without a trace of who asks there would be one of its own for every search.
+            with traces.begin("compute vectors", measured, parent={TRACEPARENT: trace}) if trace else nullcontext():
+                rows = await self._arithmetic.embed(texts, in_background=in_background)
         except Unavailable as error:
             told = {"message": error.message, "code": error.code, "retry_after": error.retry_after}
             self.send(number, _BUSY, 0, json.dumps(told).encode())
@@ -190,8 +200,9 @@ class _Asking(_Frames):
             if future.cancelled():
                 self.send(number, _CANCEL, 0)
 
-    def take(self, number: int, kind: int, texts: int, body: bytes) -> None:
+    def take(self, number: int, kind: int, texts: int, body: bytes, *, trace: str) -> None:
         """Answer who waits for it."""
+        del trace
         if kind == _HERE:
             self.answered.set_result(None)
             return

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from service.platform import traces
 from service.text.embedding.batching import Tokens
 from service.text.embedding.engine import Arithmetic, Engine
 from service.text.embedding.models import EmbeddingModel, minilm
@@ -57,7 +58,8 @@ class LocalEmbedder:
         """
         if not texts:
             return np.empty((0, self.model.dimensions), np.float32)
-        rows = await self._arithmetic.embed(await self._token_ids(texts), in_background=in_background)
+        with traces.span("embed", {"carrel.model": self.model.name, "carrel.texts": len(texts)}):
+            rows = await self._arithmetic.embed(await self._token_ids(texts), in_background=in_background)
         self.texts_embedded += len(texts)
         return rows
 

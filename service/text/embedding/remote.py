@@ -7,8 +7,10 @@ from collections.abc import Sequence
 import httpx
 import numpy as np
 from numpy.typing import NDArray
+from opentelemetry.trace import SpanKind
 from pydantic import BaseModel, SecretStr, ValidationError
 
+from service.platform import traces
 from service.platform.errors import Unavailable
 from service.platform.logs import logger
 from service.text.embedding.models import EmbeddingModel
@@ -69,6 +71,7 @@ class RemoteEmbedder:
         self.tokenizer = tokenizer
         self.texts_embedded = 0
         self._endpoint = endpoint(url)
+        self._host = httpx.URL(self._endpoint).host
         self._parameters = {"dimensions": dimensions} if ask_for_dimensions else {}
         headers = {"Authorization": f"Bearer {api_key.get_secret_value()}"} if api_key else {}
         self._client = httpx.AsyncClient(headers=headers, timeout=_TIMEOUT, transport=transport)
@@ -85,9 +88,11 @@ class RemoteEmbedder:
             return np.empty((0, self.model.dimensions), np.float32)
         cut = await asyncio.to_thread(lambda: [self.tokenizer.cut(text, MAX_PIECES) for text in texts])
         slices = [cut[start : start + TEXTS_A_REQUEST] for start in range(0, len(cut), TEXTS_A_REQUEST)]
+        told = {"carrel.model": self.model.name, "carrel.texts": len(texts), "server.address": self._host}
         try:
-            async with asyncio.TaskGroup() as group:
-                tasks = [group.create_task(self._embed_slice(part)) for part in slices]
+            with traces.span("embed", told, kind=SpanKind.CLIENT):
+                async with asyncio.TaskGroup() as group:
+                    tasks = [group.create_task(self._embed_slice(part)) for part in slices]
         except ExceptionGroup as failures:
             raise failures.exceptions[0] from failures
         self.texts_embedded += len(texts)

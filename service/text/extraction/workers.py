@@ -16,6 +16,7 @@ from typing import TypeVar
 
 from pebble import ProcessExpired, ProcessPool
 
+from service.platform import traces
 from service.platform.errors import ServiceError
 from service.platform.logs import logger
 from service.text.extraction import task
@@ -64,7 +65,10 @@ class Extractor:
         counts from when one begins.
         """
         limits = replace(self._limits, finds_pictures=finds_pictures)
-        return await _unpack(await self._run(task.extract, path, file_name, limits))
+        with traces.span("extract") as span:
+            extraction = await _unpack(await self._run(task.extract, path, file_name, limits))
+            span.set_attributes({"carrel.media_type": extraction.media_type, "carrel.blocks": len(extraction.blocks)})
+        return extraction
 
     async def read_files(
         self, path: Path, *, file_name: str, start: int, most: int | None, largest: int

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from pebble import ProcessExpired, ProcessPool
 
+from service.platform import traces
 from service.platform.logs import logger
 from service.text.extraction.blocks import Block, unpack_blocks
 
@@ -43,6 +44,12 @@ class PageReader:
         Raises UnreadablePage; RuntimeError or OSError when no worker can begin, whatever the page: it was killed while
         it had nothing to read, can't load the models, or the machine has no room for it. Cancelling ends the worker.
         """
+        with traces.span("read page", {"carrel.page": page}):
+            return await self._read(path, media_type, page, is_numbered=is_numbered, address=address)
+
+    async def _read(
+        self, path: Path, media_type: str, page: int, *, is_numbered: bool, address: str | None
+    ) -> Sequence[Block]:
         # Imported here: the worker's modules take the libraries along, which the service has no other use for.
         from service.text.recognition import task  # noqa: PLC0415
 

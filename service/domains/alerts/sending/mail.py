@@ -12,9 +12,12 @@ from typing import Any
 from urllib.parse import SplitResult, unquote, urlsplit
 from uuid import UUID
 
+from opentelemetry.trace import SpanKind
+
 from carrel.wire.alerts import AlertKind
 from carrel.wire.oauth_clients import LOOPBACK
 from service.domains.alerts.sending.webhooks import Attempt
+from service.platform import traces
 from service.platform.settings import Settings
 
 SECONDS = 20.0
@@ -47,7 +50,8 @@ async def send_mail(settings: Settings, message: Mapping[str, Any], *, to: str, 
         return Attempt(error="Mail can't be sent to such an address.", is_last=True)
     url = urlsplit(settings.smtp_url.get_secret_value())
     try:
-        await asyncio.to_thread(_send, mail, url)
+        with traces.span("send mail", {"server.address": url.hostname or ""}, kind=SpanKind.CLIENT):
+            await asyncio.to_thread(_send, mail, url)
     except (OSError, smtplib.SMTPException) as error:
         return Attempt(error=_say(error))
     return Attempt()

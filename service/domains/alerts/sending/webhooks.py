@@ -19,8 +19,10 @@ from uuid import UUID
 
 import httpcore
 import httpx
+from opentelemetry.trace import SpanKind
 from pydantic import SecretStr
 
+from service.platform import traces
 from service.platform.addresses import parts_of
 from service.platform.errors import BadRequest, FieldError
 from service.platform.networks import AddressDenied, AllowedHosts, GuardedTransport
@@ -96,6 +98,15 @@ async def post(url: str, body: bytes, *, message_id: UUID, secret: SecretStr, al
 
 
 async def _post(url: str, body: bytes, *, headers: dict[str, str], allowed: AllowedHosts) -> int:
+    # Of the address the host alone: what follows it may be a secret.
+    host = {"server.address": httpx.URL(url).host}
+    with traces.span("post webhook", host, kind=SpanKind.CLIENT) as span:
+        status = await _send(url, body, headers=headers, allowed=allowed)
+        span.set_attribute("http.response.status_code", status)
+    return status
+
+
+async def _send(url: str, body: bytes, *, headers: dict[str, str], allowed: AllowedHosts) -> int:
     async with (
         httpx.AsyncClient(transport=GuardedTransport(allowed), timeout=_CONNECT_SECONDS) as http,
         # What it answers is not read: the status says all.

@@ -1,0 +1,279 @@
+"""Traces: what a request or a job does, step by step, sent to a collector by OpenTelemetry.
+
+The standard variables say where to, how many and under which name: `OTEL_EXPORTER_OTLP_ENDPOINT`, `OTEL_TRACES_SAMPLER`
+and the others of https://opentelemetry.io/docs/specs/otel/configuration/sdk-environment-variables/. Without an endpoint
+nothing is measured, and the SDK is not even imported.
+
+A span has a name, times, counts and ids. It never has a text of a document, a query, a secret, or an address of a
+person; of an error it has the type alone, because a message may repeat anything.
+"""
+
+import logging
+import os
+import re
+import time
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import lru_cache
+from importlib import import_module
+from threading import Thread
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from opentelemetry import context as contexts
+from opentelemetry.context import Context
+from opentelemetry.trace import (
+    INVALID_SPAN,
+    Link,
+    Span,
+    SpanKind,
+    StatusCode,
+    Tracer,
+    get_current_span,
+    set_span_in_context,
+)
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from service.platform.version import VERSION
+
+if TYPE_CHECKING:
+    from opentelemetry.sdk.trace import TracerProvider
+
+Attributes = Mapping[str, str | int | float | bool]
+
+ENDPOINTS = ("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "OTEL_EXPORTER_OTLP_ENDPOINT")
+PROTOCOLS = ("OTEL_EXPORTER_OTLP_TRACES_PROTOCOL", "OTEL_EXPORTER_OTLP_PROTOCOL")
+PROTOCOL = "http/protobuf"
+SENDERS = ("opentelemetry.exporter.otlp.proto.http.trace_exporter", "opentelemetry.sdk.trace.export")
+TRACEPARENT = "traceparent"
+# What spans that wait to be sent may take at the end of a process.
+STOP_SECONDS = 2.0
+# A collector that is gone is told of in the log so often.
+COMPLAINT_SECONDS = 60.0
+_LONGEST_NAME = 120
+_MOST_TABLES = 4
+
+_W3C = TraceContextTextMapPropagator()
+_NOTHING: AbstractContextManager[Span] = nullcontext(INVALID_SPAN)
+_WRITING = re.compile(r"\b(?:(INSERT)\s+INTO|(DELETE)\s+FROM|(UPDATE)\s+[a-z_0-9]+\s+SET)\b")
+_TABLES = re.compile(r"\bINTO\s+([a-z][a-z0-9_]*)|\b(?:FROM|JOIN|UPDATE)\s+(?!pg_)([a-z][a-z0-9_]*)\b(?!\s*\()")
+_NAMED_PARTS = re.compile(r"\b([a-z][a-z0-9_]*)\s+AS\s+(?:NOT\s+)?(?:MATERIALIZED\s+)?\(")
+
+_tracer: Tracer | None = None
+_provider: "TracerProvider | None" = None
+
+
+def are_on() -> bool:
+    """Return whether this process sends traces."""
+    return _tracer is not None
+
+
+def is_wanted() -> bool:
+    """Return whether the environment names an endpoint for traces, and nothing in it switches them off."""
+    return (
+        any(os.environ.get(name) for name in ENDPOINTS)
+        and os.environ.get("OTEL_SDK_DISABLED", "").lower() != "true"
+        and os.environ.get("OTEL_TRACES_EXPORTER", "otlp") == "otlp"
+    )
+
+
+def load() -> None:
+    """Import what sends traces, if they are wanted, for processes that are forked from this one to share.
+
+    Raises ValueError when they are to be sent in a way that this service doesn't know.
+    """
+    if not is_wanted():
+        return
+    protocol = next((os.environ[name] for name in PROTOCOLS if os.environ.get(name)), PROTOCOL)
+    if protocol != PROTOCOL:
+        msg = f"Traces are sent by {PROTOCOL} alone. Set {PROTOCOLS[1]}={PROTOCOL}, and the port for that (4318)."
+        raise ValueError(msg)
+    name = next(name for name in ENDPOINTS if os.environ.get(name))
+    parts = urlsplit(os.environ[name])
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        msg = f"{name} must be an address such as http://collector.example.com:4318"
+        raise ValueError(msg)
+    for module in SENDERS:
+        import_module(module)
+
+
+@contextmanager
+def sending(process: str) -> Generator[None]:
+    """Send the traces of this process, if they are wanted, until the block ends; for a process that is forked already.
+
+    A bounded queue and a thread of its own send them: a collector that is gone or slow costs spans, and no request.
+    """
+    if not is_wanted():
+        yield
+        return
+    _start(process)
+    try:
+        yield
+    finally:
+        _stop()
+
+
+def _start(process: str) -> None:
+    global _tracer, _provider  # noqa: PLW0603 - a process has one of each
+    load()
+    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415
+    from opentelemetry.sdk.resources import Resource  # noqa: PLC0415
+    from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415
+    from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415
+
+    own = {"service.version": VERSION, "carrel.process": process, "process.pid": os.getpid()}
+    if not os.environ.get("OTEL_SERVICE_NAME") and "service.name=" not in os.environ.get(
+        "OTEL_RESOURCE_ATTRIBUTES", ""
+    ):
+        own["service.name"] = "carrel"
+    for name in ("opentelemetry.exporter.otlp.proto.http.trace_exporter", "opentelemetry.sdk._shared_internal"):
+        logging.getLogger(name).addFilter(_Seldom())
+    # Not the global one: what libraries would tell of themselves may have contents in it.
+    _provider = TracerProvider(resource=Resource.create(own), shutdown_on_exit=False)
+    _provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    _tracer = _provider.get_tracer("carrel", VERSION)
+
+
+def _stop() -> None:
+    """Send what waits, in a few seconds at most, and measure no more."""
+    global _tracer, _provider  # noqa: PLW0603
+    if _provider is not None:
+        sending = Thread(target=_provider.shutdown, daemon=True)
+        sending.start()
+        sending.join(STOP_SECONDS)
+    _tracer = _provider = None
+
+
+def begin(
+    name: str,
+    attributes: Attributes | None = None,
+    *,
+    kind: SpanKind = SpanKind.INTERNAL,
+    parent: Mapping[str, str] | None = None,
+    link: str | None = None,
+) -> AbstractContextManager[Span]:
+    """Begin a trace, or go on with one: of `parent`, which has the W3C headers that came, else of the present span.
+
+    A `parent` without such headers begins a trace whatever the present span is. `link` is a traceparent of another
+    trace, which this one comes from without being a part of it.
+    """
+    if _tracer is None:
+        return _NOTHING
+    context = contexts.get_current() if parent is None else _W3C.extract(parent, Context())
+    linked = get_current_span(_W3C.extract({TRACEPARENT: link}, Context())).get_span_context() if link else None
+    links = [Link(linked)] if linked is not None and linked.is_valid else None
+    return _enter(_tracer.start_span(name, context, kind, attributes, links))
+
+
+def span(
+    name: str, attributes: Attributes | None = None, *, kind: SpanKind = SpanKind.INTERNAL
+) -> AbstractContextManager[Span]:
+    """Measure a step of the trace that there is; nothing where there is none, or it is not recorded."""
+    if _tracer is None or not get_current_span().is_recording():
+        return _NOTHING
+    return _enter(_tracer.start_span(name, None, kind, attributes))
+
+
+def statements(texts: Iterable[str]) -> AbstractContextManager[Span]:
+    """Measure statements that go to the database together, as a step of the trace that there is."""
+    if _tracer is None or not get_current_span().is_recording():
+        return _NOTHING
+    return _enter(_begin_statements(_tracer, list(texts)))
+
+
+def begin_statement(text: str) -> Span | None:
+    """Begin to measure a statement, as a step of the trace that there is; `end` ends it."""
+    if _tracer is None or not get_current_span().is_recording():
+        return None
+    return _begin_statements(_tracer, [text])
+
+
+def end(begun: Span, error: BaseException | None = None) -> None:
+    """End what was begun, which may have failed."""
+    if error is not None:
+        _note(begun, error)
+    begun.end()
+
+
+def fail() -> None:
+    """Mark the present span as failed, where what went wrong is kept from its callers."""
+    if _tracer is not None:
+        get_current_span().set_status(StatusCode.ERROR)
+
+
+def traceparent() -> str:
+    """Return the W3C header that makes others' spans children of the present one; empty without one."""
+    if _tracer is None:
+        return ""
+    headers: dict[str, str] = {}
+    _W3C.inject(headers)
+    return headers.get(TRACEPARENT, "")
+
+
+def ids() -> dict[str, str]:
+    """Return the ids of the present trace and span for a line of the log; nothing without one."""
+    if _tracer is None:
+        return {}
+    present = get_current_span().get_span_context()
+    return {"trace_id": f"{present.trace_id:032x}", "span_id": f"{present.span_id:016x}"} if present.is_valid else {}
+
+
+@contextmanager
+def _enter(entered: Span) -> Generator[Span]:
+    token = contexts.attach(set_span_in_context(entered))
+    try:
+        yield entered
+    except BaseException as error:
+        _note(entered, error)
+        raise
+    finally:
+        contexts.detach(token)
+        entered.end()
+
+
+def _note(failed: Span, error: BaseException) -> None:
+    failed.set_attribute("error.type", type(error).__name__)
+    failed.set_status(StatusCode.ERROR)
+
+
+def _begin_statements(tracer: Tracer, texts: list[str]) -> Span:
+    summary = "; ".join(dict.fromkeys(said for text in texts if (said := summarize(text)))) or "statements"
+    attributes: dict[str, str | int] = {"db.system.name": "postgresql", "db.query.summary": summary[:255]}
+    if len(texts) > 1:
+        attributes["db.operation.batch.size"] = len(texts)
+    return tracer.start_span(summary[:_LONGEST_NAME], None, SpanKind.CLIENT, attributes)
+
+
+@lru_cache(1024)
+def summarize(statement: str) -> str:
+    """Return what a statement does and to which tables, such as `SELECT documents`: never a value in it.
+
+    Empty for one that only says for which organization others are.
+    """
+    if "set_config" in statement:
+        return ""
+    writing = _WRITING.search(statement)
+    first = statement.removeprefix("/* batch */").split(None, 1)
+    reads = "SELECT" in statement
+    word = writing[writing.lastindex or 0] if writing else "SELECT" if reads else first[0].upper() if first else ""
+    named = {*_NAMED_PARTS.findall(statement), ""}
+    found = dict.fromkeys(name for pair in _TABLES.findall(statement) for name in pair)
+    tables = [name for name in found if name not in named]
+    return " ".join([word, ", ".join(tables[:_MOST_TABLES])]).strip()
+
+
+class _Seldom(logging.Filter):
+    """Lets a library say once a minute that spans are lost, not with every one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._next = 0.0
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a line is written."""
+        del record
+        now = time.monotonic()
+        if now < self._next:
+            return False
+        self._next = now + COMPLAINT_SECONDS
+        return True

@@ -1,0 +1,177 @@
+"""Traces: what a collector is sent of a search, an upload and a message, from every process; and what it never is."""
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+from service.platform import traces
+from tests.harness.documents import ok
+from tests.harness.processes import ServiceProcess
+from tests.harness.receivers import Receiver, receiving
+from tests.harness.services import ADMIN_EMAIL, API_KEY
+from tests.service.conversations import SECONDS, a_desk
+
+QUESTION = "When does the ferry to Northlight leave?"
+UPLOAD, SEARCH, MESSAGE = (digit * 32 for digit in "abc")
+CALLER = "d" * 16
+_SEARCHED = "POST /api/v0/search/searchDocumentCatalog"
+_UPLOADED = "POST /api/v0/catalog/uploadFile"
+_SENT = "POST /api/v0/copilots/sendMessage"
+# Of each span, the one above it, and the process that it is of.
+TREES = {
+    UPLOAD: {
+        _UPLOADED: ("caller", "worker-0"),
+        "extract": (_UPLOADED, "worker-0"),
+        "index document": (_UPLOADED, "worker-0"),
+        "chunk": ("index document", "worker-0"),
+        "embed": ("index document", "worker-0"),
+        "compute vectors": ("embed", "embedding"),
+        "write index": ("index document", "worker-0"),
+        "INSERT chunks_384, code_pages_384, term_deltas, space_documents": ("write index", "worker-0"),
+    },
+    SEARCH: {
+        _SEARCHED: ("caller", "worker-0"),
+        "embed": (_SEARCHED, "worker-0"),
+        "compute vectors": ("embed", "embedding"),
+        "search legs": (_SEARCHED, "worker-0"),
+        "SELECT code_pages_384, class_readers, chunks_384": ("search legs", "worker-0"),
+        "search again": (_SEARCHED, "worker-0"),
+    },
+    MESSAGE: {
+        _SENT: ("caller", "worker-0"),
+        "job answer_turn": (_SENT, "worker-0"),
+        "retrieve passages": ("job answer_turn", "worker-0"),
+        "search legs": ("retrieve passages", "worker-0"),
+        "chat carrel-extractive": ("job answer_turn", "worker-0"),
+    },
+}
+
+
+@dataclass
+class Spans:
+    """The spans that came, by trace; each with its name, its parent's, its process and its attributes."""
+
+    receiver: Receiver
+
+    def read(self, trace_id: str) -> dict[str, tuple[str, str]]:
+        """Return the parent and the process of each span of a trace, by its name."""
+        found, named = [], {CALLER: "caller"}
+        for process, span in self._all():
+            if span.trace_id.hex() == trace_id:
+                named[span.span_id.hex()] = span.name
+                found.append((process, span))
+        return {span.name: (named.get(span.parent_span_id.hex(), "?"), process) for process, span in found}
+
+    def attributes(self, name: str) -> dict[str, Any]:
+        """Return the attributes of a span of this name."""
+        return next(
+            {each.key: each.value.string_value or each.value.int_value for each in span.attributes}
+            for _, span in self._all()
+            if span.name == name
+        )
+
+    def wait_for(self, trace_id: str, *names: str) -> dict[str, tuple[str, str]]:
+        """Wait until spans of these names have come; a process sends its own when it likes."""
+        deadline = time.monotonic() + SECONDS
+        while not set(names) <= (found := self.read(trace_id)).keys():
+            assert time.monotonic() < deadline, sorted(found)
+            time.sleep(0.05)
+        return found
+
+    def _all(self) -> Iterator[tuple[str, Any]]:
+        for _, body in list(self.receiver.posts):
+            for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+                told = {each.key: each.value.string_value for each in resource.resource.attributes}
+                for scope in resource.scope_spans:
+                    yield from ((told["carrel.process"], span) for span in scope.spans)
+
+
+def trace(service: ServiceProcess, trace_id: str) -> None:
+    """Let requests be parts of a trace from now on."""
+    service.http.headers["traceparent"] = f"00-{trace_id}-{CALLER}-01"
+
+
+def test_each_step_is_told_and_nothing_of_contents(service_process: Callable[..., ServiceProcess]) -> None:
+    """In one tree across processes; a collector that refuses or hangs changes no answer, and holds up no end."""
+    with receiving() as receiver:
+        service = service_process(
+            CARREL_WORKERS="1", OTEL_EXPORTER_OTLP_ENDPOINT=receiver.url, OTEL_BSP_SCHEDULE_DELAY="50"
+        )
+        spans, look = Spans(receiver), partial(service.call, "search/searchDocumentCatalog", {"searchQuery": QUESTION})
+        trace(service, UPLOAD)
+        desk = a_desk(service)  # pyright: ignore[reportArgumentType] - it calls, and is asked nothing else
+        trace(service, SEARCH)
+        ok(look())
+        trace(service, MESSAGE)
+        assert "noon" in desk.ask(QUESTION)["response"]["message"]
+        for trace_id, tree in TREES.items():
+            found = spans.wait_for(trace_id, *tree)
+            assert {name: found[name] for name in tree} == tree
+        searched = spans.attributes(_SEARCHED)
+        assert searched["http.response.status_code"] == 200
+        assert {searched["carrel.request_id"]} == {
+            event["request_id"] for event in service.events("request") if event.get("trace_id") == SEARCH
+        }
+        receiver.answers = [503] * 1000
+        ok(look())
+        receiver.open.clear()
+        ok(look())
+        assert service.stop() == 0
+        sent = b"".join(body for _, body in receiver.posts).lower()
+    for secret in (API_KEY, ADMIN_EMAIL, "ferr", "northlight", "noon", "harbour"):
+        assert secret.lower().encode() not in sent, secret
+    assert service.events("Queue full, dropping Span.") == []
+
+
+@pytest.mark.parametrize(
+    ("statement", "summary"),
+    [
+        ("INSERT INTO documents (name) VALUES (%(name)s)", "INSERT documents"),
+        ("/* batch */ SELECT a FROM documents AS d JOIN resources ON x WHERE EXISTS (SELECT FROM documents)", None),
+        ("WITH gone AS (DELETE FROM turns RETURNING id) SELECT count(*) FROM gone, pg_proc", "DELETE turns"),
+        ("UPDATE chunks_384 SET text = 'from secrets'", "UPDATE chunks_384"),
+        ("SELECT * FROM documents FOR UPDATE", "SELECT documents"),
+        ("SELECT set_config('carrel.organization_id', '1', true)", ""),
+        ("COMMIT", "COMMIT"),
+        ("", ""),
+    ],
+)
+def test_a_statement_is_named_by_its_tables(statement: str, summary: str | None) -> None:
+    """A value never gets into the name."""
+    assert traces.summarize(statement) == ("SELECT documents, resources" if summary is None else summary)
+
+
+@pytest.mark.parametrize(
+    ("environment", "outcome"),
+    [
+        ({}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318"}, True),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_SDK_DISABLED": "true"}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://collector:4318", "OTEL_TRACES_EXPORTER": "none"}, False),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "collector:4318"}, "must be an address"),
+        ({"OTEL_EXPORTER_OTLP_ENDPOINT": "http://c:4317", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}, "http/protobuf"),
+    ],
+)
+def test_the_environment_decides(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], outcome: bool | str
+) -> None:
+    """What can't be done is refused at the start, in words."""
+    for name in [each for each in os.environ if each.startswith("OTEL_")]:
+        monkeypatch.delenv(name)
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    imported: list[str] = []
+    monkeypatch.setattr(traces, "import_module", imported.append)
+    if isinstance(outcome, str):
+        with pytest.raises(ValueError, match=outcome):
+            traces.load()
+    else:
+        traces.load()
+        # Nothing of the SDK, where nobody wants traces.
+        assert bool(imported) == outcome
