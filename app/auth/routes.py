@@ -9,7 +9,7 @@ import re
 import secrets
 from posixpath import normpath
 from typing import Final
-from urllib.parse import quote, unquote
+from urllib.parse import quote, unquote, urlsplit
 
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
@@ -22,6 +22,7 @@ from app.auth.sessions import LONGEST, Person, Sessions
 from carrel import Carrel, CarrelError
 from carrel.errors import AccessDeniedError, AuthorizationError, CallbackError, InvalidGrantError
 from carrel.oauth import Tokens
+from carrel.wire.oauth_clients import LOOPBACK
 
 _log = logging.getLogger(__name__)
 
@@ -58,8 +59,10 @@ class SignIn:
 
     def begin(self, request: Request) -> Response:
         """Send a person to the service (RFC 6749, section 4.1.1)."""
-        browser = request.cookies.get(self._browser_cookie) or secrets.token_urlsafe(32)
         back = path_of(request.query_params.get("next"))
+        if self._is_otherwise_spelled(request):
+            return _not_kept(RedirectResponse(f"{self._origin}{_way_in(back)}", 303))
+        browser = request.cookies.get(self._browser_cookie) or secrets.token_urlsafe(32)
         try:
             # Who signed out asks for nobody to be let in by what the service still remembers of them.
             prompt = "login" if self._left_cookie in request.cookies else None
@@ -109,6 +112,14 @@ class SignIn:
         self._unset(response, self.cookie)
         self._set(response, self._left_cookie, "1", seconds=_LONGEST)
         return response
+
+    def _is_otherwise_spelled(self, request: Request) -> bool:
+        """Return whether a request names this machine otherwise than the origin, to which the service leads back.
+
+        A browser keeps the cookies of `localhost` and of 127.0.0.1 apart.
+        """
+        own, asked = urlsplit(self._origin), request.url
+        return {own.hostname, asked.hostname} <= LOOPBACK and own.hostname != asked.hostname and own.port == asked.port
 
     def _is_meant(self, request: Request) -> bool:
         """Return whether the request comes from the person's own action on the workbench.

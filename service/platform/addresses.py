@@ -26,6 +26,18 @@ def is_confidential(address: str) -> bool:
     return parts is not None and (parts.scheme == "https" or parts.hostname in LOOPBACK)
 
 
+def name_loopback(address: str) -> str:
+    """Return an http address of this machine with `localhost` in place of its IP; any other address as it is.
+
+    Browsers allow passkeys at hosts that have a name alone (WebAuthn, section 5.1.3). An address with a path is a
+    proxy's, and stays.
+    """
+    parts = parts_of(address)
+    if parts is None or parts.scheme != "http" or parts.path or parts.hostname not in LOOPBACK:
+        return address
+    return f"http://localhost:{parts.port}" if parts.port else "http://localhost"
+
+
 def is_redis(url: str) -> bool:
     """Return whether an address is a Redis database, whose number may be its path."""
     try:

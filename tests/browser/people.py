@@ -14,7 +14,7 @@ def sign_in(page: Page, url: str, *, email: str, password: str) -> None:
     page.get_by_role("link", name="Sign in").click()
     page.get_by_label("Email").fill(email)
     page.get_by_label("Password").fill(password)
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
     allow = page.get_by_role("button", name="Allow")
     expect(allow.or_(page.get_by_role("link", name="Sign out"))).to_be_visible(timeout=PATIENCE_MS)
     if allow.is_visible():  # asked once: what was allowed before is not asked again

@@ -303,7 +303,7 @@ def state(stack: Stack, browser: Browser) -> dict[str, object]:
     page.get_by_role("link", name="Sign in").click()
     page.get_by_label("Email").fill(SOMEBODY)
     page.get_by_label("Password").fill("not a password")
-    page.get_by_role("button", name="Sign in").click()
+    page.get_by_role("button", name="Sign in", exact=True).click()
     page.get_by_role("alert").wait_for()
     sign_in(page, stack.workbench, email=ADMIN, password=PASSWORD)
     state = dict(context.storage_state())

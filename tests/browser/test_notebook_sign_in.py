@@ -76,7 +76,7 @@ def test_a_person_signs_in_from_a_notebook(page: Page, environment: Mapping[str,
         page.goto(address_in(tmp_path / "address"))
         page.get_by_label("Email").fill("ada@example.test")
         page.get_by_label("Password").fill(PASSWORD)
-        page.get_by_role("button", name="Sign in").click()
+        page.get_by_role("button", name="Sign in", exact=True).click()
         page.get_by_role("button", name="Allow").click()
         expect(page.get_by_role("heading", name="Go back to your notebook")).to_be_visible()
         done = work.result()

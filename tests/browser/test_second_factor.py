@@ -10,20 +10,12 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from tests.browser.test_oauth import listening
-from tests.harness.services import RunningService, ServiceHarness
+from tests.harness.services import RunningService
 from tests.oauth.flow import PASSWORD, Pkce, a_person, an_app, later, v1
 from tests.oauth.test_second_factor import HERE, Phone, demand
 from tests.service.directory import code, done
 
 ADA = "ada@example.test"
-
-
-@pytest.fixture(scope="module")
-def service(service_harness: ServiceHarness) -> Iterator[RunningService]:
-    """A service whose address has a name, as passkeys need it."""
-    service, stack = service_harness.start(host="localhost")
-    yield service
-    service_harness.stop(service, stack)
 
 
 @pytest.fixture
@@ -97,7 +89,10 @@ class Walk:
 def test_a_second_factor_from_app_to_passkey(
     service: RunningService, page: Page, authenticator: dict[str, Any]
 ) -> None:
-    """Set up, signed in with, and confirmed with; the organization's demand leads to it; and nothing is in the way."""
+    """Set up, signed in with, and confirmed with; the organization's demand leads to it; and nothing is in the way.
+
+    The service is at 127.0.0.1, where no passkey works: its pages lead on to `localhost`.
+    """
     complaints: list[str] = []
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda one: complaints.append(one.text) if "Content Security Policy" in one.text else None)

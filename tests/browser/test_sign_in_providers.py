@@ -11,6 +11,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from service.domains.signin.providers import binding
+from service.platform.addresses import name_loopback
 from tests.harness.node import install_programs
 from tests.harness.services import RunningService, ServiceHarness
 from tests.oauth.flow import App, Pkce, an_app
@@ -161,7 +162,7 @@ class Walk:
     def reads(self, text: str) -> "Walk":
         """Expect words on the page, which is the service's."""
         expect(self.page.get_by_text(text)).to_be_visible()
-        assert self.page.url.startswith(self.service.base_url)
+        assert self.page.url.startswith(name_loopback(self.service.base_url))
         return self
 
     def signs_out_everywhere(self) -> None:
@@ -169,7 +170,7 @@ class Walk:
         self.page.goto(f"{self.service.base_url}/account/consents")
         self.page.get_by_role("button", name="Sign out").click()
         self.page.get_by_role("button", name="Yes, sign me out").click()
-        self.page.wait_for_url(f"{self.service.base_url}/account/sign-in")
+        self.page.wait_for_url(f"{name_loopback(self.service.base_url)}/account/sign-in")
 
 
 @pytest.fixture
@@ -218,7 +219,7 @@ def test_people_sign_in_by_foreign_providers(
         # The provider told the service by its back channel, which ended what this person had in the other browser.
         elsewhere.page.reload()
         expect(elsewhere.page.get_by_label("Password")).to_be_visible()
-        assert elsewhere.page.url.startswith(f"{service.base_url}/account/sign-in")
+        assert elsewhere.page.url.startswith(f"{name_loopback(service.base_url)}/account/sign-in")
 
     providers.change("gil", email="gil@other.test", hd="other.test")
     walks().by_button("google").as_login("gil").reads("gil@google.test")

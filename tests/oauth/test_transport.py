@@ -1,6 +1,7 @@
 """Passwords and tokens pass by nobody who could read them (RFC 6749, sections 3.1 and 3.2)."""
 
 import json
+from urllib.parse import urlsplit
 
 import httpx
 import pytest
@@ -50,6 +51,24 @@ def test_on_the_services_own_machine_plain_http_will_do(standing: Standing, host
     parameters = standing.app.parameters(Pkce())
     page = httpx.get(f"{standing.service.base_url}/api/oauth/authorize", params=parameters, headers={"Host": host})
     assert Page(page).forms[0].buttons == ["signIn"]
+
+
+def test_browsers_on_the_services_own_machine_are_led_to_its_name(standing: Standing, make_service) -> None:
+    """Passkeys work there, as they do at no IP; programs stay where they are, and so does who is there already."""
+    base, way = standing.service.base_url, "/api/oauth/authorize"
+    opens = {"Sec-Fetch-Mode": "navigate"}
+    led = httpx.get(base + way, params={"state": "a b"}, headers=opens)
+    assert (led.status_code, led.headers["Location"]) == (307, f"{named(base)}{way}?state=a+b")
+    parameters = standing.app.parameters(Pkce())
+    for headers in ({"Sec-Fetch-Mode": "cors"}, {}, opens | {"Host": urlsplit(named(base)).netloc}):
+        assert httpx.get(base + way, params=parameters, headers=headers).status_code == 200
+    behind = make_service(public_url="http://127.0.0.1:9/carrel")
+    assert behind.http.get("/account/sign-in", headers=opens | {"Host": "127.0.0.1:9"}).status_code == 200
+
+
+def named(address: str) -> str:
+    """An address of this machine, by its name."""
+    return address.replace("127.0.0.1", "localhost")
 
 
 def test_behind_a_proxy_with_https_the_host_is_the_proxys_affair(make_service) -> None:

@@ -87,7 +87,7 @@ async def _consents_page(
         "consents.html",
         depth=depth_of(request),
         status=403 if notice else 200,
-        leads_to=[] if left is None else [left.issuer],
+        leads_to=[] if left is None else [left.issuer, runtime.settings.issuer],
         organization=person.organization_name,
         person=person.name,
         email=person.email,

@@ -114,6 +114,7 @@ class Step:
     ) -> Response:
         """Show how to add a passkey to the second factors of a person; `csrf` is the token of the form."""
         ceremony = Ceremony(self.runtime, self.browser, new_passkey_purpose(person.principal_id))
+        party = ceremony.party
         return page(
             "new_passkey.html",
             depth=depth_of(self.request),
@@ -123,6 +124,7 @@ class Step:
             organization=organization_name,
             is_demanded=is_demanded,
             asked=ceremony.ask_for_new(person, factors, now=now),
+            origin=party and party.origin,
             action=self.action,
             back=self.action,
             csrf=csrf,

@@ -5,7 +5,6 @@ const PROBLEMS = {
   InvalidStateError: "This device has a passkey for this account already.",
   NotAllowedError: "No passkey was given: it took too long, was cancelled, or there is none on this device.",
   NotSupportedError: "This device can't make a passkey that asks for a PIN or a finger.",
-  SecurityError: "Passkeys don't work at this address. Open the page at the public address of the service.",
 };
 
 function toBytes(text) {
@@ -52,13 +51,20 @@ async function send(form) {
   }
 }
 
+// A passkey works at the host that it is of, and below (WebAuthn, section 5.1.3).
+function isHere({ rpId, rp }) {
+  return `.${location.hostname}`.endsWith(`.${rpId ?? rp.id}`);
+}
+
 if (window.PublicKeyCredential) {
-  for (const form of document.querySelectorAll("form[data-passkey]")) {
+  const forms = [...document.querySelectorAll("form[data-passkey]")];
+  const usable = forms.filter((form) => isHere(JSON.parse(form.dataset.options)));
+  for (const form of usable) {
     form.hidden = false;
     form.addEventListener("submit", (event) => {
       event.preventDefault();
       send(form);
     });
   }
-  for (const other of document.querySelectorAll("[data-without-passkeys]")) other.hidden = true;
+  for (const other of document.querySelectorAll("[data-without-passkeys]")) other.hidden = usable.length > 0;
 }

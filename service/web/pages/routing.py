@@ -3,11 +3,13 @@
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
+from urllib.parse import urlsplit
 
 from fastapi import Request, Response
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 
+from service.platform.addresses import name_loopback
 from service.platform.errors import DATABASE_ERRORS, ServiceError, answer_for_database
 from service.platform.logs import request_id
 from service.web.dependencies import current_runtime
@@ -19,19 +21,34 @@ class PageRoute(APIRoute):
     """A route of pages."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Show what the endpoint refuses as a page."""
+        """Show what the endpoint refuses as a page, and each page at an address that has a name."""
         handler = super().get_route_handler()
 
         async def handle(request: Request) -> Response:
             try:
-                refuse_readable(request, await current_runtime(request))
-                return await handler(request)
+                runtime = await current_runtime(request)
+                refuse_readable(request, runtime)
+                named = _named_address(request, issuer=runtime.settings.issuer)
+                return await handler(request) if named is None else RedirectResponse(named)
             except ServiceError as error:
                 return problem(request, error)
             except DATABASE_ERRORS as error:
                 return problem(request, answer_for_database(request, error))
 
         return handle
+
+
+def _named_address(request: Request, *, issuer: str) -> str | None:
+    """Return a page's address with `localhost` in place of this machine's IP, where passkeys work; else None.
+
+    Only browsers are led there, by the header that they alone send with what a person opens (Fetch Metadata): programs
+    that read pages stay where they are, with their cookies.
+    """
+    named = name_loopback(issuer)
+    is_opened = request.method == "GET" and request.headers.get("sec-fetch-mode") == "navigate"
+    if named == issuer or not is_opened or request.headers.get("host") != urlsplit(issuer).netloc:
+        return None
+    return str(request.url.replace(hostname="localhost"))
 
 
 Link = tuple[str, str]

@@ -42,7 +42,7 @@ from webauthn.helpers.structs import (
 from service.domains.signin.browsers import Browser
 from service.domains.signin.factors.queries import Factor
 from service.domains.signin.queries import Person
-from service.platform.addresses import parts_of
+from service.platform.addresses import name_loopback, parts_of
 from service.platform.settings import Settings
 from service.runtime import Runtime
 
@@ -68,8 +68,11 @@ class RelyingParty:
 
     @classmethod
     def of(cls, settings: Settings) -> "RelyingParty | None":
-        """Return the one of the public address; None where that has no name, which passkeys need."""
-        parts = parts_of(settings.issuer)
+        """Return the one of the public address; None where that has no name, which passkeys need.
+
+        An address of this machine has one, to which pages lead browsers (service.web.pages.routing).
+        """
+        parts = parts_of(name_loopback(settings.issuer))
         if parts is None or not parts.hostname or _is_ip(parts.hostname):
             return None
         port = "" if parts.port in {None, _DEFAULT_PORTS[parts.scheme]} else f":{parts.port}"
