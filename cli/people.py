@@ -1,6 +1,6 @@
 """`carrel people`: what people own, and offboarding those who leave."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -90,14 +90,21 @@ def show_plan(plan: AdminUsersPlanOffboardingResponse, *, screen: Screen) -> Non
         (len(plan.groups), "groups"),
     ):
         screen.line(f"{what:<22}{count:>6,}", style="red" if count else "dim")
-    for group in plan.groups[:SHOWN]:
-        screen.line(f"    {group.name}")
-    if len(plan.groups) > SHOWN:
-        screen.line(f"    … and {len(plan.groups) - SHOWN:,} more (--json has all of them)", style="dim")
+    _show_some([group.name for group in plan.groups], screen=screen)
+    if plan.made_tokens:
+        screen.line("Tokens of service accounts that they made, and may have written down, go on:", style="yellow")
+        _show_some([f"{one.name} (…{one.hint}, {one.token_id})" for one in plan.made_tokens], screen=screen)
     to = "" if plan.new_owner is None else f", which {plan.new_owner.name} gets"
     screen.line(f"They own {_words(plan.owned)}{to}.")
     if plan.only_reader:
         screen.line(f"Nobody else can read {_words(plan.only_reader)} today.", style="yellow")
+
+
+def _show_some(names: Sequence[str], *, screen: Screen) -> None:
+    for name in names[:SHOWN]:
+        screen.line(f"    {name}")
+    if len(names) > SHOWN:
+        screen.line(f"    … and {len(names) - SHOWN:,} more (--json has all of them)", style="dim")
 
 
 def _offboard(

@@ -179,9 +179,7 @@ def _last_sign_in(person: ListedUser) -> str:
 
 
 def _second_factor(one: SecondFactor) -> str:
-    kind = {"TOTP": "authenticator app", "PASSKEY": "passkey"}.get(one.kind, one.kind)
-    named = f"{kind} {one.name}" if one.name else kind
-    return f"{named}, since {one.created_at:%Y-%m-%d}"
+    return f"{one.described}, since {one.created_at:%Y-%m-%d}"
 
 
 def _membership(one: GroupMembership) -> str:

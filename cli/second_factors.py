@@ -11,10 +11,11 @@ from cli.outcome import client_of
 from cli.screen import Screen
 from cli.sessions import app
 
+_EITHER = "an authenticator app or a passkey"
 _WORDS = {
     SecondFactorPolicy.NOBODY: "Nobody has to have a second factor.",
-    SecondFactorPolicy.ADMINS: "Admins who sign in with a password have to have a second factor.",
-    SecondFactorPolicy.EVERYBODY: "Everybody who signs in with a password has to have a second factor.",
+    SecondFactorPolicy.ADMINS: f"Admins who sign in with a password have to have a second factor: {_EITHER}.",
+    SecondFactorPolicy.EVERYBODY: f"Everybody who signs in with a password has to have a second factor: {_EITHER}.",
 }
 
 
@@ -26,7 +27,7 @@ def second_factor(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Say who has to have a second factor beside the password, or change it."""
+    """Say who has to have a second factor beside the password, or change it; an app or a passkey is one."""
     screen = Screen(as_json=as_json)
     with client_of(screen) as client:
         settings = client.admin.organization

@@ -35,6 +35,12 @@ _NAMED_IN_DETAILS = {
     "ownerId": HOLDER,
     "newOwnerId": HOLDER,
 }
+_SETTINGS = {
+    "secondFactor": "second factor for {}",
+    "serviceAccountsEnabled": "service accounts {}",
+    "domain": "domain {}",
+    "nameSet": "another name",
+}
 _MOST_NAMED = 4
 
 
@@ -290,6 +296,23 @@ def _person(entry: AuditEntry, names: Names) -> str | None:
     return f"{_plainly(entry, names)} ({', '.join(facts)})" if facts else None
 
 
+def _describe_failed_sign_in(entry: AuditEntry, names: Names) -> str | None:
+    """Return a sentence that says what was wrong, unless it was the password of a sign-in."""
+    said = {
+        "secondFactor": "gave the right password of {it}, and a wrong second factor",
+        "passkey": "failed to sign in as {it} with a passkey",
+        "session": "failed to prove to be {it}, in a session that had begun",
+    }.get("session" if entry.details.get("inSession") is True else str(entry.details.get("by")))
+    return said and said.format(it=_target(entry, names))
+
+
+def _describe_settings(entry: AuditEntry, names: Names) -> str | None:
+    """Return a sentence that says which settings of the organization are what now."""
+    kept = {name: str(entry.details[name]).lower() for name in _SETTINGS if name in entry.details}
+    said = ", ".join(_SETTINGS[name].format({"true": "on", "false": "off"}.get(now, now)) for name, now in kept.items())
+    return f"{_plainly(entry, names)}: {said}" if said else None
+
+
 def _describe_transfer(entry: AuditEntry, names: Names) -> str | None:
     """Return a sentence that counts what was transferred: made Ben the owner of 12 resources of Ada."""
     counts = entry.details.get("counts")
@@ -303,11 +326,9 @@ def _describe_transfer(entry: AuditEntry, names: Names) -> str | None:
 
 def _describe_deleted_account(entry: AuditEntry, names: Names) -> str | None:
     count = entry.details.get("revokedTokenCount")
-    return (
-        f"{_plainly(entry, names)}, and with it {count_text(count, 'token')}"
-        if isinstance(count, int) and count
-        else None
-    )
+    if not isinstance(count, int) or not count:
+        return None
+    return f"{_plainly(entry, names)}, and with it {count_text(count, 'token')}"
 
 
 _TOLD: Mapping[str, Callable[[AuditEntry, Names], str | None]] = {
@@ -323,6 +344,8 @@ _TOLD: Mapping[str, Callable[[AuditEntry, Names], str | None]] = {
     "user.create": _person,
     "user.update": _person,
     "serviceAccount.delete": _describe_deleted_account,
+    "organization.update": _describe_settings,
+    FAILED_SIGN_IN: _describe_failed_sign_in,
 }
 
 

@@ -16,6 +16,10 @@ CLAIMS = {
     GroupsClaim.GROUPS: "groups",
     GroupsClaim.ROLES: "roles",
 }
+CONFIRMING = (
+    "A domain counts once it is confirmed to be your organization's. Where Carrel has one organization, that is at "
+    "once; where it has several, those who run the service confirm it, and the provider shows until then that it waits."
+)
 _FLAGS = {
     "trust_addresses": (
         "Trust its addresses though its tokens don't say they are verified",
@@ -77,7 +81,9 @@ def _ask() -> None:
     st.text_input("Name on the button", key="provider.name", max_chars=200, placeholder="Microsoft")
     st.text_input("Client id", key="provider.client_id", max_chars=255)
     st.text_input("Client secret", key="provider.secret", type="password", max_chars=1024)
-    st.text_area("Domains of its addresses, one a line", key="provider.domains", placeholder="example.com")
+    st.text_area(
+        "Domains of its addresses, one a line", key="provider.domains", placeholder="example.com", help=CONFIRMING
+    )
     st.selectbox("Claim that names groups", list(CLAIMS), key="provider.groups", format_func=CLAIMS.__getitem__)
     for flag, (label, hint) in _FLAGS.items():
         st.checkbox(label, key=f"provider.{flag}", help=hint or None)

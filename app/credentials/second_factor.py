@@ -22,8 +22,8 @@ def show_policy(organization: Organization) -> None:
     st.subheader("Second factor", anchor=False)
     show_text(
         "Who signs in with a password that is kept here can set up a second factor: a code of an app on the phone, or "
-        "a passkey. Who must have one, and has none, sets it up at the next sign-in. Sign-ins by another provider are "
-        "not asked again."
+        "a passkey, which also signs in without the password. Who must have one, and has neither, sets one up at the "
+        "next sign-in. Sign-ins by another provider are not asked again."
     )
     options = list(POLICIES)
     chosen = st.selectbox(

@@ -22,6 +22,7 @@ from carrel.wire.owners import AdminUsersPlanOffboardingResponse
 from carrel.wire.sessions import AdminSessionsListResponse, PersonSession, SessionKind
 from flows.operations.formatting import count_text
 
+_MOST_TOKENS = 10
 OFFBOARD, NEW_OWNER, _DONE = "offboard", "offboard.owner", "offboard.done"
 
 
@@ -97,6 +98,13 @@ def show_offboarding(person: ListedUser) -> None:
     show_text(f"They own {counts_in_words(plan.owned) or 'nothing'}.")
     if plan.only_reader:
         show_warning(f"Nobody else can read {counts_in_words(plan.only_reader)} today.")
+    if plan.made_tokens:
+        named = ", ".join(f"{one_line(one.name)} (…{one.hint})" for one in plan.made_tokens[:_MOST_TOKENS])
+        show_warning(
+            f"{count_text(len(plan.made_tokens), 'token')} of service accounts that they made go on: {named}"
+            f"{', …' if len(plan.made_tokens) > _MOST_TOKENS else '.'}",
+            "They may have written them down: replace those on the page Service accounts.",
+        )
     receivers: list[Principal] = []
     if plan.owned:
         receivers = pick_principals(NEW_OWNER, label="Who gets what they own", kinds=(PERSON, SERVICE_ACCOUNT), most=1)

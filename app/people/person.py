@@ -38,7 +38,6 @@ from carrel.wire.api_keys import AdminApiKeysListResponse, ApiKey, CredentialSta
 from carrel.wire.people import GroupMembership
 
 CHANGE = "change_person"
-KINDS = {"TOTP": "Authenticator app", "PASSKEY": "Passkey"}
 
 
 def show_person(person_id: str) -> None:
@@ -176,11 +175,8 @@ def _show_account(person: ListedUser) -> None:
 
 
 def _second_factors(person: ListedUser) -> str:
-    named = (
-        f"{KINDS.get(one.kind, one.kind)}{f' {one.name}' if one.name else ''}, since {moment(one.created_at)}"
-        for one in person.second_factors
-    )
-    return "; ".join(named) or "None"
+    named = "; ".join(f"{one.described}, since {moment(one.created_at)}" for one in person.second_factors)
+    return f"{named[0].upper()}{named[1:]}" if named else "None"
 
 
 def _reset_second_factor(person: ListedUser) -> None:

@@ -12,7 +12,7 @@ import carrel
 from app.auth.current import offer_sign_in
 from app.settings import settings
 from app.ui.help import help_address, help_address_of_code
-from app.ui.notices import show_problem
+from app.ui.notices import show_problem, show_warning
 from carrel.errors import InvalidClientError, SignInRequiredError
 from carrel.wire.common import ErrorDetail
 from flows.prefect_api import NotServedError, PrefectAwayError, RunsError, UnknownError
@@ -42,8 +42,10 @@ class Problem:
 
     def show(self) -> None:
         """Show the error on the page."""
-        show_problem(self.message, *self.notes, help_at=self.help_at)
-        if self.confirm_at is not None:
+        if self.confirm_at is None:
+            show_problem(self.message, *self.notes, help_at=self.help_at)
+        else:
+            show_warning(self.message, *self.notes)
             st.link_button("Confirm that it is you", self.confirm_at, icon=":material/verified_user:")
 
 

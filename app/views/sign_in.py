@@ -39,8 +39,8 @@ def show_provider(provider: SignInProvider) -> None:
         if provider.unconfirmed_domains:
             show_warning(
                 f"Not confirmed yet: {one_line(', '.join(provider.unconfirmed_domains))}",
-                "Nobody with such an address signs in with it for the first time. Those who run the service confirm "
-                "whose a domain is.",
+                "Nobody with such an address signs in with it for the first time. Ask those who run the service to "
+                f"confirm that it is yours: python -m service domains confirm {provider.unconfirmed_domains[0]}",
             )
         show_table(
             [

@@ -110,7 +110,8 @@ second_factors = Table(
 )
 
 # What a second factor that is a passkey has besides (WebAuthn): the authenticator's id and public key of it, the random
-# name that the authenticator knows the person by, and how often it was used, as far as the authenticator counts.
+# name that the authenticator knows the person by, how often it was used, as far as the authenticator counts, and
+# whether it may be synced to other devices (not known of those made before that was kept, until they are used).
 passkeys = Table(
     "passkeys",
     metadata,
@@ -122,6 +123,7 @@ passkeys = Table(
     Column("user_handle", LargeBinary, nullable=False),
     Column("sign_count", BigInteger, nullable=False),
     Column("name", Text, nullable=False),
+    Column("synced", Boolean),
     Index("ix_passkeys_principal", "organization_id", "principal_id"),
 )
 

@@ -166,6 +166,29 @@ def test_sentences_have_one_form(action: str, target: tuple[str, str | None], sa
     assert sentence(entry, {about.id: "Another name of today"} if name else {}) == f"The service {said}"
 
 
+@pytest.mark.parametrize(
+    ("action", "details", "said"),
+    [
+        ("session.fail", {"by": "password"}, "failed to sign in as Ada"),
+        ("session.fail", {"by": "secondFactor"}, "gave the right password of Ada, and a wrong second factor"),
+        ("session.fail", {"by": "passkey"}, "failed to sign in as Ada with a passkey"),
+        ("session.fail", {"by": "secondFactor", "inSession": True}, "failed to prove to be Ada, in a session"),
+        ("organization.update", {"secondFactor": "ADMINS"}, "settings: second factor for admins"),
+        (
+            "organization.update",
+            {"serviceAccountsEnabled": False, "domain": "a.test", "nameSet": True},
+            "settings: service accounts off, domain a.test, another name",
+        ),
+        ("organization.update", {}, "changed the organization's settings"),
+    ],
+)
+def test_sentences_say_what_was_wrong_and_what_was_set(action: str, details: dict[str, object], said: str) -> None:
+    """A wrong code is no wrong password, and a setting is named with its new value."""
+    about = AuditTarget(type="user", id=str(uuid4()), name="Ada")
+    entry = AuditEntry(audit_log_id=uuid4(), at=datetime.now(UTC), action=action, target=about, details=details)
+    assert said in sentence(entry, {})
+
+
 def test_an_entry_is_shown_exactly(house: House) -> None:
     """Choosing one shows its ids, details and request id, and leads to all that was done to the same thing."""
     key = load(house, "Exactly")

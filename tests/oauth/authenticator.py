@@ -11,7 +11,7 @@ import cbor2
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 
-PRESENT, VERIFIED, HAS_CREDENTIAL, EXTENDED = 0x01, 0x04, 0x40, 0x80
+PRESENT, VERIFIED, SYNCED, HAS_CREDENTIAL, EXTENDED = 0x01, 0x04, 0x08, 0x40, 0x80
 
 
 def encode(value: bytes) -> str:

@@ -16,7 +16,7 @@ from service.domains.oauth import account_factors
 from service.domains.signin.factors import service as factors
 from service.domains.signin.sessions import SignedIn
 from tests.harness.services import RunningService, ServiceHarness
-from tests.oauth.authenticator import EXTENDED, PRESENT, VERIFIED, Authenticator, encode
+from tests.oauth.authenticator import EXTENDED, PRESENT, SYNCED, VERIFIED, Authenticator, encode
 from tests.oauth.flow import PASSWORD, App, Page, Person, a_person, an_app, later, sent_back, v1
 from tests.oauth.test_second_factor import HERE, OUT_OF_DATE, demand, enter, give, recovery_codes, remove, signed_in
 from tests.oauth.test_security_log import entries, wait_for
@@ -78,11 +78,14 @@ def test_a_passkey_signs_in(service: RunningService, ada: Person) -> None:
     device, codes = register(ada, sign_count=7, name=" Ada's <key>\0 ")
     page = ada.http.get(HERE)
     assert "Ada&#39;s &lt;key&gt;" in page.text
+    assert "Passkey, on this device only. " in page.text
     assert "not used yet" in page.text
     at_account = Person(service, ada.email)
-    assert sign_in_alone(at_account, device).status_code == 303
+    assert sign_in_alone(at_account, device, flags=PRESENT | VERIFIED | SYNCED).status_code == 303
     assert signed_in(at_account)
-    assert ", last used on" in ada.http.get(HERE).text
+    page = ada.http.get(HERE)
+    assert "Passkey, synced. " in page.text
+    assert ", last used on" in page.text
     app, on_the_way = an_app(service), Person(service, ada.email)
     there = on_the_way.follow(sign_in_alone(on_the_way, device, on_the_way.open(app)))
     assert "allow" in Page(there).form("allow").buttons
@@ -104,7 +107,8 @@ def test_a_passkey_signs_in(service: RunningService, ada: Person) -> None:
     ]
     [listed] = walk(service, "admin/users/list", {"query": ada.email}, page_size=9)
     assert listed["hasSecondFactor"] is True
-    assert [(one["kind"], one["name"]) for one in listed["secondFactors"]] == [("PASSKEY", "Ada's <key>")]
+    [factor] = listed["secondFactors"]
+    assert (factor["kind"], factor["name"], factor["synced"]) == ("PASSKEY", "Ada's <key>", False)
     here = ada.http.get(HERE)
     assert ada.press(here, remove(here), password=PASSWORD, code=codes[1]).status_code == 303
     assert UNKNOWN in sign_in_alone(Person(service, ada.email), device).text
@@ -352,8 +356,8 @@ def test_who_must_have_a_second_factor_makes_a_passkey(service: RunningService) 
 
 
 def test_an_address_without_a_name_offers_none(service_harness: ServiceHarness) -> None:
-    """Browsers make passkeys for names alone; the page says so, and no page has a script."""
-    service, stack = service_harness.start()
+    """Browsers make passkeys for names alone; the page says so, and no page has a script. A proxy here has no name."""
+    service, stack = service_harness.start(public_url="http://127.0.0.1:1/carrel")
     ada = a_person(service)
     page = ada.http.get("/account/sign-in")
     assert "script" not in page.text + page.headers["Content-Security-Policy"]

@@ -17,7 +17,7 @@ from service.operate.deployment.queries import reseal_secrets
 from service.platform.keys import Keys
 from tests.harness.services import RunningService
 from tests.oauth.flow import PASSWORD, Page, Person, a_person, an_app, later, sent_back, v1
-from tests.oauth.test_security_log import fail_to_sign_in, wait_for
+from tests.oauth.test_security_log import entries, fail_to_sign_in, wait_for
 from tests.service.directory import code, done, organization_id, walk
 
 HERE = "/account/second-factor"
@@ -297,6 +297,8 @@ def test_changes_of_access_are_confirmed(service: RunningService) -> None:
     # A stolen session knows neither the password nor a code; another person can't confirm it.
     for fields in ({}, {"password": PASSWORD}, {"password": "guessed", "code": phone.code()}):
         assert confirm(ada, refused, **fields).status_code == 403
+    kept = [{"by": by, "inSession": True} for by in ("secondFactor", "password")]
+    wait_for(lambda: [one["details"] for one in entries(service, "session.fail")] == kept)
     ben = a_person(service, "ben@example.test", name="Ben")
     enter(ben)
     missing = confirm(ben, refused).text
@@ -316,7 +318,9 @@ def test_changes_of_access_are_confirmed(service: RunningService) -> None:
     assert code(v1(service, "admin/apiKeys/create", token, change)) == (403, "confirmation_required")
     # Somebody signed out signs in on the way; a client asks for a new sign-in by max_age.
     fresh = Person(service, ada.email)
-    asked = fresh.sign_in(fresh.follow(fresh.http.get(refused.json()["error"]["confirmationUrl"])))
+    begin = fresh.follow(fresh.http.get(refused.json()["error"]["confirmationUrl"]))
+    assert ("Then you confirm that it is you" in begin.text, "you allowed" in begin.text) == (True, False)
+    asked = fresh.sign_in(begin)
     assert "confirm" in Page(fresh.follow(give(fresh, asked, phone.code()))).forms[0].buttons
     assert "signIn" in Page(ada.open(app, max_age="900")).forms[0].buttons
     assert "code" in sent_back(ada.open(app, scope="api:admin", max_age="9000"))

@@ -249,6 +249,9 @@ def test_an_address_leads_to_its_provider(provider: OpenIdProvider, service: Run
     assert code(again) == (409, "issuer_taken")
     taken = service.call("admin/signInProviders/create", registration("https://x.test"))
     assert code(taken) == (409, "domain_taken")
+    for domains, said in ((["a.test", "no domain"], "'no domain'"), (["b.test", "B.test"], "once each: b.test")):
+        refused = service.call("admin/signInProviders/create", registration("https://y.test", domains=domains))
+        assert said in refused.json()["error"]["message"]
 
 
 def test_a_domain_counts_when_an_operator_says_whose_it_is(

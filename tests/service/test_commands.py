@@ -243,8 +243,9 @@ def test_a_database_that_is_away_is_said_without_its_address(tmp_path: Path, com
 
 
 def test_without_a_database_nothing_is_made(tmp_path: Path, command: Command) -> None:
-    """A backup or a rotation of a folder that isn't Carrel's leaves it empty, and names the setting."""
-    for arguments in (("backup", str(tmp_path / "x")), ("rotate-key",)):
+    """A command for a folder that isn't Carrel's leaves it empty, and names the setting."""
+    of_ada = ("user", "reset-second-factor", "--email", "ada@example.test")
+    for arguments in (("backup", str(tmp_path / "x")), ("rotate-key",), ("domains", "list"), of_ada):
         status, _, err = command(Settings(data_dir=tmp_path / "data"), *arguments)
         assert status == 1
         assert "CARREL_DATA_DIR" in err
@@ -315,8 +316,10 @@ def test_an_operator_says_whose_a_domain_is(service: RunningService, command: Co
     assert (status, "withdraw it there first" in err) == (1, True)
     assert command(service.settings, "domains", "withdraw", "Example.test")[0] == 0
     status, _, err = command(service.settings, "domains", "withdraw", "example.test")
-    assert (status, err.startswith("Nothing to do: example.test is claimed by")) == (1, True)
+    assert (status, err.startswith("Nothing to do: example.test is not claimed or confirmed for any")) == (1, True)
     status, _, err = command(service.settings, "domains", "confirm", "example.test", "--organization", "Other")
-    assert (status, err) == (0, "example.test is confirmed for Other.\n")
+    assert (status, err) == (0, "example.test is confirmed for Other: its provider now decides about such addresses.\n")
+    status, _, err = command(service.settings, "domains", "confirm", "example.test", "--organization", "Other")
+    assert (status, err) == (0, "Nothing to do: example.test was confirmed for Other before.\n")
     status, _, err = command(service.settings, "domains", "confirm", "nowhere.test")
-    assert (status, "nobody" in err) == (1, True)
+    assert (status, "No organization claims nowhere.test" in err) == (1, True)

@@ -20,6 +20,7 @@ from tests.service.directory import (
     organization_id,
     user,
 )
+from tests.service.service_accounts import an_account, enable_service_accounts
 from tests.service.test_owners import entries, make_resources, owned, sees, transferred, upload
 
 PLAN, OFFBOARD = "admin/users/planOffboarding", "admin/users/offboard"
@@ -98,6 +99,13 @@ def test_a_plan_says_what_would_end_and_what_is_owned(service: RunningService, i
     a_group(service, "Outer", group(team))
     upload(service, key, "log")
     done(service.call("documentCollections/createDocumentCollection", {"collectionName": "Logs"}, api_key=key))
+    enable_service_accounts(service)
+    account = an_account(service)
+    for name, options in (("Hers", {"api_key": key}), ("Gone", {"api_key": key}), ("Another's", {})):
+        body = {"serviceAccountId": account["serviceAccountId"], "name": name, "scopes": []}
+        made = done(service.call("admin/serviceAccountTokens/mint", body, **options))
+        if name == "Gone":
+            done(service.call("admin/serviceAccountTokens/revoke", {"tokenId": made["tokenId"]}))
     for _ in range(2):
         plan = done(service.call(PLAN, {"email": "Ada@example.test", "newOwner": user(BEN)}))
         assert plan["user"] == {"id": ids[ADA], "email": ADA, "name": "ada", "isAdmin": True, "active": True}
@@ -105,6 +113,7 @@ def test_a_plan_says_what_would_end_and_what_is_owned(service: RunningService, i
         assert [one["name"] for one in plan["apiKeys"]] == ["Deck"]
         held = (plan["browserSessionCount"], plan["applicationCount"], plan["applicationTokenCount"])
         assert held == (1, 1, 1)
+        assert [one["name"] for one in plan["madeTokens"]] == ["Hers"]
         assert [one["name"] for one in plan["groups"]] == ["Team"]
         assert counted(plan["owned"]) == {"DOCUMENT_COLLECTION": 1, "UPLOADED_DOCUMENT": 1}
         assert counted(plan["onlyReader"]) == {"DOCUMENT_COLLECTION": 1, "UPLOADED_DOCUMENT": 1}

@@ -220,10 +220,19 @@ class SecondFactor(ResponseModel):
     """`TOTP`, an authenticator app, or `PASSKEY`; there may be others in time."""
     name: str | None = None
     """Name that the person gave a passkey; absent: an app has none."""
+    synced: bool | None = None
+    """Whether a passkey may be synced to the person's other devices; absent: not known, or no passkey."""
     created_at: Instant
     """When the person set it up."""
     last_used_at: Instant | None = None
     """When the person last used it; absent: never."""
+
+    @property
+    def described(self) -> str:
+        """The kind, with the name of a passkey and where it works: `passkey Laptop (synced)`."""
+        kind = {"TOTP": "authenticator app", "PASSKEY": "passkey"}.get(self.kind, self.kind)
+        where = "" if self.synced is None else " (synced)" if self.synced else " (this device only)"
+        return f"{kind}{f' {self.name}' if self.name else ''}{where}"
 
 
 class Action(StrEnum):

@@ -15,6 +15,7 @@ from carrel.wire.api_keys import ApiKey
 from carrel.wire.common import PrincipalReference, RequestModel, ResourceReference, ResourceType, ResponseModel
 from carrel.wire.fields import EmailAddress
 from carrel.wire.operations import ADMIN, CONFIRMED, CONFLICT, NOT_FOUND, ApiOperation
+from carrel.wire.service_accounts import ServiceAccountToken
 
 
 class AdminOwnersTransferRequest(RequestModel):
@@ -85,6 +86,8 @@ class AdminUsersPlanOffboardingResponse(ResponseModel):
     """Number of resources that they own, for each type that there is any of; DOCSTORE_SYNC are syncs."""
     only_reader: list[ResourceCount]
     """Number of resources, owned by them or not, that no other active user or service account may read."""
+    made_tokens: list[ServiceAccountToken] = Field(default_factory=list[ServiceAccountToken])
+    """Tokens of service accounts that they made and that work: these go on, and they may have written them down."""
 
 
 class AdminUsersOffboardRequest(_OffboardingRequest):

@@ -1,6 +1,7 @@
 """admin/signInProviders: the OpenID Connect providers that an organization's people sign in with; extensions."""
 
 import re
+from collections import Counter
 from enum import StrEnum
 from typing import Annotated, ClassVar
 from uuid import UUID
@@ -13,6 +14,8 @@ from carrel.wire.operations import ADDS_DATA, ADMIN, CONFIRMED, CONFLICT, KEYED,
 
 MOST_DOMAINS = 100
 """Most domains of one provider."""
+
+_SHOWN = 100  # characters of a text that is no domain
 
 _DOMAIN = re.compile(r"(?!-)[a-z0-9-]{1,63}(?<!-)(\.(?!-)[a-z0-9-]{1,63}(?<!-))+")
 
@@ -31,14 +34,14 @@ class GroupsClaim(StrEnum):
 def _to_domain(text: str) -> str:
     domain = text.strip().lower()
     if len(domain) > 253 or not _DOMAIN.fullmatch(domain):
-        msg = "must be a domain, such as example.com"
+        msg = f"must be a domain, such as example.com: {domain[:_SHOWN]!r} is none"
         raise ValueError(msg)
     return domain
 
 
 def _refuse_repetition(domains: list[str]) -> list[str]:
-    if len(set(domains)) < len(domains):
-        msg = "must be given once each"
+    if repeated := sorted(domain for domain, count in Counter(domains).items() if count > 1):
+        msg = f"must be given once each: {', '.join(repeated)}"
         raise ValueError(msg)
     return domains
 

@@ -53,6 +53,7 @@ class SecondFactor:
     principal_id: UUID
     kind: str
     name: str | None
+    synced: bool | None
     created_at: datetime
     last_used_at: datetime | None
 
@@ -97,7 +98,7 @@ async def list_second_factors(
 ) -> list[SecondFactor]:
     """List the second factors of users, oldest first."""
     statement = (
-        select(*columns_of(second_factors, SecondFactor, passkeys.c.name))
+        select(*columns_of(second_factors, SecondFactor, passkeys.c.name, passkeys.c.synced))
         .outerjoin(passkeys, passkeys.c.factor_id == second_factors.c.factor_id)
         .where(
             second_factors.c.organization_id == organization_id,

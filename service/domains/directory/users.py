@@ -157,7 +157,13 @@ def to_user(row: Principal) -> User:
 
 
 def _second_factor(row: listing.SecondFactor) -> SecondFactor:
-    return SecondFactor(kind=row.kind.upper(), name=row.name, created_at=row.created_at, last_used_at=row.last_used_at)
+    return SecondFactor(
+        kind=row.kind.upper(),
+        name=row.name,
+        synced=row.synced,
+        created_at=row.created_at,
+        last_used_at=row.last_used_at,
+    )
 
 
 def _listed_user(row: listing.ListedUser, factors: list[SecondFactor]) -> ListedUser:

@@ -55,7 +55,7 @@ async def prove(
         ceremony = Ceremony(runtime, browser, purpose)
         return await _prove_by_passkey(ceremony, person, form.get("credential", ""), address=address)
     password = SecretStr(form.get("password", ""))
-    attempt = Attempt(person.organization_id, person.email, password, address)
+    attempt = Attempt(person.organization_id, person.email, password, address, in_session=True)
     proven = await check_password(runtime, attempt, wrong="The password is wrong.")
     if isinstance(proven, Refused):
         return proven
@@ -63,7 +63,7 @@ async def prove(
     async with runtime.database.transaction(organization_id) as connection:
         if not (await service.read_factors(connection, organization_id, **whose)).factors:
             return proven
-    second = attempt_of(proven, address=address)
+    second = attempt_of(proven, address=address, in_session=True)
     if (refused := await count_or_refuse(runtime, second)) is not None:
         return refused
     async with runtime.database.transaction(organization_id) as connection:
@@ -83,4 +83,6 @@ async def _prove_by_passkey(ceremony: Ceremony, person: SignedIn, answer: str, *
         proven = await get_person(connection, organization_id, **whose)
     if proven is None:
         return Refused(service.STALE, 403)
-    return refuse_passkey(runtime, used, proven, address=address) if isinstance(used, service.Rejected) else proven
+    if isinstance(used, service.Rejected):
+        return refuse_passkey(runtime, used, attempt_of(proven, address=address, in_session=True))
+    return proven

@@ -27,6 +27,7 @@ from service.domains.directory.users import require_active_admin, to_user
 from service.domains.leaving.service import end_access
 from service.domains.owners import queries
 from service.domains.owners.transferring import Estate, find_new_owner, hand_over
+from service.domains.service_accounts.queries import list_tokens_made_by
 from service.identity import queries as identity
 from service.identity.memberships.queries import leave_groups
 from service.identity.principals import to_named_principal
@@ -71,6 +72,7 @@ async def plan_offboarding(
             groups=[NamedGroup(id=group.principal_id, name=group.name) for group in groups],
             owned=await queries.count_owned(connection, organization_id, owner_id=person_id),
             only_reader=only_reader,
+            made_tokens=await list_tokens_made_by(connection, organization_id, person_id=person_id),
         )
 
 

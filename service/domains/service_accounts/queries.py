@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Label, Select, case, func, or_, select, update
+from sqlalchemy import ColumnElement, Label, Select, Text, case, cast, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -16,6 +16,7 @@ from service.identity.queries import credential_status
 from service.permissions.queries import readable_classes
 from service.platform.sql import as_member, columns_of, find_row, find_rows, get_row, in_array, optional_in
 from service.schema.agents import agents
+from service.schema.audit import audit_entries
 from service.schema.catalog import documents
 from service.schema.collections import collections
 from service.schema.identity import principals, service_account_tokens
@@ -28,6 +29,9 @@ _ACCOUNT = columns_of(
     principals.c.principal_id.label("service_account_id"),
     principals.c.name.label("display_name"),
 )
+MINTED = "serviceAccountToken.mint"
+"""The audit action of a new token."""
+
 _TOKEN = columns_of(service_account_tokens, ServiceAccountToken, credential_status(service_account_tokens))
 
 
@@ -170,6 +174,21 @@ async def list_tokens(
     return await find_rows(
         connection, statement.order_by(service_account_tokens.c.token_id).limit(limit), ServiceAccountToken
     )
+
+
+async def list_tokens_made_by(
+    connection: AsyncConnection, organization_id: UUID, *, person_id: UUID
+) -> list[ServiceAccountToken]:
+    """List the tokens that work and that a person made, as the audit log says, by id."""
+    own, made = service_account_tokens.c, audit_entries.c
+    made_by = exists().where(
+        made.organization_id == organization_id,
+        made.target_id == cast(own.token_id, Text),
+        made.action == MINTED,
+        or_(made.actor_id == person_id, made.acting_for_id == person_id),
+    )
+    working = _tokens(organization_id).where(own.revoked_at.is_(None), own.expires_at > func.now(), made_by)
+    return await find_rows(connection, working.order_by(own.token_id), ServiceAccountToken)
 
 
 async def revoke_token(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> bool:

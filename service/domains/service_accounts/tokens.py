@@ -58,7 +58,7 @@ async def mint_token(
     await record(
         connection,
         caller,
-        action="serviceAccountToken.mint",
+        action=queries.MINTED,
         target_type="serviceAccountToken",
         target_id=token_id,
         details=details,

@@ -35,13 +35,17 @@ AN_ENTRY = LONGEST_WAIT
 
 @dataclass(frozen=True)
 class Attempt:
-    """An attempt to sign in to an organization, with a password, a second factor or a passkey, from an address."""
+    """An attempt to sign in to an organization, with a password, a second factor or a passkey, from an address.
+
+    Or `in_session`, to prove in a session that has begun that one is its person.
+    """
 
     organization_id: UUID
     email: str
     password: SecretStr
     address: str
     step: Literal["account", "secondFactor", "passkey"] = "account"
+    in_session: bool = False
 
     @property
     def method(self) -> Literal["password", "secondFactor", "passkey"]:
@@ -50,9 +54,12 @@ class Attempt:
 
     @property
     def source(self) -> str:
-        """The network of the attempt, and its step unless it is the password: failures of one source are one entry."""
-        network = network_of(self.address)
-        return network if self.step == "account" else f"{self.step} {network}"
+        """The network of the attempt, its step unless it is the password, and whether it was in a session.
+
+        Failures of one source are one entry.
+        """
+        apart = [*(["session"] if self.in_session else []), *([self.step] if self.step != "account" else [])]
+        return " ".join([*apart, network_of(self.address)])
 
     @property
     def account(self) -> bytes:
@@ -122,7 +129,8 @@ async def record_failure(runtime: Runtime, attempt: Attempt, *, was_made: bool) 
             "attempts": 1,
         }
         if await queries.count_failed_sign_in(connection, organization_id, row=row):
-            change = Change("session.fail", "user", person.principal_id, details={"by": attempt.method})
+            details = {"by": attempt.method} | ({"inSession": True} if attempt.in_session else {})
+            change = Change("session.fail", "user", person.principal_id, details=details)
             await record_attempt(connection, organization_id, audit_log_id=audit_log_id, change=change)
 
 

@@ -3,6 +3,7 @@
 The embedded PostgreSQL is started, and stopped afterwards, unless a running service has started it.
 """
 
+import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
@@ -46,7 +47,12 @@ def open_access(settings: Settings, *, alone: bool = False, new: bool = False) -
         yield Access(owner=url, service=url, is_alone=False)
         return
     if not new and not (settings.data_dir / "postgres").exists():
-        raise CommandError(f"There is no Carrel database in {settings.data_dir}. Set CARREL_DATA_DIR to its folder.")
+        raise CommandError(
+            f"There is no Carrel database in {settings.data_dir}. Set CARREL_DATA_DIR to its folder, or give the "
+            "command all settings of the service; beside `make up` these are in .env: set -a; . ./.env; set +a"
+        )
+    if new and not (settings.data_dir / "postgres").exists():
+        sys.stderr.write(f"Making a new database in {settings.data_dir}; CARREL_DATA_DIR names another folder.\n")
     settings.data_dir.mkdir(mode=0o711, parents=True, exist_ok=True)
     lock = _lock(settings, alone=alone)
     refuse_strangers(settings.data_dir / "postgres")
@@ -64,9 +70,12 @@ def open_access(settings: Settings, *, alone: bool = False, new: bool = False) -
 
 
 @asynccontextmanager
-async def open_database(settings: Settings) -> AsyncGenerator[Database]:
-    """Open the database as the service does, restricted to one organization at a time; migrate a new one."""
-    with open_access(settings, new=True) as access:
+async def open_database(settings: Settings, *, new: bool = False) -> AsyncGenerator[Database]:
+    """Open the database as the service does, restricted to one organization at a time.
+
+    Only with `new` may there be none yet: then one is made and migrated, and its folder is said first.
+    """
+    with open_access(settings, new=new) as access:
         _bring_up_to_date(access)
         database = Database(access.service, pool_size=2, statement_seconds=settings.request_seconds)
         try:

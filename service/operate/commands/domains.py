@@ -42,14 +42,17 @@ def list_all(context: typer.Context) -> None:
 @app.command()
 def confirm(context: typer.Context, domain: Domain, organization: Organization = None) -> None:
     """Confirm that a domain is an organization's: people with such addresses then sign in with its provider."""
-    name = asyncio.run(_set(settings_of(context), domain.lower(), organization, confirmed=True))
-    typer.echo(f"{domain} is confirmed for {name}.", err=True)
+    name, changed = asyncio.run(_set(settings_of(context), domain.lower(), organization, confirmed=True))
+    if changed:
+        typer.echo(f"{domain} is confirmed for {name}: its provider now decides about such addresses.", err=True)
+    else:
+        typer.echo(f"Nothing to do: {domain} was confirmed for {name} before.", err=True)
 
 
 @app.command()
 def withdraw(context: typer.Context, domain: Domain, organization: Organization = None) -> None:
     """Take back that a domain is an organization's; who has signed in already goes on."""
-    name = asyncio.run(_set(settings_of(context), domain.lower(), organization, confirmed=False))
+    name, _ = asyncio.run(_set(settings_of(context), domain.lower(), organization, confirmed=False))
     typer.echo(f"{domain} is no longer confirmed for {name}.", err=True)
 
 
@@ -64,17 +67,18 @@ async def _claims(database: Database) -> tuple[list[Claim], Mapping[UUID, str]]:
         return await list_claims(connection), names
 
 
-async def _set(settings: Settings, domain: str, wanted: str | None, *, confirmed: bool) -> str:
+async def _set(settings: Settings, domain: str, wanted: str | None, *, confirmed: bool) -> tuple[str, bool]:
+    """Confirm a domain or take that back; return whose it is, and whether that was otherwise before."""
     async with open_database(settings) as database:
         claims, names = await _claims(database)
         claim = _choose(claims, names, domain=domain, wanted=wanted, confirmed=confirmed)
         try:
-            await confirm_domain(database, claim.organization_id, domain=domain, confirmed=confirmed)
+            changed = await confirm_domain(database, claim.organization_id, domain=domain, confirmed=confirmed)
         except IntegrityError as error:
             holder = next(one for one in claims if one.domain == domain and one.confirmed_at is not None)
             message = f"{domain} is confirmed for {names[holder.organization_id]}: withdraw it there first."
             raise CommandError(message) from error
-    return names[claim.organization_id]
+    return names[claim.organization_id], changed
 
 
 def _choose(
@@ -84,10 +88,22 @@ def _choose(
     among = [one for one in of_domain if wanted in (None, names[one.organization_id], str(one.organization_id))]
     if not confirmed:
         among = [one for one in among if one.confirmed_at is not None]
+    if not of_domain:
+        raise CommandError(
+            f"No organization claims {domain}. First an admin of it adds the domain to a sign-in provider: on the page "
+            "Sign-in of the workbench, or by `carrel providers`."
+        )
     if not among:
-        by = ", ".join(names[one.organization_id] for one in of_domain) or "nobody"
-        raise CommandError(f"Nothing to do: {domain} is claimed by {by}. An admin names it in a sign-in provider.")
+        state = "claimed" if confirmed else "claimed or confirmed"
+        whom = "any organization" if wanted is None else wanted
+        raise CommandError(
+            f"Nothing to do: {domain} is not {state} for {whom}. It is claimed by {_list_claimants(of_domain, names)}."
+        )
     if len(among) > 1:
-        named = ", ".join(f"{names[one.organization_id]} ({one.organization_id})" for one in among)
-        raise CommandError(f"Several organizations claim {domain}: say which by --organization: {named}.")
+        message = f"Several organizations claim {domain}: say which by --organization: {_list_claimants(among, names)}."
+        raise CommandError(message)
     return among[0]
+
+
+def _list_claimants(claims: list[Claim], names: Mapping[UUID, str]) -> str:
+    return ", ".join(f"{names[one.organization_id]} ({one.organization_id})" for one in claims)

@@ -55,7 +55,7 @@ async def _create(
 ) -> UUID:
     password_hash = None if password is None else await hash_password(password)
     organization_id = uuid7()
-    async with open_database(settings) as database, database.transaction(None) as connection:
+    async with open_database(settings, new=True) as database, database.transaction(None) as connection:
         await enter_organization(connection, organization_id)
         await create_organization(
             connection,

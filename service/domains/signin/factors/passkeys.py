@@ -33,6 +33,7 @@ from webauthn.helpers import (
 from webauthn.helpers.structs import (
     AuthenticationCredential,
     AuthenticatorSelectionCriteria,
+    CredentialDeviceType,
     PublicKeyCredentialDescriptor,
     RegistrationCredential,
     ResidentKeyRequirement,
@@ -40,7 +41,7 @@ from webauthn.helpers.structs import (
 )
 
 from service.domains.signin.browsers import Browser
-from service.domains.signin.factors.queries import Factor
+from service.domains.signin.factors.queries import Factor, PasskeyUse
 from service.domains.signin.queries import Person
 from service.platform.addresses import name_loopback, parts_of
 from service.platform.settings import Settings
@@ -86,6 +87,8 @@ class NewCredential:
     credential_id: bytes
     public_key: bytes
     sign_count: int
+    synced: bool
+    """Whether it may be synced to other devices (backup eligibility, section 6.1.3)."""
 
 
 @dataclass(frozen=True)
@@ -143,8 +146,8 @@ class Ceremony:
         own = self.browser.known and hmac.compare_digest(self._code(said), code)
         return challenge if own and expiry_of(challenge) >= now else None
 
-    def verify(self, answer: AuthenticationCredential, challenge: bytes, *, public_key: bytes) -> int | None:
-        """Return how often the passkey of this key was used, as it says; None when it has not signed the challenge."""
+    def verify(self, answer: AuthenticationCredential, challenge: bytes, *, public_key: bytes) -> PasskeyUse | None:
+        """Return what the passkey of this key says of its use; None when it has not signed the challenge."""
         if self.party is None or parse_client_data_json(answer.response.client_data_json).cross_origin:
             return None
         try:
@@ -161,7 +164,7 @@ class Ceremony:
             )
         except Exception:  # noqa: BLE001 - what somebody made up fails anywhere in the library
             return None
-        return verified.new_sign_count
+        return PasskeyUse(verified.new_sign_count, verified.credential_device_type is CredentialDeviceType.MULTI_DEVICE)
 
     def verify_new(self, answer: RegistrationCredential, challenge: bytes) -> NewCredential | None:
         """Return the passkey that was made; None when it can't be used."""
@@ -181,7 +184,8 @@ class Ceremony:
             return None
         if len(made.credential_id) > MOST_ID_BYTES:
             return None
-        return NewCredential(made.credential_id, made.credential_public_key, made.sign_count)
+        synced = made.credential_device_type is CredentialDeviceType.MULTI_DEVICE
+        return NewCredential(made.credential_id, made.credential_public_key, made.sign_count, synced)
 
     def _challenge(self, now: datetime) -> bytes:
         ends = int((now + LIFETIME).timestamp()).to_bytes(_TIME_BYTES)

@@ -129,7 +129,7 @@ async def give_passkey(runtime: Runtime, browser: Browser, *, answer: str, addre
         used = await service.use_passkey(connection, ceremony, answer=answer, now=now, principal_id=principal_id)
         if not isinstance(used, service.Rejected):
             return await _finish(connection, browser, pending, used="passkey", now=now)
-    return refuse_passkey(runtime, used, pending.person, address=address)
+    return refuse_passkey(runtime, used, attempt_of(pending.person, address=address))
 
 
 async def set_up_passkey(
@@ -159,9 +159,11 @@ async def abandon(runtime: Runtime, browser: Browser) -> None:
             await queries.delete_pending(connection, pending.organization_id, secret_hash=browser.hash)
 
 
-def attempt_of(person: Person, *, address: str) -> Attempt:
-    """Return a person's attempt to give a second factor."""
-    return Attempt(person.organization_id, person.email, SecretStr(""), address, step="secondFactor")
+def attempt_of(person: Person, *, address: str, in_session: bool = False) -> Attempt:
+    """Return a person's attempt to give a second factor, or, in a session that has begun, to prove who they are."""
+    return Attempt(
+        person.organization_id, person.email, SecretStr(""), address, step="secondFactor", in_session=in_session
+    )
 
 
 async def count_or_refuse(runtime: Runtime, attempt: Attempt) -> Refused | None:
@@ -178,11 +180,11 @@ def refuse_code(runtime: Runtime, attempt: Attempt) -> Refused:
     return refuse_wrong(runtime, attempt, WRONG)
 
 
-def refuse_passkey(runtime: Runtime, rejected: service.Rejected, person: Person, *, address: str) -> Refused:
-    """Refuse a passkey, and have it recorded unless the page was merely out of date."""
+def refuse_passkey(runtime: Runtime, rejected: service.Rejected, attempt: Attempt) -> Refused:
+    """Refuse a passkey, and have the attempt recorded unless the page was merely out of date."""
     if rejected.notice == service.STALE:
         return Refused(rejected.notice, 403)
-    return refuse_wrong(runtime, attempt_of(person, address=address), rejected.notice)
+    return refuse_wrong(runtime, attempt, rejected.notice)
 
 
 async def _finish(

@@ -24,6 +24,7 @@ class Factor:
     created_at: datetime
     last_used_at: datetime | None
     name: str | None
+    synced: bool | None
     credential_id: bytes | None
 
 
@@ -38,6 +39,14 @@ class Passkey:
     public_key: bytes
     user_handle: bytes
     entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
+
+
+@dataclass(frozen=True, slots=True)
+class PasskeyUse:
+    """What an authenticator says of a passkey that has signed: how often it was used, and whether it may be synced."""
+
+    sign_count: int
+    synced: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,15 +115,15 @@ async def insert_passkey(
 
 
 async def count_use(
-    connection: AsyncConnection, organization_id: UUID, *, factor_id: UUID, sign_count: int, now: datetime
+    connection: AsyncConnection, organization_id: UUID, *, factor_id: UUID, use: PasskeyUse, now: datetime
 ) -> bool:
     """Note that a passkey was used; False when its count has not grown, unless the authenticator counts nothing."""
     counted = update(passkeys).where(
         passkeys.c.organization_id == organization_id,
         passkeys.c.factor_id == factor_id,
-        or_(passkeys.c.sign_count < sign_count, and_(passkeys.c.sign_count == 0, literal(sign_count) == 0)),
+        or_(passkeys.c.sign_count < use.sign_count, and_(passkeys.c.sign_count == 0, literal(use.sign_count) == 0)),
     )
-    if not (await connection.execute(counted.values(sign_count=sign_count))).rowcount:
+    if not (await connection.execute(counted.values(sign_count=use.sign_count, synced=use.synced))).rowcount:
         return False
     used = update(second_factors).where(
         second_factors.c.organization_id == organization_id, second_factors.c.factor_id == factor_id
@@ -161,7 +170,7 @@ async def delete_expired(connection: AsyncConnection, organization_id: UUID, *, 
 
 async def list_factors(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> list[Factor]:
     """List the second factors of a person, oldest first."""
-    theirs = (passkeys.c.name, passkeys.c.credential_id)
+    theirs = (passkeys.c.name, passkeys.c.synced, passkeys.c.credential_id)
     statement = (
         select(*columns_of(second_factors, Factor, *theirs))
         .outerjoin(

@@ -16,7 +16,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.audit.service import Change, record_attempt, record_for
 from service.auth.confirmation import is_demanded
 from service.domains.signin.factors import codes, queries
-from service.domains.signin.factors.passkeys import Ceremony, expiry_of, hash_challenge, read_answer, read_new
+from service.domains.signin.factors.passkeys import (
+    Ceremony,
+    expiry_of,
+    hash_challenge,
+    read_answer,
+    read_new,
+)
 from service.domains.signin.queries import get_person
 from service.identity.queries import get_organization, lock_organization
 from service.platform.identifiers import uuid7
@@ -161,6 +167,7 @@ async def add_passkey(
         "user_handle": ceremony.runtime.keys.user_handle(principal_id),
         "sign_count": made.sign_count,
         "name": name,
+        "synced": made.synced,
     }
     if not await queries.insert_passkey(connection, organization_id, factor=factor, passkey=passkey):
         return Rejected(TAKEN)
@@ -193,19 +200,19 @@ async def use_passkey(
     ):
         return Rejected(UNKNOWN)
     handle = sent.response.user_handle or (passkey.user_handle if principal_id else None)
-    sign_count = ceremony.verify(sent, challenge, public_key=passkey.public_key)
-    if sign_count is None or handle != passkey.user_handle:
+    use = ceremony.verify(sent, challenge, public_key=passkey.public_key)
+    if use is None or handle != passkey.user_handle:
         return Rejected(UNFIT, passkey)
-    return await _use(connection, passkey, challenge, sign_count=sign_count, now=now)
+    return await _use(connection, passkey, challenge, use=use, now=now)
 
 
 async def _use(
-    connection: AsyncConnection, passkey: queries.Passkey, challenge: bytes, *, sign_count: int, now: datetime
+    connection: AsyncConnection, passkey: queries.Passkey, challenge: bytes, *, use: queries.PasskeyUse, now: datetime
 ) -> queries.Passkey | Rejected:
     organization_id, factor_id = passkey.organization_id, passkey.factor_id
     if not await _use_challenge(connection, organization_id, challenge):
         return Rejected(STALE)
-    if await queries.count_use(connection, organization_id, factor_id=factor_id, sign_count=sign_count, now=now):
+    if await queries.count_use(connection, organization_id, factor_id=factor_id, use=use, now=now):
         return passkey
     change = Change("passkey.copied", "user", passkey.principal_id, details={"factorId": str(factor_id)})
     await record_attempt(connection, organization_id, audit_log_id=uuid7(), change=change)
