@@ -143,7 +143,7 @@ def test_an_upstream_provider_leads_back_here_too(make_service: Callable[..., Ru
         another_organization(service)
         for name, said in (("example.test", "Ada Lovelace"), ("Other", "no account here"), ("None", "no account here")):
             ada.http.cookies.clear()
-            form = Page(opened(ada)).forms[1]
+            form = Page(opened(ada)).forms[-1]
             assert form.fields == {"organization": ""}
             left = ada.http.get(form.action, params={"organization": name})
             back = httpx.get(left.headers["Location"])
