@@ -2,6 +2,8 @@
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 SETUP := .venv/.ready
+# All packages; requirements-run.lock has those alone that Carrel runs with, for images of it.
+LOCK ?= requirements.lock
 LAB := .venv/.lab
 FAST := tests/unit tests/cli/test_docs.py tests/service/test_foundation.py \
 	$(addprefix tests/client/test_,client.py operations.py retries.py files.py reply_streams.py)
@@ -14,16 +16,16 @@ unexport PYTHONDONTWRITEBYTECODE
 setup: $(SETUP)
 
 # uv comes from the lock too, by its hash, and installs the rest of it.
-$(SETUP): requirements.lock pyproject.toml client/pyproject.toml
+$(SETUP): $(LOCK) pyproject.toml client/pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
 		{ echo "Carrel needs Python 3.11 or newer; say which with: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11"; exit 1; }
 	@test -x $(BIN)/python || $(PYTHON) -m venv .venv || { rm -rf .venv; \
 		echo "This Python can't make virtual environments; on Debian and Ubuntu, install python3-venv (or python3.11-venv)"; exit 1; }
-	@echo "Setting up .venv from requirements.lock (once) …"
+	@echo "Setting up .venv from $(LOCK) (once) …"
 	@test -x $(BIN)/uv || { \
-		awk '/^[^ #]/ { wanted = /^uv==/ } wanted' requirements.lock > .venv/uv.lock && \
+		awk '/^[^ #]/ { wanted = /^uv==/ } wanted' $(LOCK) > .venv/uv.lock && \
 		$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --require-hashes -r .venv/uv.lock; }
-	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes requirements.lock
+	@$(BIN)/uv pip sync --quiet --python $(BIN)/python --require-hashes $(LOCK)
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --no-deps --no-build-isolation --editable ./client --editable .
 	@touch $(SETUP)
 
@@ -99,6 +101,8 @@ pictures: setup
 lock:
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --no-emit-package carrel-sdk --all-extras --group dev \
 		pyproject.toml -o requirements.lock
+	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --no-emit-package carrel-sdk --group build \
+		$(addprefix --extra ,service flows app cli) -c requirements.lock pyproject.toml -o requirements-run.lock
 	@$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-header --no-emit-index-url --group lab -c requirements.lock \
 		$$(awk -F '[= ]' '/^[a-z0-9]/ { print "--no-emit-package " $$1 }' requirements.lock) -o requirements-lab.lock
 

@@ -1,13 +1,17 @@
 """What deployments start from: systemd understands the units, and each process and setting named there exists."""
 
+import json
 import os
 import re
 import shutil
 import subprocess
+from importlib.resources import files
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
 import pytest
+import yaml
+from jsonschema.validators import validator_for
 
 from service.runtime import Runtime
 from service.web.connections import Connections
@@ -18,7 +22,15 @@ UNITS = REPOSITORY / "deploy/systemd"
 ANALYZE = shutil.which("systemd-analyze")
 METRIC = re.compile(r"\bcarrel_[a-z_]+")
 SETTING = re.compile(r"\bCARREL_[A-Z0-9_]+")
+ARCHIVING = REPOSITORY / "service/operate/archiving/shipping.py"
+OPERATING = REPOSITORY / "docs/operating.md"
+# Which table of the settings is whose.
+SECTIONS = {"service": "service", "app": "workbench", "flows": "flows", "flows.server": "flows"}
 COMMAND = re.compile(r"\.venv/bin/python -m .+")
+
+
+def _compose() -> dict[str, Any]:
+    return yaml.safe_load((REPOSITORY / "deploy/compose.yaml").read_text())
 
 
 def test_each_process_has_a_unit() -> None:
@@ -29,8 +41,8 @@ def test_each_process_has_a_unit() -> None:
 
 def test_each_setting_exists() -> None:
     """The reference of settings has those that the units and the image set."""
-    files = [path for path in (REPOSITORY / "deploy").rglob("*") if path.is_file()]
-    named = {name for path in files for name in SETTING.findall(path.read_text())}
+    paths = [path for path in (REPOSITORY / "deploy").rglob("*") if path.is_file()]
+    named = {name for path in paths for name in SETTING.findall(path.read_text())}
     assert named
     assert named <= set(SETTING.findall((REPOSITORY / "docs/settings.md").read_text()))
 
@@ -39,10 +51,62 @@ def test_each_metric_exists() -> None:
     """What the dashboard draws and the alert rules look at is counted."""
     metrics = Metrics(cast("Runtime", None))
     metrics.watch(cast("Connections", None))
-    counted = {f"{each.name}_total" if each.type == "counter" else each.name for each in metrics._registry.collect()}  # pyright: ignore[reportPrivateUsage]
+    counted = set(METRIC.findall(ARCHIVING.read_text()))  # a process of its own counts that
+    counted |= {f"{each.name}_total" if each.type == "counter" else each.name for each in metrics._registry.collect()}  # pyright: ignore[reportPrivateUsage]
     named = {name for path in (REPOSITORY / "deploy/monitoring").iterdir() for name in METRIC.findall(path.read_text())}
     assert named
     assert {name.removesuffix("_bucket") for name in named} <= counted
+
+
+def test_compose_understands_the_file() -> None:
+    """By the official schema; a variable that must be given is refused when it is missing."""
+    compose = _compose()
+    schema = json.loads((files("check_jsonschema") / "builtin_schemas/vendor/compose-spec.json").read_text())
+    assert list(validator_for(schema)(schema).iter_errors(compose)) == []
+    variables = re.findall(r"\$\{(\w+)(:[?-])", (REPOSITORY / "deploy/compose.yaml").read_text())
+    wanted = {name for name, default in variables if default == ":?"}
+    told = re.search(r"^umask 077 && cat > deploy/\.env.*?^END$", OPERATING.read_text(), re.MULTILINE | re.DOTALL)
+    assert told is not None
+    assert set(re.findall(r"^([A-Z_]+)=", told[0], re.MULTILINE)) == wanted
+
+
+def test_compose_starts_each_process_and_waits_for_what_is_healthy() -> None:
+    """By the commands that the units start, the settings of the process, and a check of each that is waited for."""
+    services = _compose()["services"]
+    own = {name: one for name, one in services.items() if one["image"] == "carrel"}
+    commands = {" ".join([".venv/bin/python", *one["command"][1:]]) for one in own.values()}
+    assert commands == {COMMAND.search(unit.read_text())[0] for unit in UNITS.glob("*.service")}  # pyright: ignore[reportOptionalSubscript]
+    settings = (REPOSITORY / "docs/settings.md").read_text().split("\n## ")
+    for one in own.values():
+        section = next(each for each in settings if SECTIONS[one["command"][2]] in each.partition("\n")[0])
+        named = {name for name in one["environment"] if name.startswith("CARREL_")}
+        assert named <= set(SETTING.findall(section)), one["command"]
+        assert (one["read_only"], one["cap_drop"]) == (True, ["ALL"])
+    for one in services.values():
+        assert all("healthcheck" in services[name] for name in one.get("depends_on", {}))
+        assert all(network in _compose()["networks"] for network in one["networks"])
+
+
+def test_the_image_has_the_packages_of_the_lock() -> None:
+    """In the same versions, and nothing of what tests need."""
+    pinned = re.compile(r"^([a-z0-9._-]+)==(\S+)", re.MULTILINE)
+    whole, run = (
+        dict(pinned.findall((REPOSITORY / name).read_text())) for name in ("requirements.lock", "requirements-run.lock")
+    )
+    assert run.items() <= whole.items()
+    assert {"fastapi", "prefect", "streamlit", "typer"} <= run.keys()
+    assert not {"pytest", "playwright", "basedpyright", "ruff", "jupyterlab"} & run.keys()
+
+
+def test_nobody_else_is_the_service() -> None:
+    """Its unit alone has its user and its state folder, so that no other process reads its key."""
+    named = {
+        unit.stem: set(re.findall(r"^(?:User|StateDirectory)=(.+)$", unit.read_text(), re.MULTILINE))
+        for unit in UNITS.glob("*.service")
+    }
+    service = named.pop("carrel-service")
+    assert len(service) == 1
+    assert all(len(users) == 1 and users != service for users in named.values())
 
 
 @pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is not installed")
