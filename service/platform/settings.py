@@ -54,8 +54,8 @@ class Settings(BaseSettings):
     database_replica_urls: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
         default=(),
         description="Hot standbys of that PostgreSQL, each server's own address (no load balancer's), separated by "
-        "commas; searches and the passages of replies are read from those that have replayed all that was committed "
-        "before.",
+        "commas; searches, the passages of replies, lists and look-ups are read from those that have replayed all that "
+        "was committed before.",
     )
     workers: int = Field(
         default_factory=lambda: min(64, usable_cores()),

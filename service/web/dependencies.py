@@ -1,21 +1,25 @@
 """Dependencies that endpoints declare by annotation.
 
 Authentication is one message to the database by itself, so that an endpoint which streams or embeds holds none;
-`ConnectionDep` is the request's transaction, open to the caller's organization alone and committed before the answer.
+`ConnectionDep` is the request's transaction, open to the caller's organization alone and committed before the answer;
+`SnapshotDep` is one that only reads, on a standby of the database where one shows all that was committed before.
 """
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Annotated, cast
 
-from fastapi import Depends, Request
+from fastapi import Depends, Request, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.auth.callers import Caller, Version, authenticate, identify, note_use
 from service.platform.errors import Forbidden, Unauthenticated
 from service.runtime import Runtime
+from service.runtime.standbys import Source
 
 CALLER = "carrel.caller"
+POSITION = "carrel.position"
+SNAPSHOT = "carrel.snapshot"
 STOPPING = "carrel.stopping"
 V0_PREFIX = "/api/v0"
 V1_PREFIX = "/api/v1"
@@ -51,6 +55,7 @@ async def _authenticate(request: Request, runtime: Runtime) -> Caller:
             version=version_of(request),
             clock_offset=runtime.clock.offset,
         )
+        request.scope[POSITION] = runtime.standbys.ask(identification.batch)
         await runtime.database.read(None, identification.batch)
         caller = identification.caller()
     except (Unauthenticated, Forbidden):
@@ -96,12 +101,26 @@ async def request_connection(runtime: RuntimeDep, caller: CallerDep) -> AsyncGen
 ConnectionDep = Annotated[AsyncConnection, Depends(request_connection, scope="function")]
 
 
-async def request_snapshot(runtime: RuntimeDep, caller: CallerDep) -> AsyncGenerator[AsyncConnection]:
-    """Open the request's transaction in the caller's organization, for reading: all its statements see one moment."""
-    async with runtime.database.transaction(
-        caller.organization_id, isolation="REPEATABLE READ", read_only=True
-    ) as connection:
-        yield connection
+async def request_snapshot(request: Request) -> AsyncConnection:
+    """Return the request's transaction for reading, which its route opens: all its statements see one moment."""
+    return cast("AsyncConnection", request.scope[SNAPSHOT])
 
 
-SnapshotDep = Annotated[AsyncConnection, Depends(request_snapshot, scope="function")]
+SnapshotDep = Annotated[AsyncConnection, Depends(request_snapshot)]
+
+
+async def answer_from_snapshot(
+    request: Request, runtime: Runtime, caller: Caller, answer: Callable[[], Awaitable[Response]]
+) -> Response:
+    """Open the request's transaction for reading, and return its answer.
+
+    Of a standby that confirms, or of the primary; where a standby fails meanwhile, the answer is made again.
+    """
+
+    async def read(source: Source) -> Response:
+        async with source.snapshot(caller.organization_id, read_only=True) as connection:
+            request.scope[SNAPSHOT] = connection
+            return await answer()
+
+    await request.body()  # no transaction waits for it
+    return await runtime.standbys.read(runtime.database, request.scope[POSITION], read)

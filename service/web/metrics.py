@@ -99,7 +99,7 @@ class Metrics:
         left_out = "1 while a process reads nothing from the standby."
         self._left_out = self._gauge("standby_left_out", left_out, "standby", mode="livemax")
         self._lag = self._gauge("standby_lag_bytes", "Bytes that it had not replayed.", "standby", mode="livemax")
-        self._searches = self._counter("searches_read", "Searches by the server that they were read from.", "server")
+        self._read_from = self._counter("reads", "Searches and lists by the server that they were read from.", "server")
 
     def tell(self) -> None:
         """Bring everything up to date that isn't counted where it happens."""
@@ -127,9 +127,9 @@ class Metrics:
             status, label = standby.describe(), str(standby.number)
             self._left_out.labels(label).set(status.state is not StandbyState.SERVING)
             self._lag.labels(label).set(status.lag_bytes or 0)
-            self._count_up(self._searches, standby.reads, label)
+            self._count_up(self._read_from, standby.reads, label)
         if standbys.all:
-            self._count_up(self._searches, standbys.primary_reads, "primary")
+            self._count_up(self._read_from, standbys.primary_reads, "primary")
 
     def _count_up(self, counter: Counter | Gauge, count: float, *labels: str) -> None:
         key = (counter, *labels)

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Callable, Coroutine
 from email.message import Message as Headers
+from functools import partial
 from itertools import islice
 from typing import Any, TypeAlias, cast
 
@@ -25,7 +26,13 @@ from service.auth.confirmation import may_have_to_confirm, require_confirmation
 from service.platform.disk import Promise
 from service.platform.errors import BadRequest, ServiceError, TooLarge, UnsupportedMedia
 from service.runtime import Runtime
-from service.web.dependencies import current_caller, current_runtime, version_of
+from service.web.dependencies import (
+    answer_from_snapshot,
+    current_caller,
+    current_runtime,
+    request_snapshot,
+    version_of,
+)
 from service.web.existing_clients import body_of, complete_answer, rename_members
 from service.web.idempotency import idempotent, idempotent_secret
 from service.web.multipart import declared_length
@@ -51,6 +58,7 @@ class CheckedRoute(APIRoute):
         self.operation = OPERATIONS[path.removeprefix("/")]
         options["response_model_exclude_none"] = True
         super().__init__(path, endpoint, **options)
+        self.only_reads = any(one.call is request_snapshot for one in self.dependant.dependencies)
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Check the caller first; endpoints that declare a body get a request that reads it with care."""
@@ -64,6 +72,10 @@ class CheckedRoute(APIRoute):
                 await _require_confirmation(runtime, caller)
             _refuse_encoded(request)
             kind = CheckedRequest if self.body_field else Request
+            if self.only_reads:
+                request = kind(request.scope, request.receive)
+                answer = await answer_from_snapshot(request, runtime, caller, partial(handler, request))
+                return complete_answer(request.scope, answer)
             if not self.operation.has(ADDS_DATA):
                 return complete_answer(request.scope, await handler(kind(request.scope, request.receive)))
             length = declared_length(request)

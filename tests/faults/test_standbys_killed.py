@@ -245,8 +245,8 @@ def test_nothing_revoked_is_found_whatever_is_killed(
             primary.restart()
         load.wait(PAIRS)
     seconds = time.monotonic() - began
-    reads = figure(service, "carrel_searches_read_total")
-    others = figure(service, "carrel_searches_read_total", server="primary")
+    reads = figure(service, "carrel_reads_total")
+    others = figure(service, "carrel_reads_total", server="primary")
     print(  # noqa: T201
         f"{load.pairs} pairs in {seconds:.0f} s, {len(load.stale)} stale, {len(load.missed)} missed,"
         f" {load.unanswered} requests sent again; since the last start of the service {others:.0f} of {reads:.0f}"

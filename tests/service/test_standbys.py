@@ -1,4 +1,4 @@
-"""Searches are read from standbys of the database, and none of them shows what the primary no longer would."""
+"""Searches and lists are read from standbys of the database, and none shows what the primary no longer would."""
 
 import asyncio
 import io
@@ -15,6 +15,7 @@ import pytest
 from pydantic import SecretStr
 from sqlalchemy import text
 
+from service.domains.catalog import queries as catalog
 from service.domains.search import queries
 from service.domains.search import service as search_service
 from service.platform.batches import Batch
@@ -34,6 +35,7 @@ TASKS = 4
 SECONDS = 30
 number = count(1)
 Write = Callable[..., Awaitable[None]]
+Look = Callable[..., set[str]]
 
 
 @pytest.fixture(scope="module")
@@ -97,21 +99,31 @@ def found(service: RunningService, **members: str) -> set[str]:
     return {result["documentId"] for result in answer["results"]}
 
 
+def listed(service: RunningService, **members: str) -> set[str]:
+    """The ids of the documents that a list has."""
+    answer = ok(service.call("catalog/listDocuments", members))
+    return {document["documentId"] for document in answer["documents"]}
+
+
+LOOKS = pytest.mark.parametrize("look", [found, listed])
+
+
 def finds(service: RunningService, document_id: str) -> bool:
     """Whether the reader finds a document."""
     return document_id in found(service, userEmail=READER)
 
 
-def test_a_search_shows_each_change_of_rights_that_was_answered_before(service: RunningService) -> None:
-    """Revoke, search, grant, search, and so on: by the standby, and by the primary while the standby is late."""
+@LOOKS
+def test_each_change_of_rights_that_was_answered_before_shows(service: RunningService, look: Look) -> None:
+    """Revoke, look, grant, look, and so on: by the standby, and by the primary while the standby is late."""
     document_id = a_document(service)
     be(service, "SERVING")
     began = the_standby(service).reads
     for _ in range(PAIRS):
         grant(service, document_id, READER)
-        assert finds(service, document_id)
+        assert document_id in look(service, userEmail=READER)
         grant(service, document_id)
-        assert not finds(service, document_id)
+        assert document_id not in look(service, userEmail=READER)
     assert the_standby(service).reads > began + PAIRS / 2
 
 
@@ -131,6 +143,7 @@ def test_a_standby_that_is_late_is_left_out_until_it_has_caught_up(
         reads = the_standby(service).reads
         for _ in range(3):
             assert not finds(service, document_id)
+            assert document_id not in listed(service, userEmail=READER)
         assert the_standby(service).reads == reads
         be(service, "LATE")
         [told] = ok(service.call("admin/status/get"))["standbys"]
@@ -143,7 +156,7 @@ def test_a_standby_that_is_late_is_left_out_until_it_has_caught_up(
     assert not finds(service, document_id)
     figures = service.http.get("/metrics").text
     assert 'carrel_standby_left_out{standby="1"} 0.0' in figures
-    assert f'carrel_searches_read_total{{server="1"}} {the_standby(service).reads:.1f}' in figures
+    assert f'carrel_reads_total{{server="1"}} {the_standby(service).reads:.1f}' in figures
 
 
 def test_what_is_read_from_a_standby_is_logged_and_judged_as_any_other_search(service: RunningService) -> None:
@@ -159,23 +172,28 @@ def test_what_is_read_from_a_standby_is_logged_and_judged_as_any_other_search(se
     assert [each["query"] for each in log["searches"]] == ["what the harbour saw"]
 
 
-def test_a_standby_that_ends_half_way_through_a_search_is_replaced_by_the_primary(
-    service: RunningService, servers: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch
+HALF_WAY = {found: (queries, "score_near"), listed: (catalog, "list_documents")}
+
+
+@LOOKS
+def test_a_standby_that_ends_half_way_through_is_replaced_by_the_primary(
+    service: RunningService, servers: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch, look: Look
 ) -> None:
-    """The search is answered all the same, and whole."""
+    """The search or list is answered all the same, and whole."""
     document_id = a_document(service)
     be(service, "SERVING")
-    score_near, ended = queries.score_near, list[object]()
+    module, name = HALF_WAY[look]
+    read, ended = getattr(module, name), list[object]()
 
     async def after_its_end(*args: Any, **options: Any) -> Any:
         if not ended:
             end = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'carrel'"
             ended.extend(servers[1].execute(end))
-        return await score_near(*args, **options)
+        return await read(*args, **options)
 
-    monkeypatch.setattr(queries, "score_near", after_its_end)
+    monkeypatch.setattr(module, name, after_its_end)
     before = service.runtime.standbys.primary_reads
-    assert document_id in found(service)
+    assert document_id in look(service)
     assert ended
     assert service.runtime.standbys.primary_reads == before + 1
     be(service, "SERVING")

@@ -1,5 +1,6 @@
 """Every operation is declared once, says what it requires of its caller, and is served as it is declared."""
 
+import re
 from inspect import unwrap
 from typing import get_type_hints
 
@@ -14,6 +15,9 @@ from service.main import DOMAINS, V0_DOMAINS, V1_DOMAINS
 from service.web.routing import CheckedRoute, Router
 
 ROUTES = [route for domain in (*DOMAINS, *V0_DOMAINS, *V1_DOMAINS) for route in domain.router.routes]
+READING = re.compile("(list|get|count|query|rank|summarize|check)(?![a-z])")
+# How the database itself is, only the primary knows.
+NOT_FROM_STANDBYS = {"/admin/status/get"}
 # The other operations that a scope to write, or to send messages, opens: a test has every one of them in one of both.
 NOT_GROWING = frozenset(
     {
@@ -60,6 +64,12 @@ def test_an_endpoint_takes_and_gives_what_its_operation_says(route: CheckedRoute
         assert hints["return"] is StreamingResponse
     elif not isinstance(operation.answer, TypeAdapter):
         assert hints["return"] is operation.answer
+
+
+def test_what_lists_and_shows_can_be_read_from_standbys() -> None:
+    """A new list is not left to the primary by mistake."""
+    reading = {route.path for route in ROUTES if READING.match(route.operation.path.rpartition("/")[2])}
+    assert reading - {route.path for route in ROUTES if route.only_reads} == NOT_FROM_STANDBYS
 
 
 def test_an_operation_that_is_not_declared_cannot_be_made() -> None:

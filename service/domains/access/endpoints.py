@@ -34,7 +34,7 @@ from service.domains.access.explanations.service import explain
 from service.domains.access.listings import service as listings
 from service.domains.access.lookups import checks, lists
 from service.domains.access.resources import service as finding
-from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
+from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
 from service.web.routing import Router
 
 router = Router()
@@ -42,7 +42,7 @@ router = Router()
 
 @router.operation(LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE)
 async def list_authorized_principals_for_resource(
-    request: ListAuthorizedPrincipalsForResourceRequest, connection: ConnectionDep, caller: CallerDep
+    request: ListAuthorizedPrincipalsForResourceRequest, connection: SnapshotDep, caller: CallerDep
 ) -> ListAuthorizedPrincipalsForResourceResponse:
     """List the users and groups that may act on a resource, each once; for admins."""
     return await lists.list_authorized_principals(connection, caller, request=request)
@@ -50,7 +50,7 @@ async def list_authorized_principals_for_resource(
 
 @router.operation(LIST_AUTHORIZED_RESOURCES)
 async def list_authorized_resources(
-    request: ListAuthorizedResourcesRequest, connection: ConnectionDep, caller: CallerDep
+    request: ListAuthorizedResourcesRequest, connection: SnapshotDep, caller: CallerDep
 ) -> ListAuthorizedResourcesResponse:
     """List the resources the acting principal may act on."""
     return await lists.list_authorized_resources(connection, caller, request=request)
@@ -68,7 +68,7 @@ async def explain_authorization(
 
 @router.operation(CHECK_RESOURCE_AUTHORIZATION_FOR_USER)
 async def check_resource_authorization_for_user(
-    request: CheckResourceAuthorizationForUserRequest, connection: ConnectionDep, caller: CallerDep
+    request: CheckResourceAuthorizationForUserRequest, connection: SnapshotDep, caller: CallerDep
 ) -> CheckResourceAuthorizationForUserResponse:
     """Say whether the caller, or (for admins) anybody, may act on a resource."""
     authorized = await checks.check_resource(connection, caller, request=request)
@@ -77,7 +77,7 @@ async def check_resource_authorization_for_user(
 
 @router.operation(CHECK_BULK_RESOURCES_AUTHORIZATION_FOR_USER)
 async def check_bulk_resources_authorization_for_user(
-    request: CheckBulkResourcesAuthorizationForUserRequest, connection: ConnectionDep, caller: CallerDep
+    request: CheckBulkResourcesAuthorizationForUserRequest, connection: SnapshotDep, caller: CallerDep
 ) -> CheckBulkResourcesAuthorizationForUserResponse:
     """Say the same of up to 1000 resources, in the order asked."""
     results = await checks.check_resources(connection, caller, request=request)
@@ -103,7 +103,7 @@ async def set_many_grants(
 
 @router.operation(ADMIN_GRANTS_LIST)
 async def list_grants(
-    request: AdminGrantsListRequest, connection: ConnectionDep, caller: CallerDep
+    request: AdminGrantsListRequest, connection: SnapshotDep, caller: CallerDep
 ) -> AdminGrantsListResponse:
     """List the grants on a resource."""
     return await grants.list_grants(connection, caller, request=request)
@@ -111,7 +111,7 @@ async def list_grants(
 
 @router.operation(wire.ADMIN_ACCESS_GET_STATE)
 async def get_access_state(
-    request: wire.AdminAccessGetStateRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.AdminAccessGetStateRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.AdminAccessGetStateResponse:
     """Say what state all access is in, and whether it changed since another one."""
     return await listings.get_state(connection, caller, request=request)
@@ -119,7 +119,7 @@ async def get_access_state(
 
 @router.operation(wire.ADMIN_ACCESS_LIST_RESOURCES)
 async def list_access_resources(
-    request: wire.AdminAccessListResourcesRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.AdminAccessListResourcesRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.AdminAccessListResourcesResponse:
     """List resources with their access classes: all, or by a part of their name, by type, or by who may read them."""
     return await finding.list_resources(connection, caller, request=request)
@@ -127,7 +127,7 @@ async def list_access_resources(
 
 @router.operation(wire.ADMIN_ACCESS_COUNT_RESOURCES)
 async def count_access_resources(
-    request: wire.AdminAccessCountResourcesRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.AdminAccessCountResourcesRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.AdminAccessCountResourcesResponse:
     """Count the same by type."""
     return await finding.count_resources(connection, caller, request=request)
@@ -135,7 +135,7 @@ async def count_access_resources(
 
 @router.operation(wire.ADMIN_ACCESS_LIST_HOLDERS)
 async def list_access_holders(
-    request: wire.AdminAccessListHoldersRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.AdminAccessListHoldersRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.AdminAccessListHoldersResponse:
     """List who holds which role in which access class."""
     return await listings.list_grantees(connection, caller, request=request)
@@ -143,7 +143,7 @@ async def list_access_holders(
 
 @router.operation(wire.ADMIN_ACCESS_LIST_GROUP_PEOPLE)
 async def list_access_group_people(
-    request: wire.AdminAccessListGroupPeopleRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.AdminAccessListGroupPeopleRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.AdminAccessListGroupPeopleResponse:
     """List the people in every group, however deep."""
     return await listings.list_group_people(connection, caller, request=request)

@@ -3,7 +3,7 @@
 from carrel.wire import agents as wire
 from service.domains.agents import deploying, service
 from service.domains.answering.providers import model_names
-from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
+from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
 from service.web.routing import Router
 
 router = Router()
@@ -31,7 +31,7 @@ async def update_agent(
 
 @router.operation(wire.ADMIN_AGENTS_LIST)
 async def list_agents(
-    request: wire.AdminAgentsListRequest, runtime: RuntimeDep, connection: ConnectionDep, caller: CallerDep
+    request: wire.AdminAgentsListRequest, runtime: RuntimeDep, connection: SnapshotDep, caller: CallerDep
 ) -> wire.AdminAgentsListResponse:
     """List agents, and the models they may be given."""
     page = await service.list_agents(connection, caller, request=request)

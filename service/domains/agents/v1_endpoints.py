@@ -6,7 +6,7 @@ from fastapi import Query
 
 from carrel.wire.agents import LIST_AGENTS, ListAgentsRequest, ListAgentsResponse
 from service.domains.agents import deploying
-from service.web.dependencies import CallerDep, ConnectionDep
+from service.web.dependencies import CallerDep, SnapshotDep
 from service.web.routing import Router
 
 router = Router()
@@ -14,7 +14,7 @@ router = Router()
 
 @router.operation(LIST_AGENTS)
 async def list_deployed_agents(
-    request: Annotated[ListAgentsRequest, Query()], connection: ConnectionDep, caller: CallerDep
+    request: Annotated[ListAgentsRequest, Query()], connection: SnapshotDep, caller: CallerDep
 ) -> ListAgentsResponse:
     """List the agents that the person may message, and the token too."""
     page = await deploying.list_deployed_agents(connection, caller, request=request)

@@ -2,7 +2,7 @@
 
 from carrel.wire import alerts as wire
 from service.domains.alerts import reports, service
-from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
+from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
 from service.web.routing import Router
 
 router = Router()
@@ -34,7 +34,7 @@ async def create_alert_rule(
 
 @router.operation(wire.ADMIN_ALERT_RULES_LIST)
 async def list_alert_rules(
-    request: wire.AdminAlertRulesListRequest, runtime: RuntimeDep, connection: ConnectionDep, caller: CallerDep
+    request: wire.AdminAlertRulesListRequest, runtime: RuntimeDep, connection: SnapshotDep, caller: CallerDep
 ) -> wire.AdminAlertRulesListResponse:
     """List the rules about who is told of alerts."""
     return await service.list_rules(runtime, connection, caller, request=request)
@@ -69,7 +69,7 @@ async def test_alert_rule(
 
 @router.operation(wire.ADMIN_ALERT_RULES_LIST_DELIVERIES)
 async def list_alert_deliveries(
-    request: wire.AdminAlertRulesListDeliveriesRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.AdminAlertRulesListDeliveriesRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.AdminAlertRulesListDeliveriesResponse:
     """List the deliveries of the last 30 days, newest first, with what came of each attempt."""
     page = await service.list_deliveries(connection, caller, request=request)
@@ -87,7 +87,7 @@ async def end_alert(
 
 @router.operation(wire.ADMIN_ALERTS_LIST)
 async def list_alerts(
-    request: wire.AdminAlertsListRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.AdminAlertsListRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.AdminAlertsListResponse:
     """List what is wrong now, and what was in the last 30 days, newest first."""
     page = await service.list_alerts(connection, caller, request=request)

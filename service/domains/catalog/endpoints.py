@@ -17,7 +17,7 @@ from service.domains.catalog.reindexing import reindex
 from service.domains.catalog.uploads import ACTING_PART, save_upload
 from service.domains.catalog.waiting import wait_for_index
 from service.platform.identifiers import uuid7
-from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
+from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
 from service.web.idempotency import REPLAYED, idempotency_key
 from service.web.routing import Router
 
@@ -58,7 +58,7 @@ async def upload_document(
 
 @router.operation(uploads.PLAN_UPLOAD)
 async def plan(
-    request: uploads.PlanUploadRequest, connection: ConnectionDep, caller: CallerDep
+    request: uploads.PlanUploadRequest, connection: SnapshotDep, caller: CallerDep
 ) -> uploads.PlanUploadResponse:
     """Tell what uploading up to 1000 documents would do."""
     caller = await acting_for(connection, caller, request.upload_as_user_email, field=ACTING_PART)
@@ -67,7 +67,7 @@ async def plan(
 
 @router.operation(wire.GET_DOCUMENT)
 async def get_document(
-    request: wire.GetDocumentRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.GetDocumentRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.GetDocumentResponse:
     """Show a document, its versions, and where and how far it is indexed."""
     caller = await acting_for(connection, caller, request.user_email)
@@ -76,7 +76,7 @@ async def get_document(
 
 @router.operation(wire.LIST_DOCUMENTS)
 async def list_documents(
-    request: wire.ListDocumentsRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.ListDocumentsRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.ListDocumentsResponse:
     """List documents, newest first."""
     caller = await acting_for(connection, caller, request.user_email)
@@ -86,7 +86,7 @@ async def list_documents(
 
 @router.operation(wire.LIST_LEFT_OUT_FILES)
 async def list_left_out_files(
-    request: wire.ListLeftOutFilesRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.ListLeftOutFilesRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.ListLeftOutFilesResponse:
     """List which files in an archive or mail are no documents, each with its reason."""
     caller = await acting_for(connection, caller, request.user_email)

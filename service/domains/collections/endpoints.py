@@ -5,7 +5,7 @@ from dataclasses import asdict
 from carrel.wire import collections as wire
 from service.auth.callers import acting_for
 from service.domains.collections import listing, membership, service
-from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
+from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
 from service.web.routing import Router
 
 router = Router()
@@ -73,7 +73,7 @@ async def delete_document_collection(
 
 @router.operation(wire.LIST_DOCUMENT_COLLECTIONS)
 async def list_document_collections(
-    request: wire.ListDocumentCollectionsRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.ListDocumentCollectionsRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.ListDocumentCollectionsResponse:
     """List the collections the caller may search."""
     caller = await acting_for(connection, caller, request.user_email)
@@ -85,7 +85,7 @@ async def list_document_collections(
 
 @router.operation(wire.LIST_DOCUMENTS_IN_COLLECTION)
 async def list_documents_in_collection(
-    request: wire.ListDocumentsInCollectionRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.ListDocumentsInCollectionRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.ListDocumentsInCollectionResponse:
     """List the documents of a collection that the caller may READ."""
     caller = await acting_for(connection, caller, request.user_email)
@@ -95,7 +95,7 @@ async def list_documents_in_collection(
 
 @router.operation(wire.GET_DOCUMENT_CHUNKS)
 async def get_document_chunks(
-    request: wire.GetDocumentChunksRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.GetDocumentChunksRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.GetDocumentChunksResponse:
     """List a document's chunks in a collection, or in the catalog."""
     caller = await acting_for(connection, caller, request.user_email)

@@ -15,7 +15,7 @@ from service.domains.conversations.messages import begin_turn
 from service.domains.conversations.models import Message
 from service.domains.conversations.reading import listing
 from service.domains.conversations.reading.jobs import job_of, see_job
-from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
+from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
 from service.web.idempotency import AttemptDep
 from service.web.routing import Router
 
@@ -69,7 +69,7 @@ async def provide_message_feedback(
 
 @router.operation(wire.LIST_CONVERSATIONS)
 async def list_conversations(
-    request: Annotated[wire.ListConversationsRequest, Query()], connection: ConnectionDep, caller: CallerDep
+    request: Annotated[wire.ListConversationsRequest, Query()], connection: SnapshotDep, caller: CallerDep
 ) -> wire.ListConversationsResponse:
     """List the caller's own conversations, the latest first."""
     return await listing.list_conversations(connection, caller, request=request)
@@ -79,7 +79,7 @@ async def list_conversations(
 async def get_conversation(
     conversationId: UUID,  # noqa: N803 - as the address has it
     request: Annotated[wire.GetConversationRequest, Query()],
-    connection: ConnectionDep,
+    connection: SnapshotDep,
     caller: CallerDep,
 ) -> wire.GetConversationResponse:
     """Show what was said in a conversation of the caller's, oldest first."""

@@ -15,7 +15,7 @@ from carrel.wire.api_keys import (
 )
 from service.domains.directory import api_keys, groups, invitations, organizations, second_factors, users
 from service.domains.directory.removal import service as removal
-from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
+from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
 from service.web.routing import Router
 
 router = Router()
@@ -23,7 +23,7 @@ router = Router()
 
 @router.operation(wire.ADMIN_ORGANIZATION_GET)
 async def get_organization(
-    _: wire.AdminOrganizationGetRequest, connection: ConnectionDep, caller: CallerDep
+    _: wire.AdminOrganizationGetRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.AdminOrganizationGetResponse:
     """Show the organization's settings."""
     organization = await organizations.get_organization(connection, caller)
@@ -49,7 +49,7 @@ async def upsert_users(
 
 @router.operation(wire.ADMIN_USERS_LIST)
 async def list_users(
-    request: wire.AdminUsersListRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.AdminUsersListRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.AdminUsersListResponse:
     """List users: all, or those that filters leave; `query` is part of a name or an address."""
     return await users.list_users(connection, caller, request=request)
@@ -57,7 +57,7 @@ async def list_users(
 
 @router.operation(people.ADMIN_USERS_COUNT)
 async def count_users(
-    request: people.AdminUsersCountRequest, connection: ConnectionDep, caller: CallerDep
+    request: people.AdminUsersCountRequest, connection: SnapshotDep, caller: CallerDep
 ) -> people.AdminUsersCountResponse:
     """Count what listing users with the same filters lists."""
     return people.AdminUsersCountResponse(count=await users.count_users(connection, caller, filters=request))
@@ -89,7 +89,7 @@ async def upsert_groups(
 
 @router.operation(wire.ADMIN_GROUPS_LIST)
 async def list_groups(
-    request: wire.AdminGroupsListRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.AdminGroupsListRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.AdminGroupsListResponse:
     """List groups; `query` is part of a name."""
     return await groups.list_groups(connection, caller, request=request)
@@ -97,7 +97,7 @@ async def list_groups(
 
 @router.operation(wire.ADMIN_GROUPS_LIST_MEMBERS)
 async def list_members(
-    request: wire.AdminGroupsListMembersRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.AdminGroupsListMembersRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.AdminGroupsListMembersResponse:
     """List the direct members of a group."""
     return await groups.list_members(connection, caller, request=request)
@@ -105,7 +105,7 @@ async def list_members(
 
 @router.operation(people.ADMIN_GROUPS_LIST_MEMBERSHIPS)
 async def list_memberships(
-    request: people.AdminGroupsListMembershipsRequest, connection: ConnectionDep, caller: CallerDep
+    request: people.AdminGroupsListMembershipsRequest, connection: SnapshotDep, caller: CallerDep
 ) -> people.AdminGroupsListMembershipsResponse:
     """List the groups that somebody is in, directly or through other groups."""
     return await groups.list_memberships(connection, caller, request=request)
@@ -131,7 +131,7 @@ async def remove_members(
 
 @router.operation(people.ADMIN_GROUPS_PREVIEW_LOSSES)
 async def preview_losses(
-    request: people.AdminGroupsPreviewLossesRequest, connection: ConnectionDep, caller: CallerDep
+    request: people.AdminGroupsPreviewLossesRequest, connection: SnapshotDep, caller: CallerDep
 ) -> people.AdminGroupsPreviewLossesResponse:
     """Say who would read less without a group, or without some of its members in it, as things are now."""
     return await removal.preview_losses(connection, caller, group_id=request.group_id, members=request.members)
@@ -155,7 +155,7 @@ async def create_api_key(
 
 @router.operation(ADMIN_API_KEYS_LIST)
 async def list_api_keys(
-    request: AdminApiKeysListRequest, connection: ConnectionDep, caller: CallerDep
+    request: AdminApiKeysListRequest, connection: SnapshotDep, caller: CallerDep
 ) -> AdminApiKeysListResponse:
     """List API keys, without their values."""
     return await api_keys.list_api_keys(connection, caller, request=request)

@@ -3,7 +3,7 @@
 from carrel.wire import docstore as wire
 from service.auth.callers import acting_for
 from service.domains.docstore import service
-from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
+from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
 from service.web.routing import Router
 
 router = Router()
@@ -41,7 +41,7 @@ async def launch_docstore_sync(
 
 @router.operation(wire.GET_DOCSTORE_SYNC)
 async def get_docstore_sync(
-    request: wire.GetDocstoreSyncRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.GetDocstoreSyncRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.GetDocstoreSyncResponse:
     """Show a sync, and how its last run went."""
     caller = await acting_for(connection, caller, request.user_email)
@@ -51,7 +51,7 @@ async def get_docstore_sync(
 
 @router.operation(wire.LIST_DOCSTORE_SYNCS)
 async def list_docstore_syncs(
-    request: wire.ListDocstoreSyncsRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.ListDocstoreSyncsRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.ListDocstoreSyncsResponse:
     """List the syncs into collections that the caller may edit."""
     caller = await acting_for(connection, caller, request.user_email)
@@ -61,7 +61,7 @@ async def list_docstore_syncs(
 
 @router.operation(wire.LIST_DOCSTORE_FAILURES)
 async def list_docstore_failures(
-    request: wire.ListDocstoreFailuresRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.ListDocstoreFailuresRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.ListDocstoreFailuresResponse:
     """List the source documents that a sync could not take, and why."""
     caller = await acting_for(connection, caller, request.user_email)

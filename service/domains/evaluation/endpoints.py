@@ -4,7 +4,7 @@ from carrel.wire import evaluation as wire
 from carrel.wire import evaluation_runs as run_wire
 from service.domains.answering.providers import model_names
 from service.domains.evaluation import runs, service
-from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
+from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
 from service.web.routing import Router
 
 router = Router()
@@ -21,7 +21,7 @@ async def create_evaluation_set(
 
 @router.operation(wire.ADMIN_EVALUATION_SETS_LIST)
 async def list_evaluation_sets(
-    request: wire.AdminEvaluationSetsListRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.AdminEvaluationSetsListRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.AdminEvaluationSetsListResponse:
     """List evaluation sets, with how many cases and runs each has."""
     page = await service.list_sets(connection, caller, request=request)
@@ -66,7 +66,7 @@ async def remove_judgements(
 
 @router.operation(wire.ADMIN_EVALUATION_SETS_LIST_CASES)
 async def list_cases(
-    request: wire.AdminEvaluationSetsListCasesRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.AdminEvaluationSetsListCasesRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.AdminEvaluationSetsListCasesResponse:
     """List the cases of an evaluation set, in the order of their addition."""
     page = await service.list_cases(connection, caller, request=request)
@@ -88,7 +88,7 @@ async def add_run(
 
 @router.operation(run_wire.ADMIN_EVALUATION_SETS_LIST_RUNS)
 async def list_runs(
-    request: run_wire.AdminEvaluationSetsListRunsRequest, connection: ConnectionDep, caller: CallerDep
+    request: run_wire.AdminEvaluationSetsListRunsRequest, connection: SnapshotDep, caller: CallerDep
 ) -> run_wire.AdminEvaluationSetsListRunsResponse:
     """List the runs of an evaluation set with their means, newest first."""
     page = await runs.list_runs(connection, caller, request=request)
@@ -97,7 +97,7 @@ async def list_runs(
 
 @router.operation(run_wire.ADMIN_EVALUATION_SETS_LIST_RESULTS)
 async def list_results(
-    request: run_wire.AdminEvaluationSetsListResultsRequest, connection: ConnectionDep, caller: CallerDep
+    request: run_wire.AdminEvaluationSetsListResultsRequest, connection: SnapshotDep, caller: CallerDep
 ) -> run_wire.AdminEvaluationSetsListResultsResponse:
     """List what a run measured, case by case."""
     page = await runs.list_results(connection, caller, request=request)

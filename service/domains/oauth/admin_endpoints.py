@@ -3,7 +3,7 @@
 from carrel.wire import oauth_clients as wire
 from service.domains.oauth import clients
 from service.domains.oauth.clients import ClientFields
-from service.web.dependencies import CallerDep, ConnectionDep
+from service.web.dependencies import CallerDep, ConnectionDep, SnapshotDep
 from service.web.routing import Router
 
 router = Router()
@@ -31,7 +31,7 @@ async def request_client(
 
 @router.operation(wire.ADMIN_OAUTH_CLIENTS_LIST)
 async def list_clients(
-    request: wire.AdminOAuthClientsListRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.AdminOAuthClientsListRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.AdminOAuthClientsListResponse:
     """List OAuth clients, without their secrets."""
     return await clients.list_clients(connection, caller, request=request)

@@ -2,7 +2,7 @@
 
 from carrel.wire import sign_in_providers as wire
 from service.domains.providers import service
-from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
+from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
 from service.web.routing import Router
 
 router = Router()
@@ -19,7 +19,7 @@ async def create_provider(
 
 @router.operation(wire.ADMIN_SIGN_IN_PROVIDERS_LIST)
 async def list_providers(
-    request: wire.AdminSignInProvidersListRequest, runtime: RuntimeDep, connection: ConnectionDep, caller: CallerDep
+    request: wire.AdminSignInProvidersListRequest, runtime: RuntimeDep, connection: SnapshotDep, caller: CallerDep
 ) -> wire.AdminSignInProvidersListResponse:
     """List the providers that people of the organization sign in with."""
     page = await service.list_providers(runtime, connection, caller, request=request)
@@ -30,7 +30,7 @@ async def list_providers(
 
 @router.operation(wire.ADMIN_SIGN_IN_PROVIDERS_GET)
 async def get_provider(
-    request: wire.AdminSignInProvidersGetRequest, runtime: RuntimeDep, connection: ConnectionDep, caller: CallerDep
+    request: wire.AdminSignInProvidersGetRequest, runtime: RuntimeDep, connection: SnapshotDep, caller: CallerDep
 ) -> wire.AdminSignInProvidersGetResponse:
     """Get a provider."""
     provider = await service.get_provider(runtime, connection, caller, provider_id=request.provider_id)

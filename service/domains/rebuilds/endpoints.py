@@ -3,7 +3,7 @@
 from carrel.wire import rebuilds as wire
 from service.auth.callers import acting_for
 from service.domains.rebuilds import service
-from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
+from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
 from service.web.routing import Router
 
 router = Router()
@@ -20,7 +20,7 @@ async def start_index_rebuild(
 
 @router.operation(wire.GET_INDEX_REBUILD)
 async def get_index_rebuild(
-    request: wire.GetIndexRebuildRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.GetIndexRebuildRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.GetIndexRebuildResponse:
     """Show the newest rebuild of an index, and how far it is."""
     caller = await acting_for(connection, caller, request.user_email)
@@ -30,7 +30,7 @@ async def get_index_rebuild(
 
 @router.operation(wire.LIST_INDEX_REBUILD_FAILURES)
 async def list_index_rebuild_failures(
-    request: wire.ListIndexRebuildFailuresRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.ListIndexRebuildFailuresRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.ListIndexRebuildFailuresResponse:
     """List the documents that keep a rebuild from coming to its end, and why."""
     caller = await acting_for(connection, caller, request.user_email)

@@ -25,7 +25,7 @@ from service.platform.errors import (
 )
 from service.platform.logs import logger
 from service.runtime import Runtime
-from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
+from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
 from service.web.routing import Router, decode
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ async def create_token(
 
 @router.operation(wire.ADMIN_SCIM_TOKENS_LIST)
 async def list_tokens(
-    request: wire.AdminScimTokensListRequest, connection: ConnectionDep, caller: CallerDep, runtime: RuntimeDep
+    request: wire.AdminScimTokensListRequest, connection: SnapshotDep, caller: CallerDep, runtime: RuntimeDep
 ) -> wire.AdminScimTokensListResponse:
     """List provisioning tokens, without their values, and the address of SCIM."""
     return await tokens.list_tokens(connection, caller, request=request, settings=runtime.settings)

@@ -4,7 +4,7 @@ from carrel.wire import own_searches
 from carrel.wire import search as wire
 from service.domains.search import service
 from service.domains.search.own import service as own
-from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
+from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
 from service.web.routing import Router
 
 router = Router()
@@ -37,7 +37,7 @@ async def submit_search_feedback(
 
 @router.operation(own_searches.LIST_RECENT_SEARCHES)
 async def list_recent_searches(
-    request: own_searches.ListRecentSearchesRequest, connection: ConnectionDep, caller: CallerDep
+    request: own_searches.ListRecentSearchesRequest, connection: SnapshotDep, caller: CallerDep
 ) -> own_searches.ListRecentSearchesResponse:
     """List what the caller has searched for of late, each search once."""
     found = await own.list_recent(connection, caller, limit=request.max_searches)
@@ -55,7 +55,7 @@ async def save_search(
 @router.operation(own_searches.LIST_SAVED_SEARCHES)
 async def list_saved_searches(
     request: own_searches.ListSavedSearchesRequest,  # noqa: ARG001 - it has no members
-    connection: ConnectionDep,
+    connection: SnapshotDep,
     caller: CallerDep,
 ) -> own_searches.ListSavedSearchesResponse:
     """List the searches that the caller saved."""

@@ -2,7 +2,7 @@
 
 from carrel.wire import service_accounts as wire
 from service.domains.service_accounts import accounts, reach, tokens
-from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
+from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
 from service.web.routing import Router
 
 router = Router()
@@ -19,7 +19,7 @@ async def create_service_account(
 
 @router.operation(wire.ADMIN_SERVICE_ACCOUNTS_LIST)
 async def list_service_accounts(
-    request: wire.AdminServiceAccountsListRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.AdminServiceAccountsListRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.AdminServiceAccountsListResponse:
     """List service accounts; `query` is part of a name or an address."""
     return await accounts.list_accounts(connection, caller, request=request)
@@ -43,7 +43,7 @@ async def mint_service_account_token(
 
 @router.operation(wire.ADMIN_SERVICE_ACCOUNT_TOKENS_LIST)
 async def list_service_account_tokens(
-    request: wire.AdminServiceAccountTokensListRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.AdminServiceAccountTokensListRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.AdminServiceAccountTokensListResponse:
     """List tokens, without their values."""
     return await tokens.list_tokens(connection, caller, request=request)

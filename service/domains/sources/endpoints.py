@@ -3,7 +3,7 @@
 from carrel.wire import sources as wire
 from service.auth.callers import acting_for
 from service.domains.sources import service
-from service.web.dependencies import CallerDep, ConnectionDep
+from service.web.dependencies import CallerDep, ConnectionDep, SnapshotDep
 from service.web.routing import Router
 
 router = Router()
@@ -40,7 +40,7 @@ async def end_source_report(
 
 @router.operation(wire.LIST_SOURCES)
 async def list_sources(
-    request: wire.ListSourcesRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.ListSourcesRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.ListSourcesResponse:
     """List the sources that the caller reports, for admins all, and how much of each could not be loaded."""
     caller = await acting_for(connection, caller, request.user_email)
@@ -50,7 +50,7 @@ async def list_sources(
 
 @router.operation(wire.LIST_SOURCE_ITEMS)
 async def list_source_items(
-    request: wire.ListSourceItemsRequest, connection: ConnectionDep, caller: CallerDep
+    request: wire.ListSourceItemsRequest, connection: SnapshotDep, caller: CallerDep
 ) -> wire.ListSourceItemsResponse:
     """List what of a source could not be loaded, and why."""
     caller = await acting_for(connection, caller, request.user_email)

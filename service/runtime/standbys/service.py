@@ -29,7 +29,7 @@ class Source:
 
     @asynccontextmanager
     async def snapshot(
-        self, organization_id: UUID, *, first: Batch, read_only: bool = False
+        self, organization_id: UUID, *, first: Batch | None = None, read_only: bool = False
     ) -> AsyncGenerator[AsyncConnection]:
         """Open a snapshot of an organization; on the primary it can be written to, unless it is `read_only`."""
         if self.standby is None or self.position is None:

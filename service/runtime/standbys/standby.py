@@ -72,7 +72,7 @@ class Standby:
 
     @asynccontextmanager
     async def transaction(
-        self, organization_id: UUID, *, position: Position, first: Batch
+        self, organization_id: UUID, *, position: Position, first: Batch | None = None
     ) -> AsyncGenerator[AsyncConnection]:
         """Open a snapshot that shows all that was committed when the position was asked for.
 
