@@ -7,7 +7,7 @@
 Each file says the same text, and words of its own beside it: comments, notes, charts, headers, text boxes, fields. A
 word counts as often as it was put in. The files in `office` say what is in the text files there: LibreOffice 7.4 made
 them from the flat OpenDocument files beside them, by `soffice --convert-to`, less their pictures of the first page;
-so it did `drawn` and `pictures`, which tests use.
+so it did `drawn`, `pictures` and `lists`, which tests use.
 Goals: 0.97, of slides and less usual formats 0.95. Run: `python -m bench.extraction`.
 """
 

@@ -104,6 +104,17 @@ async def test_billion_laughs(refuse):
     assert await refuse("a.xlsx", made_files.with_part(SHEET, "xl/worksheets/sheet1.xml", sheet.encode())) != ""
 
 
+@pytest.mark.parametrize(("place", "claim"), [(76, 0xFFFFFFFF), (514, 0x80000000)])
+async def test_a_reader_in_rust_that_panics_refuses_the_file(extractor, refuse, place, claim):
+    """Numbers of a workbook that lead out of the file end calamine with a panic, and the worker reads the next file."""
+    await extractor.warm()
+    before = set(extractor._pool._pool_manager.worker_manager.workers)
+    content = bytearray(made_files.old_workbook(Stock=[["Tree", "Tons"], ["Pear", 3]]))
+    content[place : place + 4] = claim.to_bytes(4, "little")
+    assert await refuse("a.xls", bytes(content)) == "file_corrupt"
+    assert set(extractor._pool._pool_manager.worker_manager.workers) == before
+
+
 async def test_outside_entities_reveal_no_file(extractor, tmp_path):
     """An entity that names a file of the server never brings its content into a document."""
     secret = made_files.saved(tmp_path, "secret", b"the-secret-words")

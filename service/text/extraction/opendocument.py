@@ -8,7 +8,7 @@ Notes, comments and what is drawn follow the paragraph that they stand in; what 
 
 import re
 import zipfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from lxml import etree
 from service.text.extraction import drawings
 from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.failures import corrupt_file, too_complex
+from service.text.extraction.opendocument_lists import find_markers
 from service.text.extraction.packages import choose_form, is_drawing, leave_out_entries, note_entry
 from service.text.extraction.tabular import TableWriter
 
@@ -52,6 +53,7 @@ def parse_odt(path: Path, builder: BlockBuilder) -> str | None:
     with zipfile.ZipFile(path) as archive:
         root = _read_content(archive, "an OpenDocument text")
         copies = _drop_copies(archive, root)
+        markers = _find_markers(archive, root)
         walk = etree.iterwalk(root, events=("start",))
         for _, element in walk:
             if element.tag in {_TEXT + "tracked-changes", _OFFICE + "automatic-styles"}:
@@ -60,7 +62,7 @@ def parse_odt(path: Path, builder: BlockBuilder) -> str | None:
                 _add_table(element, None, builder)
                 walk.skip_subtree()
             elif element.tag in _PARAGRAPHS:
-                _add_paragraph(element, builder)
+                _add_paragraph(element, markers.get(element, ""), builder)
             elif element.tag == _DRAW + "object":
                 _add_object(archive, element.get(_LINK) or "", None, builder)
             elif element.tag == _DRAW + "image":
@@ -143,14 +145,20 @@ def _add_rest(archive: zipfile.ZipFile, copies: Collection[str], builder: BlockB
     return None if title is None else title.text
 
 
-def _add_paragraph(element: Any, builder: BlockBuilder) -> None:
+def _find_markers(archive: zipfile.ZipFile, root: Any) -> Mapping[Any, str]:
+    """Return what stands before items of lists and headings, by their styles in both parts."""
+    styles = [drawings.read_part(archive.read(_STYLES))] if _STYLES in archive.NameToInfo else []
+    return find_markers(root, [*styles, root])
+
+
+def _add_paragraph(element: Any, marker: str, builder: BlockBuilder) -> None:
     text = _text(element)
+    text = f"{marker} {text}" if marker and text.strip() else text
     if element.tag == _TEXT + "h":
         level = element.get(_TEXT + "outline-level") or ""
         builder.heading(text, int(level) if level in _LEVELS else 1)
     else:
-        is_item = element.getparent().tag == _TEXT + "list-item" and text.strip()
-        builder.paragraph(f"- {text}" if is_item else text)
+        builder.paragraph(text)
 
 
 def _add_slide(archive: zipfile.ZipFile, slide: Any, number: int, builder: BlockBuilder) -> None:

@@ -13,8 +13,10 @@ from service.text.extraction.building import BlockBuilder
 from service.text.extraction.compound import read_compound, refuse_damaged
 from service.text.extraction.decoding import detect_encoding
 from service.text.extraction.failures import corrupt_file, encrypted_file
+from service.text.extraction.list_numbers import BULLET
 from service.text.extraction.office import usable_title
 from service.text.extraction.tabular import TableWriter
+from service.text.extraction.word97_lists import Lists
 from service.text.extraction.word97_pictures import PICTURES, Pictures
 
 _KIND = "a Word 97 document"
@@ -39,13 +41,13 @@ _NO_CONTROLS = b" " * 32 + bytes(range(32, 256))
 _FIELD = re.compile("[\x13\x14\x15]")
 _MARK = re.compile("[\r\x07\x0c]")
 _OTHERS = str.maketrans({"\x0b": "\n", "\x0e": "\n", "\x1e": "-", "\x1f": None, "\x00": None})
-# Operations on properties: in a table, the end of a row, text that was deleted, the list that a paragraph is in.
-_IN_TABLE, _ROW_END, _DELETED, _LIST = 0x2416, 0x2417, 0x0800, 0x460B
+# Operations on properties: in a table, the end of a row, text that was deleted.
+_IN_TABLE, _ROW_END, _DELETED = 0x2416, 0x2417, 0x0800
 # The operation that says where a character's picture is, and the folder of objects of other programs.
 _PICTURE, _OBJECTS = 0x6A03, "ObjectPool"
 # The operation that says itself, in two bytes, how long it is.
 _TABLE_DEFINITION = 0xD608
-_LAST_HEADING = 9
+_HEADINGS = range(1, 10)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,12 +78,12 @@ class _Piece:
 
 @dataclass(frozen=True, slots=True)
 class _Paragraph:
-    """What formats a paragraph: its style, of which 1 to 9 are headings, and what it is in or ends."""
+    """What formats a paragraph: its style, of which 1 to 9 are headings, what it is in or ends, and its number."""
 
     style: int = 0
     in_table: bool = False
     ends_row: bool = False
-    is_item: bool = False
+    marker: str = ""
 
 
 def parse_doc(path: Path, builder: BlockBuilder) -> str | None:
@@ -247,6 +249,7 @@ class _Formats:
 
     def __init__(self, main: bytes, table: bytes, pieces: list[_Piece], header: _Header) -> None:
         self.known = not header.is_old
+        self._lists = Lists(main, table) if self.known else None
         self._pieces = pieces
         self._starts = [piece.start for piece in pieces]
         runs = sorted(_runs(main, table, header.paragraphs, _paragraph_data)) if self.known else []
@@ -254,7 +257,7 @@ class _Formats:
         self._data = [data for _, _, data in runs]
 
     def at(self, place: int) -> _Paragraph:
-        """Return the format of the paragraph that ends at this character."""
+        """Return the format of the paragraph that ends at this character; its list is counted on."""
         piece = self._pieces[max(bisect_right(self._starts, place) - 1, 0)]
         offset = piece.offset + (place - piece.start) * piece.width
         number = bisect_right(self._ends, (offset, 1 << 32)) - 1
@@ -262,8 +265,9 @@ class _Formats:
             return _Paragraph()
         data = self._data[number]
         set_to = dict(_operations(data[2:]))
-        in_table, ends_row, is_item = (any(set_to.get(code, b"")) for code in (_IN_TABLE, _ROW_END, _LIST))
-        return _Paragraph(int.from_bytes(data[:2], "little"), in_table, ends_row, is_item)
+        in_table, ends_row = (any(set_to.get(code, b"")) for code in (_IN_TABLE, _ROW_END))
+        style = int.from_bytes(data[:2], "little")
+        return _Paragraph(style, in_table, ends_row, "" if self._lists is None else self._lists.count(style, set_to))
 
 
 def _runs(
@@ -325,6 +329,8 @@ def _add_body(body: str, formats: _Formats, pictures: Pictures, builder: BlockBu
     for mark in _MARK.finditer(body + "\r"):
         text = _clean(body[place : mark.start()])
         kind = formats.at(mark.start())
+        is_bullet = kind.marker == BULLET and kind.style in _HEADINGS
+        text = f"{kind.marker} {text}" if kind.marker and text.strip() and not is_bullet else text
         place = mark.end()
         if mark[0] == "\x07":
             table.cell(text, ends_row=kind.ends_row or (not formats.known and not text))
@@ -338,10 +344,10 @@ def _add_body(body: str, formats: _Formats, pictures: Pictures, builder: BlockBu
 
 
 def _add_paragraph(text: str, kind: _Paragraph, builder: BlockBuilder) -> None:
-    if 1 <= kind.style <= _LAST_HEADING:
+    if kind.style in _HEADINGS:
         builder.heading(text, kind.style)
     else:
-        builder.paragraph(f"- {text}" if kind.is_item and text else text)
+        builder.paragraph(text)
 
 
 class _Table:

@@ -3,60 +3,18 @@
 # lxml has no types of its own.
 """The numbers and bullets of lists in Word documents, which the program counts and the file doesn't hold."""
 
-import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from lxml import etree
 
 from service.text.extraction.drawings import FALLBACK
+from service.text.extraction.list_numbers import DEEPEST, LONGEST, Level, NumberedList, Use, count_item
 
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _VALUE, _LEVEL, _NUMBER = _WORD + "val", _WORD + "ilvl", _WORD + "numId"
 _PROPERTIES, _TEXT = _WORD + "pPr", _WORD + "t"
-_SHOWN_LEVEL = re.compile("%([1-9])")
-_DEEPEST, _MOST_STYLES, _HIGHEST, _LONGEST = 9, 20, 1_000_000, 100
-_ROMAN = tuple(
-    zip(
-        (1000, 900, 500, 400, 100, 90, 50, 40, 10, 9, 5, 4, 1),
-        ("m", "cm", "d", "cd", "c", "xc", "l", "xl", "x", "ix", "v", "iv", "i"),
-        strict=True,
-    )
-)
-_BULLET = "-"
+_MOST_STYLES, _HIGHEST = 20, 1_000_000
 _PLACES_ABOVE = frozenset("012345678")
-
-
-@dataclass(frozen=True, slots=True)
-class _Level:
-    """A level of a list: how its numbers are written and what stands around them, and where it begins.
-
-    It begins again after a paragraph of one of so many levels above it.
-    """
-
-    form: str = "decimal"
-    text: str = ""
-    start: int = 0
-    restarts_after: int = _DEEPEST
-    is_legal: bool = False
-
-
-@dataclass(slots=True)
-class _List:
-    """A list as it is defined: its levels, those that styles are bound to, and how far each has been counted."""
-
-    levels: dict[int, _Level]
-    styles: dict[str, int] = field(default_factory=dict[str, int])
-    counts: dict[int, int] = field(default_factory=dict[int, int])
-
-
-@dataclass(slots=True)
-class _Use:
-    """A use of a list, which may begin again: the numbers with which levels begin at its first paragraph."""
-
-    list: _List
-    starts: dict[int, int]
 
 
 def mark_list_items(body: Any, numbering: Any, styles: Any) -> None:
@@ -108,7 +66,7 @@ class _Lists:
         if use is None:
             return ""
         place = int(level) if level.isdecimal() and len(level) == 1 else use.list.styles.get(style, 0)
-        return _count(use, min(place, _DEEPEST - 1))
+        return count_item(use, min(place, DEEPEST - 1))
 
     def _of_style(self, name: str) -> tuple[str, str]:
         """Return the use of a list, and the level there, that a style or one that it is based on names."""
@@ -124,28 +82,8 @@ class _Lists:
         return "", ""
 
 
-def _count(use: _Use, place: int) -> str:
-    counted = use.list
-    if place in use.starts:
-        counted.counts[place] = use.starts.pop(place) - 1
-    level = counted.levels.get(place, _Level())
-    counted.counts[place] = counted.counts.get(place, level.start - 1) + 1
-    for deeper in [each for each in counted.counts if each > place]:
-        if place < counted.levels.get(deeper, _Level()).restarts_after:
-            del counted.counts[deeper]
-    if level.form == "bullet":
-        return _BULLET
-
-    def write(match: re.Match[str]) -> str:
-        number = int(match[1]) - 1
-        other = counted.levels.get(number, _Level())
-        return _write(counted.counts.setdefault(number, other.start), "decimal" if level.is_legal else other.form)
-
-    return _SHOWN_LEVEL.sub(write, level.text).strip()[:_LONGEST]
-
-
-def _read_list(defined: Any) -> _List:
-    found = _List({})
+def _read_list(defined: Any) -> NumberedList:
+    found = NumberedList({})
     for each in defined.iterchildren(_WORD + "lvl"):
         place = _level(each)
         found.levels[place] = _read_level(each)
@@ -154,21 +92,21 @@ def _read_list(defined: Any) -> _List:
     return found
 
 
-def _read_level(each: Any) -> _Level:
+def _read_level(each: Any) -> Level:
     is_legal = each.find(_WORD + "isLgl") is not None
     restarts_after = _value(each, "lvlRestart")
-    return _Level(
+    return Level(
         _value(each, "numFmt") or "decimal",
-        _value(each, "lvlText")[:_LONGEST],
+        _value(each, "lvlText")[:LONGEST],
         _start(each, "start"),
-        int(restarts_after) if restarts_after in _PLACES_ABOVE else _DEEPEST,
+        int(restarts_after) if restarts_after in _PLACES_ABOVE else DEEPEST,
         is_legal,
     )
 
 
-def _read_use(use: Any, used: _List) -> _Use:
+def _read_use(use: Any, used: NumberedList) -> Use:
     starts: dict[int, int] = {}
-    changed: dict[int, _Level] = {}
+    changed: dict[int, Level] = {}
     for each in use.iterchildren(_WORD + "lvlOverride"):
         place = _level(each)
         if each.find(_WORD + "startOverride") is not None:
@@ -176,7 +114,7 @@ def _read_use(use: Any, used: _List) -> _Use:
         if (level := each.find(_WORD + "lvl")) is not None:
             changed[place] = _read_level(level)
     # Uses of one list count on from each other, however they write their numbers.
-    return _Use(_List({**used.levels, **changed}, used.styles, used.counts) if changed else used, starts)
+    return Use(NumberedList({**used.levels, **changed}, used.styles, used.counts) if changed else used, starts)
 
 
 def _level(element: Any) -> int:
@@ -200,38 +138,3 @@ def _value(element: Any, *path: str) -> str:
 
 def _has_text(paragraph: Any) -> bool:
     return any(text.text and not text.text.isspace() for text in paragraph.iter(_TEXT))
-
-
-def _write(number: int, form: str) -> str:
-    return _FORMS.get(form, str)(number)
-
-
-def _letters(number: int) -> str:
-    """Return a, b, … z, aa, bb, … as Word writes them."""
-    return chr(ord("a") + (number - 1) % 26) * min((number - 1) // 26 + 1, 20) if number > 0 else str(number)
-
-
-def _roman(number: int) -> str:
-    if not 0 < number < 4_000:
-        return str(number)
-    text = ""
-    for value, letters in _ROMAN:
-        text += letters * (number // value)
-        number %= value
-    return text
-
-
-def _ordinal(number: int) -> str:
-    last = {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{'th' if number % 100 in {11, 12, 13} else last}"
-
-
-_FORMS: Mapping[str, Callable[[int], str]] = {
-    "lowerLetter": _letters,
-    "upperLetter": lambda number: _letters(number).upper(),
-    "lowerRoman": _roman,
-    "upperRoman": lambda number: _roman(number).upper(),
-    "decimalZero": lambda number: f"{number:02}",
-    "ordinal": _ordinal,
-    "none": lambda _: "",
-}
