@@ -27,7 +27,8 @@ COLUMNS: Columns[Document] = {
     "owner": lambda one: one.owner.name,
     "bytes": lambda one: one.file_size,
     "updated": lambda one: one.updated_at,
-    "index": lambda one: one.indexing and one.indexing.lower(),
+    "files": lambda one: one.file_count,
+    "index": lambda one: "no text" if one.has_no_text else one.indexing and one.indexing.lower(),
     "id": lambda one: one.document_id,
 }
 
@@ -50,10 +51,14 @@ def list_documents(
     parent: Annotated[
         str | None, typer.Option(metavar="DOCUMENT", help="Only the files in this archive or mail.")
     ] = None,
+    with_files: Annotated[
+        bool,
+        typer.Option("--with-files", help="Also the files in archives and mails, which --query and --indexing find."),
+    ] = False,
     most: Annotated[int, typer.Option("--most", min=1, help="No more documents than this.")] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """List or find documents, those of all options."""
+    """List or find documents, those of all options; of an archive or mail, how many files are in it."""
     screen = Screen(as_json=as_json)
     with client_of(screen) as client:
         listed = client.catalog.list_documents(
@@ -61,6 +66,7 @@ def list_documents(
             owner_email=owner,
             indexing=indexing,
             parent_document_id=None if parent is None else document_of(parent, client).document_id,
+            contained=None if with_files or query or indexing or parent else False,
             page_size=min(most + 1, 1000),
         )
         found = list(islice(listed, most + 1))
@@ -224,4 +230,6 @@ def _progress(one: DocumentIndexing) -> str:
         return f"failed: {one.error}"
     if one.status is IndexingStatus.RUNNING and one.chunks_expected:
         return f"running, {one.chunks_embedded or 0:,} of {one.chunks_expected:,} chunks"
+    if one.status is IndexingStatus.DONE and not one.chunk_count:
+        return "done, no text"
     return f"{one.status.lower()}, {one.chunk_count:,} {'chunk' if one.chunk_count == 1 else 'chunks'}"

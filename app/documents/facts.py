@@ -31,6 +31,13 @@ STATES = {
 }
 
 
+def state_of(document: Document) -> str:
+    """Return the label of a listed document's state; of one that is indexed and has no text, that it has none."""
+    if document.indexing is None:
+        return ""
+    return "No text" if document.has_no_text else STATES[document.indexing]
+
+
 def kind_of(media_type: str) -> str:
     """Return the label of a media type."""
     return next((capitalize(each.name) for each in FORMATS if each.media_type == media_type), media_type)

@@ -8,7 +8,7 @@ import streamlit as st
 
 import carrel
 from app import api
-from app.documents.facts import KINDS, STATES, kind_of, name_of_place
+from app.documents.facts import KINDS, STATES, kind_of, name_of_place, state_of
 from app.documents.sections import (
     may_update,
     show_about,
@@ -36,6 +36,7 @@ ONE = ("document", "part", "place")
 """What the address of one document has more than that of the list."""
 PARTS = {"about": "About", "versions": "Versions", "text": "Text as indexed", "readers": "Access"}
 ANY_STATE = {"": "Any", **{state.value.lower(): words for state, words in STATES.items()}}
+FILES = {"": "Not listed unless looked for", ALL: "Listed"}
 
 
 class Wanted(NamedTuple):
@@ -45,19 +46,21 @@ class Wanted(NamedTuple):
     kind: str
     state: str
     owner: str
+    files: str
 
 
 def choose(*, is_admin: bool, email: str) -> Wanted:
     """Show the fields that narrow the list."""
     kinds = {"": "Any", **{key: words for key, (words, _) in KINDS.items()}}
     whose = {MINE: "Mine", ALL: "All" if is_admin else "All that I may read"}
-    with filter_line("kind", "state", "of", "owner"):
+    with filter_line("kind", "state", "of", "files", "owner"):
         name = text_filter("Name", "name", placeholder="Part of a name")
         kind = choice_filter("Type", "kind", kinds)
         state = choice_filter("State", "state", ANY_STATE)
         choice = choice_filter("Whose", "of", whose, default=ALL if is_admin else MINE)
+        files = choice_filter("Files in archives and mails", "files", FILES)
         owner = text_filter("Owner", "owner", placeholder="name@example.com") if choice == ALL and is_admin else ""
-    return Wanted(name, kind, state, email if choice == MINE else owner)
+    return Wanted(name, kind, state, email if choice == MINE else owner, files)
 
 
 def fetch(wanted: Wanted, token: str | None) -> ListDocumentsResponse:
@@ -67,6 +70,8 @@ def fetch(wanted: Wanted, token: str | None) -> ListDocumentsResponse:
         media_types=KINDS[wanted.kind][1] if wanted.kind else None,
         owner_email=wanted.owner or None,
         indexing=IndexingStatus(wanted.state.upper()) if wanted.state else None,
+        # Who looks for something finds it in archives, too.
+        contained=None if wanted.files or wanted.name or wanted.kind or wanted.state else False,
         page_size=PAGE_ROWS,
         page_token=token,
     )
@@ -75,10 +80,11 @@ def fetch(wanted: Wanted, token: str | None) -> ListDocumentsResponse:
 
 def row(document: Document) -> dict[str, object]:
     """Return the table row of a document."""
+    files = f", {count_text(document.file_count, 'file')} within" if document.file_count else ""
     return {
         "Name": document.document_name,
-        "State": "" if document.indexing is None else STATES[document.indexing],
-        "Type": kind_of(document.media_type),
+        "State": state_of(document),
+        "Type": f"{kind_of(document.media_type)}{files}",
         "Changed": time_cell(document.updated_at),
         "Owner": document.owner.name,
     }

@@ -8,12 +8,13 @@ import pytest
 from PIL import Image
 from streamlit.testing.v1 import AppTest
 
-from app.documents.facts import state_in
+from app.documents.facts import state_in, state_of
 from carrel import Carrel
-from carrel.wire.catalog import DocumentIndexing, IndexingStatus, RecognitionStatus, TextRecognition
+from carrel.wire.catalog import Document, DocumentIndexing, IndexingStatus, RecognitionStatus, TextRecognition
 from tests import made_files
 from tests.app.conftest import House, html_of, markdown_of
 from tests.app.pressing import answer, button, press
+from tests.client.samples import DOCUMENT
 from tests.harness.jobs import until
 from tests.oauth.flow import a_person
 
@@ -408,7 +409,9 @@ def test_a_document_says_what_of_it_was_not_read(house: House) -> None:
 
 
 def test_an_archive_and_the_files_in_it_lead_to_each_other(house: House) -> None:
-    """The page of the archive lists its files, and that of a file names the archive."""
+    """The page of the archive lists its files, and that of a file names the archive; the list of documents has how many
+    there are, and these where something is looked for.
+    """
     files = {"in/one.txt": "One.", "tool.exe": b"MZ\x90\x00"}
     archive = load(house.client, "Box", made_files.archive(files), file_name="box.zip")
     until(lambda: house.client.catalog.get_document(archive).files_done == 2)
@@ -418,6 +421,18 @@ def test_an_archive_and_the_files_in_it_lead_to_each_other(house: House) -> None
     assert "tool.exe" in shown
     [inside] = house.client.catalog.list_documents(parent_document_id=archive)
     assert "In: Box</a>" in html_of(open_document(house, str(inside.document_id)))
+    page = house.open("documents")
+    first = page.dataframe[0].value.iloc[0]
+    assert (first["Name"], first["Type"], "one.txt" in names(page)) == ("Box", "ZIP, 2 files within", False)
+    assert all("one.txt" in names(house.open("documents", **chosen)) for chosen in ({"files": "all"}, {"name": "one"}))
+
+
+def test_a_document_without_text_is_not_called_searchable() -> None:
+    """The list says so once it is indexed."""
+    document = Document.model_validate({**DOCUMENT, "indexing": "DONE"})
+    counts = (None, 0, 2)
+    states = [state_of(document.model_copy(update={"chunk_count": count})) for count in counts]
+    assert states == ["Searchable", "No text", "Searchable"]
 
 
 @pytest.mark.parametrize(

@@ -271,6 +271,8 @@ def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, 
     assert ran(run, "documents", "show", mail)["notRead"] == [told]
     ran_upload(desk.service, "box.zip", "box.zip", made_files.archive({"in/one.txt": "One.", "two.exe": b"MZ\x90\x00"}))
     until(lambda: ran(run, "documents", "list", "--parent", "box.zip")["documents"])
+    listed = run("documents", "list").out
+    assert ("/one.txt" in listed, "/one.txt" in run("documents", "list", "--with-files").out) == (False, True)
     [inside] = ran(run, "documents", "list", "--parent", "box.zip")["documents"]
     assert inside["documentExternalId"] == "box.zip!/in/one.txt"
     until(lambda: "1 of 2 files read, 1 left out (1 in a format that" in run("documents", "show", "box.zip").out)

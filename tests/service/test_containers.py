@@ -142,6 +142,8 @@ def test_files_of_an_archive_are_documents_of_their_own(service: RunningService)
     [found, *_] = ok(service.call("search/searchDocumentCatalog", body))["results"]
     assert found["parentDocumentId"] == document["documentId"]
     assert "all.zip" in search(service, "tool.exe", as_user=BEN)
+    for contained, wanted in ((False, {"box/all.zip"}), (True, set(inside)), (None, {"box/all.zip", *inside})):
+        assert set(list_documents(service, as_user=ANN, contained=contained)) == wanted
     assert list_documents(service, as_user=CY) == search(service, "noon", as_user=CY) == []
 
 

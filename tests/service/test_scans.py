@@ -76,6 +76,10 @@ def test_scans_and_pictures_are_taken_at_once_and_found_once_they_are_read(readi
     assert partly["notRead"] == [{"kind": "page", "count": 1, "where": ["page 3"]}]
     empty = read_out(reading, blank["documentId"])
     assert (empty["notRead"], chunks(reading, blank["documentId"])) == ([], [])
+    listed = ok(reading.call("catalog/listDocuments", {}))["documents"]
+    counted = {one["documentExternalId"]: one["chunkCount"] for one in listed}
+    assert (counted["blank"], empty["chunkCount"]) == (0, 0)
+    assert counted["scan"] == found["chunkCount"] > 0
     refused(upload(reading, "bad", b"\x89PNG\r\n\x1a\n" + bytes(100), file_name="bad.png"), 400, "file_corrupt")
 
 

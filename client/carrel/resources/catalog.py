@@ -131,6 +131,7 @@ class Catalog(Resource[M]):
         updated_to: datetime | str | None = None,
         indexing: AnyIndexingStatus | None = None,
         parent_document_id: Id | None = None,
+        contained: bool | None = None,
         user_email: str | None = None,
         page_size: int = 100,
         page_token: str | None = None,
@@ -140,7 +141,7 @@ class Catalog(Resource[M]):
         `ids` and `document_external_ids` are at most 1000 each, and those of nothing are passed over.
         `document_name` is part of the name, whatever its case; `updated_from` is included, `updated_to` is not.
         `indexing` (DONE, RUNNING or FAILED) is of the catalog's index. `parent_document_id` is the archive or mail that
-        the documents are files in.
+        the documents are files in; `contained`: only files in any (True), or only documents that are none (False).
         """
         request = wire.ListDocumentsRequest(
             ids=as_list(UUID, ids),
@@ -153,6 +154,7 @@ class Catalog(Resource[M]):
             updated_to=as_any(datetime, updated_to),
             indexing=as_any(wire.IndexingStatus, indexing),
             parent_document_id=as_any(UUID, parent_document_id),
+            contained=contained,
             user_email=user_email,
             page_size=page_size,
             page_token=page_token,

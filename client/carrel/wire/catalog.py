@@ -16,7 +16,7 @@ from carrel.wire.common import (
     ResourceType,
     ResponseModel,
 )
-from carrel.wire.fields import DocumentName, EmailAddress, Identifier, Instant, RequestInstant
+from carrel.wire.fields import DocumentName, EmailAddress, Identifier, Instant, RequestInstant, StrictFlag
 from carrel.wire.formats import NotReadKind, count_not_read, count_reasons
 from carrel.wire.operations import ADDS_DATA, KEYED, NOT_FOUND, READ, WRITE, ApiOperation
 
@@ -137,6 +137,8 @@ class Document(ResponseModel):
     """When it was last changed."""
     indexing: IndexingStatus | None = None
     """Whether the newest version is searchable in the catalog."""
+    chunk_count: int | None = None
+    """Number of chunks that the version found in the catalog has; 0: there is no text in it; absent: none is found."""
     not_read: list[NotRead] | None = None
     """What the newest file holds that was not read; absent: unknown, by its format, its age, or since the
     files in it are not read yet (`filesDone` is less than `fileCount`).
@@ -147,6 +149,11 @@ class Document(ResponseModel):
     """Number of files in the newest file, each of which becomes a document of its own; absent: none."""
     files_done: int | None = None
     """How many of those are documents by now or could not be read; those that could not are in `notRead` at the end."""
+
+    @property
+    def has_no_text(self) -> bool:
+        """Whether the newest version is indexed in the catalog, and there is no text in it to be found by."""
+        return self.indexing is IndexingStatus.DONE and self.chunk_count == 0
 
 
 class DocumentVersion(ResponseModel):
@@ -276,6 +283,8 @@ class ListDocumentsRequest(ActingRequest, NarrowedRequest):
     """Only documents with this status in the catalog's index."""
     parent_document_id: UUID | None = None
     """Only the files in this archive or mail."""
+    contained: StrictFlag | None = None
+    """Only files in archives and mails (true), or only documents that are none (false)."""
 
 
 class ListDocumentsResponse(PagedResponse):

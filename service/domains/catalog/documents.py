@@ -56,9 +56,11 @@ async def get_document(connection: AsyncConnection, caller: Caller, *, document_
     versions = await queries.list_versions(connection, caller.organization_id, document_id=document_id)
     owner = await queries.read_principal(connection, caller.organization_id, principal_id=document.fields.owner_id)
     places = [_to_indexing(row) for row in await list_memberships(connection, caller, document_id=document_id)]
+    in_catalog = next((place for place in places if place.document_collection_id is None), None)
     return GetDocumentResponse(
         **_document_members(document, owner),
-        indexing=next((place.status for place in places if place.document_collection_id is None), None),
+        indexing=None if in_catalog is None else in_catalog.status,
+        chunk_count=None if in_catalog is None or in_catalog.indexed_version is None else in_catalog.chunk_count,
         text_recognition=await read_recognition(connection, caller.organization_id, document_id=document_id),
         read_pictures=document.file.reads_pictures,
         contained_files=await _count_contained(connection, caller.organization_id, document),
@@ -94,6 +96,7 @@ async def list_documents(
         updated_before=request.updated_to,
         indexing=request.indexing,
         container_id=request.parent_document_id,
+        contained=request.contained,
     )
     rows = await queries.list_documents(connection, caller, filters=filters, after=after, limit=cursor.limit)
     page = cursor.page(rows, position=lambda row: (row.created_at.isoformat(), str(row.document_id)))
@@ -218,6 +221,7 @@ def _to_document(row: queries.ListedDocument) -> Document:
         source_system_updated=row.source_updated_at,
         created_at=row.created_at,
         updated_at=row.updated_at,
+        chunk_count=None if row.indexed_version is None else row.chunk_count,
         indexing=None
         if row.wanted_version is None
         else indexing_status(

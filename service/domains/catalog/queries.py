@@ -58,6 +58,7 @@ class DocumentFilter:
     updated_before: datetime | None = None
     indexing: IndexingStatus | None = None
     container_id: UUID | None = None
+    contained: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +109,7 @@ class ListedDocument:
     wanted_version: int | None
     indexed_version: int | None
     attempts: int | None
+    chunk_count: int | None
 
 
 def known_not_read(file: StoredFile | ListedDocument) -> Sequence[Mapping[str, Any]] | None:
@@ -334,6 +336,7 @@ async def list_documents(
                 space_documents.c.version.label("wanted_version"),
                 space_documents.c.indexed_version,
                 space_documents.c.attempts,
+                space_documents.c.chunk_count,
             ),
         )
         .join(principals, principals.c.principal_id == documents.c.owner_id)
@@ -389,6 +392,8 @@ def _filter_conditions(filters: DocumentFilter) -> Iterator[ColumnElement[bool]]
         yield in_array(document_versions.c.media_type, filters.media_types)
     if filters.container_id is not None:
         yield resources.c.container_id == filters.container_id
+    if filters.contained is not None:
+        yield resources.c.container_id.is_not(None) if filters.contained else resources.c.container_id.is_(None)
     if filters.updated_from is not None:
         yield documents.c.updated_at >= filters.updated_from
     if filters.updated_before is not None:
