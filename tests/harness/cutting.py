@@ -16,6 +16,7 @@ class Network:
     """What a client has for an address; `allowed` are the bytes of answers that the next connections let through."""
 
     base_url: str
+    services: deque[str]
     allowed: deque[int] = field(default_factory=deque[int])
     cuts: int = 0
     _open: list["Connection"] = field(default_factory=list["Connection"])
@@ -25,12 +26,24 @@ class Network:
         while self._open:
             self._open.pop().reset()
 
-    def join(self, client: socket.socket, service: socket.socket) -> None:
-        """Pass on what two ends have to say, until one of them hangs up, or the connection is cut."""
+    def join(self, client: socket.socket) -> None:
+        """Pass on what a client and a service have to say, until one of them hangs up, or the connection is cut."""
+        service = self._connect()
+        if service is None:
+            client.close()
+            return
         connection = Connection(self, client, service, self.allowed.popleft() if self.allowed else None)
         self._open.append(connection)
         for work in (connection.ask, connection.answer):
             threading.Thread(target=work, daemon=True).start()
+
+    def _connect(self) -> socket.socket | None:
+        for _ in range(len(self.services)):
+            self.services.rotate(-1)
+            host, port = self.services[-1].removeprefix("http://").split(":")
+            with suppress(OSError):
+                return socket.create_connection((host, int(port)))
+        return None
 
 
 @dataclass
@@ -78,12 +91,11 @@ class Connection:
 
 
 @contextmanager
-def cutting(base_url: str) -> Iterator[Network]:
-    """Put such a network before a service."""
-    host, port = base_url.removeprefix("http://").split(":")
+def cutting(*base_urls: str) -> Iterator[Network]:
+    """Put such a network before a service, or before replicas of it: a connection goes to the next that accepts it."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         listener.settimeout(0.1)
-        network = Network(f"http://127.0.0.1:{listener.getsockname()[1]}")
+        network = Network(f"http://127.0.0.1:{listener.getsockname()[1]}", services=deque(base_urls))
         ended = threading.Event()
 
         def accept() -> None:
@@ -91,7 +103,7 @@ def cutting(base_url: str) -> Iterator[Network]:
                 with suppress(TimeoutError):
                     client, _ = listener.accept()
                     client.setblocking(True)
-                    network.join(client, socket.create_connection((host, int(port))))
+                    network.join(client)
 
         thread = threading.Thread(target=accept, daemon=True)
         thread.start()

@@ -1,0 +1,171 @@
+"""Two replicas of the release before, replaced one by one by this one's while people use the service."""
+
+import logging
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import cast
+from uuid import uuid4
+
+import psycopg
+import pytest
+
+from carrel import Carrel, NotFoundError
+from service import migrations
+from service.migrations.job_queue import PREFIX
+from tests.harness.cutting import cutting
+from tests.harness.databases import TestDatabases
+from tests.harness.processes import ServiceProcess
+from tests.harness.releases import ServiceOfBefore, export_release_before
+from tests.harness.services import API_KEY, SECRET_KEY, RunningService
+from tests.service.test_release_before import ADA, sign_in, walk_main_road
+
+QUESTION = "When does the ferry leave the pier?"
+SETTLED_SECONDS = 3.0
+
+
+class Traffic:
+    """People at work by the SDK until told to end: they search, load, share and take back, each over and over.
+
+    `calls` counts what they did, `sent_again` what the SDK had to send again; `failed` is what they were told that is
+    an error, or wrong.
+    """
+
+    def __init__(self, base_url: str, token: str) -> None:
+        self.calls: Counter[str] = Counter()
+        self.sent_again: list[str] = []
+        self.failed: list[str] = []
+        self._base_url, self._token = base_url, token
+        self._ending = threading.Event()
+        work = [self._search, self._search, self._load, self._share]
+        self._threads = [threading.Thread(target=self._repeat, args=[each, no]) for no, each in enumerate(work)]
+
+    def start(self) -> None:
+        """Begin; there is something to find by then."""
+        with (
+            Carrel(base_url=self._base_url, api_key=API_KEY) as admin,
+            Carrel(base_url=self._base_url, access_token=self._token) as ada,
+        ):
+            self._load(admin, ada, "first")
+        for thread in self._threads:
+            thread.start()
+
+    def stop(self) -> None:
+        """End when each has its answer."""
+        self._ending.set()
+        for thread in self._threads:
+            thread.join(120)
+            assert not thread.is_alive()
+
+    def _repeat(self, work: object, number: int) -> None:
+        with (
+            Carrel(base_url=self._base_url, api_key=API_KEY) as admin,
+            Carrel(base_url=self._base_url, access_token=self._token) as ada,
+        ):
+            turn = 0
+            while not self._ending.is_set():
+                turn += 1
+                try:
+                    work(admin, ada, f"{number}-{turn}")  # type: ignore[operator]
+                except Exception as error:  # noqa: BLE001 - it is what is counted
+                    self.failed.append(f"{getattr(work, '__name__', '')}: {error!r}")
+
+    def _search(self, admin: Carrel, ada: Carrel, name: str) -> None:
+        del admin, name
+        assert ada.search.search_document_catalog(QUESTION).results, "what everybody may read was not found"
+        self.calls["search"] += 1
+
+    def _load(self, admin: Carrel, ada: Carrel, name: str) -> None:
+        text = f"The ferry {name} leaves the pier at noon.".encode()
+        loaded = admin.catalog.upload_file(
+            text, document_external_id=name, file_name="ferry.txt", internal_public=True, await_vector_store_sync=True
+        )
+        assert ada.catalog.download_document(loaded.document_id).read() == text
+        self.calls["load"] += 1
+
+    def _share(self, admin: Carrel, ada: Carrel, name: str) -> None:
+        loaded = admin.catalog.upload_file(b"A secret.", document_external_id=name, file_name="secret.txt")
+        resource = {"resourceId": str(loaded.document_id), "resourceType": "UPLOADED_DOCUMENT"}
+        admin.admin.grants.set(resource, [{"principal": ADA, "role": "VIEWER"}])
+        ada.catalog.get_document(loaded.document_id)
+        admin.admin.grants.set(resource, [])
+        with pytest.raises(NotFoundError):
+            ada.catalog.get_document(loaded.document_id)
+        self.calls["share and take back"] += 1
+
+
+@contextmanager
+def counting_retries(traffic: Traffic) -> Iterator[None]:
+    """Note what the SDK sends a second time and later."""
+    logger, handler = logging.getLogger("carrel"), logging.Handler()
+    handler.emit = lambda record: (
+        None if " attempt 1" in (said := record.getMessage()) else traffic.sent_again.append(said)
+    )  # type: ignore[method-assign]
+    level = logger.level
+    logger.addHandler(handler)
+    logger.setLevel(logging.DEBUG)
+    yield
+    logger.removeHandler(handler)
+    logger.setLevel(level)
+
+
+def add_to_every_table(databases: TestDatabases, name: str) -> None:
+    """Add a column to each table, as some migration may; the statements that connections have prepared stay good."""
+    with databases.connect(name) as connection:
+        connection.execute(f"SET lock_timeout = {migrations.LOCK_MILLISECONDS}")
+        tables = connection.execute("SELECT tablename FROM pg_policies WHERE policyname = 'organization'").fetchall()
+        waiting = [table for (table,) in tables if not table.startswith(PREFIX)]
+        while waiting:
+            try:
+                connection.execute(f"ALTER TABLE {waiting[0]} ADD COLUMN added_{len(waiting)}_{uuid4().hex} text")
+                waiting.pop(0)
+            except psycopg.errors.LockNotAvailable:
+                time.sleep(migrations.PAUSE_SECONDS)
+
+
+@pytest.mark.long
+def test_nobody_notices_an_upgrade(databases: TestDatabases, tmp_path: Path) -> None:
+    """No request fails, though the SDK sends some again; nobody reads what was taken back; then all works as before."""
+    tree = export_release_before(tmp_path / "before")
+    name = databases.empty()
+    address = databases.owner_url(name).set(drivername="postgresql").render_as_string(hide_password=False)
+    shared = {
+        "CARREL_DATABASE_URL": address,
+        "CARREL_SECRET_KEY": SECRET_KEY,
+        "CARREL_FILES_URL": f"file://{tmp_path}/files",
+    }
+    with ExitStack() as stack:
+        old = [ServiceOfBefore(tree, **shared) for _ in range(2)]
+        new = [ServiceProcess(**shared) for _ in range(2)]
+        for service in (*old, *new):
+            stack.callback(service.close)
+        for service in old:
+            service.start()
+        network = stack.enter_context(cutting(*(service.base_url for service in (*old, *new))))
+        traffic = Traffic(network.base_url, sign_in(cast("ServiceProcess", old[0])))
+        with counting_retries(traffic):
+            traffic.start()
+            try:
+                for before, after in zip(old, new, strict=True):
+                    time.sleep(SETTLED_SECONDS)
+                    assert before.stop() == 0
+                    time.sleep(SETTLED_SECONDS)
+                    add_to_every_table(databases, name)
+                    after.start()
+                time.sleep(SETTLED_SECONDS)
+            finally:
+                traffic.stop()
+        print(f"{dict(traffic.calls)}; sent again: {traffic.sent_again}")  # noqa: T201 - what the test is for
+        assert traffic.failed == []
+        assert traffic.calls.keys() == {"search", "load", "share and take back"}
+        running = cast("RunningService", new[0])
+        with Carrel(base_url=new[1].base_url, api_key=API_KEY) as admin:
+            for document in admin.catalog.list_documents():
+                admin.catalog.delete_document(document.document_id)
+            ada = stack.enter_context(Carrel(base_url=running.base_url, access_token=sign_in(new[0])))
+            walk_main_road(admin, ada)
+        assert [service.stop() for service in new] == [0, 0]
+    databases.drop(name)
