@@ -1,18 +1,33 @@
-"""Marking runs as crashed when their process or machine has died, so that they send no heartbeat."""
+"""Marking runs as crashed when their process or machine has died, so that they send no heartbeat; restarting them."""
 
-from datetime import timedelta
+import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 
 from prefect.automations import Automation
-from prefect.client.orchestration import get_client
-from prefect.client.schemas.objects import StateType
+from prefect.client.orchestration import PrefectClient, get_client
+from prefect.client.schemas.filters import (
+    FlowRunFilter,
+    FlowRunFilterEndTime,
+    FlowRunFilterState,
+    FlowRunFilterStateType,
+)
+from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.events.actions import ChangeFlowRunState
 from prefect.events.schemas.automations import EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
+from prefect.states import AwaitingRetry
 
 NAME = "carrel: end runs that have gone silent"
 SILENCE = timedelta(seconds=120)  # four heartbeats
 # An event is named after its state; those that flows of ours end with are named in flows.running.
 _ENDS = ("Completed", "CompletedWithQuarantine", "CompletedWithProblems", "Failed", "Cancelled", "Crashed")
+_SILENT = "The run has sent no heartbeat"
+MOST_STARTS = 3
+"""A run that ends its process each time, as one that takes all memory does, isn't started for ever."""
+TAKEN_OVER_FOR = timedelta(hours=1)
+"""What has been lost for longer stays so: the next run of its source does its work."""
+_LOOKING = 10.0
 
 
 async def watch_for_lost_runs(*, silence: timedelta = SILENCE) -> None:
@@ -27,8 +42,48 @@ async def watch_for_lost_runs(*, silence: timedelta = SILENCE) -> None:
     await wanted.acreate()
 
 
+async def keep_taking_over(*, say: Callable[[str], None]) -> None:
+    """Take over lost runs until cancelled; what goes wrong is said, once as long as it stays the same."""
+    failed = ""
+    while True:
+        try:
+            async with get_client() as client:
+                for name in await take_over(client):
+                    say(f"The run {name} was lost with its process, and is started again.")
+            failed = ""
+        except Exception as exc:  # noqa: BLE001 - the server is away: it is asked again
+            if failed != repr(exc):
+                failed = repr(exc)
+                say(f"Lost runs could not be looked for ({failed}); that is tried again.")
+        await asyncio.sleep(_LOOKING)
+
+
+async def take_over(client: PrefectClient) -> list[str]:
+    """Have lost runs of deployments started again by whoever serves these; return the names of the runs.
+
+    A run goes on from its ledger. Of several processes that find one at once, both only say that it waits.
+    """
+    lost = FlowRunFilter(
+        state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.CRASHED])),
+        end_time=FlowRunFilterEndTime.model_validate({"after_": datetime.now(UTC) - TAKEN_OVER_FOR}),
+    )
+    found = [run for run in await client.read_flow_runs(flow_run_filter=lost) if _is_lost(run)]
+    return [run.name for run in found if _is_lost(await client.read_flow_run(run.id)) and await _start(client, run)]
+
+
+def _is_lost(run: FlowRun) -> bool:
+    state = run.state
+    is_silent = state is not None and state.is_crashed() and (state.message or "").startswith(_SILENT)
+    return is_silent and run.deployment_id is not None and run.run_count < MOST_STARTS
+
+
+async def _start(client: PrefectClient, run: FlowRun) -> bool:
+    state = AwaitingRetry(message="The process of this run was lost; it goes on in another one.")
+    return (await client.set_flow_run_state(run.id, state)).status.value == "ACCEPT"
+
+
 def _automation(silence: timedelta) -> Automation:
-    message = f"The run has sent no heartbeat for {silence.total_seconds():.0f} seconds."
+    message = f"{_SILENT} for {silence.total_seconds():.0f} seconds."
     return Automation(
         name=NAME,
         trigger=EventTrigger(

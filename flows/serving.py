@@ -14,7 +14,7 @@ from prefect.runner import Runner
 from flows.deployments import Entry, read_served
 from flows.errors import DeploymentsError, FlowError, ServiceDownError
 from flows.limits import set_limits
-from flows.lost_runs import watch_for_lost_runs
+from flows.lost_runs import keep_taking_over, watch_for_lost_runs
 from flows.operations.jobs import open_client, outage_policy_of
 from flows.operations.reporting import report_ledgers
 from flows.schedule_reports import report_schedules
@@ -52,10 +52,11 @@ async def serve_flows(settings: FlowSettings, *, say: Say, limit: int = 4) -> No
     following = asyncio.create_task(_follow_file(settings.deployments, seen=read, runner=runner, say=say))
     reporting = asyncio.create_task(_report_ledgers(settings, say=say))
     due = asyncio.create_task(report_schedules(settings, say=say))
+    taking_over = asyncio.create_task(keep_taking_over(say=say))
     try:
         await runner.start()
     finally:
-        for task in (following, reporting, due):
+        for task in (following, reporting, due, taking_over):
             task.cancel()
 
 

@@ -20,7 +20,6 @@ from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError
 from prefect.exceptions import ObjectNotFound
 from prefect.runner import Runner
 
-from flows import lost_runs
 from flows.bulk_upload import bulk_upload
 from flows.deployments import read_deployments, read_served
 from flows.errors import DeploymentsError
@@ -335,17 +334,6 @@ async def test_slots_of_a_killed_run_are_given_back_by_the_next_one(
     await give_slots_back(kept)  # of slots that were given back, nothing is left to do
     assert not kept.exists()
     await client.delete_global_concurrency_limit_by_name(BATCHES)
-
-
-async def test_lost_runs_are_watched_for_by_one_automation(client: PrefectClient) -> None:
-    """It is made once; one of an earlier version is replaced, not joined by another."""
-    await lost_runs.watch_for_lost_runs(silence=lost_runs.SILENCE * 2)
-    await lost_runs.watch_for_lost_runs()
-    (one,) = await client.read_automations_by_name(lost_runs.NAME)
-    assert one.trigger.within == lost_runs.SILENCE
-    assert {"prefect.flow-run.CompletedWithQuarantine", "prefect.flow-run.Completed"} <= one.trigger.expect
-    await lost_runs.watch_for_lost_runs()
-    assert [known.id for known in await client.read_automations_by_name(lost_runs.NAME)] == [one.id]
 
 
 async def test_serve_follows_the_file_while_it_runs(
