@@ -17,7 +17,7 @@ from sqlalchemy.engine import URL
 from service import migrations
 from service.operate.archiving.archive import Archive
 from service.operate.archiving.bases import chain
-from service.operate.archiving.copying import copy_files
+from service.operate.archiving.copying import Copied, copy_files
 from service.operate.archiving.errors import MomentError
 from service.operate.archiving.models import Base, Position, segment_name
 from service.operate.backup import queries
@@ -95,8 +95,7 @@ def restore_moment(
     _unpack(archive, plan, server)
     _replay(plan, server)
     owner = server.url(user=SUPERUSER)
-    faulty: list[bytes] = []
-    copied = _bring_files(archive, owner, files, faulty)
+    copied = _bring_files(archive, owner, files)
     with queries.connect(owner) as connection:
         fingerprint = queries.read_key_fingerprint(connection)
     key = None if fingerprint is None else archive.key(fingerprint)
@@ -107,7 +106,9 @@ def restore_moment(
         queries.take_new_store(connection)
         rows = queries.count_rows(connection)
     os.sync()
-    return Restored(_find_moment(archive, plan), rows, copied, faulty, has_key=key is not None or fingerprint is None)
+    return Restored(
+        _find_moment(archive, plan), rows, copied.files, copied.faulty, has_key=key is not None or fingerprint is None
+    )
 
 
 def _find_moment(archive: Archive, plan: Plan) -> datetime | None:
@@ -169,7 +170,7 @@ def _replay(plan: Plan, server: RecoveringPostgres) -> None:
     server.recover(until=None, show=show)
 
 
-def _bring_files(archive: Archive, owner: URL, files: FileStore, faulty: list[bytes]) -> int:
+def _bring_files(archive: Archive, owner: URL, files: FileStore) -> Copied:
     progress = Progress("Files")
 
     def list_contents() -> Iterator[bytes]:
@@ -177,11 +178,8 @@ def _bring_files(archive: Archive, owner: URL, files: FileStore, faulty: list[by
             yield sha256
             progress.add(size)
 
-    def skip(sha256: bytes, _: Exception) -> None:
-        faulty.append(sha256)
-
     with queries.open_snapshot(owner) as snapshot:
-        copied, _ = copy_files(archive.files, files, list_contents(), skip=skip)
+        copied = copy_files(archive.files, files, list_contents())
     progress.end()
     return copied
 

@@ -10,8 +10,8 @@ The log is read where PostgreSQL writes it. A replication slot keeps what isn't 
 """
 
 import time
-from collections.abc import Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import contextmanager, suppress
 from multiprocessing.connection import wait
 from pathlib import Path
 from socket import socket
@@ -21,7 +21,7 @@ from sqlalchemy.engine import URL
 
 from service.operate.archiving import queries
 from service.operate.archiving.archive import Archive
-from service.operate.archiving.copying import copy_files, log_faulty
+from service.operate.archiving.copying import copy_files
 from service.operate.archiving.errors import ForeignArchiveError
 from service.operate.archiving.models import Position, segment_name
 from service.operate.backup.queries import open_snapshot
@@ -35,16 +35,24 @@ from service.platform.postgres.server import DATABASE, SUPERUSER, EmbeddedPostgr
 from service.platform.processes import READY
 from service.platform.settings import Settings
 
+Check = Callable[[], None]
 LOOK_SECONDS = 1.0
 # An archive of a database that isn't written to says so often that it is alive.
 SAY_SECONDS = 30.0
 LONGEST_PAUSE_SECONDS = 60.0
 
 
-class Shipper:
-    """Brings what is new into the archive, round by round."""
+class _EndedError(Exception):
+    """The process is to end while it is at work."""
 
-    def __init__(self, connection: queries.Connection, archive: Archive, files: FileStore, *, log: Path) -> None:
+
+class Shipper:
+    """Brings what is new into the archive, round by round. `check` is called again and again, and may raise."""
+
+    def __init__(
+        self, connection: queries.Connection, archive: Archive, files: FileStore, *, log: Path, check: Check
+    ) -> None:
+        self._check = check
         self._connection = connection
         self._archive = archive
         self._files = files
@@ -68,7 +76,7 @@ class Shipper:
         end = queries.read_log_end(self._connection)
         # No file goes before it is archived; where archiving fails, the lock stays until the connection ends.
         queries.lock_files(self._connection)
-        copy_files(self._files, self._archive.files, self._files.take_unarchived(), skip=log_faulty)
+        _archive_files(self._files, self._archive, self._files.take_unarchived())
         queries.unlock_files(self._connection)
         self._ship_log(end)
         self._archived_at.set(end.at.timestamp())
@@ -82,6 +90,7 @@ class Shipper:
     def _ship_log(self, end: queries.LogEnd) -> None:
         size = self._segment_bytes
         while self._sent < end.lsn:
+            self._check()
             number, offset = divmod(self._sent, size)
             until = min(size, offset + end.lsn - self._sent)
             name = segment_name(end.timeline, number, segment_bytes=size)
@@ -97,7 +106,9 @@ class Shipper:
 
 
 @contextmanager
-def open_shipper(settings: Settings, server: EmbeddedPostgres, archive: Archive) -> Generator[Shipper | None]:
+def open_shipper(
+    settings: Settings, server: EmbeddedPostgres, archive: Archive, *, check: Check = lambda: None
+) -> Generator[Shipper | None]:
     """Begin to archive: keep the secret key and all files that there are; None when another process archives."""
     with server.connect(DATABASE) as connection:
         if not queries.try_lock_archive(connection):
@@ -106,12 +117,12 @@ def open_shipper(settings: Settings, server: EmbeddedPostgres, archive: Archive)
         archive.claim(queries.read_store_id(connection))
         _archive_keys(settings, archive)
         files = open_files(settings)
-        shipper = Shipper(connection, archive, files, log=cluster_folder(settings.data_dir) / "pg_wal")
-        archive_files(server.url(user=SUPERUSER), files, archive)
+        shipper = Shipper(connection, archive, files, log=cluster_folder(settings.data_dir) / "pg_wal", check=check)
+        archive_files(server.url(user=SUPERUSER), files, archive, check=check)
         yield shipper
 
 
-def archive_files(owner: URL, files: FileStore, archive: Archive) -> bytes:
+def archive_files(owner: URL, files: FileStore, archive: Archive, *, check: Check = lambda: None) -> bytes:
     """Archive the files that documents have and the archive lacks; return the SHA-256s of all that they have, joined.
 
     Only a 256th part of the archive's names is in memory at a time.
@@ -127,10 +138,11 @@ def archive_files(owner: URL, files: FileStore, archive: Archive) -> bytes:
                 stored = {each.sha256 for batch in batches for each in batch}
             wanted.extend(sha256)
             if sha256 not in stored:
+                check()
                 yield sha256
 
     with open_snapshot(owner) as snapshot:
-        copy_files(files, archive.files, lacking(), skip=log_faulty)
+        _archive_files(files, archive, lacking())
     return bytes(wanted)
 
 
@@ -146,6 +158,8 @@ def keep_archiving(settings: Settings, server: EmbeddedPostgres, orders: socket)
             _archive_until_ordered(settings, server, orders)
         except ForeignArchiveError:
             raise
+        except _EndedError:
+            return
         except Exception as error:  # noqa: BLE001 - the next time may find it better
             failures.log(error)
             orders.send(READY)  # the service starts without its archive
@@ -159,16 +173,32 @@ def keep_archiving(settings: Settings, server: EmbeddedPostgres, orders: socket)
 def _archive_until_ordered(settings: Settings, server: EmbeddedPostgres, orders: socket) -> None:
     assert settings.archive_url is not None  # noqa: S101 - else nothing is archived
     archive = Archive.create(settings.archive_url)
-    is_ordered = False
-    while not is_ordered:
-        with open_shipper(settings, server, archive) as shipper:
+
+    def check() -> None:
+        if wait([orders], 0):
+            raise _EndedError
+
+    while True:
+        with open_shipper(settings, server, archive, check=check) as shipper:
             orders.send(READY)
-            while shipper is not None and not is_ordered:
+            while shipper is not None:
                 shipper.ship()
-                is_ordered = bool(wait([orders], LOOK_SECONDS))
-            if shipper is not None:
-                shipper.ship()
-        is_ordered = is_ordered or bool(wait([orders], LOOK_SECONDS))
+                if wait([orders], LOOK_SECONDS):
+                    # What was written since; an order is still to be read, so this takes a segment at most.
+                    with suppress(_EndedError):
+                        shipper.ship()
+                    return
+        if wait([orders], LOOK_SECONDS):  # another process archives
+            return
+
+
+def _archive_files(files: FileStore, archive: Archive, sha256s: Iterable[bytes]) -> None:
+    """Archive files; what one document lacks is logged, and no reason to archive no other."""
+    faulty = copy_files(files, archive.files, sha256s).faulty
+    if faulty:
+        logger.error(
+            "files_not_archived", files=len(faulty), first=faulty[0].hex(), advice="python -m service files check"
+        )
 
 
 def _archive_keys(settings: Settings, archive: Archive) -> None:
