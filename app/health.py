@@ -18,6 +18,7 @@ from app.settings import settings
 from app.ui.help import help_address
 from carrel.wire.oversight import (
     AdminStatusGetResponse,
+    ArchiveState,
     Bucket,
     ConnectionsState,
     IndexingState,
@@ -35,6 +36,7 @@ from flows.runs import Runs, RunsError
 
 LATE_INDEXING = timedelta(minutes=15)
 LATE_JOBS = timedelta(minutes=5)
+LATE_ARCHIVE = timedelta(minutes=5)
 RECENT_PRESSURE = timedelta(minutes=5)
 # Somebody is to look when less is free than so many times what is kept free.
 EARLY = 2
@@ -107,6 +109,7 @@ def findings_of(status: AdminStatusGetResponse, *, now: datetime | None = None) 
         _of_syncs(status.syncs),
         *(_of_connections(connections, at) for connections in (status.connections,) if connections),
         *map(_of_standby, status.standbys or ()),
+        *(_of_archive(archive, at) for archive in (status.archive,) if archive),
         *(_of_quarantine(quarantine) for quarantine in (status.quarantine,) if quarantine),
         *_of_alerts(status.open_alert_count),
         *(_of_disk(storage) for storage in status.storage),
@@ -248,6 +251,19 @@ def _of_standby(standby: StandbyStatus) -> Finding:
     else:
         todo = "See whether it runs and follows the primary. The service uses it again by itself."
     return Finding(about, Level.TROUBLE, said, todo, _help_page("scaling#when-one-is-gone"))
+
+
+def _of_archive(archive: ArchiveState, at: datetime) -> Finding:
+    archived_at = archive.archived_at
+    said = "Nothing was archived since the service was started."
+    if archived_at is not None:
+        said = f"All that was written until {moment(archived_at)} is archived."
+        if not _is_late(archived_at, at, LATE_ARCHIVE):
+            return Finding("The archive", Level.FINE, said)
+    todo = (
+        "What was written since is on this machine alone. See why in the service's log (task archive); it tries again."
+    )
+    return Finding("The archive", Level.TROUBLE, said, todo, _help_page("operating#going-back-to-any-moment"))
 
 
 def _join_names(words: Sequence[str]) -> str:

@@ -154,6 +154,8 @@ async def open_app(settings: Settings, **shared: Any) -> AsyncGenerator[FastAPI]
     async with open_runtime(settings, **shared) as runtime:
         _keep_tasks(runtime)
         app = create_app(runtime)
+        if settings.archive_url is not None:
+            app.state.metrics.watch_archive()
         app.state.metrics.keep_told(runtime.background)
         yield app
 

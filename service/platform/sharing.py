@@ -23,6 +23,8 @@ class Figure(IntEnum):
     CONNECTIONS_PRESSED_AT = auto()
     CHUNKS_PER_SECOND = auto()
     BYTES_PROMISED = auto()
+    # Of the service as a whole.
+    ARCHIVED_AT = auto()
 
 
 # What is counted from a worker's start: what has been counted stays when the worker ends.
@@ -30,7 +32,7 @@ _KEPT = (Figure.CONNECTIONS_REFUSED, Figure.CONNECTIONS_EVICTED)
 
 
 class Figures:
-    """The workers' figures, each worker's in a row of its own, and a last row of what workers that have ended left."""
+    """The workers' figures, each worker's in a row of its own, and a last row of what is of no living worker."""
 
     def __init__(self, workers: int) -> None:
         self._rows = workers + 1
@@ -39,6 +41,10 @@ class Figures:
     def write(self, worker: int, figure: Figure, value: float) -> None:
         """Replace a worker's figure."""
         self._cells[worker * len(Figure) + figure] = value
+
+    def write_common(self, figure: Figure, value: float) -> None:
+        """Replace a figure that is no worker's."""
+        self.write(self._rows - 1, figure, value)
 
     def read(self, figure: Figure) -> list[float]:
         """Return a figure of every row."""

@@ -14,6 +14,7 @@ from prometheus_client.multiprocess import MultiProcessCollector
 
 from carrel.wire.oversight import StandbyState
 from service.platform.background import Background
+from service.platform.sharing import Figure
 from service.runtime import Runtime
 from service.web.connections import Connections
 
@@ -58,6 +59,12 @@ class Metrics:
         self._read("connections_most", "As many may be open.", lambda: connections.most)
         self._refused = self._counter("connections_refused", "Connections not taken.")
         self._evicted = self._counter("connections_evicted", "Connections closed for others.")
+
+    def watch_archive(self) -> None:
+        """Show how far the archive is, too."""
+        share = self._runtime.share
+        said = "Time up to which all is archived, in seconds since 1970."
+        self._read("archive_timestamp_seconds", said, lambda: share.total(Figure.ARCHIVED_AT), "livemax")
 
     def keep_told(self, background: Background) -> None:
         """Tell the other workers what this one has, as long as the service runs."""

@@ -12,6 +12,7 @@ from app.health import Level, findings_of, troubles
 from app.loading import runs
 from carrel.wire.oversight import (
     AdminStatusGetResponse,
+    ArchiveState,
     ConnectionsState,
     IndexingState,
     JobsState,
@@ -158,6 +159,21 @@ def test_a_standby_that_is_not_read_from_is_told(state: StandbyState, words: str
     is_trouble = state is not StandbyState.SERVING
     assert (one.level is Level.TROUBLE, bool(one.todo), bool(one.see)) == (is_trouble,) * 3
     assert words in one.said
+
+
+@pytest.mark.parametrize(
+    ("late", "is_trouble", "words"),
+    [
+        (timedelta(seconds=2), False, "All that was written until"),
+        (timedelta(minutes=6), True, "All that was written until"),
+        (None, True, "Nothing was archived since the service was started."),
+    ],
+)
+def test_an_archive_that_is_behind_is_told(late: timedelta | None, is_trouble: bool, words: str) -> None:
+    """The finding says up to when all is archived, and what to do when that is long ago."""
+    archive = ArchiveState(archived_at=None if late is None else NOW - late)
+    [found] = [one for one in findings_of(a_status(archive=archive), now=NOW) if one.about == "The archive"]
+    assert (found.level is Level.TROUBLE, bool(found.todo), words in found.said) == (is_trouble, is_trouble, True)
 
 
 def test_a_document_that_failed_does_not_hide_that_uploads_are_refused() -> None:

@@ -4,7 +4,7 @@ import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -94,6 +94,13 @@ def archived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archived]:
         yield made
     finally:
         process.close()
+
+
+def test_the_service_tells_how_far_its_archive_is(archived: Archived) -> None:
+    """All that was written some seconds ago is archived, whichever worker is asked."""
+    told = done(archived.process.call("admin/status/get"))["archive"]["archivedAt"]
+    assert datetime.now(UTC) - datetime.fromisoformat(told) < timedelta(seconds=30)
+    assert "\ncarrel_archive_timestamp_seconds 1." in archived.process.http.get("/metrics").text
 
 
 def test_a_moment_is_restored(archived: Archived) -> None:

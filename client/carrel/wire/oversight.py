@@ -197,6 +197,13 @@ class StandbyStatus(ResponseModel):
     """How much of the primary's log it had not replayed, in bytes; absent when it was never reached."""
 
 
+class ArchiveState(ResponseModel):
+    """How far the archive is, to which the service copies the database's log and all files."""
+
+    archived_at: Instant | None = None
+    """Time up to which all is archived; absent when that was never so since the service was started."""
+
+
 class AdminStatusGetResponse(ResponseModel):
     """How the organization is doing, at one moment."""
 
@@ -234,6 +241,8 @@ class AdminStatusGetResponse(ResponseModel):
     """Callers' connections; absent where another server than Carrel's own accepts them."""
     standbys: list[StandbyStatus] | None = None
     """Standbys of the database; absent where the service was given none."""
+    archive: ArchiveState | None = None
+    """The archive of log and files; absent where the service was given none."""
 
 
 class AdminAuditLogQueryRequest(NarrowedRequest):

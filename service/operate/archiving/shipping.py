@@ -16,7 +16,6 @@ from multiprocessing.connection import wait
 from pathlib import Path
 from socket import socket
 
-from prometheus_client import Gauge
 from sqlalchemy.engine import URL
 
 from service.operate.archiving import queries
@@ -36,6 +35,7 @@ from service.platform.processes import READY
 from service.platform.settings import Settings
 
 Check = Callable[[], None]
+Tell = Callable[[float], None]
 LOOK_SECONDS = 1.0
 # An archive of a database that isn't written to says so often that it is alive.
 SAY_SECONDS = 30.0
@@ -60,12 +60,6 @@ class Shipper:
         self._segment_bytes = queries.read_segment_bytes(connection)
         kept, is_new = queries.ensure_slot(connection)
         self._sent = kept - kept % self._segment_bytes
-        self._archived_at = Gauge(
-            "carrel_archive_timestamp_seconds",
-            "Time up to which all is archived.",
-            multiprocess_mode="max",
-            registry=None,
-        )
         self._said: Position | None = None
         self._said_at = 0.0
         if is_new:
@@ -79,7 +73,6 @@ class Shipper:
         _archive_files(self._files, self._archive, self._files.take_unarchived())
         queries.unlock_files(self._connection)
         self._ship_log(end)
-        self._archived_at.set(end.at.timestamp())
         position = Position(at=end.at, timeline=end.timeline, lsn=end.lsn, segment_bytes=self._segment_bytes)
         moved = self._said is None or self._said.lsn != end.lsn
         if moved or time.monotonic() - self._said_at > SAY_SECONDS:
@@ -146,8 +139,10 @@ def archive_files(owner: URL, files: FileStore, archive: Archive, *, check: Chec
     return bytes(wanted)
 
 
-def keep_archiving(settings: Settings, server: EmbeddedPostgres, orders: socket) -> None:
+def keep_archiving(settings: Settings, server: EmbeddedPostgres, orders: socket, tell: Tell) -> None:
     """Archive until an order comes, or the process that gives orders has ended; failures are logged, and tried again.
+
+    `tell` is told the time, in seconds since 1970, up to which all is archived, after each round.
 
     Raises:
         ForeignArchiveError: the archive is another deployment's.
@@ -155,7 +150,7 @@ def keep_archiving(settings: Settings, server: EmbeddedPostgres, orders: socket)
     failures, pause = Failures("archive"), LOOK_SECONDS
     while True:
         try:
-            _archive_until_ordered(settings, server, orders)
+            _archive_until_ordered(settings, server, orders, tell)
         except ForeignArchiveError:
             raise
         except _EndedError:
@@ -170,7 +165,7 @@ def keep_archiving(settings: Settings, server: EmbeddedPostgres, orders: socket)
         pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
 
-def _archive_until_ordered(settings: Settings, server: EmbeddedPostgres, orders: socket) -> None:
+def _archive_until_ordered(settings: Settings, server: EmbeddedPostgres, orders: socket, tell: Tell) -> None:
     assert settings.archive_url is not None  # noqa: S101 - else nothing is archived
     archive = Archive.create(settings.archive_url)
 
@@ -182,7 +177,7 @@ def _archive_until_ordered(settings: Settings, server: EmbeddedPostgres, orders:
         with open_shipper(settings, server, archive, check=check) as shipper:
             orders.send(READY)
             while shipper is not None:
-                shipper.ship()
+                tell(shipper.ship().at.timestamp())
                 if wait([orders], LOOK_SECONDS):
                     # What was written since; an order is still to be read, so this takes a segment at most.
                     with suppress(_EndedError):

@@ -1,11 +1,21 @@
 """The state of an organization, for the page Health."""
 
+from datetime import UTC, datetime
+
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.oversight import AdminStatusGetResponse, IndexingState, JobsState, QuarantineState, SyncsState
+from carrel.wire.oversight import (
+    AdminStatusGetResponse,
+    ArchiveState,
+    IndexingState,
+    JobsState,
+    QuarantineState,
+    SyncsState,
+)
 from service.auth.callers import Caller
 from service.index.ingestion.backlog.queries import measure_backlog
 from service.operate.status import queries
+from service.platform.sharing import Figure
 from service.platform.version import VERSION
 from service.runtime import Runtime
 from service.web.connections import Connections
@@ -56,4 +66,10 @@ async def get_status(
         storage=[file_system.describe() for file_system in runtime.disk.file_systems],
         connections=connections.describe() if connections else None,
         standbys=[standby.describe() for standby in runtime.standbys.all] or None,
+        archive=None if settings.archive_url is None else _describe_archive(runtime),
     )
+
+
+def _describe_archive(runtime: Runtime) -> ArchiveState:
+    archived_at = runtime.share.total(Figure.ARCHIVED_AT)
+    return ArchiveState(archived_at=datetime.fromtimestamp(archived_at, UTC) if archived_at else None)

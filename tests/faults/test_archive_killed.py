@@ -1,0 +1,160 @@
+"""The archive while its service, its process, PostgreSQL and the commands are killed, and while its disk is full."""
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Self
+
+import httpx
+import pytest
+
+from service.operate.archiving.archive import Archive
+from tests.faults.test_archive import holds
+from tests.faults.test_backup import documents, upload
+from tests.harness.object_store import object_store
+from tests.harness.processes import ServiceProcess
+
+pytestmark = pytest.mark.long
+
+CAUGHT_UP_SECONDS = 60
+FINISH = "service.operate.archiving.archive:Archive.finish_base"
+BRING = "service.operate.archiving.restoring:copy_files"
+
+
+class Uploads:
+    """Uploads one document after the other, and knows which were acknowledged and when."""
+
+    def __init__(self, process: ServiceProcess) -> None:
+        self._process = process
+        self._is_over = threading.Event()
+        self._thread = threading.Thread(target=self._upload)
+        self.acknowledged: dict[str, datetime] = {}
+        self.begun: dict[str, datetime] = {}
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._is_over.set()
+        self._thread.join()
+
+    def _upload(self) -> None:
+        number = 0
+        while not self._is_over.is_set():
+            name = f"upload-{number}"
+            number += 1
+            self.begun[name] = datetime.now(UTC)
+            try:
+                upload(self._process, name)
+            except httpx.HTTPError:
+                time.sleep(0.1)
+            else:
+                self.acknowledged[name] = datetime.now(UTC)
+
+    def wait_for(self, more: int) -> None:
+        """Wait until so many more are acknowledged."""
+        wanted = len(self.acknowledged) + more
+        while len(self.acknowledged) < wanted:
+            time.sleep(0.05)
+
+
+def wait_until_archived(process: ServiceProcess, archive: Archive) -> None:
+    """Wait until the archive has all that is written by now."""
+    with process.database_server().connect("carrel") as connection:
+        row = connection.execute("SELECT (pg_current_wal_flush_lsn() - '0/0')::bigint").fetchone()
+    assert row is not None
+    deadline = time.monotonic() + CAUGHT_UP_SECONDS
+    while archive.position().lsn < row[0]:
+        assert time.monotonic() < deadline, process.log.read_text()[-3000:]
+        time.sleep(0.1)
+
+
+@contextmanager
+def restored(address: str, *arguments: str, killed: bool = False, **environment: str) -> Iterator[ServiceProcess]:
+    """Restore a moment, after a restore that was killed, and start its service."""
+    process = ServiceProcess(**environment)
+    try:
+        if killed:
+            process.command("restore", address, *arguments, killed_at=BRING)
+        ended = process.command("restore", address, *arguments)
+        assert ended.returncode == 0, ended.stderr
+        assert "lacks" not in ended.stderr
+        process.start()
+        yield process
+    finally:
+        process.close()
+
+
+def test_nothing_acknowledged_is_lost_whatever_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uploads go on while each part is killed; the newest moment has them all, an earlier one those of before it."""
+    with object_store(str(tmp_path / "log")) as store:
+        bucket = store.make()
+        for name, value in bucket.environment.items():
+            monkeypatch.setenv(name, value)
+        address = f"s3://{bucket.name}/carrel"
+        process = ServiceProcess(CARREL_ARCHIVE_URL=address)
+        archive = Archive(address)
+        try:
+            process.start()
+            with Uploads(process) as uploads:
+                uploads.wait_for(2)
+                process.command("backup", "--incremental", killed_at=FINISH)
+                assert process.command("backup", "--incremental").returncode == 0
+                [archiver] = process.parts("archive")
+                archiver.kill()
+                uploads.wait_for(3)
+                process.kill_database()
+                uploads.wait_for(3)
+                moment = datetime.now(UTC)
+                assert process.command("backup", "--incremental").returncode == 0
+                process.kill()
+                process.start()
+                uploads.wait_for(3)
+            wait_until_archived(process, archive)
+            everything = documents(process)
+            assert uploads.acknowledged.keys() <= everything.keys()
+        finally:
+            process.close()
+        with restored(address, killed=True) as newest:
+            holds(newest, everything)
+        with restored(address, "--to", moment.isoformat()) as earlier:
+            then = documents(earlier)
+            holds(earlier, then)
+            assert {name for name, at in uploads.acknowledged.items() if at < moment} <= then.keys()
+            assert then.keys() <= {name for name, at in uploads.begun.items() if at < moment}
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root mounts a disk")
+def test_a_full_disk_of_the_archive_stops_no_upload(tmp_path: Path) -> None:
+    """The service goes on and says so in its log; when there is room again, the archive catches up without a gap."""
+    disk = tmp_path / "disk"
+    disk.mkdir()
+    subprocess.run(["/bin/mount", "-t", "tmpfs", "-o", "size=24m", "carrel-test", str(disk)], check=True)
+    process = ServiceProcess(CARREL_ARCHIVE_URL=(disk / "archive").as_uri())
+    try:
+        process.start()
+        assert process.command("backup", "--incremental").returncode == 0
+        (disk / "foreign").touch()
+        while free := os.statvfs(disk).f_bavail:
+            with (disk / "foreign").open("ab") as file, suppress(OSError):
+                file.write(bytes(min(free, 256) * 4096))
+        for number in range(10):
+            upload(process, f"while full {number}")
+        ended = process.command("backup", "--incremental")
+        assert ended.returncode == 1
+        assert "No space left" in ended.stderr or "doesn't archive" in ended.stderr
+        assert process.events("background_work_failed")
+        (disk / "foreign").unlink()
+        wait_until_archived(process, Archive((disk / "archive").as_uri()))
+        everything = documents(process)
+        with restored(str(disk / "archive")) as newest:
+            holds(newest, everything)
+    finally:
+        process.close()
+        subprocess.run(["/bin/umount", "--lazy", str(disk)], check=True)
