@@ -215,7 +215,7 @@ def open_files(settings: Settings) -> FileStore:
     unarchived = None
     if settings.archive_url is not None:
         unarchived = settings.data_dir / "unarchived"
-        unarchived.mkdir(mode=0o700, exist_ok=True)
+        unarchived.mkdir(mode=0o700, parents=True, exist_ok=True)
     if settings.files_url is not None:
         return FileStore.from_url(settings.files_url, unarchived=unarchived)
     settings.files_dir.mkdir(mode=0o700, exist_ok=True)

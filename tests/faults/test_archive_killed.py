@@ -4,7 +4,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -76,9 +76,9 @@ def wait_until_archived(process: ServiceProcess, archive: Archive) -> None:
 
 
 @contextmanager
-def restored(address: str, *arguments: str, killed: bool = False, **environment: str) -> Iterator[ServiceProcess]:
+def restored(address: str, *arguments: str, killed: bool = False) -> Generator[ServiceProcess]:
     """Restore a moment, after a restore that was killed, and start its service."""
-    process = ServiceProcess(**environment)
+    process = ServiceProcess()
     try:
         if killed:
             process.command("restore", address, *arguments, killed_at=BRING)
