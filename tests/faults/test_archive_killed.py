@@ -21,7 +21,7 @@ from tests.harness.processes import ServiceProcess
 
 pytestmark = pytest.mark.long
 
-CAUGHT_UP_SECONDS = 60
+CAUGHT_UP_SECONDS = 120
 FINISH = "service.operate.archiving.archive:Archive.finish_base"
 BRING = "service.operate.archiving.restoring:copy_files"
 

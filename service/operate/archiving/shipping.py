@@ -39,7 +39,7 @@ Tell = Callable[[float], None]
 LOOK_SECONDS = 1.0
 # An archive of a database that isn't written to says so often that it is alive.
 SAY_SECONDS = 30.0
-LONGEST_PAUSE_SECONDS = 60.0
+LONGEST_PAUSE_SECONDS = 15.0
 
 
 class _EndedError(Exception):
