@@ -4,12 +4,15 @@ Slow things (PostgreSQL, migrations, the model, the extraction processes) are ma
 of the bootstrapped database and a server of its own.
 """
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import AsyncExitStack
 
 import pytest
 
 from tests.flows.processes import prefect_server
+from tests.harness.cluster import VARIABLE as CLUSTER
+from tests.harness.cluster import ClusterDatabases
 from tests.harness.databases import TestDatabases
 from tests.harness.embeddings import EmbeddingsEndpoint
 from tests.harness.logs import configure_logs, pytest_runtest_makereport  # noqa: F401 - a hook, by its name
@@ -44,7 +47,8 @@ def harness_loop() -> Iterator[LoopThread]:
 @pytest.fixture(scope="session")
 def databases() -> Iterator[TestDatabases]:
     """The session's PostgreSQL, with an empty but migrated template."""
-    databases = TestDatabases()
+    cluster = os.environ.get(CLUSTER)
+    databases = ClusterDatabases(cluster) if cluster else TestDatabases()
     yield databases
     databases.close()
 

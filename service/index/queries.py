@@ -191,14 +191,15 @@ async def list_chunks(connection: AsyncConnection, entry: IndexEntry) -> list[In
 def _select_embeddings(dimensions: int) -> Select[*tuple[Any, ...]]:
     chunks = INDEX_TABLES[dimensions].chunks
     hashes: Any = bindparam("param_hashes", type_=ARRAY(LargeBinary))
+    is_of_model = and_(spaces.c.organization_id == ORGANIZATION, spaces.c.model == param(spaces.c.model))
+    of_model = select(spaces.c.space_id).where(is_of_model)
     return (
         select(chunks.c.text_hash, func.halfvec_send(chunks.c.embedding, type_=LargeBinary))
         .ext(distinct_on(chunks.c.text_hash))
-        .join(spaces, spaces.c.space_id == chunks.c.space_id)
         .where(
             chunks.c.organization_id == ORGANIZATION,
             chunks.c.document_id == param(chunks.c.document_id),
-            spaces.c.model == param(spaces.c.model),
+            chunks.c.space_id.in_(of_model),
             chunks.c.text_hash == any_(hashes),
         )
         .order_by(chunks.c.text_hash, chunks.c.space_id, chunks.c.chunk_no)

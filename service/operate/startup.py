@@ -16,7 +16,9 @@ from service.operate.archiving.queries import drop_slot
 from service.operate.bootstrap import bootstrap
 from service.operate.deployment.restore_mark import refuse_marked
 from service.operate.deployment.service import ensure_secret_key
+from service.operate.distribution import is_distributed
 from service.platform.database import POOL_WAIT_SECONDS, Database, driver_url
+from service.platform.deployment_errors import ClusterError
 from service.platform.descriptors import INDEXING_CONNECTIONS, database_connections
 from service.platform.disk import open_guard
 from service.platform.files import open_files
@@ -46,10 +48,14 @@ STANDBY_CONNECT_SECONDS = 2
 
 @dataclass(frozen=True)
 class Prepared:
-    """A database that is ready to be served from: its address for the service's own role, and the secret key."""
+    """A database that is ready to be served from: its address for the service's own role, and the secret key.
+
+    `distributed`: its index tables lie on several servers.
+    """
 
     url: URL
     key: SecretStr
+    distributed: bool
 
 
 def start_embedded(stack: ExitStack, settings: Settings) -> EmbeddedPostgres | None:
@@ -91,7 +97,7 @@ async def prepare(settings: Settings, server: EmbeddedPostgres | None) -> Prepar
     """Migrate the database, and put into it what every start expects.
 
     Raises:
-        DeploymentError: the database was set up with another secret key.
+        DeploymentError: the database was set up with another secret key, or has standbys and a distributed index.
     """
     url = await asyncio.to_thread(_migrate, settings, server)
     database = Database(url, pool_size=1)
@@ -99,13 +105,18 @@ async def prepare(settings: Settings, server: EmbeddedPostgres | None) -> Prepar
         key = await ensure_secret_key(database, given=settings.secret_key, data_dir=settings.data_dir)
         async with database.transaction(None) as connection:
             await bootstrap(connection, settings)
+            distributed = await is_distributed(connection)
         if server is not None:
             # The embedded database has one service alone: here, all that is taken up was by a process that is gone.
             # One that is started again later would take away what others are at.
             await _release_all(database)
     finally:
         await database.close()
-    return Prepared(url, key)
+    if distributed and settings.database_replica_urls:
+        raise ClusterError(
+            "Unset CARREL_DATABASE_REPLICA_URLS: a distributed index is read from its coordinator alone."
+        )
+    return Prepared(url, key, distributed)
 
 
 async def _release_all(database: Database) -> None:
@@ -142,7 +153,9 @@ async def open_runtime(
         share = share or Share()
         prepared = prepared or await _start_and_prepare(stack, settings)
         url = prepared.url
-        database = _connect(stack, url, settings, connections=settings.database_pool_size)
+        database = _connect(
+            stack, url, settings, connections=settings.database_pool_size, distributed=prepared.distributed
+        )
         embedders = embedders or await _open_embedders(stack, settings, arithmetic)
         files = await asyncio.to_thread(open_files, settings)
         runtime = Runtime(
@@ -225,10 +238,18 @@ def _migrate(settings: Settings, server: EmbeddedPostgres | None) -> URL:
 
 
 def _connect(
-    stack: AsyncExitStack, url: URL, settings: Settings, *, connections: int, wait_seconds: float = POOL_WAIT_SECONDS
+    stack: AsyncExitStack,
+    url: URL,
+    settings: Settings,
+    *,
+    connections: int,
+    wait_seconds: float = POOL_WAIT_SECONDS,
+    distributed: bool = False,
 ) -> Database:
     seconds = settings.request_seconds
-    database = Database(url, pool_size=connections, statement_seconds=seconds, wait_seconds=wait_seconds)
+    database = Database(
+        url, pool_size=connections, statement_seconds=seconds, wait_seconds=wait_seconds, distributed=distributed
+    )
     stack.push_async_callback(database.close)
     return database
 

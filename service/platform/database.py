@@ -70,8 +70,7 @@ async def enter_organization(connection: AsyncConnection, organization_id: UUID 
 
     With None, what `Database.transaction` shows without one.
     """
-    values = (ORGANIZATION_SETTING, str(organization_id or ""))
-    await connection.exec_driver_sql("SELECT set_config(%s, %s, true)", values)
+    await connection.exec_driver_sql("SELECT enter_organization(%s)", (str(organization_id or ""),))
 
 
 @asynccontextmanager
@@ -91,6 +90,8 @@ class Database:
 
     The driver begins nothing of itself (AUTOCOMMIT): a transaction's kind goes with its BEGIN, and its organization in
     the same message, which also shows whether the server has closed the connection since it was last used.
+
+    `distributed`: its index tables lie on several servers, whose snapshots are not of one moment.
     """
 
     def __init__(
@@ -101,7 +102,9 @@ class Database:
         statement_seconds: float = 30.0,
         wait_seconds: float = POOL_WAIT_SECONDS,
         connect_seconds: int = CONNECT_SECONDS,
+        distributed: bool = False,
     ) -> None:
+        self.distributed = distributed
         # The address's user may be any member of the service's role: each connection gives up the rest at its start.
         # Times are read in UTC: in other zones the first and the last of them lie outside the calendar.
         options = (
@@ -214,7 +217,7 @@ def _measure_statements(engine: Engine) -> None:
 def _enter(opening: Batch, organization_id: UUID | None, batch: Batch | None) -> Batch:
     """Return what opens a transaction, then enters an organization, and then does the batch."""
     if organization_id is not None:
-        opening.tell("SELECT set_config($1, $2, true)", ORGANIZATION_SETTING, str(organization_id))
+        opening.tell("SELECT enter_organization($1)", str(organization_id))
     return Batch([*opening.parts, *(batch.parts if batch else ())])
 
 

@@ -4,6 +4,7 @@ DeploymentError
 ├── WrongSecretKeyError      the secret key at hand isn't the one the database was set up with
 ├── MigrationError           the database can't be brought to this version's schema
 ├── RotationError            the secret key can't be changed now, or not to that
+├── ClusterError             the index can't be spread over several servers
 └── UnfinishedRestoreError   a restore into the data folder is going on, or was cut off
 """
 
@@ -22,6 +23,10 @@ class MigrationError(DeploymentError):
 
 class RotationError(DeploymentError):
     """The secret key can't be changed now, or not to the given key."""
+
+
+class ClusterError(DeploymentError):
+    """The index can't be spread over several servers as they are set up."""
 
 
 class UnfinishedRestoreError(DeploymentError):

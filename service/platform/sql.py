@@ -34,8 +34,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from sqlalchemy.sql.elements import KeyedColumnElement
 from sqlalchemy.types import TypeEngine
 
-from service.platform.database import ORGANIZATION_SETTING
-
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
@@ -190,7 +188,7 @@ def set_organization(organization_id: ColumnElement[UUID]) -> ColumnElement[str]
 
     As `service.platform.database.enter_organization` does, without a further message to the server.
     """
-    return func.set_config(ORGANIZATION_SETTING, cast(organization_id, Text), True).label("entered")
+    return func.enter_organization(cast(organization_id, Text)).label("entered")
 
 
 def unnest_rows(kind: str, types: Mapping[str, TypeEngine[Any]]) -> TableValuedAlias:

@@ -118,7 +118,12 @@ async def answer_from_snapshot(
     """
 
     async def read(source: Source) -> Response:
-        async with source.snapshot(caller.organization_id, read_only=True) as connection:
+        if source.primary.distributed:
+            # No snapshot is of one moment there: a later statement has to see what has changed since an earlier one.
+            opened = source.primary.transaction(caller.organization_id, read_only=True)
+        else:
+            opened = source.snapshot(caller.organization_id, read_only=True)
+        async with opened as connection:
             request.scope[SNAPSHOT] = connection
             return await answer()
 

@@ -280,7 +280,7 @@ def entered(pair: Pair) -> Iterator[psycopg.Connection[Any]]:
     """A connection with nothing but the service's rights, in a transaction of the first organization."""
     with pair[0].service.owner_connection() as connection, connection.transaction(force_rollback=True):
         connection.execute(f"SET LOCAL ROLE {SERVICE_ROLE}")
-        connection.execute(f"SELECT set_config('carrel.organization_id', '{pair[0].organization_id}', true)")
+        connection.execute(f"SELECT enter_organization('{pair[0].organization_id}')")
         yield connection
 
 

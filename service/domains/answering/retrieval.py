@@ -93,18 +93,19 @@ async def _read_best(
 ) -> list[Passage]:
     """Return a collection's best passages; the ranking and the texts are of one snapshot."""
     async with open_snapshot(source, caller.organization_id, space, prepare=prepare, read_only=True) as read:
-        scope = Scope(caller=caller, space=read.space, by_chunk=True)
+        scope = Scope(caller=caller, space=read.space, by_chunk=True, distributed=read.distributed)
         ranking = await rank(read.connection, scope, read.search_query, at_least=limit)
         hits = ranking.hits[:limit]
         batch = Batch()
         chunks = ask_found_chunks(batch, scope, read.search_query, hits=hits)
         await batch.run(read.connection)
-    found = {Hit(row.document_id, row.hit_no): row for row in chunks.rows}
+    found = await read.keep_readable(caller, {Hit(row.document_id, row.hit_no): row for row in chunks.rows})
     return [
         Passage(
             hit.document_id, found[hit].name, _shorten(found[hit].text), score, hit.chunk_no, place=found[hit].place
         )
         for hit, score in zip(hits, ranking.scores(), strict=False)
+        if hit in found
     ]
 
 

@@ -89,6 +89,8 @@ async def get_chunks(
         after=after,
         limit=cursor.limit,
     )
+    # Servers of a distributed index are not read at one moment with this one: may they be read now, too?
+    await require_document(connection, caller, document_id=request.document_id)
     page = cursor.page(rows, position=lambda row: [str(row.chunk_index)])
     return GetDocumentChunksResponse(
         document_version=version, chunks=list(page.items), next_page_token=page.next_page_token

@@ -18,6 +18,7 @@ from carrel.wire.common import ResourceType
 from carrel.wire.oversight import SearchesInBucket
 from carrel.wire.places import PassagePlace
 from carrel.wire.search import SearchFeedback, SearchMode
+from service.auth.callers import Caller
 from service.domains.search import sql
 from service.domains.search.filters import Comparison
 from service.domains.search.found import sql as found_sql
@@ -63,6 +64,12 @@ class _Nearness(NamedTuple):
 
     number: int
     dense: float
+
+
+class ReadableDocument(NamedTuple):
+    """A document that the caller may read."""
+
+    document_id: UUID
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,7 +140,7 @@ class Findings:
 def shape_of(scope: Scope) -> Shape:
     """Return the shape of a scope's statements."""
     comparisons = tuple(Comparison(each.field, each.operator, each.kind) for each in scope.conditions)
-    return Shape(scope.space.dimensions, scope.by_chunk, comparisons, bool(scope.resource_types))
+    return Shape(scope.space.dimensions, scope.by_chunk, comparisons, bool(scope.resource_types), scope.distributed)
 
 
 def _parameters(scope: Scope, search_query: SearchQuery) -> dict[str, Any]:
@@ -223,6 +230,12 @@ def ask_found_documents(
     shares = {"lexical_share": chunk_weights.lexical, "dense_share": chunk_weights.dense}
     parameters = _parameters(scope, search_query) | _hits(hits) | shares
     return batch.ask(found_sql.found_documents(shape_of(scope)), FoundDocument, parameters)
+
+
+def ask_readable_documents(batch: Batch, caller: Caller, *, document_ids: Collection[UUID]) -> Answer[ReadableDocument]:
+    """Ask which of these documents the caller may read now."""
+    parameters = {"organization_id": caller.organization_id, "ids": list(document_ids), **reader_parameters(caller)}
+    return batch.ask(found_sql.readable_documents(), ReadableDocument, parameters)
 
 
 def ask_found_chunks(

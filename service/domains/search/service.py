@@ -88,6 +88,7 @@ async def _find_documents(
             by_chunk=False,
             conditions=conditions,
             resource_types=tuple(options.resource_types or ()),
+            distributed=read.distributed,
         )
         ranking = await rank(read.connection, scope, read.search_query, at_least=options.max_results)
         hits = ranking.hits[: options.max_results]
@@ -98,11 +99,12 @@ async def _find_documents(
         entry = search.entry(hits, has_words=ranking.has_words)
         await search.finish(read, last, entry)
     search_id = await search.log_after(source, entry)
-    found = {row.document_id: row for row in documents.rows}
+    found = await read.keep_readable(acting, {row.document_id: row for row in documents.rows})
     mark = partial(snippet_of, terms=read.search_query.term_set, stemmings=read.search_query.stemmings)
     results = [
         _to_document(found[hit.document_id], score, mark(found[hit.document_id].text))
         for hit, score in zip(hits, ranking.scores(), strict=False)
+        if hit.document_id in found
     ]
     return SearchDocumentCatalogResponse(search_id=search_id, results=results)
 
@@ -141,7 +143,9 @@ async def _find_chunks(
     options = request.search_options
     space = Space(collection.space_id, collection.model, collection.dimensions)
     async with open_snapshot(source, search.caller.organization_id, space, prepare=search.prepare) as read:
-        scope = Scope(caller=search.caller, space=read.space, by_chunk=True, conditions=conditions)
+        scope = Scope(
+            caller=search.caller, space=read.space, by_chunk=True, conditions=conditions, distributed=read.distributed
+        )
         ranking = await rank(read.connection, scope, read.search_query, at_least=options.max_chunks)
         scores = _cut_below(
             options.threshold or 0, _score_results(ranking, collection.distance_metric), options.max_chunks
@@ -151,7 +155,8 @@ async def _find_chunks(
         entry = search.entry(list(scores), has_words=ranking.has_words)
         await search.finish(read, last, entry)
     search_id = await search.log_after(source, entry)
-    found = {Hit(row.document_id, row.hit_no): row for row in chunks.rows}
+    found = await read.keep_readable(search.caller, {Hit(row.document_id, row.hit_no): row for row in chunks.rows})
+    scores = {hit: score for hit, score in scores.items() if hit in found}
     return SearchDocumentCollectionResponse(
         search_id=search_id,
         results=_group_by_document(scores, found, merged=options.merge_contents),

@@ -5,14 +5,17 @@ space has taken that one's place meanwhile, the query is embedded again: an answ
 one, never of both or neither.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.search import SearchMode
+from service.auth.callers import Caller
+from service.domains.search import queries
 from service.domains.search.search_query import SearchQuery
 from service.index.service import Space, ask_current_space
 from service.index.statistics.queries import Frequency, ask_frequencies
@@ -24,6 +27,19 @@ from service.runtime.standbys import Source
 from service.schema.indexing import TOTAL_TERM
 
 
+class OfDocument(Protocol):
+    """A row about a document."""
+
+    @property
+    def document_id(self) -> UUID:
+        """The document."""
+        ...
+
+
+Key = TypeVar("Key")
+Found = TypeVar("Found", bound=OfDocument)
+
+
 @dataclass(frozen=True, slots=True)
 class Snapshot:
     """A transaction that reads one snapshot, the searched space, and the query as it is weighed there."""
@@ -32,6 +48,25 @@ class Snapshot:
     connection: AsyncConnection
     space: Space
     search_query: SearchQuery
+
+    @property
+    def distributed(self) -> bool:
+        """Whether the index lies on several servers."""
+        return self.source.primary.distributed
+
+    async def keep_readable(self, caller: Caller, found: Mapping[Key, Found]) -> dict[Key, Found]:
+        """Return those of the found that may be shown: all of one snapshot's.
+
+        Servers of a distributed index are not read at one moment: one may show a text of after the access to it was
+        taken away elsewhere. So who may read what is asked once more, when all texts have been read.
+        """
+        if not self.distributed:
+            return dict(found)
+        batch = Batch()
+        answer = queries.ask_readable_documents(batch, caller, document_ids={row.document_id for row in found.values()})
+        await self.source.primary.read(caller.organization_id, batch)
+        readable = {row.document_id for row in answer.rows}
+        return {key: row for key, row in found.items() if row.document_id in readable}
 
 
 @asynccontextmanager

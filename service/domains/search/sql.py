@@ -70,12 +70,16 @@ SHAPES = 256
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What makes one search's statements differ from another's, apart from parameters."""
+    """What makes one search's statements differ from another's, apart from parameters.
+
+    `distributed`: the index tables lie on several servers, each of which scores what it has.
+    """
 
     dimensions: int
     by_chunk: bool
     conditions: tuple[Comparison, ...] = ()
     by_resource_type: bool = False
+    distributed: bool = False
 
 
 ORGANIZATION: ColumnElement[UUID] = bindparam("organization_id", type_=Uuid())
@@ -96,19 +100,23 @@ def array_of(name: str, of: TypeEngine[Any]) -> Any:
     return bindparam(name, type_=ARRAY(of))
 
 
-def constant(name: str, to_type: TypeEngine[Any]) -> ColumnElement[Any]:
-    """Build a parameter of a pgvector type as a subquery, so that a generic plan reads it once and not per row."""
-    return select(cast(bindparam(name, type_=Text()), to_type)).scalar_subquery()
+def constant(name: str, to_type: TypeEngine[Any], shape: Shape) -> ColumnElement[Any]:
+    """Build a parameter of a pgvector type, as a subquery, so that a generic plan reads it once and not per row.
+
+    Citus takes no such subquery; there the servers get the value instead of a parameter.
+    """
+    value = cast(bindparam(name, type_=Text()), to_type)
+    return value if shape.distributed else select(value).scalar_subquery()
 
 
 def dense_score(column: ColumnElement[Any], shape: Shape) -> ColumnElement[float]:
     """Build a chunk's negative cosine with the query, from its embedding."""
-    return column.op("<#>", return_type=Float())(constant("vector", HALFVEC(shape.dimensions)))
+    return column.op("<#>", return_type=Float())(constant("vector", HALFVEC(shape.dimensions), shape))
 
 
-def lexical_score(column: ColumnElement[Any]) -> ColumnElement[float]:
+def lexical_score(column: ColumnElement[Any], shape: Shape) -> ColumnElement[float]:
     """Build a chunk's negative BM25 score, from its terms."""
-    return column.op("<#>", return_type=Float())(constant("terms", SPARSEVEC(TERM_DIMENSIONS)))
+    return column.op("<#>", return_type=Float())(constant("terms", SPARSEVEC(TERM_DIMENSIONS), shape))
 
 
 def _in_scope(table: FromClause, shape: Shape) -> ColumnElement[bool]:
@@ -162,11 +170,19 @@ def _reads_little(shape: Shape) -> ColumnElement[bool]:
     return select(little.prefix_with("MATERIALIZED").c.holds).scalar_subquery()
 
 
+def _unless_little(shape: Shape) -> Sequence[ColumnElement[bool]]:
+    """Build the condition that more is in scope than is scored at once; servers of a cluster don't ask for it."""
+    return () if shape.distributed else (not_(_reads_little(shape)),)
+
+
 @lru_cache(SHAPES)
 def _score_all(shape: Shape) -> CTE:
     """Build the part of a statement that scores every chunk in scope once for all other parts, where that is little."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
-    scores = (dense_score(chunks.c.embedding, shape).label("dense"), lexical_score(chunks.c.terms).label("lexical"))
+    scores = (
+        dense_score(chunks.c.embedding, shape).label("dense"),
+        lexical_score(chunks.c.terms, shape).label("lexical"),
+    )
     every = select(chunks.c.document_id, chunks.c.chunk_no, *scores)
     return every.where(_reads_little(shape), _in_scope(chunks, shape)).cte("scored_all").prefix_with("MATERIALIZED")
 
@@ -179,12 +195,12 @@ def dense_leg(shape: Shape) -> AnySelect:
     `document_limit` documents, every chunk is scored exactly.
     """
     pages, chunks = INDEX_TABLES[shape.dimensions].code_pages, INDEX_TABLES[shape.dimensions].chunks
-    code = constant("code", BIT(shape.dimensions))
+    code = constant("code", BIT(shape.dimensions), shape)
     slots = (pages.c[f"c{slot}"] for slot in range(1, CHUNKS_PER_PAGE + 1))
     distance = func.least(*(slot.op("<~>", return_type=Float())(code) for slot in slots)).label("distance")
     nearest = (
         select(pages.c.document_id, distance)
-        .where(not_(_reads_little(shape)), _in_scope(pages, shape))
+        .where(*_unless_little(shape), _in_scope(pages, shape))
         .order_by(distance, pages.c.document_id)
         .limit(bindparam("page_limit", type_=Integer()))
         .cte("nearest")
@@ -201,6 +217,8 @@ def dense_leg(shape: Shape) -> AnySelect:
         .join(candidates, candidates.c.document_id == chunks.c.document_id)
         .where(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE)
     )
+    if shape.distributed:
+        return _hits(shape, scored)
     every = _score_all(shape)
     return _hits(shape, select(every.c.document_id, every.c.chunk_no, every.c.dense.label("negative")), scored)
 
@@ -213,6 +231,10 @@ def lexical_leg(shape: Shape) -> AnySelect:
     they will do if `at_least` (or twenty) have one, or if it is 0. Otherwise every chunk that may be read is scored.
     """
     chunks = INDEX_TABLES[shape.dimensions].chunks
+    scores = lexical_score(chunks.c.terms, shape)
+    scored = select(chunks.c.document_id, chunks.c.chunk_no, scores.label("negative"))
+    if shape.distributed:
+        return _hits(shape, scored.where(_in_scope(chunks, shape), scores < 0))
     worth = select(and_(not_(_reads_little(shape)), _can_look_up(shape)).label("holds")).cte("worth")
     is_worth: ColumnElement[bool] = select(worth.prefix_with("MATERIALIZED").c.holds).scalar_subquery()
     found = _find_by_terms(shape).where(is_worth).cte("found").prefix_with("MATERIALIZED")
@@ -221,8 +243,6 @@ def lexical_leg(shape: Shape) -> AnySelect:
     will_do = and_(is_worth, or_(BOUND == 0, better >= func.greatest(AT_LEAST, LEAST_PROVEN))).label("holds")
     proof = select(will_do).cte("proof").prefix_with("MATERIALIZED")
     is_proven: ColumnElement[bool] = select(proof.c.holds).scalar_subquery()
-    scores = lexical_score(chunks.c.terms)
-    scored = select(chunks.c.document_id, chunks.c.chunk_no, scores.label("negative"))
     scored = scored.where(not_(_reads_little(shape)), not_(is_proven), _in_scope(chunks, shape), scores < 0)
     every = _score_all(shape)
     little = select(every.c.document_id, every.c.chunk_no, every.c.lexical.label("negative"))
@@ -257,7 +277,7 @@ def _find_by_terms(shape: Shape) -> AnySelect:
     names = ("document_id", "organization_id", "space_id", "access_class", "chunk_no")
     columns = [*(column(name, chunks.c[name].type) for name in names), column("negative", Float())]
     function = getattr(func, f"chunks_with_terms_{shape.dimensions}")
-    terms = constant("terms", SPARSEVEC(TERM_DIMENSIONS))
+    terms = constant("terms", SPARSEVEC(TERM_DIMENSIONS), shape)
     with_terms = function(KEYS, terms).table_valued(*columns).alias("with_terms")
     best = select(with_terms.c.document_id, with_terms.c.chunk_no, with_terms.c.negative)
     return best.where(_in_scope(with_terms, shape)).order_by(*_ORDER).limit(FURTHEST)
@@ -265,7 +285,7 @@ def _find_by_terms(shape: Shape) -> AnySelect:
 
 def _hits(shape: Shape, *sources: AnySelect) -> AnySelect:
     """Select the hits of a leg's best chunks, with the `rank` of each hit's best chunk, from 1."""
-    scored = union_all(*sources).subquery("scored")
+    scored = (union_all(*sources) if sources[1:] else sources[0]).subquery("scored")
     best = select(*scored.c).order_by(*_ORDER).limit(LEG if shape.by_chunk else FURTHEST).subquery("best")
     ranked = select(best.c.document_id, best.c.chunk_no, func.row_number().over(order_by=_ORDER).label("rank"))
     if shape.by_chunk:
@@ -297,7 +317,7 @@ def candidates(shape: Shape, *, by_words: bool, by_meaning: bool) -> AnySelect:
     chunks, and its nearest chunk. Of a leg, the hits of the first 100 chunks count, and more while there are fewer
     than `at_least` of them.
     """
-    chunks, every = INDEX_TABLES[shape.dimensions].chunks, _score_all(shape)
+    chunks = INDEX_TABLES[shape.dimensions].chunks
     legs = {"dense_rank": dense_leg(shape)} if by_meaning else {}
     legs |= {"lexical_rank": lexical_leg(shape)} if by_words else {}
     named = union_all(*(_rank_as(rank, leg, shape) for rank, leg in legs.items())).subquery("named")
@@ -307,12 +327,12 @@ def candidates(shape: Shape, *, by_words: bool, by_meaning: bool) -> AnySelect:
         .cte("hit")
     )
     ranks = [hit.c[rank] for rank in RANKS]
-    scores = (dense_score(chunks.c.embedding, shape).label("dense"), lexical_score(chunks.c.terms).label("lexical"))
-    read = select_chunks(hit, shape).add_columns(*scores, *ranks).where(not_(_reads_little(shape)))
-    hit_no = hit.c.chunk_no.label("hit_no")
-    known = select(every.c.document_id, hit_no, every.c.chunk_no, every.c.dense, every.c.lexical, *ranks)
-    known = known.select_from(hit).join(every, _is_of(hit, every, shape))
-    chosen = union_all(known, read).subquery("chosen")
+    scores = (
+        dense_score(chunks.c.embedding, shape).label("dense"),
+        lexical_score(chunks.c.terms, shape).label("lexical"),
+    )
+    read = select_chunks(hit, shape).add_columns(*scores, *ranks).where(*_unless_little(shape))
+    chosen = (read if shape.distributed else union_all(_read_again(hit, shape), read)).subquery("chosen")
     nearest: Any = aggregate_order_by(chosen.c.chunk_no, chosen.c.dense, chosen.c.chunk_no)
     return select(
         chosen.c.document_id,
@@ -320,6 +340,14 @@ def candidates(shape: Shape, *, by_words: bool, by_meaning: bool) -> AnySelect:
         *(func.min(chosen.c[name]).label(name) for name in ("lexical", "dense", *RANKS)),
         func.array_agg(nearest, type_=ARRAY(Integer))[1].label("nearest"),
     ).group_by(chosen.c.document_id, chosen.c.hit_no)
+
+
+def _read_again(hit: FromClause, shape: Shape) -> AnySelect:
+    """Select the scores of hits' chunks where all in scope has been scored before."""
+    every = _score_all(shape)
+    scores = (every.c.dense, every.c.lexical, *(hit.c[rank] for rank in RANKS))
+    known = select(every.c.document_id, hit.c.chunk_no.label("hit_no"), every.c.chunk_no, *scores)
+    return known.select_from(hit).join(every, _is_of(hit, every, shape))
 
 
 def _rank_as(name: str, leg: AnySelect, shape: Shape) -> AnySelect:

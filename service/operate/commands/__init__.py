@@ -12,7 +12,7 @@ import typer
 from sqlalchemy.exc import DBAPIError
 
 from service.operate.backup.errors import BackupError
-from service.operate.commands import archives, domains, files, keys, organizations, texts, users
+from service.operate.commands import archives, cluster, domains, files, keys, organizations, texts, users
 from service.operate.commands.errors import CommandError
 from service.platform.deployment_errors import DeploymentError
 from service.platform.errors import ServiceError
@@ -35,6 +35,7 @@ app.command()(archives.backup)
 app.command()(archives.restore)
 app.command()(archives.verify)
 app.command("rotate-key")(keys.rotate_key)
+app.command("distribute-index")(cluster.distribute_index)
 
 
 def run(arguments: Sequence[str], settings: Settings) -> int:

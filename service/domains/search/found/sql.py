@@ -10,14 +10,13 @@ from sqlalchemy import (
     FromClause,
     Integer,
     Uuid,
-    and_,
     any_,
     bindparam,
     cast,
     func,
     select,
-    true,
 )
+from sqlalchemy.dialects.postgresql import distinct_on
 
 from carrel.wire.common import ResourceType
 from service.domains.search.sql import (
@@ -32,6 +31,7 @@ from service.domains.search.sql import (
     lexical_score,
     select_chunks,
 )
+from service.permissions.queries import readable_by_parameters
 from service.platform.sql import as_member
 from service.schema.catalog import documents
 from service.schema.indexing import INDEX_TABLES, space_documents
@@ -57,7 +57,9 @@ def scores_near(shape: Shape) -> AnySelect:
     examples = select_chunks(given, Shape(shape.dimensions, by_chunk=True))
     example = examples.add_columns(cast(chunks.c.embedding, vector).label("embedding")).subquery("example")
     mean: ColumnElement[Any] = select(func.avg(example.c.embedding)).scalar_subquery()
-    moved = func.l2_normalize(constant("vector", vector).op("+")(mean.op("*")(constant("weights", vector))))
+    moved = func.l2_normalize(
+        constant("vector", vector, shape).op("+")(mean.op("*")(constant("weights", vector, shape)))
+    )
     asked = select(cast(moved, HALFVEC(shape.dimensions))).scalar_subquery()
     dense = func.min(chunks.c.embedding.op("<#>", return_type=Float())(asked)).label("dense")
     hit = _given_hits()
@@ -72,18 +74,15 @@ def found_documents(shape: Shape) -> AnySelect:
     """
     chunks = INDEX_TABLES[shape.dimensions].chunks
     shares = {name: bindparam(name, type_=Float()) for name in ("lexical_share", "dense_share")}
-    lexical = shares["lexical_share"] * lexical_score(chunks.c.terms)
+    lexical = shares["lexical_share"] * lexical_score(chunks.c.terms, shape)
     dense = shares["dense_share"] * dense_score(chunks.c.embedding, shape)
+    ids = any_(array_of("ids", Uuid()))
     best = (
-        select(chunks.c.text, chunks.c.place)
-        .where(
-            chunks.c.organization_id == ORGANIZATION,
-            chunks.c.space_id == SPACE,
-            chunks.c.document_id == documents.c.document_id,
-        )
-        .order_by(lexical + dense, chunks.c.chunk_no)
-        .limit(1)
-        .lateral("best")
+        select(chunks.c.document_id, chunks.c.text, chunks.c.place)
+        .ext(distinct_on(chunks.c.document_id))
+        .where(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE, chunks.c.document_id == ids)
+        .order_by(chunks.c.document_id, lexical + dense, chunks.c.chunk_no)
+        .subquery("best")
     )
     columns = (
         documents.c.document_id,
@@ -95,15 +94,26 @@ def found_documents(shape: Shape) -> AnySelect:
         as_member(resources.c.resource_type, ResourceType),
         *(resources.c.resource_id, resources.c.container_id),
     )
-    return (
-        select(*columns, *best.c)
+    found = (
+        select(*columns)
         .join(resources, resources.c.object_id == documents.c.document_id)
-        .join(best, true())
         .where(
             documents.c.organization_id == ORGANIZATION,
             resources.c.organization_id == ORGANIZATION,
-            documents.c.document_id == any_(array_of("ids", Uuid())),
+            documents.c.document_id == ids,
         )
+        .subquery("found")
+    )
+    return select(*found.c, best.c.text, best.c.place).join(best, best.c.document_id == found.c.document_id)
+
+
+@lru_cache(1)
+def readable_documents() -> AnySelect:
+    """Build the statement of those documents (`ids`) that the caller may read."""
+    return select(resources.c.object_id.label("document_id")).where(
+        resources.c.organization_id == ORGANIZATION,
+        resources.c.object_id == any_(array_of("ids", Uuid())),
+        resources.c.access_class.in_(readable_by_parameters()),
     )
 
 
@@ -111,18 +121,23 @@ def found_documents(shape: Shape) -> AnySelect:
 def found_chunks(shape: Shape) -> AnySelect:
     """Build the statement of chunks with their document, and its metadata in the collection."""
     chunks = INDEX_TABLES[shape.dimensions].chunks
-    in_space = and_(
-        space_documents.c.organization_id == ORGANIZATION,
-        space_documents.c.document_id == chunks.c.document_id,
-        space_documents.c.space_id == chunks.c.space_id,
+    entries = (
+        select(
+            documents.c.document_id,
+            documents.c.name,
+            documents.c.external_id,
+            documents.c.external_url,
+            space_documents.c.custom_metadata,
+        )
+        .join(space_documents, space_documents.c.document_id == documents.c.document_id)
+        .where(
+            documents.c.organization_id == ORGANIZATION,
+            space_documents.c.organization_id == ORGANIZATION,
+            space_documents.c.space_id == SPACE,
+            documents.c.document_id == any_(array_of("ids", Uuid())),
+        )
+        .subquery("entries")
     )
-    of_document = and_(documents.c.organization_id == ORGANIZATION, documents.c.document_id == chunks.c.document_id)
-    columns = (
-        *(chunks.c[name] for name in ("chunk_id", "text", "place")),
-        documents.c.name,
-        documents.c.external_id,
-        documents.c.external_url,
-        space_documents.c.custom_metadata,
-    )
+    columns = [*(chunks.c[name] for name in ("chunk_id", "text", "place")), *list(entries.c)[1:]]
     hits = select_chunks(_given_hits(), shape)
-    return hits.add_columns(*columns).join(documents, of_document).join(space_documents, in_space)
+    return hits.add_columns(*columns).join(entries, entries.c.document_id == chunks.c.document_id)

@@ -1,0 +1,92 @@
+"""Spreading the index tables over several servers with Citus; all other tables stay with the coordinator.
+
+A document's chunks and code pages lie on one server, by its id. Row-level security holds there too: Citus passes on
+what a transaction says by `SET LOCAL`, and a server that was told of no organization shows no row.
+"""
+
+from sqlalchemy.engine import URL
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.operate.deployment.queries import count_services
+from service.platform.database import BACKUP_SETTING, ORGANIZATION_SETTING, SERVICE_ROLE, owner_transaction
+from service.platform.deployment_errors import ClusterError
+from service.schema.indexing import INDEX_TABLES
+
+INDEX_TABLE_NAMES = [table.name for tables in INDEX_TABLES.values() for table in (tables.chunks, tables.code_pages)]
+
+# Citus takes no policy with a sub-select. SET LOCAL has no parameters, so its value is quoted.
+_ORGANIZATION = f"organization_id = NULLIF(current_setting('{ORGANIZATION_SETTING}', true), '')::uuid"
+_BACKUP = f"current_setting('{BACKUP_SETTING}', true) = 'on'"
+_ENTER = f"""
+    CREATE OR REPLACE FUNCTION enter_organization(organization text) RETURNS text LANGUAGE plpgsql VOLATILE AS $$
+    BEGIN
+        SET LOCAL citus.propagate_set_commands = local;
+        EXECUTE 'SET LOCAL {ORGANIZATION_SETTING} = ' || quote_literal(organization);
+        RETURN organization;
+    END $$
+"""
+_PREPARE = (
+    # By this role the coordinator logs in to the servers. What numbers rows there is called by it, too.
+    f"ALTER ROLE {SERVICE_ROLE} LOGIN",
+    f"GRANT USAGE ON SEQUENCE term_deltas_delta_id_seq TO {SERVICE_ROLE}",
+    _ENTER,
+)
+_SPREAD = "SELECT table_name::text FROM citus_tables"
+_PLACE = """
+    SELECT create_distributed_table(
+        %s::regclass, 'document_id', colocate_with => %s::text, shard_count => %s::integer
+    )
+"""
+_INSTALLED = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
+_IS_SPREAD = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = %s::regclass)"
+_WORKERS = "SELECT count(*) FROM pg_dist_node WHERE isactive AND shouldhaveshards AND noderole = 'primary'"
+
+
+async def distribute_index(owner: URL, *, shards: int) -> int:
+    """Spread the index tables that aren't spread yet, with their rows, over `shards` parts; return how many were.
+
+    Connected as the coordinator's superuser, in one transaction. Raises ClusterError while a service is connected, and
+    where Citus or its workers aren't set up.
+    """
+    async with owner_transaction(owner) as connection:
+        await _require_cluster(connection)
+        if await count_services(connection):
+            raise ClusterError("A service or command is connected to the database. Stop it first, on every machine.")
+        spread = set((await connection.exec_driver_sql(_SPREAD)).scalars())
+        names = [name for name in INDEX_TABLE_NAMES if name not in spread]
+        for statement in _PREPARE:
+            await connection.exec_driver_sql(statement)
+        for name in names:
+            await _distribute(connection, name, shards=shards)
+    return len(names)
+
+
+async def is_distributed(connection: AsyncConnection) -> bool:
+    """Tell whether the index tables lie on several servers."""
+    if not (await connection.exec_driver_sql(_INSTALLED)).scalar_one():
+        return False
+    return bool((await connection.exec_driver_sql(_IS_SPREAD, (INDEX_TABLE_NAMES[0],))).scalar_one())
+
+
+async def _require_cluster(connection: AsyncConnection) -> None:
+    if not (await connection.exec_driver_sql(_INSTALLED)).scalar_one():
+        raise ClusterError("The database has no Citus. docs/scaling.md says how to set up a coordinator and workers.")
+    if not (await connection.exec_driver_sql(_WORKERS)).scalar_one():
+        raise ClusterError("The coordinator knows no worker. Add each one: SELECT citus_add_node('host', 5432).")
+
+
+async def _distribute(connection: AsyncConnection, name: str, *, shards: int) -> None:
+    first = INDEX_TABLE_NAMES[0]
+    statements = [
+        # Of a table on another server it can't be checked: removals delete these rows in their own transaction.
+        f"ALTER TABLE {name} DROP CONSTRAINT fk_{name}_space_document",
+        f"ALTER POLICY organization ON {name} USING ({_ORGANIZATION}) WITH CHECK ({_ORGANIZATION})",
+        f"ALTER POLICY backup ON {name} USING ({_BACKUP})",
+    ]
+    if name.startswith("chunks"):
+        # Nothing can read it through row-level security but a function, which would run on the coordinator.
+        statements.append(f"DROP INDEX ix_{name}_terms")
+    for statement in statements:
+        await connection.exec_driver_sql(statement)
+    placed = (name, "none", shards) if name == first else (name, first, None)
+    await connection.exec_driver_sql(_PLACE, placed)

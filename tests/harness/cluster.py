@@ -1,0 +1,97 @@
+"""Databases on a Citus coordinator and its workers, in place of the session's own PostgreSQL.
+
+Citus can't be installed from a registry, so nothing starts it here: `CARREL_TEST_CLUSTER` names servers that run, the
+coordinator's address first (`postgresql://postgres@host:port/postgres,postgresql://…`). Without it, tests that need a
+cluster are skipped; with it, every test that a service takes part in can be run on one.
+"""
+
+import asyncio
+import os
+import shutil
+import tempfile
+from itertools import count
+from pathlib import Path
+
+import psycopg
+from sqlalchemy.engine import URL
+
+from service import migrations
+from service.operate.distribution import distribute_index
+from service.platform.database import SERVICE_ROLE, driver_url
+from service.platform.postgres.server import DATABASE
+from tests.harness.databases import PREFIX, TestDatabases, connect
+
+VARIABLE = "CARREL_TEST_CLUSTER"
+SHARDS = 4
+
+
+class ClusterDatabases(TestDatabases):
+    """Databases with their index tables on the workers of a cluster."""
+
+    def __init__(self, addresses: str) -> None:
+        self._servers = [driver_url(address, setting=VARIABLE) for address in addresses.split(",")]
+        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self.folder.chmod(0o711)
+        (self.folder / "owner").write_text(str(os.getpid()))
+        self._numbers = count(1)
+        self._prefix = f"t{os.getpid()}"
+        self._make(self._name(DATABASE))
+        migrations.upgrade(self.owner_url(DATABASE))
+        with self.connect(DATABASE) as coordinator:
+            for number, server in enumerate(self._servers):
+                function = "citus_add_node" if number else "citus_set_coordinator_host"
+                coordinator.execute(f"SELECT {function}(%s, %s)", [server.host, server.port])
+        asyncio.run(distribute_index(self.owner_url(DATABASE), shards=SHARDS))
+
+    def owner_url(self, database: str) -> URL:
+        """Return the address of the coordinator by which a database's owner connects."""
+        return self._servers[0].set(database=self._name(database))
+
+    def service_url(self, database: str) -> URL:
+        """Return the address of the coordinator by which the service connects."""
+        return self.owner_url(database).set(username=SERVICE_ROLE)
+
+    def clone(self) -> str:
+        """Make a database like the migrated, bootstrapped one on each server; returns its name."""
+        name, template = self._next(), self._name(DATABASE)
+        leave = f"SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity WHERE datname = '{template}'"  # noqa: S608
+        for server in self._servers:
+            _run(server, leave, f"CREATE DATABASE {name} TEMPLATE {template} STRATEGY file_copy")
+        return name
+
+    def empty(self) -> str:
+        """Make a database without anything in it but the extension; returns its name."""
+        name = self._next()
+        self._make(name)
+        return name
+
+    def drop(self, name: str) -> None:
+        """Remove a database from each server."""
+        for server in self._servers:
+            _run(server, f"DROP DATABASE IF EXISTS {name} WITH (FORCE)")
+
+    def close(self) -> None:
+        """Remove the template."""
+        self.drop(self._name(DATABASE))
+        shutil.rmtree(self.folder)
+
+    def worker_connections(self, database: str) -> list[psycopg.Connection]:
+        """Connect to a database on each worker as its owner, in autocommit mode."""
+        return [connect(server.set(database=database)) for server in self._servers[1:]]
+
+    def _name(self, database: str) -> str:
+        return f"{self._prefix}_{DATABASE}" if database == DATABASE else database
+
+    def _next(self) -> str:
+        return f"{self._prefix}_{next(self._numbers)}"
+
+    def _make(self, name: str) -> None:
+        for server in self._servers:
+            _run(server, f"CREATE DATABASE {name}")
+            _run(server.set(database=name), "CREATE EXTENSION citus", "CREATE EXTENSION vector")
+
+
+def _run(server: URL, *statements: str) -> None:
+    with connect(server) as connection:
+        for statement in statements:
+            connection.execute(statement.encode())

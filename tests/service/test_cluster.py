@@ -1,0 +1,95 @@
+"""An index on several servers: what is shown is checked with the coordinator, and servers show nothing unasked.
+
+The rest of what a cluster must do is what every other test of this folder asks, run with `CARREL_TEST_CLUSTER`.
+"""
+
+import asyncio
+import os
+from uuid import UUID
+
+import pytest
+from psycopg import sql
+
+from service.operate.distribution import distribute_index
+from service.platform.database import SERVICE_ROLE
+from service.platform.deployment_errors import ClusterError
+from tests.harness.cluster import VARIABLE, ClusterDatabases
+from tests.harness.databases import TestDatabases
+from tests.harness.documents import add_to_collection, add_users, create_collection, ok, uploaded
+from tests.harness.services import RunningService
+from tests.service.directory import organization_id
+
+READER = "reader@example.test"
+on_a_cluster = pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} names no Citus cluster")
+
+
+def search(service: RunningService, operation: str, **where: str) -> list[dict[str, object]]:
+    """Search as the reader."""
+    body = {"searchQuery": "quinquereme", "userEmail": READER, **where}
+    return ok(service.call(f"search/{operation}", body))["results"]
+
+
+@on_a_cluster
+def test_what_a_server_is_behind_with_is_not_shown(service: RunningService) -> None:
+    """A server that still has a document's old access class finds it; nobody sees it."""
+    add_users(service, READER)
+    text = "A quinquereme of Nineveh."
+    document_id = uploaded(service, "log", text, allowedUsersEmailAddresses=READER)["documentId"]
+    collection = {"documentCollectionId": create_collection(service, "Log")}
+    ok(add_to_collection(service, document_id, collection["documentCollectionId"]))
+    resource = {"resourceId": collection["documentCollectionId"], "resourceType": "DOCUMENT_COLLECTION"}
+    grants = [{"principal": {"type": "user", "email": READER}, "role": "VIEWER"}]
+    ok(service.call("admin/grants/set", {"resource": resource, "grants": grants}))
+    assert search(service, "searchDocumentCatalog")
+    assert search(service, "searchDocumentCollection", **collection)
+    tables = ("chunks_384", "code_pages_384")
+    with service.owner_connection() as owner:
+        [(before,)] = owner.execute("SELECT DISTINCT access_class FROM chunks_384").fetchall()
+        resource = {"resourceId": document_id, "resourceType": "UPLOADED_DOCUMENT"}
+        ok(service.call("admin/grants/set", {"resource": resource, "grants": []}))
+        for table in tables:
+            moved = owner.execute(f"UPDATE {table} SET access_class = %s WHERE access_class <> %s", [before, before])  # noqa: S608
+            assert moved.rowcount
+    assert not search(service, "searchDocumentCatalog")
+    assert not search(service, "searchDocumentCollection", **collection)
+
+
+@on_a_cluster
+def test_a_server_shows_nothing_unasked(service: RunningService, databases: TestDatabases) -> None:
+    """Without an organization in its transaction, the service's role finds no row, on the coordinator or a worker."""
+    uploaded(service, "log", "A quinquereme of Nineveh.")
+    assert isinstance(databases, ClusterDatabases)
+    own = organization_id(service)
+
+    async def count(organization: UUID | None, how: str) -> int:
+        async with service.runtime.database.transaction(None) as connection:
+            await connection.exec_driver_sql(how, (str(organization or ""),))
+            return (await connection.exec_driver_sql("SELECT count(*) FROM chunks_384")).scalar_one()
+
+    assert service.run(count(own, "SELECT enter_organization(%s)")) > 0
+    assert service.run(count(None, "SELECT enter_organization(%s)")) == 0
+    assert service.run(count(own, "SELECT set_config('carrel.organization_id', %s, true)")) == 0
+    shards = "SELECT c.oid::regclass::text FROM pg_class c WHERE relkind = 'r' AND relname ~ '^chunks_384_[0-9]+$'"
+    found = 0
+    for worker in databases.worker_connections(service.database):
+        with worker:
+            names = [name for (name,) in worker.execute("SET citus.override_table_visibility = off").execute(shards)]
+            assert names
+            for name in names:
+                count_rows = sql.SQL("SELECT count(*) FROM {}").format(sql.Identifier(name))
+                [(number,)] = worker.execute(count_rows).fetchall()
+                found += int(number)
+                worker.execute(sql.SQL("SET ROLE {}").format(sql.Identifier(SERVICE_ROLE)))
+                assert worker.execute(count_rows).fetchone() == (0,)
+                worker.execute("RESET ROLE")
+    assert found > 0
+
+
+def test_an_index_needs_a_cluster_to_be_spread(databases: TestDatabases) -> None:
+    """Without Citus, nothing is changed, and the error says what to read."""
+    name = databases.empty()
+    try:
+        with pytest.raises(ClusterError, match=r"docs/scaling\.md|citus_add_node"):
+            asyncio.run(distribute_index(databases.owner_url(name), shards=4))
+    finally:
+        databases.drop(name)
