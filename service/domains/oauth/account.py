@@ -17,7 +17,7 @@ from service.domains.signin.factors.pending import GONE, find_pending
 from service.domains.signin.passkeys import PasskeySignIn
 from service.domains.signin.passwords import sign_in
 from service.domains.signin.providers.queries import any_domain
-from service.domains.signin.providers.ways import Way, list_ways, way_of_settings
+from service.domains.signin.providers.ways import list_ways, way_of_settings
 from service.domains.signin.refusals import Refused
 from service.domains.signin.sessions import find_session, find_signed_in
 from service.identity.queries import Organization, list_organizations
@@ -131,12 +131,12 @@ async def _page(
     organizations = await _organizations(runtime)
     only = organizations[0] if len(organizations) == 1 else None
     session_id = _confirmed_session(request)
-    ways, has_providers = await _ways(
-        runtime, only, address="upstream" if session_id is None else f"upstream?confirm={session_id}"
-    )
+    address = "upstream" if session_id is None else f"upstream?confirm={session_id}"
     way = way_of_settings(runtime.settings, address="upstream")
-    async with runtime.database.transaction(None, read_only=True) as connection:
+    async with runtime.database.transaction(only and only.organization_id, read_only=True) as connection:
         asked = await PasskeySignIn(runtime, browser, _action(request)).ask(connection)
+        ways = only and await list_ways(connection, only.organization_id, runtime.settings, address=address)
+        has_providers = only is None and await any_domain(connection)
     response = page(
         "sign_in.html",
         depth=depth_of(request),
@@ -156,21 +156,12 @@ async def _page(
         confirms=session_id,
         upstream=None if way is None else way.name,
         has_providers=has_providers,
-        ways=ways,
+        ways=ways or [],
     )
     response.background = refused.afterwards if refused else None
     if not browser.known:
         browser.keep(response)
     return response
-
-
-async def _ways(runtime: Runtime, only: Organization | None, *, address: str) -> tuple[list[Way], bool]:
-    """Return the providers of the only organization, and whether any organization of several has one."""
-    if only is None:
-        async with runtime.database.transaction(None, read_only=True) as connection:
-            return [], await any_domain(connection)
-    async with runtime.database.transaction(only.organization_id, read_only=True) as connection:
-        return await list_ways(connection, only.organization_id, runtime.settings, address=address), False
 
 
 def _confirmed_session(request: Request) -> UUID | None:
