@@ -62,9 +62,11 @@ class Metrics:
 
     def watch_archive(self) -> None:
         """Show how far the archive is, too."""
-        share = self._runtime.share
         said = "Time up to which all is archived, in seconds since 1970."
-        self._read("archive_timestamp_seconds", said, lambda: share.total(Figure.ARCHIVED_AT), "livemax")
+        self._read("archive_timestamp_seconds", said, self._archived_at, "livemax")
+
+    def _archived_at(self) -> float:
+        return self._runtime.share.total(Figure.ARCHIVED_AT)
 
     def keep_told(self, background: Background) -> None:
         """Tell the other workers what this one has, as long as the service runs."""
