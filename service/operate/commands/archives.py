@@ -58,11 +58,11 @@ def backup(
     settings = settings_of(context)
     if incremental:
         if path is not None:
-            raise CommandError("With --incremental there is no FILE: the backup goes to CARREL_ARCHIVE_URL.")
+            raise typer.BadParameter("With --incremental there is no FILE: the backup goes to CARREL_ARCHIVE_URL.")
         _back_up_to_archive(settings, keep_days)
         return
     if path is None or keep_days is not None:
-        raise CommandError("Name a FILE, or use --incremental, with which there may be --keep-days.")
+        raise typer.BadParameter("Name a FILE, or use --incremental, with which there may be --keep-days.")
     with open_access(settings) as access:
         manifest = take_backup(
             path,
@@ -100,7 +100,9 @@ def _restore(settings: Settings, source: str, to: str | None) -> None:
         _show_restored(_restore_moment(settings, source, None if to is None else _parse_moment(to)))
         return
     if to is not None:
-        raise CommandError("A backup in a FILE is of one moment. Name the archive's folder or address to use --to.")
+        raise typer.BadParameter(
+            "A backup in a FILE is of one moment. Name the archive's folder or address to use --to."
+        )
     with Path(source).open("rb") as file:
         _refuse_filled_folder(settings)
         manifest = verify_archive(file)
