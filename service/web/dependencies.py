@@ -114,7 +114,8 @@ async def answer_from_snapshot(
 ) -> Response:
     """Open the request's transaction for reading, and return its answer.
 
-    Of a standby that confirms, or of the primary; where a standby fails meanwhile, the answer is made again.
+    Of a standby that confirms, or of the primary; where a standby fails meanwhile, the answer is made again. The
+    request's body has been read by then: no transaction waits for it.
     """
 
     async def read(source: Source) -> Response:
@@ -127,5 +128,4 @@ async def answer_from_snapshot(
             request.scope[SNAPSHOT] = connection
             return await answer()
 
-    await request.body()  # no transaction waits for it
     return await runtime.standbys.read(runtime.database, request.scope[POSITION], read)

@@ -74,6 +74,8 @@ class CheckedRoute(APIRoute):
             kind = CheckedRequest if self.body_field else Request
             if self.only_reads:
                 request = kind(request.scope, request.receive)
+                if self.body_field:
+                    await request.json()
                 answer = await answer_from_snapshot(request, runtime, caller, partial(handler, request))
                 return complete_answer(request.scope, answer)
             if not self.operation.has(ADDS_DATA):
@@ -147,8 +149,12 @@ class CheckedRequest(Request):
         return self._body
 
     async def json(self) -> Any:
-        """Decode the body; the placeholder when it can't be."""
-        content = await self.body()
+        """Decode the body, once; the placeholder when it can't be."""
+        if not hasattr(self, "_json"):
+            self._json = self._decode(await self.body())
+        return self._json
+
+    def _decode(self, content: bytes) -> Any:
         if UNREADABLE in self.scope:
             return NOT_A_BODY
         try:

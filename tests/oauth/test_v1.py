@@ -1,5 +1,6 @@
 """v1: the operations of v0 mounted again, for access tokens and their scopes alone."""
 
+import socket
 from typing import Any
 
 import httpx
@@ -221,6 +222,16 @@ def test_me_says_who_the_token_acts_for(service: RunningService) -> None:
     assert me["organizationName"] == done(service.call("admin/organization/get"))["name"]
     assert outcome(v1(service, "me", service.api_key)) == (401, "wrong_version")
     assert service.http.get("/api/v0/me").status_code == 404
+
+
+def test_a_body_that_nothing_reads_is_not_waited_for(standing: Standing) -> None:
+    """A GET is answered before its body ends, which might be without an end."""
+    token = standing.person().tokens(standing.app, scope=READ)["access_token"]
+    host, port = standing.service.base_url.removeprefix("http://").split(":")
+    head = f"GET /api/v1/me HTTP/1.1\r\nHost: {host}\r\nAuthorization: Bearer {token}\r\nTransfer-Encoding: chunked"
+    with socket.create_connection((host, int(port)), timeout=5) as connection:
+        connection.sendall(f"{head}\r\n\r\n5\r\nhello\r\n".encode())
+        assert connection.recv(100).startswith(b"HTTP/1.1 200 ")
 
 
 def test_a_token_for_one_agent_opens_the_door_to_messages_alone(standing: Standing) -> None:

@@ -37,7 +37,7 @@ async def submit_search_feedback(
 
 @router.operation(own_searches.LIST_RECENT_SEARCHES)
 async def list_recent_searches(
-    request: own_searches.ListRecentSearchesRequest, connection: SnapshotDep, caller: CallerDep
+    request: own_searches.ListRecentSearchesRequest, connection: ConnectionDep, caller: CallerDep
 ) -> own_searches.ListRecentSearchesResponse:
     """List what the caller has searched for of late, each search once."""
     found = await own.list_recent(connection, caller, limit=request.max_searches)

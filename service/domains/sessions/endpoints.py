@@ -9,7 +9,7 @@ from carrel.wire.sessions import (
     AdminSessionsListResponse,
 )
 from service.domains.sessions import service
-from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
+from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep
 from service.web.routing import Router
 
 router = Router()
@@ -17,7 +17,7 @@ router = Router()
 
 @router.operation(ADMIN_SESSIONS_LIST)
 async def list_sessions(
-    request: AdminSessionsListRequest, runtime: RuntimeDep, connection: SnapshotDep, caller: CallerDep
+    request: AdminSessionsListRequest, runtime: RuntimeDep, connection: ConnectionDep, caller: CallerDep
 ) -> AdminSessionsListResponse:
     """List where a person is signed in, and which applications act for them."""
     now = await runtime.clock.now(connection)

@@ -14,7 +14,7 @@ from carrel.wire.oversight import (
 from service.domains.search import log as search_log
 from service.domains.search import summaries
 from service.operate.audit_log import log
-from service.web.dependencies import CallerDep, SnapshotDep
+from service.web.dependencies import CallerDep, ConnectionDep, SnapshotDep
 from service.web.routing import Router
 
 router = Router()
@@ -30,7 +30,7 @@ async def query_audit_log(
 
 @router.operation(ADMIN_SEARCH_LOG_QUERY)
 async def query_search_log(
-    request: AdminSearchLogQueryRequest, connection: SnapshotDep, caller: CallerDep
+    request: AdminSearchLogQueryRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminSearchLogQueryResponse:
     """Read the search log, newest first; `withoutResults` and `feedback` narrow it."""
     return await search_log.query_log(connection, caller, request=request)
@@ -38,7 +38,7 @@ async def query_search_log(
 
 @router.operation(ADMIN_SEARCH_LOG_SUMMARIZE)
 async def summarize_search_log(
-    request: AdminSearchLogSummarizeRequest, connection: SnapshotDep, caller: CallerDep
+    request: AdminSearchLogSummarizeRequest, connection: ConnectionDep, caller: CallerDep
 ) -> AdminSearchLogSummarizeResponse:
     """Count searches by day or week: all, those that found nothing, and those that people liked or didn't."""
     return await summaries.summarize(connection, caller, request=request)
