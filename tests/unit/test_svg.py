@@ -8,17 +8,19 @@ import io
 import zipfile
 from email.message import EmailMessage
 from pathlib import Path
+from typing import Any
 
 import pytest
 from lxml import etree
 from PIL import Image
 
 from carrel.wire.formats import NotReadKind
-from service.text.extraction import within
+from service.text.extraction import svg, within
 from service.text.extraction.blocks import Extraction
 from service.text.extraction.building import Limits
 from service.text.extraction.drawings import A, R
 from service.text.extraction.failures import Unreadable
+from service.text.extraction.metafiles import Drawing
 from service.text.extraction.parsing import parse_file
 from tests import made_files
 from tests.unit.test_pictures_within import book, opendocument, picture, word, workbook
@@ -38,6 +40,10 @@ BITMAPS = "".join(
 DRAWN = f"<svg {NAMES}>{SHOWN}</svg>"
 SILENT = f"<svg {NAMES}><path d='M1 1'/></svg>"
 DECLARED = f'<?xml version="1.0"?><!DOCTYPE svg [<!ENTITY q "quay">]>{DRAWN.replace("quay", "&q;")}'
+PREFIXED = (
+    f'<?xml version="1.0"?>\n<!-- <html> --><!DOCTYPE v:svg [<!ENTITY n "{"n" * 2_000}">]><v:svg xmlns:v="s" {NAMES}>'
+    f"{SHOWN}</v:svg>"
+)
 LAUGHS = "<!DOCTYPE svg [<!ENTITY a 'lol'>" + "".join(
     f"<!ENTITY {chr(98 + n)} '{f'&{chr(97 + n)};' * 10}'>" for n in range(9)
 )
@@ -71,15 +77,20 @@ def office(content: bytes, part: str, drawing: str) -> bytes:
     return content
 
 
-def open_document(drawing: str) -> bytes:
-    """Return an OpenDocument text that shows a drawing with a bitmap in its place for other programs."""
+def open_document(drawing: str, *, times: int = 1) -> bytes:
+    """Return an OpenDocument text that shows a drawing with a bitmap in its place for other programs, so often."""
     content = opendocument()
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         root = archive.read("content.xml")
     image = b'<draw:image l:href="Pictures/1.png"/>'
     forms = b'<draw:frame><draw:image l:href="Pictures/d.svg"/>' + image + b"</draw:frame>"
-    content = made_files.with_part(content, "content.xml", root.replace(image, forms))
+    content = made_files.with_part(content, "content.xml", root.replace(image, forms * times))
     return made_files.with_part(content, "Pictures/d.svg", drawing.encode())
+
+
+def holding(drawing: str) -> bytes:
+    """Return an OpenDocument text that holds a drawing and doesn't show it."""
+    return made_files.with_part(opendocument(), "Pictures/d.svg", drawing.encode())
 
 
 def e_book() -> bytes:
@@ -110,7 +121,12 @@ def told(found: Extraction) -> dict[NotReadKind, int] | None:
     return None if found.not_read is None else {part.kind: part.count for part in found.not_read}
 
 
-DATA = f"data:image/svg+xml;base64,{base64.b64encode(DRAWN.encode()).decode()}"
+def address_of(drawing: str) -> str:
+    """Return a drawing as a data URI."""
+    return f"data:image/svg+xml;base64,{base64.b64encode(drawing.encode()).decode()}"
+
+
+DATA = address_of(DRAWN)
 
 
 @pytest.mark.parametrize(
@@ -120,6 +136,7 @@ DATA = f"data:image/svg+xml;base64,{base64.b64encode(DRAWN.encode()).decode()}"
         ("b.svg", DECLARED.encode(), {}),
         ("c.svg", ("\ufeff" + DRAWN).encode("utf-16-le"), {}),
         ("unknown", DRAWN.encode(), {}),
+        ("prefixed", PREFIXED.encode(), {}),
         ("a.docx", office(word(), "word/document.xml", DRAWN), {NotReadKind.PICTURE: 3}),
         (
             "a.pptx",
@@ -154,6 +171,65 @@ def test_text_of_drawings_is_read_unasked(
 
 
 @pytest.mark.parametrize(
+    "content",
+    [
+        f"<?xml version='1.0'?><report><p>Tide tables</p>{DRAWN}</report>",
+        f"<?xml version='1.0'?><!-- <svg> --><report><p>Tide tables</p>{DRAWN}</report>",
+        f"<?xml version='1.0'?><!DOCTYPE report [<!ENTITY a '<svg/>'>]><report><p>Tide tables</p>{DRAWN}</report>",
+        "<?xml version='1.0'?><svgs><p>Tide tables</p></svgs>",
+    ],
+)
+def test_xml_with_a_drawing_in_it_is_xml(tmp_path: Path, content: str) -> None:
+    """Only the first element tells a drawing, where the name of a file says nothing."""
+    found = read(tmp_path, "report", content.encode())
+    assert found.media_type == "application/xml"
+    assert "Tide tables" in " ".join(block.text for block in found.blocks)
+
+
+def deck(slides: int) -> bytes:
+    """Return a presentation so many of whose slides show a drawing."""
+    content = made_files.slides_of_pictures(Image.new("RGB", (200, 200), "red"))
+    for number in range(1, slides + 1):
+        content = office(content, f"ppt/slides/slide{number}.xml", DRAWN)
+    return content
+
+
+@pytest.mark.parametrize(
+    ("name", "once", "often"),
+    [
+        ("a.pptx", deck(1), deck(3)),
+        ("a.odt", open_document(DRAWN), open_document(DRAWN, times=3)),
+    ],
+)
+def test_a_drawing_that_is_shown_often_costs_no_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, once: bytes, often: bytes
+) -> None:
+    """It is unpacked and parsed as often as where it is shown once."""
+    done: list[str] = []
+    parse, unpack = svg.parse_markup, zipfile.ZipFile.open
+
+    def count_parsed(data: bytes) -> Any:
+        done.append("parsed")
+        return parse(data)
+
+    def count_unpacked(archive: zipfile.ZipFile, entry: Any, *rest: Any, **options: Any) -> Any:
+        if str(entry).endswith(".svg"):
+            done.append("unpacked")
+        return unpack(archive, entry, *rest, **options)
+
+    monkeypatch.setattr(svg, "parse_markup", count_parsed)
+    monkeypatch.setattr(zipfile.ZipFile, "open", count_unpacked)
+    counts: list[list[str]] = []
+    for content in (once, often):
+        done.clear()
+        found = read(tmp_path, name, content)
+        assert " ".join(block.text for block in found.blocks).count("As built") == 1
+        counts.append(sorted(done))
+    assert counts[0] == counts[1]
+    assert counts[0].count("parsed") == 2
+
+
+@pytest.mark.parametrize(
     ("name", "content"),
     [("a.docx", office(word(), "word/document.xml", SILENT)), ("a.odt", open_document(SILENT))],
 )
@@ -163,6 +239,27 @@ def test_a_drawing_without_text_is_read_as_the_bitmap_beside_it(tmp_path: Path, 
     for finds in (False, True):
         wanted, found = (read(tmp_path, name, each, finds=finds) for each in (whole, content))
         assert (told(found), len(found.pictures)) == (told(wanted), len(wanted.pictures))
+
+
+UNDEFINED = f"<!DOCTYPE svg SYSTEM 'svg.dtd'><svg {NAMES}><switch>&dots;<text>Tide</text></switch></svg>"
+NESTED = f"<p>Words in a row</p><svg>{'<switch>' * 900}<text>Tide</text>{'</switch>' * 900}</svg>"
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("a.svg", UNDEFINED),
+        ("a.docx", UNDEFINED),
+        ("a.odt", UNDEFINED),
+        ("a.html", f"<p>Words in a row</p><img src='{address_of(UNDEFINED)}'>"),
+        ("b.html", NESTED),
+    ],
+)
+def test_alternatives_cost_no_file_its_text(tmp_path: Path, name: str, content: str) -> None:
+    """Neither an entity among them that nothing defines nor how deeply they are nested does."""
+    whole = {"a.docx": lambda: office(word(), "word/document.xml", content), "a.odt": lambda: open_document(content)}
+    found = read(tmp_path, name, whole[name]() if name in whole else content.encode())
+    assert "Tide" in " ".join(block.text for block in found.blocks)
 
 
 def test_bitmaps_within_a_drawing_are_told_or_read(tmp_path: Path) -> None:
@@ -195,5 +292,14 @@ def test_hostile_drawings_are_refused_alone_and_told_within_files(tmp_path: Path
     with pytest.raises(Unreadable) as refused:
         read(tmp_path, "a.svg", drawing.encode())
     assert refused.value.code == code
-    content = made_files.with_part(opendocument(), "Pictures/d.svg", drawing.encode())
-    assert told(read(tmp_path, "a.odt", content)) == {NotReadKind.PICTURE: 5}
+    assert told(read(tmp_path, "a.odt", holding(drawing))) == {NotReadKind.PICTURE: 5}
+
+
+def test_a_drawing_that_breaks_its_reader_is_told_within_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever the error is, the file that holds the drawing is read."""
+
+    def fail(_root: Any) -> Drawing:
+        raise TypeError
+
+    monkeypatch.setattr(svg, "to_drawing", fail)
+    assert told(read(tmp_path, "a.odt", holding(DRAWN))) == {NotReadKind.PICTURE: 5}

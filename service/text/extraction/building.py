@@ -44,7 +44,8 @@ class BlockBuilder:
 
     `page` and `sheet` are where the next blocks stand: the number of the page, slide or message, the name of the sheet.
     `file_count` counts the files in it that are to be documents of their own. `tells_rest` is whether the reader
-    tells what it leaves out.
+    tells what it leaves out. `forms_chosen` and `entries_read` are of the pictures in an archive, so that one that is
+    shown again is not read again.
     """
 
     def __init__(self, limits: Limits) -> None:
@@ -56,6 +57,8 @@ class BlockBuilder:
         self.file_count = 0
         self.tells_rest = True
         self.pictures: list[FoundPicture] = []
+        self.forms_chosen: dict[tuple[str, ...], str] = {}
+        self.entries_read: set[str] = set()
         self._known_pictures: set[bytes] = set()
         self._not_read: dict[NotReadKind, NotRead] = {}
         self._characters = 0

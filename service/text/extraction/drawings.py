@@ -110,7 +110,7 @@ def note_pictures(
     for node in root.iter(*_PICTURES):
         links = (each.get(R + "embed") or each.get(R + "id") for each in (node, *node.iter(_SVG)))
         forms = [name for link in links if link and (name := names(link)) is not None]
-        if forms and (name := choose_form(archive, forms)) not in known:
+        if forms and (name := choose_form(archive, forms, builder)) not in known:
             note_entry(archive, name, builder, where, page=page, is_preview=_stands_for(node))
         known.update(forms)
 

@@ -52,7 +52,7 @@ def parse_odt(path: Path, builder: BlockBuilder) -> str | None:
     """Add an OpenDocument text; of tracked changes, what was deleted is left out."""
     with zipfile.ZipFile(path) as archive:
         root = _read_content(archive, "an OpenDocument text")
-        copies = _drop_copies(archive, root)
+        copies = _drop_copies(archive, root, builder)
         markers = _find_markers(archive, root)
         walk = etree.iterwalk(root, events=("start",))
         for _, element in walk:
@@ -74,7 +74,7 @@ def parse_odp(path: Path, builder: BlockBuilder) -> str | None:
     """Add an OpenDocument presentation's slides; pages are slide numbers, footers stand once, after all."""
     with zipfile.ZipFile(path) as archive:
         root = _read_content(archive, "an OpenDocument presentation")
-        copies = _drop_copies(archive, root)
+        copies = _drop_copies(archive, root, builder)
         slides = list(root.iter(_DRAW + "page"))
         if len(slides) > builder.limits.pages:
             raise too_complex(f"The presentation has more than {builder.limits.pages:,} slides.")
@@ -89,7 +89,7 @@ def parse_odp(path: Path, builder: BlockBuilder) -> str | None:
 def add_beside_cells(archive: zipfile.ZipFile, builder: BlockBuilder) -> None:
     """Add the comments, shapes and charts of each sheet of an OpenDocument spreadsheet, and what is printed around."""
     root = _read_content(archive, "an OpenDocument spreadsheet")
-    copies = _drop_copies(archive, root)
+    copies = _drop_copies(archive, root, builder)
     for sheet in root.iter(_OFFICE + "spreadsheet"):
         for table in sheet.iterchildren(_TABLE + "table"):
             builder.sheet = one_line(table.get(_TABLE + "name") or "") or None
@@ -110,13 +110,13 @@ def _read_content(archive: zipfile.ZipFile, kind: str) -> Any:
     return drawings.read_part(archive.read(_CONTENT))
 
 
-def _drop_copies(archive: zipfile.ZipFile, root: Any) -> set[str]:
+def _drop_copies(archive: zipfile.ZipFile, root: Any, builder: BlockBuilder) -> set[str]:
     """Take away all but one of the images that show the same in a frame, and return the entries of the others."""
     copies: set[str] = set()
     for frame in root.iter(_DRAW + "frame"):
         images = {_entry_of(image): image for image in frame.iterchildren(_DRAW + "image")}
         forms = [name for name in images if name in archive.NameToInfo]
-        for name in set(forms) - {choose_form(archive, forms)} if len(forms) > 1 else ():
+        for name in set(forms) - {choose_form(archive, forms, builder)} if len(forms) > 1 else ():
             frame.remove(images[name])
             copies.add(name)
     return copies - {_entry_of(image) for image in root.iter(_DRAW + "image")}

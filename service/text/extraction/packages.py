@@ -60,8 +60,15 @@ def is_drawing(name: str) -> bool:
     return name.lower().endswith(_DRAWINGS)
 
 
-def choose_form(archive: zipfile.ZipFile, forms: Sequence[str]) -> str:
+def choose_form(archive: zipfile.ZipFile, forms: Sequence[str], builder: BlockBuilder) -> str:
     """Return which of the entries that show the same picture is to be read: a drawing with text, or else a bitmap."""
+    key = tuple(forms)
+    if key not in builder.forms_chosen:
+        builder.forms_chosen[key] = _choose(archive, forms)
+    return builder.forms_chosen[key]
+
+
+def _choose(archive: zipfile.ZipFile, forms: Sequence[str]) -> str:
     for name in forms if len(forms) > 1 else ():
         if is_drawing(name) and (drawing := read_drawing(_read_picture(archive, name))) and drawing.lines:
             return name
@@ -84,6 +91,10 @@ def note_entry(
     if not (is_preview or is_drawing(name) or builder.limits.finds_pictures):
         builder.leave_out(NotReadKind.PICTURE, where)
         return
+    # The same bytes say nothing new.
+    if name in builder.entries_read:
+        return
+    builder.entries_read.add(name)
     content = _read_picture(archive, name)
     if is_preview:
         builder.preview(content, page=page)

@@ -1,6 +1,7 @@
 """Finding out a file's format: binary formats by its content, text formats by its name."""
 
 import json
+import re
 from pathlib import Path, PurePosixPath
 
 from carrel.wire.formats import BY_NAME, BY_SUFFIX, FORMATS, FileFormat
@@ -81,6 +82,10 @@ _FOREIGN_CONTENT = (
 # A text may begin with ID3 or RIFF, but not with this.
 _PRINTABLE_MAGIC = (b"%!PS",)
 _COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"
+# The first element, after the declaration, comments and the DOCTYPE, which may define entities.
+_SVG_ROOT = re.compile(
+    rb"(?:\s+|<\?.*?\?>|<!--.*?-->|<!DOCTYPE[^\[>]*(?:\[.*?\]\s*)?>)*+<(?:[^\s<>/!?:]+:)?svg(?=[\s/>])", re.DOTALL
+)
 _ENCRYPTED_STREAM = "encryptedpackage".encode("utf-16-le")
 # Web pages and XML under these names are what programs export for Word and Excel.
 _EXPORTED = (BY_NAME["Word 97"], BY_NAME["Excel 97"])
@@ -202,13 +207,14 @@ def _text_kind(head: bytes, named: FileFormat | None) -> FileFormat:
 def _kind_of_text(head: bytes) -> FileFormat:
     start = head.lstrip(b"\xef\xbb\xbf \t\r\n")
     # Without its mark and NULs, UTF-16 reads like ASCII.
-    markup = start.lstrip(b"\xff\xfe").replace(b"\x00", b"")[:1024].lower()
+    plain = start.lstrip(b"\xff\xfe").replace(b"\x00", b"")
+    markup = plain[:1024].lower()
     if markup.startswith((b"<!doctype html", b"<html")):
         return HTML
-    if markup.startswith(b"<svg"):
+    if _SVG_ROOT.match(plain):
         return _SVG
     if markup.startswith(b"<?xml"):
-        return HTML if b"<html" in markup else _SVG if b"<svg" in markup else XML
+        return HTML if b"<html" in markup else XML
     if start[:1] in {b"{", b"["} and len(head) < _HEAD and _parses(start):
         return JSON
     return TEXT

@@ -12,7 +12,6 @@ from urllib.parse import unquote_to_bytes
 
 from lxml import etree
 
-from service.text.extraction.failures import Unreadable
 from service.text.extraction.markup import character_of, local_name, parse_markup
 from service.text.extraction.metafiles import Drawing, read_metafile
 from service.text.extraction.picture_sizes import is_legible
@@ -30,18 +29,20 @@ _ADDRESS = re.compile(rb"data:image/svg\+xml[^,\"'<>()\s]{0,80},(?:<svg[^\"]+|[^
 
 
 def read_drawing(content: bytes) -> Drawing | None:
-    """Return what a drawing says: one of Windows (EMF, WMF) or of the web (SVG); None for what is neither."""
-    return read_metafile(content) or read_svg(content)
+    """Return what a drawing within a file says: one of Windows (EMF, WMF) or of the web (SVG).
+
+    None for what is neither, is damaged, or is larger than such drawings are.
+    """
+    try:
+        return read_metafile(content) or _read_svg(content)
+    except Exception:  # noqa: BLE001 - whatever is wrong with a drawing, the file that holds it is read
+        return None
 
 
-def read_svg(content: bytes) -> Drawing | None:
-    """Return what an SVG drawing says; None for what is none, is damaged, or is larger than such drawings are."""
+def _read_svg(content: bytes) -> Drawing | None:
     if len(content) > _MOST_BYTES or not is_svg(content):
         return None
-    try:
-        root = parse_markup(content)
-    except Unreadable:
-        return None
+    root = parse_markup(content)
     return to_drawing(root) if local_name(root) == "svg" else None
 
 
@@ -67,17 +68,29 @@ def to_drawing(root: Any) -> Drawing:
 
 def find_lines(root: Any) -> Iterator[str]:
     """Yield the texts, titles and descriptions of a drawing in order, of alternatives the first that says something."""
-    walk = etree.iterwalk(root, events=("start",))
-    for _, element in walk:
-        name = local_name(element).lower()
-        if name == "switch":
-            yield from next((lines for child in element if (lines := [*find_lines(child)])), ())
-        elif name in _SPEAKING:
-            if line := " ".join(_text(element).split()):
-                yield line
-        elif name not in _UNSEEN:
+    # Without recursion: a page may nest alternatives deeper than Python calls functions.
+    decided: set[Any] = set()
+    before: dict[Any, int] = {}
+    count = 0
+    walk = etree.iterwalk(root, events=("start", "end"))
+    for event, element in walk:
+        above = element.getparent()
+        switch = above if above is not None and local_name(above).lower() == "switch" else None
+        if event == "end":
+            if before.pop(element, count) < count:
+                decided.add(switch)
             continue
-        walk.skip_subtree()
+        name = local_name(element).lower()
+        if switch in decided or name in _UNSEEN:
+            walk.skip_subtree()
+            continue
+        if switch is not None:
+            before[element] = count
+        if name in _SPEAKING:
+            if line := " ".join(_text(element).split()):
+                count += 1
+                yield line
+            walk.skip_subtree()
 
 
 def _text(element: Any) -> str:
