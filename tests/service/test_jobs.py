@@ -13,11 +13,13 @@ from procrastinate.exceptions import ConnectorException
 from sqlalchemy.exc import OperationalError
 from structlog.testing import capture_logs
 
+from service.platform import traces
 from service.platform.database import SERVICE_ROLE
-from service.platform.logs import begin_request, request_id
+from service.platform.logs import SANE_REQUEST_ID, begin_request, request_id
 from service.runtime import Runtime
 from service.runtime.jobs import queries, running, worker
 from service.runtime.jobs.models import Task
+from service.runtime.jobs.queue import split_request
 from tests.harness.databases import TestDatabases
 from tests.harness.jobs import QUEUE, Workshop, enqueue, organization_of, queued, stop, until, work
 from tests.harness.services import RunningService, ServiceHarness
@@ -139,18 +141,21 @@ def test_a_failing_job_is_logged_and_not_tried_again(service: RunningService) ->
 
 
 def test_a_job_of_a_newer_release_is_left_to_it(service: RunningService) -> None:
-    """While replicas of two releases run, the older one gives back what it doesn't know, and does what comes after."""
+    """While replicas of two releases run, the older one does what comes after, but not of the same lock."""
     old, new = Workshop(), Workshop()
     newer = Task("tests.newer", new.task.run, queue=QUEUE)
-    with capture_logs() as logged:
-        things, known = enqueue(service, newer), enqueue(service, old.task)
-        worker = work(service, old)
-        until(lambda: old.ended == known)
-        stop(service, worker)
-    assert {one["task"] for one in logged if one["event"] == "job_left_to_newer_release"} == {"tests.newer"}
-    assert [(status, attempts) for status, attempts, _ in queued(service)] == [("todo", 0)]
+    things, later = enqueue(service, newer, lock="one thing"), enqueue(service, old.task, lock="one thing")
+    known = enqueue(service, old.task)
+    worker = work(service, old)
+    until(lambda: old.ended == known)
+    stop(service, worker)
+    assert [(status, attempts) for status, attempts, _ in queued(service)] == [("todo", 0), ("todo", 0)]
+    with service.owner_connection() as connection:  # nothing was written to leave it
+        assert connection.execute("SELECT DISTINCT type::text FROM procrastinate_events").fetchall() == [("deferred",)]
     work(service, newer)
     until(lambda: new.ended == things)
+    work(service, old)
+    until(lambda: old.ended == [*known, *later])
 
 
 def test_a_job_that_cancels_itself_has_failed(service: RunningService) -> None:
@@ -180,8 +185,12 @@ def test_a_job_that_the_database_failed_is_tried_again(
     assert [entry["event"] for entry in logged if "job" in entry["event"]] == ["job_failed"]
 
 
-def test_what_a_job_logs_carries_the_id_of_its_request(service: RunningService) -> None:
-    """The one that enqueued it, or one of its own."""
+@pytest.mark.parametrize("trace", ["", f"00-{'a' * 32}-{'b' * 16}-01"])
+def test_what_a_job_logs_carries_the_id_of_its_request(
+    service: RunningService, monkeypatch: pytest.MonkeyPatch, trace: str
+) -> None:
+    """The one that enqueued it, or one of its own; the release before takes the trace for a part of the id."""
+    monkeypatch.setattr(traces, "traceparent", lambda: trace)
     seen: list[str] = []
 
     async def look(_runtime: Runtime, **_ids: UUID) -> None:
@@ -198,10 +207,22 @@ def test_what_a_job_logs_carries_the_id_of_its_request(service: RunningService) 
 
     service.run(ask("asked-here"))
     service.run(ask(None))
+    for _, _, arguments in queued(service):
+        assert arguments.keys() == {"organization_id", "request_id"}
+        assert trace in arguments["request_id"]
+        assert not trace or SANE_REQUEST_ID.fullmatch(arguments["request_id"])
     work(service, task)
     until(lambda: len(seen) == 2)
     assert seen[0] == "asked-here"
     assert re.fullmatch(r"[0-9a-f]{32}", seen[1])
+
+
+def test_a_job_names_the_trace_that_it_is_a_part_of_or_comes_from() -> None:
+    """Behind the id of its request, whatever that looks like."""
+    trace = f"00-{'a' * 32}-{'b' * 16}-01"
+    assert split_request(f"asked.here.traceparent.{trace}") == ("asked.here", trace, "")
+    assert split_request(f".tracelink.{trace}") == ("", "", trace)
+    assert split_request("asked.traceparent.here") == ("asked.traceparent.here", "", "")
 
 
 def test_an_organization_has_its_own_jobs_alone(service: RunningService) -> None:

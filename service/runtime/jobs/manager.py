@@ -1,7 +1,7 @@
 """The job manager of a worker: it takes the jobs of tasks that it knows, and ends only those that it still has."""
 
 from collections.abc import Callable, Collection, Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from typing import Any, LiteralString
 
 from procrastinate.connector import BaseConnector
@@ -9,11 +9,7 @@ from procrastinate.exceptions import ConnectorException
 from procrastinate.jobs import Job, Status
 from procrastinate.manager import JobManager
 
-from service.platform.logs import logger
 from service.runtime.jobs import queries
-
-# How long a job is left to others that may know its task; they look each second.
-LEFT_FOR = timedelta(seconds=2)
 
 
 class FencedJobManager(JobManager):
@@ -21,20 +17,20 @@ class FencedJobManager(JobManager):
 
     That happens to a worker that was taken for dead and comes back. `on_failure` is called when the database can't be
     told: the job stays with this worker, which must end for others to take it up. Jobs whose task is not among `tasks`
-    are a newer release's, a replica of which runs beside this one: they are left to it.
+    are a newer release's, a replica of which runs beside this one: they are left to it as they are.
     """
 
     def __init__(self, connector: BaseConnector, *, tasks: Collection[str]) -> None:
         super().__init__(connector)
-        self._tasks = tasks
+        self._tasks = list(tasks)
         self.on_failure: Callable[[], None] = lambda: None
 
     async def fetch_job(self, queues: Iterable[str] | None, worker_id: int) -> Job | None:
-        """Take up the next job of a task that is known here; others are put back for a while."""
-        while (job := await super().fetch_job(queues, worker_id)) is not None and job.task_name not in self._tasks:
-            logger.info("job_left_to_newer_release", task=job.task_name, job_id=job.id)
-            await self._execute(queries.LEAVE, job, retry_at=datetime.now(UTC) + LEFT_FOR)
-        return job
+        """Take up the next job of a task that is known here; None when there is none."""
+        rows = await self.connector.execute_query_all_async(
+            queries.FETCH, queues=queues, tasks=self._tasks, worker_id=worker_id
+        )
+        return Job.from_row(rows[0]) if rows else None
 
     async def finish_job(self, job: Job, status: Status, delete_job: bool) -> None:
         """Delete the job, whatever came of it."""

@@ -5,6 +5,27 @@ from typing import Final, LiteralString
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+# As the library's procrastinate_fetch_job_v2, for some tasks alone; a job of any task keeps the later ones of its lock.
+FETCH: Final[LiteralString] = """
+    WITH candidate AS (
+        SELECT id FROM procrastinate_jobs AS job
+        WHERE status = 'todo' AND task_name = ANY(%(tasks)s::varchar[])
+            AND (%(queues)s::varchar[] IS NULL OR queue_name = ANY(%(queues)s::varchar[]))
+            AND (scheduled_at IS NULL OR scheduled_at <= now())
+            AND NOT EXISTS (
+                SELECT FROM procrastinate_jobs AS other
+                WHERE job.lock IS NOT NULL AND other.lock = job.lock AND (
+                    other.status = 'doing'
+                    OR other.status = 'todo' AND (
+                        other.priority > job.priority OR other.priority = job.priority AND other.id < job.id))
+            )
+        ORDER BY priority DESC, id LIMIT 1 FOR UPDATE OF job SKIP LOCKED
+    )
+    UPDATE procrastinate_jobs SET status = 'doing', worker_id = %(worker_id)s
+    FROM candidate WHERE procrastinate_jobs.id = candidate.id
+    RETURNING candidate.id, status, task_name, priority, lock, queueing_lock, args, scheduled_at, queue_name, attempts,
+        worker_id
+"""
 # A worker ends and puts back what it took up, and nothing that was released since: that counts as another attempt.
 # Workers are told, as of what is enqueued, that the next job of the same lock may begin.
 FINISH: Final[LiteralString] = """
@@ -18,11 +39,6 @@ FINISH: Final[LiteralString] = """
 PUT_BACK: Final[LiteralString] = """
     UPDATE procrastinate_jobs
     SET status = 'todo', attempts = attempts + 1, scheduled_at = %(retry_at)s, abort_requested = false
-    WHERE id = %(job_id)s AND attempts = %(attempts)s AND status = 'doing'
-"""
-# Nothing was tried, so it isn't counted as an attempt.
-LEAVE: Final[LiteralString] = """
-    UPDATE procrastinate_jobs SET status = 'todo', scheduled_at = %(retry_at)s
     WHERE id = %(job_id)s AND attempts = %(attempts)s AND status = 'doing'
 """
 _RELEASE = "UPDATE procrastinate_jobs SET status = 'todo', attempts = attempts + 1, abort_requested = false"

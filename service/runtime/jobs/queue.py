@@ -1,5 +1,6 @@
 """The job queue as requests see it, and counts of the jobs' outcomes."""
 
+import re
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -15,8 +16,10 @@ from service.runtime.jobs.models import Task, TaskName
 
 REQUEST_ID = "request_id"
 ORGANIZATION_ID = "organization_id"
-# The trace that a job is a part of: that of the request which enqueued it; or which it comes from: that of another job.
+# Behind the id of its request, a job names the trace that it is a part of: that of the request which enqueued it; or
+# which it comes from: that of another job. By an argument of its own, workers of releases before would fail the job.
 TRACE, LINK = "traceparent", "tracelink"
+_TRACED = re.compile(rf"(?P<request_id>.*)\.(?P<kind>{TRACE}|{LINK})\.(?P<trace>[0-9a-f-]{{55}})", re.ASCII)
 is_job: ContextVar[bool] = ContextVar("is_job", default=False)
 
 
@@ -71,7 +74,18 @@ class Jobs:
             schedule_in=None if pause is None else {"seconds": int(pause.total_seconds())},
         )
         given = {ORGANIZATION_ID: organization_id, **ids}
-        told = {REQUEST_ID: request_id()}
-        if trace := traces.traceparent():
-            told[LINK if is_job.get() else TRACE] = trace
-        await job.defer_async(**{name: str(value) for name, value in given.items()}, **told)
+        await job.defer_async(**{name: str(value) for name, value in given.items()}, **{REQUEST_ID: _name_request()})
+
+
+def split_request(name: str) -> tuple[str, str, str]:
+    """Return the request's id, the traceparent and the link, of which one or both are empty, that a job is given."""
+    found = _TRACED.fullmatch(name)
+    if found is None:
+        return name, "", ""
+    request, kind, trace = found.group("request_id", "kind", "trace")
+    return (request, trace, "") if kind == TRACE else (request, "", trace)
+
+
+def _name_request() -> str:
+    trace = traces.traceparent()
+    return f"{request_id()}.{LINK if is_job.get() else TRACE}.{trace}" if trace else request_id()

@@ -16,7 +16,7 @@ from service.platform.logs import begin_request, logger
 from service.platform.traces import TRACEPARENT
 from service.runtime import Runtime
 from service.runtime.jobs.models import Task
-from service.runtime.jobs.queue import LINK, REQUEST_ID, TRACE, Counts, is_job
+from service.runtime.jobs.queue import REQUEST_ID, Counts, is_job, split_request
 
 # A job that the database keeps from being done is begun so often at most, so many seconds apart.
 MOST_ATTEMPTS = 10
@@ -53,11 +53,11 @@ def is_away(error: BaseException) -> bool:
 
 async def run_job(runtime: Runtime, task: Task, context: JobContext, **arguments: str) -> None:
     """Run a job's task; raise only what the job is put back for."""
-    begin_request(arguments.pop(REQUEST_ID))
+    request_id, parent, link = split_request(arguments.pop(REQUEST_ID))
+    begin_request(request_id)
     is_job.set(True)
-    parent, link = {TRACEPARENT: arguments.pop(TRACE, "")}, arguments.pop(LINK, None)
     named = {"carrel.task": task.name, "carrel.attempt": context.job.attempts + 1}
-    with traces.begin(f"job {task.name}", named, kind=SpanKind.CONSUMER, parent=parent, link=link):
+    with traces.begin(f"job {task.name}", named, kind=SpanKind.CONSUMER, parent={TRACEPARENT: parent}, link=link):
         await _run_job(runtime, task, context, arguments)
 
 
