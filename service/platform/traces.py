@@ -250,7 +250,7 @@ def summarize(statement: str) -> str:
 
     Empty for one that only says for which organization others are.
     """
-    if "set_config" in statement:
+    if statement.startswith("SELECT enter_organization("):
         return ""
     writing = _WRITING.search(statement)
     first = statement.removeprefix("/* batch */").split(None, 1)

@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
+from uuid import uuid4
 
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from service.platform import traces
+from service.platform import database, traces
+from service.platform.batches import Batch
 from tests.harness.documents import ok
 from tests.harness.processes import ServiceProcess
 from tests.harness.receivers import Receiver, receiving
@@ -137,7 +139,8 @@ def test_each_step_is_told_and_nothing_of_contents(service_process: Callable[...
         ("WITH gone AS (DELETE FROM turns RETURNING id) SELECT count(*) FROM gone, pg_proc", "DELETE turns"),
         ("UPDATE chunks_384 SET text = 'from secrets'", "UPDATE chunks_384"),
         ("SELECT * FROM documents FOR UPDATE", "SELECT documents"),
-        ("SELECT set_config('carrel.organization_id', '1', true)", ""),
+        (database._enter(Batch(), uuid4(), None).parts[0].text, ""),  # pyright: ignore[reportPrivateUsage]
+        ("SELECT name, enter_organization(CAST(id AS TEXT)) AS entered FROM api_keys", "SELECT api_keys"),
         ("COMMIT", "COMMIT"),
         ("", ""),
     ],
