@@ -42,10 +42,10 @@ class Request:
     def _traced_headers(self) -> httpx.Headers:
         """Return the headers, with the W3C trace context where the program is in a span of OpenTelemetry.
 
-        A program that traces has imported that already; no other one needs it.
+        A program that traces has imported that already; no other one needs it. Another thread may be about to.
         """
-        trace = sys.modules.get("opentelemetry.trace")
-        span = trace.get_current_span().get_span_context() if trace is not None else None
+        get_span = getattr(sys.modules.get("opentelemetry.trace"), "get_current_span", None)
+        span = get_span().get_span_context() if get_span is not None else None
         if span is None or not span.is_valid or TRACEPARENT in self.headers:
             return self.headers
         headers = self.headers.copy()

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import httpx
@@ -277,16 +278,21 @@ async def test_own_http_client(caller: Caller, server: Server) -> None:
     await caller(lambda _: http.aclose() if caller.is_async else http.close())
 
 
-async def test_a_programs_trace_goes_on_in_the_service(caller: Caller, server: Server) -> None:
-    """A request that is sent within a span of OpenTelemetry names it; one outside of any names none."""
-    server.will(DELETED, DELETED)
+async def test_a_programs_trace_goes_on_in_the_service(
+    caller: Caller, server: Server, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A request that is sent within a span of OpenTelemetry names it; one outside of any, or before that, none."""
+    server.will(DELETED, DELETED, DELETED)
     span = NonRecordingSpan(SpanContext(0xA1, 0xB2, is_remote=False, trace_flags=TraceFlags.get_default()))
     with use_span(span):
         await caller(_delete)
     await caller(_delete)
-    within, outside = server.received
+    monkeypatch.setitem(sys.modules, "opentelemetry.trace", ModuleType("half imported"))
+    await caller(_delete)
+    within, outside, before = server.received
     assert within.headers["traceparent"] == f"00-{'a1':0>32}-{'b2':0>16}-00"
     assert "traceparent" not in outside.headers
+    assert "traceparent" not in before.headers
 
 
 async def test_close(make_caller: MakeCaller, server: Server) -> None:
