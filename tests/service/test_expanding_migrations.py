@@ -19,6 +19,8 @@ from tests.harness.databases import TestDatabases
 BEFORE = "0038"
 NAME = r'(?:"?(?P<table>\w+)"?)'
 CONSTANT = r"(?:'[^']*'(?:::\w+)?|\(?-?\d+\)?|true|false|now\(\)|ARRAY\[\]::\w+\[\])"
+# What Alembic looks up. Any other may call a function that does whatever it likes.
+READING = r"SELECT (?:\w+\.)+\w+ FROM (?:alembic_version|pg_catalog\.pg_class JOIN pg_catalog\.pg_namespace ON .+)"
 # On tables in use, too: nothing is rewritten or read through, and code that knows nothing of it goes on working.
 ADDING = (
     rf"ALTER TABLE {NAME} ADD COLUMN \w+ [^,]+? DEFAULT {CONSTANT} NOT NULL",
@@ -29,7 +31,7 @@ ADDING = (
     r"GRANT .+",
     r"REVOKE EXECUTE ON FUNCTION .+",
     r"COMMENT ON .+",
-    r"SELECT .+",
+    READING,
     r"SHOW .+",
     r"SET .+",
 )
@@ -39,14 +41,16 @@ ALONE = (
     r"DROP INDEX CONCURRENTLY .+",
     rf"ALTER TABLE {NAME} VALIDATE CONSTRAINT .+",
 )
-# Whatever is said of it: it reads or writes a table through under a lock.
+# Whatever is said of it: it may read or write a table through under a lock.
 BLOCKING = (
     rf"CREATE (?:UNIQUE )?INDEX (?!CONCURRENTLY).+? ON {NAME} .+",
     rf"ALTER TABLE {NAME} ALTER COLUMN \w+ (?:TYPE|SET NOT NULL).*",
     rf"ALTER TABLE {NAME} ADD CONSTRAINT (?!.*NOT VALID).+",
     rf"ALTER TABLE {NAME} ADD COLUMN .*DEFAULT (?!{CONSTANT}).+",
     rf"(?:UPDATE|DELETE FROM) {NAME} .+",
+    rf"(?!{READING})SELECT .+",
 )
+FOREIGN_KEY = (rf"ALTER TABLE {NAME} ADD (?!.*REFERENCES.*REFERENCES).+ REFERENCES .+",)
 ON_TABLE = re.compile(
     r"(?:ALTER TABLE|INSERT INTO|UPDATE|DELETE FROM|(?:CREATE|DROP) POLICY \w+ ON|CREATE (?:UNIQUE )?INDEX \w+ ON) "
     rf"(?:ONLY )?{NAME}"
@@ -64,21 +68,30 @@ class Migration:
     def faults(self) -> list[str]:
         """Say what is wrong with it, a line for each statement."""
         made = {found[1] for each in self.statements if (found := re.match(r'CREATE TABLE "?(\w+)', each))}
-        used = [each for each in self.statements if not is_on(each, {*made, "alembic_version"})]
+        unused = {*made, "alembic_version"}
+        used = [each for each in self.statements if not is_on(each, unused)]
         alone = [each for each in used if matches(each, ALONE)]
         steps = [each for each in used if not re.match("SET|SHOW|SELECT", each)]
         faults = [f"{each}: a step of its own, in a migration of its own" for each in alone if len(alone) < len(steps)]
-        altered = {found["table"] for each in used if (found := re.match(f"ALTER TABLE {NAME}", each))}
-        if len(altered) > 1:
-            faults.append(
-                f"{', '.join(sorted(altered))}: who reads both waits in a circle with it; a migration for each"
-            )
+        locks = {each: tables for each in self.statements if (tables := locked_by(each) - unused)}
+        locked = set[str]().union(*locks.values())
+        # A foreign key between tables in use needs both locks, so it is added alone.
+        if len(locked) > 1 and not (len(locks) == 1 and matches(next(iter(locks)), FOREIGN_KEY)):
+            faults.append(f"{', '.join(sorted(locked))}: who uses both waits in a circle with it; a migration for each")
         for each in used:
             if matches(each, BLOCKING):
                 faults.append(f"{each}: who uses the table waits for it")
             elif self.usable_from is None and not matches(each, (*ADDING, *ALONE)):
                 faults.append(f"{each}: it does more than add, and the migration names no usable_from")
         return faults
+
+
+def locked_by(statement: str) -> set[str]:
+    """Return the tables whose writers wait for a statement: the one that it alters, and those that it references."""
+    if not (found := re.match(rf"(?:CREATE|(?P<alter>ALTER)) TABLE {NAME}", statement)):
+        return set()
+    referenced = set(re.findall(r'\bREFERENCES "?(\w+)', statement))
+    return referenced | {found["table"]} if found["alter"] else referenced
 
 
 def is_on(statement: str, tables: set[str]) -> bool:
@@ -116,6 +129,11 @@ def matches(statement: str, shapes: Sequence[str]) -> bool:
         ("UPDATE documents SET name = 'x'", False, False),
         ("CREATE OR REPLACE FUNCTION f() RETURNS integer LANGUAGE sql AS 'SELECT 1'", False, True),
         ("REVOKE SELECT ON documents FROM carrel_service", False, True),
+        ("ALTER TABLE documents ADD CONSTRAINT fk FOREIGN KEY (a) REFERENCES things (a) NOT VALID", True, True),
+        ("CREATE TABLE things (a UUID REFERENCES documents (document_id))", True, True),
+        ("CREATE TABLE things (a UUID REFERENCES documents (a), b UUID REFERENCES organizations (b))", False, False),
+        ("SELECT alembic_version.version_num FROM alembic_version", True, True),
+        ("SELECT fill_everything()", False, False),
     ],
 )
 def test_the_rule_knows_what_adds(statement: str, is_good: bool, is_good_where_told: bool) -> None:
@@ -132,6 +150,12 @@ def test_the_rule_knows_tables_that_are_new() -> None:
     assert len(Migration("1", None, [added, built]).faults()) == 1
     assert Migration("1", None, [added, added.replace(" a ", " b ")]).faults() == []
     assert len(Migration("1", None, [added, added.replace("documents", "resources")]).faults()) == 1
+    referring = "CREATE TABLE others (thing_id UUID REFERENCES things (thing_id), a UUID REFERENCES documents (a))"
+    assert Migration("1", None, [*new, referring]).faults() == []
+    assert len(Migration("1", None, [referring]).faults()) == 1
+    key = "ALTER TABLE things ADD CONSTRAINT fk FOREIGN KEY (a) REFERENCES documents (a)"
+    assert Migration("1", None, [*new, key]).faults() == []
+    assert len(Migration("1", None, [*new, key, added.replace("documents", "resources")]).faults()) == 1
 
 
 @pytest.fixture
