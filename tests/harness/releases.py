@@ -1,5 +1,6 @@
 """The release before, as the repository's history has it: its code runs beside ours, with our dependencies."""
 
+import re
 import subprocess
 import tarfile
 from io import BytesIO
@@ -24,11 +25,24 @@ class ServiceOfBefore(ServiceProcess):
 
 
 def export_release_before(folder: Path) -> Path:
-    """Write the tree of the release before to a folder; skips the test where the history doesn't reach so far back."""
-    command = ["git", "-C", str(ROOT), "archive", COMMIT, "service", "client"]
-    exported = subprocess.run(command, capture_output=True, check=False)
+    """Write the tree of the release before to a folder; skips the test in a shallow clone, and outside of any."""
+    exported = _ask_git("archive", COMMIT, "service", "client")
     if exported.returncode:
-        pytest.skip(f"the release before is not in this clone's history: {exported.stderr.decode().strip()}")
+        told = f"the release before, {COMMIT}, is not in this clone's history: {exported.stderr.decode().strip()}."
+        if _ask_git("rev-parse", "--is-shallow-repository").stdout.strip() == b"false":
+            pytest.fail(f"{told} Let tests/data/release-before name a commit of this branch's history.")
+        pytest.skip(f"{told} `git fetch --unshallow` brings the rest of it.")
     with tarfile.open(fileobj=BytesIO(exported.stdout)) as archive:
         archive.extractall(folder, filter="data")
     return folder
+
+
+def head_of_before(tree: Path) -> str:
+    """Return the newest schema that the release before knows."""
+    [head] = re.findall(r'^HEAD = "(\w+)"', (tree / "service/migrations/__init__.py").read_text(), re.MULTILINE)
+    return head
+
+
+def _ask_git(*arguments: str) -> "subprocess.CompletedProcess[bytes]":
+    command = ["git", "-C", str(ROOT), *arguments]
+    return subprocess.run(command, capture_output=True, check=False)

@@ -6,9 +6,10 @@ from typing import cast
 import pytest
 
 from carrel import Carrel, NotFoundError
+from service.migrations import HEAD
 from tests.harness.databases import TestDatabases
 from tests.harness.processes import ServiceProcess
-from tests.harness.releases import ServiceOfBefore, export_release_before
+from tests.harness.releases import ServiceOfBefore, export_release_before, head_of_before
 from tests.harness.services import API_KEY, SECRET_KEY, RunningService
 from tests.oauth.flow import SCOPE, a_person, an_app
 
@@ -54,6 +55,7 @@ def walk_main_road(admin: Carrel, ada: Carrel) -> None:
 def test_the_release_before_serves_on_the_new_schema(databases: TestDatabases, tmp_path: Path) -> None:
     """Its main road, from signing in to deleting; started there, it leaves the schema as it is."""
     tree = export_release_before(tmp_path)
+    known = head_of_before(tree)
     name = databases.clone()
     address = databases.owner_url(name).set(drivername="postgresql").render_as_string(hide_password=False)
     service = ServiceOfBefore(tree, CARREL_DATABASE_URL=address, CARREL_SECRET_KEY=SECRET_KEY, CARREL_WORKERS="1")
@@ -65,6 +67,11 @@ def test_the_release_before_serves_on_the_new_schema(databases: TestDatabases, t
         ):
             walk_main_road(admin, ada)
         assert service.stop() == 0
+        # It was that release's code, and nobody else's.
+        told = {(event["schema"], event["known"]) for event in service.events("database_is_newer")}
+        assert told == {(HEAD, known)} - {(known, known)}
+        with databases.connect(name) as connection:
+            assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [(HEAD,)]
     finally:
         service.close()
         databases.drop(name)
