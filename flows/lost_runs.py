@@ -2,11 +2,15 @@
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 
+import psutil
 from prefect.automations import Automation
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import (
+    DeploymentFilter,
+    DeploymentFilterTags,
     FlowRunFilter,
     FlowRunFilterEndTime,
     FlowRunFilterState,
@@ -18,6 +22,8 @@ from prefect.events.schemas.automations import EventTrigger, Posture
 from prefect.events.schemas.events import ResourceSpecification
 from prefect.states import AwaitingRetry
 
+from flows.scheduling import TAG
+
 NAME = "carrel: end runs that have gone silent"
 SILENCE = timedelta(seconds=120)  # four heartbeats
 # An event is named after its state; those that flows of ours end with are named in flows.running.
@@ -28,6 +34,7 @@ MOST_STARTS = 3
 TAKEN_OVER_FOR = timedelta(hours=1)
 """What has been lost for longer stays so: the next run of its source does its work."""
 _LOOKING = 10.0
+_RUN_ID = "PREFECT__FLOW_RUN_ID"  # how Prefect tells a process which run it is
 
 
 async def watch_for_lost_runs(*, silence: timedelta = SILENCE) -> None:
@@ -59,15 +66,21 @@ async def keep_taking_over(*, say: Callable[[str], None]) -> None:
 
 
 async def take_over(client: PrefectClient) -> list[str]:
-    """Have lost runs of deployments started again by whoever serves these; return the names of the runs.
+    """Have lost runs of the file's deployments started again by whoever serves these; return the names of the runs.
 
-    A run goes on from its ledger. Of several processes that find one at once, both only say that it waits.
+    A run goes on from its ledger. Of several processes that find one at once, both only say that it waits. One whose
+    process lives on this machine was only cut off, or suspended: it is left alone.
     """
     lost = FlowRunFilter(
         state=FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.CRASHED])),
         end_time=FlowRunFilterEndTime.model_validate({"after_": datetime.now(UTC) - TAKEN_OVER_FOR}),
     )
-    found = [run for run in await client.read_flow_runs(flow_run_filter=lost) if _is_lost(run)]
+    ours = DeploymentFilter(tags=DeploymentFilterTags(all_=[TAG]))
+    silent = await client.read_flow_runs(flow_run_filter=lost, deployment_filter=ours)
+    found = [run for run in silent if _is_lost(run)]
+    if found:
+        living = await asyncio.to_thread(_read_living)
+        found = [run for run in found if str(run.id) not in living]
     return [run.name for run in found if _is_lost(await client.read_flow_run(run.id)) and await _start(client, run)]
 
 
@@ -75,6 +88,15 @@ def _is_lost(run: FlowRun) -> bool:
     state = run.state
     is_silent = state is not None and state.is_crashed() and (state.message or "").startswith(_SILENT)
     return is_silent and run.deployment_id is not None and run.run_count < MOST_STARTS
+
+
+def _read_living() -> set[str]:
+    """Return the ids of the runs whose processes live on this machine, as far as this user may see them."""
+    living: set[str] = set()
+    for process in psutil.process_iter():
+        with suppress(psutil.Error, OSError):
+            living.add(process.environ().get(_RUN_ID, ""))
+    return living
 
 
 async def _start(client: PrefectClient, run: FlowRun) -> bool:

@@ -1,6 +1,10 @@
 """Runs whose process or machine has died are marked, and started again by whoever serves their deployment."""
 
+import os
+import subprocess
+import sys
 from typing import Any
+from uuid import UUID
 
 import pytest
 from prefect.client.orchestration import PrefectClient, get_client
@@ -9,6 +13,7 @@ from prefect.states import Crashed, Running
 
 from flows import lost_runs
 from flows.bulk_upload import bulk_upload
+from flows.scheduling import TAG
 
 SILENT = "The run has sent no heartbeat for 120 seconds."
 
@@ -33,9 +38,11 @@ async def test_lost_runs_are_watched_for_by_one_automation(client: PrefectClient
 
 
 async def test_a_lost_run_is_started_again_a_few_times(client: PrefectClient) -> None:
-    """Not one that ended otherwise, nor one that no deployment starts."""
-    deployment = await bulk_upload.ato_deployment("lost")
-    deployment_id = await Runner(pause_on_shutdown=False).aadd_deployment(deployment)
+    """Not one that ended otherwise, nor one that no deployment starts, nor one of another project's deployment."""
+    deployment_id = await deploy("lost", tags=[TAG])
+    foreign_id = await deploy("of-another-project", tags=[])
+    foreign = await client.create_flow_run_from_deployment(foreign_id, parameters={"source": "x"})
+    await client.set_flow_run_state(foreign.id, Crashed(message=SILENT))
     run = await client.create_flow_run_from_deployment(deployment_id, parameters={"source": "x"})
     by_hand = await client.create_flow_run(bulk_upload, parameters={"source": "x"})
     await client.set_flow_run_state(by_hand.id, Crashed(message=SILENT))
@@ -51,3 +58,23 @@ async def test_a_lost_run_is_started_again_a_few_times(client: PrefectClient) ->
     await client.set_flow_run_state(other.id, Crashed(message="Flow run process exited with status code -9."))
     assert await lost_runs.take_over(client) == []
     await client.delete_deployment(deployment_id)
+    await client.delete_deployment(foreign_id)
+
+
+async def test_a_silent_run_whose_process_lives_here_is_left_alone(client: PrefectClient) -> None:
+    """It was suspended with its machine, or cut off from Prefect; a second process would do the same work beside it."""
+    deployment_id = await deploy("cut-off", tags=[TAG])
+    run = await client.create_flow_run_from_deployment(deployment_id, parameters={"source": "x"})
+    await client.set_flow_run_state(run.id, Crashed(message=SILENT))
+    waits = [sys.executable, "-c", "import sys; sys.stdin.read()"]
+    with subprocess.Popen(  # noqa: ASYNC220 - it starts at once
+        waits, stdin=subprocess.PIPE, env=os.environ | {"PREFECT__FLOW_RUN_ID": str(run.id)}
+    ):
+        assert await lost_runs.take_over(client) == []
+    assert await lost_runs.take_over(client) == [run.name]
+    await client.delete_deployment(deployment_id)
+
+
+async def deploy(name: str, *, tags: list[str]) -> UUID:
+    """Register a deployment with tags on the Prefect server; its id."""
+    return await Runner(pause_on_shutdown=False).aadd_deployment(await bulk_upload.ato_deployment(name, tags=tags))
