@@ -7,7 +7,7 @@ what a transaction says by `SET LOCAL`, and a server that was told of no organiz
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.operate.deployment.queries import count_services
+from service.operate.deployment.queries import count_services, lock_key_fingerprint
 from service.platform.database import BACKUP_SETTING, ORGANIZATION_SETTING, SERVICE_ROLE, owner_transaction
 from service.platform.deployment_errors import ClusterError
 from service.schema.indexing import INDEX_TABLES
@@ -31,6 +31,8 @@ _PREPARE = (
     f"GRANT USAGE ON SEQUENCE term_deltas_delta_id_seq TO {SERVICE_ROLE}",
     _ENTER,
 )
+# Releases that know only older schemas enter organizations in another way, and would find and remove nothing.
+_OLDEST = "0041"
 _SPREAD = "SELECT table_name::text FROM citus_tables"
 _PLACE = """
     SELECT create_distributed_table(
@@ -50,15 +52,24 @@ async def distribute_index(owner: URL, *, shards: int) -> int:
     """
     async with owner_transaction(owner) as connection:
         await _require_cluster(connection)
+        # A service that starts waits for this, and then sees what has become of its index.
+        await lock_key_fingerprint(connection)
         if await count_services(connection):
             raise ClusterError("A service or command is connected to the database. Stop it first, on every machine.")
         spread = set((await connection.exec_driver_sql(_SPREAD)).scalars())
         names = [name for name in INDEX_TABLE_NAMES if name not in spread]
         for statement in _PREPARE:
             await connection.exec_driver_sql(statement)
+        await refuse_older_releases(connection)
         for name in names:
             await _distribute(connection, name, shards=shards)
     return len(names)
+
+
+async def refuse_older_releases(connection: AsyncConnection) -> None:
+    """Keep that releases which know nothing of several servers must not start on this database."""
+    statement = "UPDATE alembic_version SET usable_from = %s WHERE usable_from IS NULL OR usable_from < %s"
+    await connection.exec_driver_sql(statement, (_OLDEST, _OLDEST))
 
 
 async def is_distributed(connection: AsyncConnection) -> bool:

@@ -14,6 +14,7 @@ from service.index.ingestion.indexer import Indexer
 from service.index.ingestion.sweeper import release_claims
 from service.operate.archiving.queries import drop_slot
 from service.operate.bootstrap import bootstrap
+from service.operate.deployment.queries import key_fingerprint
 from service.operate.deployment.restore_mark import refuse_marked
 from service.operate.deployment.service import ensure_secret_key
 from service.operate.distribution import is_distributed
@@ -48,14 +49,10 @@ STANDBY_CONNECT_SECONDS = 2
 
 @dataclass(frozen=True)
 class Prepared:
-    """A database that is ready to be served from: its address for the service's own role, and the secret key.
-
-    `distributed`: its index tables lie on several servers.
-    """
+    """A database that is ready to be served from: its address for the service's own role, and the secret key."""
 
     url: URL
     key: SecretStr
-    distributed: bool
 
 
 def start_embedded(stack: ExitStack, settings: Settings) -> EmbeddedPostgres | None:
@@ -116,7 +113,7 @@ async def prepare(settings: Settings, server: EmbeddedPostgres | None) -> Prepar
         raise ClusterError(
             "Unset CARREL_DATABASE_REPLICA_URLS: a distributed index is read from its coordinator alone."
         )
-    return Prepared(url, key, distributed)
+    return Prepared(url, key)
 
 
 async def _release_all(database: Database) -> None:
@@ -153,9 +150,8 @@ async def open_runtime(
         share = share or Share()
         prepared = prepared or await _start_and_prepare(stack, settings)
         url = prepared.url
-        database = _connect(
-            stack, url, settings, connections=settings.database_pool_size, distributed=prepared.distributed
-        )
+        database = _connect(stack, url, settings, connections=settings.database_pool_size)
+        await _see_distribution(database)
         embedders = embedders or await _open_embedders(stack, settings, arithmetic)
         files = await asyncio.to_thread(open_files, settings)
         runtime = Runtime(
@@ -244,14 +240,22 @@ def _connect(
     *,
     connections: int,
     wait_seconds: float = POOL_WAIT_SECONDS,
-    distributed: bool = False,
 ) -> Database:
     seconds = settings.request_seconds
-    database = Database(
-        url, pool_size=connections, statement_seconds=seconds, wait_seconds=wait_seconds, distributed=distributed
-    )
+    database = Database(url, pool_size=connections, statement_seconds=seconds, wait_seconds=wait_seconds)
     stack.push_async_callback(database.close)
     return database
+
+
+async def _see_distribution(database: Database) -> None:
+    """Read whether the index lies on several servers, on a connection that stays open, which keeps that as it is.
+
+    `distribute-index` locks the key's row first and is refused while a connection is open: where it has seen none, it
+    ends before the row is read here.
+    """
+    async with database.transaction(None) as connection:
+        await key_fingerprint(connection)
+        database.distributed = await is_distributed(connection)
 
 
 def _open_standbys(stack: AsyncExitStack, settings: Settings) -> Standbys:

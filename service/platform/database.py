@@ -102,9 +102,8 @@ class Database:
         statement_seconds: float = 30.0,
         wait_seconds: float = POOL_WAIT_SECONDS,
         connect_seconds: int = CONNECT_SECONDS,
-        distributed: bool = False,
     ) -> None:
-        self.distributed = distributed
+        self.distributed = False
         # The address's user may be any member of the service's role: each connection gives up the rest at its start.
         # Times are read in UTC: in other zones the first and the last of them lie outside the calendar.
         options = (

@@ -5,17 +5,21 @@ The rest of what a cluster must do is what every other test of this folder asks,
 
 import asyncio
 import os
+from collections.abc import Callable
 from uuid import UUID
 
 import pytest
 from psycopg import sql
 
-from service.operate.distribution import distribute_index
-from service.platform.database import SERVICE_ROLE
-from service.platform.deployment_errors import ClusterError
+from service import migrations
+from service.operate import startup
+from service.operate.distribution import distribute_index, refuse_older_releases
+from service.platform.database import SERVICE_ROLE, owner_transaction
+from service.platform.deployment_errors import ClusterError, MigrationError
 from tests.harness.cluster import VARIABLE, ClusterDatabases
 from tests.harness.databases import TestDatabases
 from tests.harness.documents import add_to_collection, add_users, create_collection, ok, uploaded
+from tests.harness.messages import messages_of
 from tests.harness.services import RunningService
 from tests.service.directory import organization_id
 
@@ -29,9 +33,12 @@ def search(service: RunningService, operation: str, **where: str) -> list[dict[s
     return ok(service.call(f"search/{operation}", body))["results"]
 
 
-@on_a_cluster
 def test_what_a_server_is_behind_with_is_not_shown(service: RunningService) -> None:
-    """A server that still has a document's old access class finds it; nobody sees it."""
+    """A server that still has a document's old access class finds it; nobody sees it, and the log doesn't count it.
+
+    One server can't be behind itself, but made to be, it is checked in the same way.
+    """
+    service.runtime.database.distributed = True
     add_users(service, READER)
     text = "A quinquereme of Nineveh."
     document_id = uploaded(service, "log", text, allowedUsersEmailAddresses=READER)["documentId"]
@@ -52,6 +59,58 @@ def test_what_a_server_is_behind_with_is_not_shown(service: RunningService) -> N
             assert moved.rowcount
     assert not search(service, "searchDocumentCatalog")
     assert not search(service, "searchDocumentCollection", **collection)
+    with service.owner_connection() as owner:
+        logged = owner.execute("SELECT result_count, document_ids FROM searches ORDER BY search_id").fetchall()
+    assert logged == [(1, [UUID(document_id)])] * 2 + [(0, [])] * 2
+
+
+def test_chunks_are_checked_twice_only_on_several_servers(service: RunningService) -> None:
+    """On one server all is of one moment, and a second look at the rights would find the same."""
+    document_id = uploaded(service, "log", "A quinquereme of Nineveh.")["documentId"]
+    counts: list[int] = []
+    for distributed in (False, True):
+        service.runtime.database.distributed = distributed
+        with messages_of(service) as messages:
+            ok(service.call("documentCollections/getDocumentChunks", {"documentId": document_id}))
+        counts.append(len(messages))
+    assert counts[1] == counts[0] + 1
+
+
+def test_a_worker_sees_that_the_index_was_spread_after_the_database_was_prepared(
+    make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Between the two nobody is connected, so that the command isn't refused."""
+    answers = iter([False, True])
+
+    async def answer(_connection: object) -> bool:
+        return next(answers)
+
+    monkeypatch.setattr(startup, "is_distributed", answer)
+    assert make_service().runtime.database.distributed
+
+
+def test_older_releases_do_not_start_on_a_spread_index(
+    databases: TestDatabases, service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would remove nothing from the servers; a later bound stays."""
+
+    def is_known_to_older(revision: str) -> bool:
+        return revision <= "0040"
+
+    async def refuse_older() -> None:
+        async with owner_transaction(databases.owner_url(service.database)) as connection:
+            await refuse_older_releases(connection)
+
+    with service.owner_connection() as owner:
+        asyncio.run(refuse_older())
+        with monkeypatch.context() as older:
+            older.setattr(migrations, "HEAD", "0040")
+            older.setattr(migrations, "is_known", is_known_to_older)
+            with pytest.raises(MigrationError, match="a newer Carrel's"):
+                migrations.upgrade(databases.owner_url(service.database))
+        owner.execute("UPDATE alembic_version SET usable_from = '9998'")
+        asyncio.run(refuse_older())
+        assert owner.execute("SELECT usable_from FROM alembic_version").fetchone() == ("9998",)
 
 
 @on_a_cluster

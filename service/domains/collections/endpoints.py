@@ -95,8 +95,9 @@ async def list_documents_in_collection(
 
 @router.operation(wire.GET_DOCUMENT_CHUNKS)
 async def get_document_chunks(
-    request: wire.GetDocumentChunksRequest, connection: SnapshotDep, caller: CallerDep
+    request: wire.GetDocumentChunksRequest, runtime: RuntimeDep, connection: SnapshotDep, caller: CallerDep
 ) -> wire.GetDocumentChunksResponse:
     """List a document's chunks in a collection, or in the catalog."""
     caller = await acting_for(connection, caller, request.user_email)
-    return await listing.get_chunks(connection, caller, request=request)
+    distributed = runtime.database.distributed
+    return await listing.get_chunks(connection, caller, request=request, distributed=distributed)

@@ -61,9 +61,12 @@ async def list_documents(
 
 
 async def get_chunks(
-    connection: AsyncConnection, caller: Caller, *, request: GetDocumentChunksRequest
+    connection: AsyncConnection, caller: Caller, *, request: GetDocumentChunksRequest, distributed: bool = False
 ) -> GetDocumentChunksResponse:
-    """Return a page of a document's chunks in a collection, or in the catalog; 404 for who may not READ it there."""
+    """Return a page of a document's chunks in a collection, or in the catalog; 404 for who may not READ it there.
+
+    `distributed`: the index lies on several servers.
+    """
     document = await require_document(connection, caller, document_id=request.document_id)
     space_id, dimensions = await _space(connection, caller, request.document_collection_id)
     there = await queries.read_membership(
@@ -89,8 +92,9 @@ async def get_chunks(
         after=after,
         limit=cursor.limit,
     )
-    # Servers of a distributed index are not read at one moment with this one: may they be read now, too?
-    await require_document(connection, caller, document_id=request.document_id)
+    if distributed:
+        # Its servers are not read at one moment with this one: may they be read now, too?
+        await require_document(connection, caller, document_id=request.document_id)
     page = cursor.page(rows, position=lambda row: [str(row.chunk_index)])
     return GetDocumentChunksResponse(
         document_version=version, chunks=list(page.items), next_page_token=page.next_page_token

@@ -2,7 +2,8 @@
 
 A query is embedded before the transaction of its search opens; that one reads a single snapshot from the legs to the
 names in the results, and keeps the search in the log. A search waits for six answers of the database at most. Where a
-standby of the database is read from, it keeps no log: the primary does, in a transaction of its own.
+standby of the database is read from, it keeps no log: the primary does, in a transaction of its own. So does the
+coordinator of an index on several servers, once it has checked what may be shown.
 """
 
 from collections.abc import Mapping, Sequence
@@ -98,14 +99,11 @@ async def _find_documents(
         )
         entry = search.entry(hits, has_words=ranking.has_words)
         await search.finish(read, last, entry)
-    search_id = await search.log_after(source, entry)
     found = await read.keep_readable(acting, {row.document_id: row for row in documents.rows})
+    shown = [(hit, score) for hit, score in zip(hits, ranking.scores(), strict=False) if hit.document_id in found]
+    search_id = await search.log_after(read, entry, [hit for hit, _ in shown])
     mark = partial(snippet_of, terms=read.search_query.term_set, stemmings=read.search_query.stemmings)
-    results = [
-        _to_document(found[hit.document_id], score, mark(found[hit.document_id].text))
-        for hit, score in zip(hits, ranking.scores(), strict=False)
-        if hit.document_id in found
-    ]
+    results = [_to_document(found[hit.document_id], score, mark(found[hit.document_id].text)) for hit, score in shown]
     return SearchDocumentCatalogResponse(search_id=search_id, results=results)
 
 
@@ -154,9 +152,9 @@ async def _find_chunks(
         chunks = queries.ask_found_chunks(last, scope, read.search_query, hits=list(scores))
         entry = search.entry(list(scores), has_words=ranking.has_words)
         await search.finish(read, last, entry)
-    search_id = await search.log_after(source, entry)
     found = await read.keep_readable(search.caller, {Hit(row.document_id, row.hit_no): row for row in chunks.rows})
     scores = {hit: score for hit, score in scores.items() if hit in found}
+    search_id = await search.log_after(read, entry, list(scores))
     return SearchDocumentCollectionResponse(
         search_id=search_id,
         results=_group_by_document(scores, found, merged=options.merge_contents),
@@ -228,21 +226,19 @@ class _Search:
 
     def entry(self, hits: Sequence[Hit], *, has_words: bool | None) -> _Entry:
         """Return what the log says of the search."""
-        document_ids = [hit.document_id for hit in hits]
         return {
             "search_id": uuid7(),
             "principal_id": self.caller.principal_id,
             "collection_id": self.collection_id,
             "mode": str(self.mode),
-            "result_count": len(document_ids),
-            "document_ids": list(dict.fromkeys(document_ids)),
             "has_words": has_words,
             "request_id": request_id() or None,
+            **_results_of(hits),
         }
 
     async def finish(self, read: Snapshot, last: Batch, entry: _Entry) -> None:
-        """Run the last statements of a search's transaction; on the primary, keep the search there, and commit."""
-        if read.source.standby is not None:
+        """Run the last statements of a search's transaction, and keep the search there unless `log_after` does."""
+        if _is_logged_after(read):
             await last.run(read.connection)
         elif self.runtime.disk.is_full:
             await last.run(read.connection)
@@ -252,9 +248,9 @@ class _Search:
             last.tell("COMMIT")
             await last.run(read.connection)
 
-    async def log_after(self, source: Source, entry: _Entry) -> UUID:
-        """Keep a search that was read from a standby, and return its id; `finish` has kept every other one."""
-        return entry["search_id"] if source.standby is None else await self.log(entry)
+    async def log_after(self, read: Snapshot, entry: _Entry, shown: Sequence[Hit]) -> UUID:
+        """Keep a search with what it shows, unless `finish` has kept it; return its id."""
+        return await self.log(entry | _results_of(shown)) if _is_logged_after(read) else entry["search_id"]
 
     async def log(self, entry: _Entry) -> UUID:
         """Keep a search in a transaction of its own, and return its id."""
@@ -279,6 +275,16 @@ class _Search:
     def _ask_to_log(self, batch: Batch, entry: _Entry) -> None:
         batch.tell(DONT_WAIT_FOR_DISK)
         queries.log_search(batch, self.caller.organization_id, row=entry, query=self.query)
+
+
+def _is_logged_after(read: Snapshot) -> bool:
+    """Tell whether a search is kept after its transaction: a standby keeps none, and a cluster checks results first."""
+    return read.source.standby is not None or read.distributed
+
+
+def _results_of(hits: Sequence[Hit]) -> _Entry:
+    document_ids = [hit.document_id for hit in hits]
+    return {"result_count": len(document_ids), "document_ids": list(dict.fromkeys(document_ids))}
 
 
 def _require_text(query: str) -> str:
