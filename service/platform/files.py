@@ -36,6 +36,8 @@ _KEY = re.compile(r"([0-9a-f]{2})/(\1[0-9a-f]{62})")
 # What a folder has of a file that is being written.
 _UNFINISHED = re.compile(r"[0-9a-f]{64}#\d+")
 _OWNER = "deployment"
+# What is added to the name of a note whose content is being archived.
+_TAKEN = ".taken"
 UNTOUCHED_SECONDS = 24 * 3600.0
 """A file that nobody has written to for so long is not being written: the slowest upload writes every few minutes."""
 _LISTED_AT_ONCE = 1000
@@ -128,13 +130,28 @@ class FileStore:
             sync_file(self._folder / _key(sha256))
 
     def take_unarchived(self) -> set[bytes]:
-        """Return the contents that were stored since the last call; whoever calls has to archive them."""
+        """Return the contents that are noted as not archived; `drop_notes` when they are."""
         taken: set[bytes] = set()
         for path in () if self._unarchived is None else self._unarchived.iterdir():
-            # Removed first: a content that is stored again from now on is noted again.
-            path.unlink(missing_ok=True)
-            taken.add(bytes.fromhex(path.name))
+            if path.suffix != _TAKEN:
+                # A content that is stored again from now on is noted again, and that note outlives `drop_notes`.
+                with suppress(FileNotFoundError):
+                    path.replace(path.with_suffix(_TAKEN))
+            taken.add(bytes.fromhex(path.stem))
         return taken
+
+    def drop_notes(self, sha256s: Iterable[bytes]) -> None:
+        """Forget that contents, which `take_unarchived` returned, are not archived."""
+        if self._unarchived is not None:
+            for sha256 in sha256s:
+                (self._unarchived / f"{sha256.hex()}{_TAKEN}").unlink(missing_ok=True)
+
+    def is_unarchived(self, sha256: bytes) -> bool:
+        """Check whether a content is noted as not archived."""
+        if self._unarchived is None:
+            return False
+        # A note that is taken between two looks has its other name at the second.
+        return any((self._unarchived / f"{sha256.hex()}{suffix}").exists() for suffix in ("", _TAKEN))
 
     async def exists(self, sha256: bytes) -> bool:
         """Check whether the store has a content."""

@@ -3,8 +3,10 @@
 import asyncio
 import ctypes
 import os
+import select
 import signal
 import sys
+import threading
 import time
 import traceback
 from collections.abc import Callable
@@ -211,6 +213,18 @@ def go_on_when_parent_dies() -> None:
     """Have this process, should it be stopped (SIGSTOP), go on when its parent dies, so that it notices, and ends."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGCONT)
+
+
+def end_when_parent_dies(orders: socket) -> None:
+    """Have this process, which needs no event loop, end at once when its parent does, whatever it waits for then."""
+    hang_up = select.poll()
+    hang_up.register(orders, 0)
+
+    def watch() -> None:
+        hang_up.poll()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()
 
 
 def _do_and_end(work: Callable[[], None]) -> None:

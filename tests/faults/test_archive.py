@@ -2,7 +2,7 @@
 
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -16,6 +16,7 @@ from tests.harness.processes import ServiceProcess
 from tests.service.directory import done
 
 SEGMENT = 16 * 1024 * 1024
+CAUGHT_UP_SECONDS = 120
 
 
 def now() -> str:
@@ -148,6 +149,66 @@ def test_a_missing_segment_is_named(archived: Archived, tmp_path: Path, capsys: 
     shutil.rmtree(copy / "log" / name)
     assert name in refused(capsys, tmp_path / "data", "restore", str(copy))
     assert "There is no archive in" in refused(capsys, tmp_path / "data", "restore", "file:///nowhere/at/all")
+
+
+def log_end(process: ServiceProcess) -> int:
+    """How far the database's log is."""
+    with process.database_server().connect("carrel") as connection:
+        row = connection.execute("SELECT (pg_current_wal_flush_lsn() - '0/0')::bigint").fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def wait_for(process: ServiceProcess, has_come: Callable[[], bool]) -> None:
+    """Wait until something of a service has come."""
+    deadline = time.monotonic() + CAUGHT_UP_SECONDS
+    while not has_come():
+        assert time.monotonic() < deadline, process.log.read_text()[-3000:]
+        time.sleep(0.05)
+
+
+@pytest.mark.long
+def test_an_archive_that_is_not_the_one_before_is_not_written_to(tmp_path: Path) -> None:
+    """A stop archives the last write; an unmounted disk is waited for; a data folder that was set back is refused."""
+    folder, away = tmp_path / "disk", tmp_path / "away"
+    process = ServiceProcess(CARREL_ARCHIVE_URL=folder.as_uri())
+    archive = Archive(folder.as_uri())
+    try:
+        process.start()
+        wait_for(process, (folder / "position.json").exists)
+        upload(process, "last")
+        end = log_end(process)
+        assert process.stop() == 0
+        assert archive.position().lsn >= end
+        assert len([each for batch in archive.files.list_stored() for each in batch]) == 1
+
+        folder.rename(away)
+        process.start()
+        wait_for(process, lambda: "Is its disk mounted?" in process.log.read_text())
+        assert "Is its disk mounted?" in process.command("backup", "--incremental").stderr
+        upload(process, "meanwhile")
+        assert not [path for path in folder.rglob("*") if path.is_file()]
+        shutil.rmtree(folder)
+        away.rename(folder)
+        end = log_end(process)
+        wait_for(process, lambda: archive.position().lsn >= end)
+        assert len(process.events("archive_begins")) == 1
+        assert process.stop() == 0
+
+        position = archive.position()
+        archive.move_position(position.model_copy(update={"lsn": position.lsn + 1024 * SEGMENT}))
+        process.start(wait=False)
+        assert process.process is not None
+        assert process.process.wait(CAUGHT_UP_SECONDS) == 1
+        assert "goes further than this database" in process.log.read_text()
+
+        # As if another archive had been written to meanwhile.
+        archive.move_position(position.model_copy(update={"lsn": SEGMENT}))
+        archive.drop_log(archive.log_pieces())
+        process.start()
+        wait_for(process, lambda: len(process.events("archive_begins")) == 2)
+    finally:
+        process.close()
 
 
 @pytest.mark.long

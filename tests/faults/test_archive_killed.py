@@ -60,7 +60,9 @@ class Uploads:
     def wait_for(self, more: int) -> None:
         """Wait until so many more are acknowledged."""
         wanted = len(self.acknowledged) + more
+        deadline = time.monotonic() + CAUGHT_UP_SECONDS
         while len(self.acknowledged) < wanted:
+            assert time.monotonic() < deadline, self._process.log.read_text()[-3000:]
             time.sleep(0.05)
 
 

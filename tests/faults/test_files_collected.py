@@ -83,6 +83,23 @@ def test_a_deleted_documents_file_goes_after_the_grace(service: RunningService) 
     assert stored(service) == set()
 
 
+def test_a_file_that_is_not_archived_stays(
+    make_service: Callable[..., RunningService], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Moments of the archive will refer to it, however long the archive can't be reached."""
+    service = make_service(**AT_ONCE)
+    files = service.runtime.files
+    monkeypatch.setattr(files, "_unarchived", tmp_path)
+    delete(service, uploaded(service, "notes"))
+    for _ in range(2):  # noted, and then taken
+        collect(service)
+        assert stored(service) == {DIGEST.hex()}
+        assert files.take_unarchived() == {DIGEST}
+    files.drop_notes({DIGEST})
+    collect(service)
+    assert stored(service) == set()
+
+
 def test_a_file_that_was_marked_in_error_stays(service: RunningService) -> None:
     """An upload may be seen too late to keep its file from being marked; it is looked up again before the removal."""
     uploaded(service, "notes")

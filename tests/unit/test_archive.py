@@ -1,15 +1,21 @@
 """The archive as objects: pieces of the log put together, what is removed from it, and files on their way."""
 
 import os
+import signal
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from hashlib import sha256
+from multiprocessing.connection import wait
 from pathlib import Path
+from socket import socket, socketpair
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from service import migrations
+from service.operate.archiving import copying, shipping
 from service.operate.archiving.archive import Archive
 from service.operate.archiving.bases import remove_old
 from service.operate.archiving.copying import Copied, copy_files
@@ -19,6 +25,9 @@ from service.operate.archiving.restoring import plan_restore
 from service.operate.backup.errors import ArchiveError
 from service.platform.files import FileStore
 from service.platform.identifiers import uuid7
+from service.platform.postgres.server import EmbeddedPostgres
+from service.platform.processes import READY, ForkedProcess
+from service.platform.settings import Settings
 
 SEGMENT = 1024
 NOW = datetime.now(UTC)
@@ -161,19 +170,105 @@ def test_an_archive_is_one_deployments(archive: Archive) -> None:
 
 
 async def test_a_stored_file_is_noted_once_for_the_archive(tmp_path: Path) -> None:
-    """Each time it is stored, until it is taken; what is missing or altered is told, and keeps no other back."""
+    """Each time it is stored, until it is archived; what can't be read is told, and keeps no other back."""
     notes, stored = tmp_path / "notes", tmp_path / "stored"
     notes.mkdir()
     store = FileStore.from_url(stored.as_uri(), unarchived=notes)
     names: list[bytes] = []
-    for content in (b"whole", b"altered", b"missing"):
+    for content in (b"whole", b"altered", b"missing", b"unreadable"):
         (tmp_path / "file").write_bytes(content)
         names.append(sha256(content).digest())
         await store.put(tmp_path / "file", names[-1])
     assert store.take_unarchived() == set(names)
+    # Whoever took them was killed.
+    assert FileStore.from_url(stored.as_uri(), unarchived=notes).take_unarchived() == set(names)
+    await store.put(tmp_path / "file", names[-1])
+    store.drop_notes(names)
+    assert store.take_unarchived() == {names[-1]}
+    store.drop_notes(names)
     assert store.take_unarchived() == set()
     (stored / names[1].hex()[:2] / names[1].hex()).write_bytes(b"other")
     (stored / names[2].hex()[:2] / names[2].hex()).unlink()
+    unreadable = stored / names[3].hex()[:2] / names[3].hex()
+    unreadable.unlink()
+    unreadable.symlink_to(unreadable)  # also root can't read it
     target = FileStore.from_url((tmp_path / "target").as_uri())
-    assert copy_files(store, target, names) == Copied(files=1, size=5, faulty=names[1:])
+    expected = Copied(files=1, size=5, faulty=names[1:], unreadable=names[3:])
+    assert copy_files(store, target, names) == expected
     assert b"".join(target.read(names[0])) == b"whole"
+
+
+class _EnoughError(Exception):
+    """What the check raises when it is enough."""
+
+
+def test_copying_can_be_ended_within_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A large file on a slow way holds up no stop of the service; of large ones, one at a time lies on the disk."""
+    monkeypatch.setattr(copying, "_IN_MEMORY", 1)
+    source = FileStore.from_url((tmp_path / "source").as_uri())
+    contents = {sha256(content).digest(): content for content in (bytes([n]) * 2_000_000 for n in range(9))}
+    for name, content in contents.items():
+        source.write(name, iter([content]))
+    target, spool = FileStore.from_url((tmp_path / "target").as_uri()), tmp_path / "spool"
+    spool.mkdir()
+    assert copy_files(source, target, contents, spool=spool).files == len(contents)
+    assert {each.sha256 for batch in target.list_stored() for each in batch} == contents.keys()
+    calls = iter(range(3))
+
+    def check() -> None:
+        if next(calls, None) is None:
+            raise _EnoughError
+
+    other = FileStore.from_url((tmp_path / "other").as_uri())
+    with pytest.raises(_EnoughError):
+        copy_files(source, other, list(contents)[:1], spool=spool, check=check)
+    assert list(other.list_stored()) == []
+
+
+@contextmanager
+def archiving(tmp_path: Path, work: Callable[[], None]) -> Generator[tuple[ForkedProcess, socket]]:
+    """Archive in a process of its own; `work` is what opens the archive there."""
+    ours, theirs = socketpair()
+    settings = Settings(data_dir=tmp_path, archive_url="file:///archive")
+
+    def archive() -> None:
+        ours.close()
+        shipping.LOOK_SECONDS = shipping.LONGEST_PAUSE_SECONDS = 0.0
+        Archive.create = lambda _: work()  # type: ignore[method-assign,assignment] # pyright: ignore[reportAttributeAccessIssue]
+        with suppress(ForeignArchiveError):
+            shipping.keep_archiving(settings, EmbeddedPostgres(tmp_path), theirs, lambda _: None)
+
+    process = ForkedProcess(archive)
+    theirs.close()
+    try:
+        yield process, ours
+    finally:
+        ours.close()
+        process.kill()
+        process.join()
+        process.close()
+
+
+def test_the_supervisor_is_told_once_that_the_archiver_is_at_work(tmp_path: Path) -> None:
+    """It listens until then alone, so whoever went on telling it would be held up for good."""
+    left = iter(range(1000))
+
+    def fail() -> None:
+        raise ForeignArchiveError if next(left, None) is None else OSError(5, "Input/output error")
+
+    with archiving(tmp_path, fail) as (process, orders):
+        assert wait([process.sentinel], 60) == [process.sentinel]
+        process.join()
+        assert process.exitcode == 0
+        assert orders.recv(16) == READY
+        assert orders.recv(16) == b""
+
+
+def test_the_archiver_ends_with_its_supervisor(tmp_path: Path) -> None:
+    """At once, also while it waits for the archive: it would keep the data folder from the next service."""
+    with archiving(tmp_path, signal.pause) as (process, orders):
+        assert wait([process.sentinel], 0.05) == []
+        orders.close()
+        assert wait([process.sentinel], 20) == [process.sentinel]
+        process.join()
+        assert process.exitcode == 1

@@ -14,6 +14,7 @@ Why no version ever lacks its file:
   service stops, before every deletion that was begun has been answered (`_delete_files`). Only a collector that is
   killed, or loses its database, leaves deletions under way, for as long as a store takes to carry them out.
 - A backup holds FILES_LOCK from before its snapshot until it is written, and no file is removed until then.
+- A file that is noted as not archived stays until it is: moments of the archive refer to it.
 
 The collector waits for no lock: what it doesn't get, the next pass does. So it is part of no deadlock, and uploads wait
 only for those of the same content that it is just removing. A kill leaves files that are marked, or marks whose file
@@ -130,7 +131,7 @@ async def _remove_due(
                 break
             locked = await queries.lock_files(connection, sha256s=due)
             used = await queries.find_used(connection, sha256s=locked)
-            unused = [sha256 for sha256 in locked if sha256 not in used]
+            unused = [sha256 for sha256 in locked if sha256 not in used and not files.is_unarchived(sha256)]
             failed = await _delete_files(files, unused)
             await queries.delete_marks(connection, sha256s=set(locked) - set(failed))
         after = max(due)

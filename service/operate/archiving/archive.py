@@ -113,6 +113,13 @@ class Archive:
             end = max(end, offset + len(piece))
         return bytes(content[:segment_bytes])
 
+    def has_segment(self, segment: str, *, segment_bytes: int) -> bool:
+        """Check whether a segment is there whole."""
+        try:
+            return len(self._unpack(segment, 0)) == segment_bytes
+        except FileNotFoundError:
+            return False
+
     def drop_log(self, segments: Iterable[str]) -> None:
         """Delete segments."""
         for segment in segments:

@@ -18,8 +18,7 @@ from sqlalchemy.engine import URL
 from service import migrations
 from service.operate.archiving.archive import SHA256_BYTES, Archive
 from service.operate.archiving.models import Base, read_log_range, segment_name
-from service.operate.archiving.queries import read_store_id
-from service.operate.archiving.shipping import archive_files, open_shipper
+from service.operate.archiving.shipping import archive_files, claim_archive, open_shipper
 from service.operate.backup import postgres_tools, queries
 from service.operate.backup.errors import ArchiveError, BackupError, PostgresToolError
 from service.operate.backup.progress import Progress
@@ -54,7 +53,7 @@ def take_base(settings: Settings, server: EmbeddedPostgres, archive: Archive, *,
     """
     owner = server.url(user=SUPERUSER)
     with server.connect(DATABASE) as connection:
-        archive.claim(read_store_id(connection))
+        claim_archive(connection, archive)
     _wait_until_archived(settings, server, archive, lsn=0)
     revision, postgresql = _check(owner)
     started_at = datetime.now(UTC)

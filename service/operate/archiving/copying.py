@@ -2,59 +2,113 @@
 
 import hashlib
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
+from pathlib import Path
+from threading import Lock
+from typing import IO
+
+from obstore.exceptions import BaseError
 
 from service.platform.files import FileStore
 
 COPIED_AT_ONCE = 8
 _READ = 1024 * 1024
 _IN_MEMORY = 8 * _READ
+# Of files that are too large for memory, one at a time lies on the disk.
+_large = Lock()
+
+
+class _UnreadableError(Exception):
+    """The disk doesn't give a file that it has."""
 
 
 @dataclass
 class Copied:
-    """Number and bytes of the files that were copied, and the SHA-256s of those that are missing or altered."""
+    """Number and bytes of the files that were copied, and the SHA-256s of those that weren't: `faulty`.
+
+    They are missing or altered, or `unreadable`: the disk has them and doesn't give them, perhaps at a later try.
+    """
 
     files: int = 0
     size: int = 0
     faulty: list[bytes] = field(default_factory=list[bytes])
+    unreadable: list[bytes] = field(default_factory=list[bytes])
 
 
-def copy_files(source: FileStore, target: FileStore, sha256s: Iterable[bytes]) -> Copied:
+def copy_files(
+    source: FileStore,
+    target: FileStore,
+    sha256s: Iterable[bytes],
+    *,
+    spool: Path | None = None,
+    check: Callable[[], None] = lambda: None,
+) -> Copied:
     """Copy contents from one store to another, several at a time.
 
-    What the first store lacks, or has altered, isn't copied, and keeps nothing else from being copied. Other errors of
-    the stores are raised.
+    What the first store lacks, or has altered, isn't copied, and keeps nothing else from being copied; nor does a file
+    that a disk doesn't give. Other errors of the stores are raised, and what `check` raises, which is called again and
+    again. `spool` is the folder for a large file on its way (None: TMPDIR).
     """
-    copied, left, copy = Copied(), iter(sha256s), partial(_copy, source, target)
+    copied, left, copy = Copied(), iter(sha256s), partial(_copy, source, target, spool, check)
     with ThreadPoolExecutor(COPIED_AT_ONCE) as pool:
         while batch := list(islice(left, COPIED_AT_ONCE * 8)):
-            for sha256, size in zip(batch, pool.map(copy, batch), strict=True):
-                if size is None:
-                    copied.faulty.append(sha256)
-                else:
+            for sha256, result in zip(batch, pool.map(copy, batch), strict=True):
+                if isinstance(result, int):
                     copied.files += 1
-                    copied.size += size
+                    copied.size += result
+                    continue
+                copied.faulty.append(sha256)
+                if isinstance(result, _UnreadableError):
+                    copied.unreadable.append(sha256)
     return copied
 
 
-def _copy(source: FileStore, target: FileStore, sha256: bytes) -> int | None:
+def _copy(
+    source: FileStore, target: FileStore, spool: Path | None, check: Callable[[], None], sha256: bytes
+) -> int | _UnreadableError | None:
     # The whole content first: its SHA-256 is known then, and a store can't be read within a write to another.
-    with tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY) as held:
-        digest = hashlib.sha256()
+    with ExitStack() as stack:
+        held = stack.enter_context(
+            tempfile.SpooledTemporaryFile(max_size=_IN_MEMORY, dir=str(spool) if spool else None)
+        )
+        digest, is_large = hashlib.sha256(), False
         try:
-            for piece in source.read(sha256):
+            for piece in _read(source, sha256):
+                check()
+                if not is_large and held.tell() + len(piece) > _IN_MEMORY:
+                    stack.enter_context(_large)
+                    is_large = True
                 digest.update(piece)
                 held.write(piece)
         except FileNotFoundError:
             return None
+        except _UnreadableError as error:
+            return error
         if digest.digest() != sha256:
             return None
         size = held.tell()
         held.seek(0)
-        target.write(sha256, iter(lambda: held.read(_READ), b""))
+        target.write(sha256, _take(held, check))
     return size
+
+
+def _take(held: IO[bytes], check: Callable[[], None]) -> Iterator[bytes]:
+    while piece := held.read(_READ):
+        check()
+        yield piece
+
+
+def _read(source: FileStore, sha256: bytes) -> Iterator[bytes]:
+    try:
+        yield from source.read(sha256)
+    except FileNotFoundError:
+        raise
+    except (BaseError, OSError) as error:
+        if source.folder is None:  # a bucket that doesn't answer fails for all files alike
+            raise
+        raise _UnreadableError from error

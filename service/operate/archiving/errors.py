@@ -3,7 +3,7 @@
 ArchiveError (a backup's)
 └── MomentError          the archive can't go back to this moment
 DeploymentError
-└── ForeignArchiveError  the archive is another deployment's
+└── ForeignArchiveError  the archive is another deployment's, or of another history of this one
 """
 
 from service.operate.backup.errors import ArchiveError
@@ -15,4 +15,4 @@ class MomentError(ArchiveError):
 
 
 class ForeignArchiveError(DeploymentError):
-    """The archive is another deployment's."""
+    """The archive is another deployment's, or of another history of this one."""

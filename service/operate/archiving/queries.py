@@ -6,8 +6,6 @@ from uuid import UUID
 
 import psycopg
 
-from service.platform.database import FILES_LOCK
-
 Connection = psycopg.Connection[Any]
 # Who holds this lock writes to the archive.
 ARCHIVE_LOCK = 0x_CA55_E3
@@ -26,16 +24,6 @@ class LogEnd(NamedTuple):
 def try_lock_archive(connection: Connection) -> bool:
     """Lock the archive until the connection ends; False when another process has."""
     return bool(_read(connection, "SELECT pg_try_advisory_lock(%s)", ARCHIVE_LOCK)[0])
-
-
-def lock_files(connection: Connection) -> None:
-    """Keep files from being removed until `unlock_files`."""
-    connection.execute("SELECT pg_advisory_lock_shared(%s)", [FILES_LOCK])
-
-
-def unlock_files(connection: Connection) -> None:
-    """Let files be removed again."""
-    connection.execute("SELECT pg_advisory_unlock_shared(%s)", [FILES_LOCK])
 
 
 def read_store_id(connection: Connection) -> UUID:
@@ -59,15 +47,23 @@ def read_log_end(connection: Connection) -> LogEnd:
     return LogEnd(at, lsn, timeline)
 
 
-def ensure_slot(connection: Connection) -> tuple[int, bool]:
-    """Return from where on the log is kept, and whether that begins anew, so that log before it may be missing."""
+def find_slot(connection: Connection) -> int | None:
+    """Return from where on the log is kept; None when it isn't, or was until there was too much of it."""
     statement = "SELECT (restart_lsn - '0/0')::bigint, wal_status FROM pg_replication_slots WHERE slot_name = %s"
     slot = connection.execute(statement, [SLOT]).fetchone()
-    if slot is not None and slot[0] is not None and slot[1] != LOST:
-        return slot[0], False
+    return None if slot is None or slot[1] == LOST else slot[0]
+
+
+def ensure_slot(connection: Connection) -> tuple[int, bool]:
+    """Return from where on the log is kept, and whether that begins anew, so that log before it may be missing."""
+    kept = find_slot(connection)
+    if kept is not None:
+        return kept, False
     drop_slot(connection)
     connection.execute("SELECT pg_create_physical_replication_slot(%s, true)", [SLOT])
-    return _read(connection, statement, SLOT)[0], True
+    kept = find_slot(connection)
+    assert kept is not None  # noqa: S101 - it was just made
+    return kept, True
 
 
 def advance_slot(connection: Connection, *, lsn: int) -> None:

@@ -2,19 +2,22 @@
 
 Why a database of any moment in the archive refers to no file that isn't there: a file that is stored is noted
 (`FileStore.take_unarchived`) before the transaction that refers to it is committed. Each round reads how far the log
-is, and then the notes; it archives the noted files before that part of the log. What notes were lost with a machine, or
-were never made, is found by comparing the archive with the database when a process begins to archive.
+is, and then the notes; it archives the noted files before that part of the log. A note stays until its file is
+archived, and no file is collected as long as it has one. What notes were lost with a machine, or were never made, is
+found by comparing the archive with the database when a process begins to archive.
 
 The log is read where PostgreSQL writes it. A replication slot keeps what isn't archived, as much of it as
 `max_slot_wal_keep_size` says; when it had to let some go, the archive has a gap, and goes on behind it.
 """
 
 import time
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager, suppress
+from functools import partial
+from itertools import islice
 from multiprocessing.connection import wait
 from pathlib import Path
-from socket import socket
+from socket import MSG_DONTWAIT, socket
 
 from sqlalchemy.engine import URL
 
@@ -23,6 +26,7 @@ from service.operate.archiving.archive import Archive
 from service.operate.archiving.copying import copy_files
 from service.operate.archiving.errors import ForeignArchiveError
 from service.operate.archiving.models import Position, segment_name
+from service.operate.backup.errors import ArchiveError
 from service.operate.backup.queries import open_snapshot
 from service.operate.deployment import key_files
 from service.platform.background import Failures
@@ -31,7 +35,7 @@ from service.platform.keys import Keys
 from service.platform.logs import logger
 from service.platform.postgres.host import cluster_folder
 from service.platform.postgres.server import DATABASE, SUPERUSER, EmbeddedPostgres
-from service.platform.processes import READY
+from service.platform.processes import READY, end_when_parent_dies
 from service.platform.settings import Settings
 
 Check = Callable[[], None]
@@ -40,39 +44,98 @@ LOOK_SECONDS = 1.0
 # An archive of a database that isn't written to says so often that it is alive.
 SAY_SECONDS = 30.0
 LONGEST_PAUSE_SECONDS = 15.0
+# What was written until the service stopped is archived then, for so long.
+LAST_SECONDS = 10.0
+_NOTES_AT_ONCE = 256
+
+_BEGIN_ANEW = (
+    "To begin another archive, start the service once without CARREL_ARCHIVE_URL, name an empty folder or prefix, and"
+    " take a backup."
+)
 
 
 class _EndedError(Exception):
     """The process is to end while it is at work."""
 
 
+class _Orders:
+    """What the supervisor tells this process; it is told once that this process is at work."""
+
+    def __init__(self, orders: socket) -> None:
+        self._orders = orders
+        self._is_told = self._has_come = False
+
+    def say_ready(self) -> None:
+        """Tell the supervisor that this process is at work, unless it was told."""
+        if not self._is_told:
+            self._orders.send(READY)
+            self._is_told = True
+
+    def wait(self, seconds: float) -> bool:
+        """Wait for an order; return whether one has come."""
+        if not self._has_come and wait([self._orders], seconds):
+            self._has_come = True
+            with suppress(BlockingIOError):  # another thread has just taken it
+                self._orders.recv(1, MSG_DONTWAIT)
+        return self._has_come
+
+    def check(self) -> None:
+        """Raise _EndedError when an order has come."""
+        if self.wait(0):
+            raise _EndedError
+
+    def check_hurry(self, deadline: float) -> None:
+        """Raise _EndedError when one more order has come, or the deadline is over."""
+        if time.monotonic() > deadline or wait([self._orders], 0):
+            raise _EndedError
+
+
 class Shipper:
-    """Brings what is new into the archive, round by round. `check` is called again and again, and may raise."""
+    """Brings what is new into the archive, round by round."""
 
     def __init__(
-        self, connection: queries.Connection, archive: Archive, files: FileStore, *, log: Path, check: Check
+        self, connection: queries.Connection, archive: Archive, files: FileStore, *, log: Path, spool: Path
     ) -> None:
-        self._check = check
+        """Begin where the log is kept.
+
+        Raises:
+            ForeignArchiveError: the archive goes on where the database does not.
+        """
         self._connection = connection
         self._archive = archive
         self._files = files
         self._log = log
+        self._spool = spool
         self._segment_bytes = queries.read_segment_bytes(connection)
-        kept, is_new = queries.ensure_slot(connection)
-        self._sent = kept - kept % self._segment_bytes
         self._said: Position | None = None
         self._said_at = 0.0
-        if is_new:
+        self._faulty: set[bytes] = set()
+        end, position = queries.read_log_end(connection), _find_position(archive)
+        if position is not None and position.lsn > end.lsn:
+            raise ForeignArchiveError(
+                "The archive of CARREL_ARCHIVE_URL goes further than this database: the data folder was copied, or set"
+                f" back to an earlier moment. What is written now would be mixed with it. {_BEGIN_ANEW}"
+            )
+        kept, is_new = queries.ensure_slot(connection)
+        self._sent = kept - kept % self._segment_bytes
+        if is_new or self._has_gap(end.timeline, position):
             logger.warning("archive_begins", advice="Take a backup now: python -m service backup --incremental.")
 
-    def ship(self) -> Position:
-        """Archive all that is on the disk by now: files, log, and then the position."""
+    def _has_gap(self, timeline: int, position: Position | None) -> bool:
+        """Check whether the archive lacks log before what is kept: meanwhile, another archive was written to."""
+        if position is not None and position.lsn >= self._sent:
+            return False
+        before = segment_name(timeline, self._sent // self._segment_bytes - 1, segment_bytes=self._segment_bytes)
+        return not self._archive.has_segment(before, segment_bytes=self._segment_bytes)
+
+    def ship(self, check: Check = lambda: None) -> Position:
+        """Archive all that is on the disk by now: files, log, and then the position.
+
+        `check` is called again and again, and may raise.
+        """
         end = queries.read_log_end(self._connection)
-        # No file goes before it is archived; where archiving fails, the lock stays until the connection ends.
-        queries.lock_files(self._connection)
-        _archive_files(self._files, self._archive, self._files.take_unarchived())
-        queries.unlock_files(self._connection)
-        self._ship_log(end)
+        self._archive_noted(check)
+        self._ship_log(end, check)
         position = Position(at=end.at, timeline=end.timeline, lsn=end.lsn, segment_bytes=self._segment_bytes)
         moved = self._said is None or self._said.lsn != end.lsn
         if moved or time.monotonic() - self._said_at > SAY_SECONDS:
@@ -80,10 +143,20 @@ class Shipper:
             self._said, self._said_at = position, time.monotonic()
         return position
 
-    def _ship_log(self, end: queries.LogEnd) -> None:
+    def _archive_noted(self, check: Check) -> None:
+        """Archive the noted files. What the disk doesn't give is tried again each time, and told once."""
+        noted = iter(self._files.take_unarchived())
+        while batch := set(islice(noted, _NOTES_AT_ONCE)):
+            check()
+            copied = copy_files(self._files, self._archive.files, batch, spool=self._spool, check=check)
+            _log_faulty([sha256 for sha256 in copied.faulty if sha256 not in self._faulty])
+            self._faulty.update(copied.faulty)
+            self._files.drop_notes(batch.difference(copied.unreadable))
+
+    def _ship_log(self, end: queries.LogEnd, check: Check) -> None:
         size = self._segment_bytes
         while self._sent < end.lsn:
-            self._check()
+            check()
             number, offset = divmod(self._sent, size)
             until = min(size, offset + end.lsn - self._sent)
             name = segment_name(end.timeline, number, segment_bytes=size)
@@ -100,22 +173,61 @@ class Shipper:
 
 @contextmanager
 def open_shipper(
-    settings: Settings, server: EmbeddedPostgres, archive: Archive, *, check: Check = lambda: None
+    settings: Settings,
+    server: EmbeddedPostgres,
+    archive: Archive,
+    *,
+    check: Check = lambda: None,
+    begin: Callable[[], None] = lambda: None,
 ) -> Generator[Shipper | None]:
-    """Begin to archive: keep the secret key and all files that there are; None when another process archives."""
+    """Begin to archive: keep the secret key and all files that there are; None when another process archives.
+
+    `begin` is called before the files, which may take hours.
+
+    Raises:
+        ArchiveError: the archive is not the one that was written to before.
+        ForeignArchiveError: the archive is another deployment's, or of another history of this one.
+    """
     with server.connect(DATABASE) as connection:
         if not queries.try_lock_archive(connection):
             yield None
             return
-        archive.claim(queries.read_store_id(connection))
+        claim_archive(connection, archive)
         _archive_keys(settings, archive)
-        files = open_files(settings)
-        shipper = Shipper(connection, archive, files, log=cluster_folder(settings.data_dir) / "pg_wal", check=check)
-        archive_files(server.url(user=SUPERUSER), files, archive, check=check)
+        files, spool = open_files(settings), settings.uploads_dir
+        spool.mkdir(mode=0o700, parents=True, exist_ok=True)
+        log = cluster_folder(settings.data_dir) / "pg_wal"
+        shipper = Shipper(connection, archive, files, log=log, spool=spool)
+        begin()
+        archive_files(server.url(user=SUPERUSER), files, archive, spool=spool, check=check)
         yield shipper
 
 
-def archive_files(owner: URL, files: FileStore, archive: Archive, *, check: Check = lambda: None) -> bytes:
+def claim_archive(connection: queries.Connection, archive: Archive) -> None:
+    """Make the archive this deployment's.
+
+    Raises:
+        ArchiveError: it is nobody's, and this deployment has archived before: its disk may not be mounted.
+        ForeignArchiveError: it is another deployment's.
+    """
+    if queries.find_slot(connection) is not None and not archive.files.has_owner():
+        raise ArchiveError(
+            "There is no archive at CARREL_ARCHIVE_URL, and this deployment has archived before. Is its disk mounted?"
+            f" {_BEGIN_ANEW}"
+        )
+    archive.claim(queries.read_store_id(connection))
+
+
+def _find_position(archive: Archive) -> Position | None:
+    try:
+        return archive.position()
+    except ArchiveError:  # nothing is archived yet
+        return None
+
+
+def archive_files(
+    owner: URL, files: FileStore, archive: Archive, *, spool: Path | None = None, check: Check = lambda: None
+) -> bytes:
     """Archive the files that documents have and the archive lacks; return the SHA-256s of all that they have, joined.
 
     Only a 256th part of the archive's names is in memory at a time.
@@ -135,7 +247,7 @@ def archive_files(owner: URL, files: FileStore, archive: Archive, *, check: Chec
                 yield sha256
 
     with open_snapshot(owner) as snapshot:
-        _archive_files(files, archive, lacking())
+        _log_faulty(copy_files(files, archive.files, lacking(), spool=spool, check=check).faulty)
     return bytes(wanted)
 
 
@@ -147,49 +259,55 @@ def keep_archiving(settings: Settings, server: EmbeddedPostgres, orders: socket,
     Raises:
         ForeignArchiveError: the archive is another deployment's.
     """
-    failures, pause = Failures("archive"), LOOK_SECONDS
+    end_when_parent_dies(orders)
+    told, failures, pause = _Orders(orders), Failures("archive"), LOOK_SECONDS
     while True:
         try:
-            _archive_until_ordered(settings, server, orders, tell)
+            _archive_until_ordered(settings, server, told, tell)
         except ForeignArchiveError:
             raise
         except _EndedError:
             return
         except Exception as error:  # noqa: BLE001 - the next time may find it better
             failures.log(error)
-            orders.send(READY)  # the service starts without its archive
+            told.say_ready()  # the service starts without its archive
         else:
             return
-        if wait([orders], pause):
+        if told.wait(pause):
             return
         pause = min(pause * 2, LONGEST_PAUSE_SECONDS)
 
 
-def _archive_until_ordered(settings: Settings, server: EmbeddedPostgres, orders: socket, tell: Tell) -> None:
+def _archive_until_ordered(settings: Settings, server: EmbeddedPostgres, orders: _Orders, tell: Tell) -> None:
     assert settings.archive_url is not None  # noqa: S101 - else nothing is archived
     archive = Archive.create(settings.archive_url)
 
-    def check() -> None:
-        if wait([orders], 0):
-            raise _EndedError
+    def begin() -> None:
+        orders.say_ready()
+        if (position := _find_position(archive)) is not None:
+            tell(position.at.timestamp())
 
     while True:
-        with open_shipper(settings, server, archive, check=check) as shipper:
-            orders.send(READY)
-            while shipper is not None:
-                tell(shipper.ship().at.timestamp())
-                if wait([orders], LOOK_SECONDS):
-                    # What was written since; an order is still to be read, so this takes a segment at most.
-                    with suppress(_EndedError):
-                        shipper.ship()
-                    return
-        if wait([orders], LOOK_SECONDS):  # another process archives
+        with open_shipper(settings, server, archive, check=orders.check, begin=begin) as shipper:
+            if shipper is not None:
+                _ship_until_ordered(shipper, orders, tell)
+                return
+        orders.say_ready()  # another process archives
+        if orders.wait(LOOK_SECONDS):
             return
 
 
-def _archive_files(files: FileStore, archive: Archive, sha256s: Iterable[bytes]) -> None:
-    """Archive files; what one document lacks is logged, and no reason to archive no other."""
-    faulty = copy_files(files, archive.files, sha256s).faulty
+def _ship_until_ordered(shipper: Shipper, orders: _Orders, tell: Tell) -> None:
+    with suppress(_EndedError):
+        tell(shipper.ship(orders.check).at.timestamp())
+        while not orders.wait(LOOK_SECONDS):
+            tell(shipper.ship(orders.check).at.timestamp())
+    # The workers have ended: this is all that they have acknowledged.
+    shipper.ship(partial(orders.check_hurry, time.monotonic() + LAST_SECONDS))
+
+
+def _log_faulty(faulty: list[bytes]) -> None:
+    """Log what documents lack; it is no reason to archive nothing else."""
     if faulty:
         logger.error(
             "files_not_archived", files=len(faulty), first=faulty[0].hex(), advice="python -m service files check"
