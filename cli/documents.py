@@ -21,6 +21,13 @@ app = typer.Typer(no_args_is_help=True)
 
 Named = Annotated[str, typer.Argument(metavar="DOCUMENT", help="Its id, external id or whole name.")]
 
+
+def _name_state(document: Document) -> str | None:
+    if document.has_no_text_yet:
+        return "being read"
+    return "no text" if document.has_no_text else document.indexing and document.indexing.lower()
+
+
 COLUMNS: Columns[Document] = {
     "name": lambda one: one.document_name,
     "external id": lambda one: one.document_external_id,
@@ -28,7 +35,7 @@ COLUMNS: Columns[Document] = {
     "bytes": lambda one: one.file_size,
     "updated": lambda one: one.updated_at,
     "files": lambda one: one.file_count,
-    "index": lambda one: "no text" if one.has_no_text else one.indexing and one.indexing.lower(),
+    "index": _name_state,
     "id": lambda one: one.document_id,
 }
 

@@ -32,9 +32,11 @@ STATES = {
 
 
 def state_of(document: Document) -> str:
-    """Return the label of a listed document's state; of one that is indexed and has no text, that it has none."""
+    """Return the label of a listed document's state; of one that is indexed and has no text, that it has none (yet)."""
     if document.indexing is None:
         return ""
+    if document.has_no_text_yet:
+        return "Being read"
     return "No text" if document.has_no_text else STATES[document.indexing]
 
 

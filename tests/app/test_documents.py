@@ -428,11 +428,12 @@ def test_an_archive_and_the_files_in_it_lead_to_each_other(house: House) -> None
 
 
 def test_a_document_without_text_is_not_called_searchable() -> None:
-    """The list says so once it is indexed."""
+    """The list says so once it is indexed, or that it is still being read by machine."""
     document = Document.model_validate({**DOCUMENT, "indexing": "DONE"})
-    counts = (None, 0, 2)
-    states = [state_of(document.model_copy(update={"chunk_count": count})) for count in counts]
-    assert states == ["Searchable", "No text", "Searchable"]
+    for is_being_read, said in ((False, "No text"), (True, "Being read")):
+        document = document.model_copy(update={"is_being_read": is_being_read})
+        states = [state_of(document.model_copy(update={"chunk_count": count})) for count in (None, 0, 2)]
+        assert states == ["Searchable", said, "Searchable"]
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,12 @@ from typing import Any
 import pytest
 
 from carrel import Carrel
+from carrel.wire.catalog import Document
 from carrel.wire.common import PrincipalReference
-from cli import grants
+from cli import documents, grants
 from tests import made_files
 from tests.cli.conftest import Run
+from tests.client.samples import DOCUMENT
 from tests.harness.jobs import until
 from tests.harness.services import ADMIN_EMAIL, RunningService, ServiceHarness
 from tests.service.conversations import FERRY, Desk, a_desk
@@ -251,6 +253,16 @@ def test_service_accounts_are_made_shown_and_deleted(run: Run, service: RunningS
     assert code(service.call("catalog/listDocuments", api_key=value))[0] == 401
     unknown = run("service-accounts", "show", address)
     assert (unknown.code, "carrel service-accounts list" in unknown.err) == (2, True)
+
+
+def test_documents_without_text_are_told_from_those_that_are_being_read() -> None:
+    """The list says which of the two an indexed document is; what has text is done."""
+    listed = Document.model_validate({**DOCUMENT, "indexing": "DONE"})
+    states = [
+        documents.COLUMNS["index"](listed.model_copy(update={"chunk_count": count, "is_being_read": reads}))
+        for count, reads in ((0, False), (0, True), (2, True))
+    ]
+    assert states == ["no text", "being read", "done"]
 
 
 def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from uuid import UUID
 
 import pytest
 
+from carrel.wire.catalog import Document, GetDocumentResponse
 from carrel.wire.places import PassagePlace, describe_place
 from service.domains.recognition.jobs import read_pages, sweep
 from service.text.extraction.blocks import Block
@@ -78,6 +79,8 @@ def test_scans_and_pictures_are_taken_at_once_and_found_once_they_are_read(readi
     assert (empty["notRead"], chunks(reading, blank["documentId"])) == ([], [])
     listed = ok(reading.call("catalog/listDocuments", {}))["documents"]
     counted = {one["documentExternalId"]: one["chunkCount"] for one in listed}
+    without = [each.document_external_id for one in listed if (each := Document.model_validate(one)).has_no_text]
+    assert without == ["blank"]
     assert (counted["blank"], empty["chunkCount"]) == (0, 0)
     assert counted["scan"] == found["chunkCount"] > 0
     refused(upload(reading, "bad", b"\x89PNG\r\n\x1a\n" + bytes(100), file_name="bad.png"), 400, "file_corrupt")
@@ -125,7 +128,12 @@ def test_pages_wait_while_none_can_be_read(
     with service.owner_connection() as connection:
         ((organization_id,),) = connection.execute("SELECT organization_id FROM organizations").fetchall()
     service.run(read_pages(service.runtime, organization_id=organization_id, document_id=document["documentId"]))
-    assert get_document(service, document["documentId"])["textRecognition"] == document["textRecognition"]
+    until(lambda: get_document(service, document["documentId"])["indexing"] == "DONE")
+    found = get_document(service, document["documentId"])
+    assert found["textRecognition"] == document["textRecognition"]
+    [listed] = ok(service.call("catalog/listDocuments", {}))["documents"]
+    for waiting in (Document.model_validate(listed), GetDocumentResponse.model_validate(found)):
+        assert (waiting.chunk_count, waiting.has_no_text_yet, waiting.has_no_text) == (0, True, False)
     with service.owner_connection() as connection:
         jobs = connection.execute("SELECT scheduled_at FROM procrastinate_jobs WHERE queue_name = 'ocr'").fetchall()
     assert sorted(when is None for (when,) in jobs) == [False, True]

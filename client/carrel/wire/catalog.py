@@ -138,7 +138,13 @@ class Document(ResponseModel):
     indexing: IndexingStatus | None = None
     """Whether the newest version is searchable in the catalog."""
     chunk_count: int | None = None
-    """Number of chunks that the version found in the catalog has; 0: there is no text in it; absent: none is found."""
+    """Number of chunks that the version found in the catalog has; 0: there is no text in it, or none yet
+    (`isBeingRead`); absent: none is found.
+    """
+    is_being_read: bool = False
+    """Whether text recognition still has to read scanned pages or pictures of the newest file, or to add what it read
+    to the text.
+    """
     not_read: list[NotRead] | None = None
     """What the newest file holds that was not read; absent: unknown, by its format, its age, or since the
     files in it are not read yet (`filesDone` is less than `fileCount`).
@@ -152,7 +158,16 @@ class Document(ResponseModel):
 
     @property
     def has_no_text(self) -> bool:
-        """Whether the newest version is indexed in the catalog, and there is no text in it to be found by."""
+        """Whether the newest version is indexed in the catalog and read, and there is no text in it to be found by."""
+        return self._has_none_so_far and not self.is_being_read
+
+    @property
+    def has_no_text_yet(self) -> bool:
+        """Whether the newest version is indexed in the catalog, and all of its text is still being read by machine."""
+        return self._has_none_so_far and self.is_being_read
+
+    @property
+    def _has_none_so_far(self) -> bool:
         return self.indexing is IndexingStatus.DONE and self.chunk_count == 0
 
 

@@ -23,6 +23,7 @@ from carrel.wire.catalog import (
     ListDocumentsRequest,
     ListLeftOutFilesRequest,
     NotRead,
+    RecognitionStatus,
 )
 from carrel.wire.common import Principal, ResourceIdentifier, ResourceType, Role, UserPrincipal
 from carrel.wire.fields import normal_email
@@ -57,11 +58,13 @@ async def get_document(connection: AsyncConnection, caller: Caller, *, document_
     owner = await queries.read_principal(connection, caller.organization_id, principal_id=document.fields.owner_id)
     places = [_to_indexing(row) for row in await list_memberships(connection, caller, document_id=document_id)]
     in_catalog = next((place for place in places if place.document_collection_id is None), None)
+    recognition = await read_recognition(connection, caller.organization_id, document_id=document_id)
     return GetDocumentResponse(
         **_document_members(document, owner),
         indexing=None if in_catalog is None else in_catalog.status,
         chunk_count=None if in_catalog is None or in_catalog.indexed_version is None else in_catalog.chunk_count,
-        text_recognition=await read_recognition(connection, caller.organization_id, document_id=document_id),
+        is_being_read=recognition is not None and recognition.status is RecognitionStatus.RUNNING,
+        text_recognition=recognition,
         read_pictures=document.file.reads_pictures,
         contained_files=await _count_contained(connection, caller.organization_id, document),
         fingerprint=document.fields.fingerprint,
@@ -222,6 +225,7 @@ def _to_document(row: queries.ListedDocument) -> Document:
         created_at=row.created_at,
         updated_at=row.updated_at,
         chunk_count=None if row.indexed_version is None else row.chunk_count,
+        is_being_read=row.is_being_read,
         indexing=None
         if row.wanted_version is None
         else indexing_status(

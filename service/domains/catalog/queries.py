@@ -27,6 +27,7 @@ from carrel.wire.catalog import IndexingStatus
 from carrel.wire.common import ResourceType, Role
 from service.auth.callers import Caller
 from service.domains.documents.queries import DocumentFields, StoredFile, existing_documents
+from service.domains.recognition.queries import is_being_read
 from service.index.queries import has_status
 from service.permissions.queries import readable_classes
 from service.platform.batches import Batch
@@ -110,6 +111,7 @@ class ListedDocument:
     indexed_version: int | None
     attempts: int | None
     chunk_count: int | None
+    is_being_read: bool
 
 
 def known_not_read(file: StoredFile | ListedDocument) -> Sequence[Mapping[str, Any]] | None:
@@ -322,12 +324,8 @@ async def list_documents(
             *columns_of(
                 documents,
                 ListedDocument,
-                document_versions.c.file_name,
-                document_versions.c.file_size,
-                document_versions.c.media_type,
-                document_versions.c.not_read,
-                document_versions.c.file_count,
-                document_versions.c.files_done,
+                *(document_versions.c[name] for name in ("file_name", "file_size", "media_type")),
+                *(document_versions.c[name] for name in ("not_read", "file_count", "files_done")),
                 resources.c.container_id,
                 as_member(resources.c.resource_type, ResourceType),
                 resources.c.resource_id,
@@ -337,6 +335,7 @@ async def list_documents(
                 space_documents.c.indexed_version,
                 space_documents.c.attempts,
                 space_documents.c.chunk_count,
+                is_being_read(caller.organization_id),
             ),
         )
         .join(principals, principals.c.principal_id == documents.c.owner_id)

@@ -5,7 +5,22 @@ from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import Text, and_, case, cast, column, func, literal, or_, select, table, update
+from sqlalchemy import (
+    ColumnElement,
+    Label,
+    Text,
+    and_,
+    case,
+    cast,
+    column,
+    func,
+    literal,
+    literal_column,
+    or_,
+    select,
+    table,
+    update,
+)
 from sqlalchemy.dialects.postgresql import aggregate_order_by
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -21,6 +36,8 @@ from service.text.extraction import FoundPicture
 
 _PDF = BY_NAME["PDF"].media_type
 WAITING, READ, FAILED = "WAITING", "READ", "FAILED"
+# To be read, or to be merged: written as the index of unfinished pages has it, which isn't used for a parameter.
+_UNFINISHED = or_(scanned_pages.c.state == literal_column(f"'{WAITING}'"), scanned_pages.c.blocks.is_not(None))
 _FORGET = "DELETE FROM scanned_pages WHERE organization_id = $1::uuid AND document_id = $2::uuid"
 _ADD = """
     INSERT INTO scanned_pages (organization_id, document_id, page, file_sha256, state, error)
@@ -102,8 +119,14 @@ def replace_pages(
         batch.tell(_ADD_PICTURES, organization_id, document_id, sha256, *columns, most)
 
 
-def _own(organization_id: UUID, document_id: UUID) -> Any:
+def _own(organization_id: UUID, document_id: UUID | ColumnElement[UUID]) -> Any:
     return and_(scanned_pages.c.organization_id == organization_id, scanned_pages.c.document_id == document_id)
+
+
+def is_being_read(organization_id: UUID) -> Label[bool]:
+    """Return the column of a list of documents that says which have pages to read or to merge."""
+    unfinished = select(scanned_pages.c.page).where(_own(organization_id, documents.c.document_id), _UNFINISHED)
+    return unfinished.correlate(documents).exists().label("is_being_read")
 
 
 async def read_recognition(
@@ -119,7 +142,7 @@ async def read_recognition(
         count_where(~is_page, "pictures"),
         count_where(~is_page & (pages.state == READ), "pictures_read"),
         count_where(~is_page & (pages.state == FAILED), "pictures_failed"),
-        count_where((pages.state == WAITING) | pages.blocks.is_not(None), "unfinished"),
+        count_where(_UNFINISHED, "unfinished"),
         func.array_agg(aggregate_order_by(pages.error, is_page.desc(), func.abs(pages.page)))
         .filter(pages.state == FAILED)[1]
         .label("error"),
@@ -277,7 +300,7 @@ async def list_forgotten(
         .distinct()
         .where(
             pages.organization_id == organization_id,
-            or_(pages.state == WAITING, pages.blocks.is_not(None)),
+            _UNFINISHED,
             pages.document_id > after,
             ~job.exists(),
             ~failed.exists(),
