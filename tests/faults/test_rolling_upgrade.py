@@ -6,9 +6,10 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from itertools import count, islice
 from pathlib import Path
 from typing import cast
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import psycopg
 import pytest
@@ -18,13 +19,16 @@ from service import migrations
 from service.migrations.job_queue import PREFIX
 from tests.harness.cutting import cutting
 from tests.harness.databases import TestDatabases
+from tests.harness.jobs import until
 from tests.harness.processes import ServiceProcess
-from tests.harness.releases import ServiceOfBefore, export_release_before
+from tests.harness.releases import ServiceOfBefore, export_release_before, head_of_before
 from tests.harness.services import API_KEY, SECRET_KEY, RunningService
 from tests.service.test_release_before import ADA, sign_in, walk_main_road
 
 QUESTION = "When does the ferry leave the pier?"
 SETTLED_SECONDS = 3.0
+TURNS = 5
+SEARCH = "/search/searchDocumentCatalog"
 
 
 class Traffic:
@@ -61,17 +65,18 @@ class Traffic:
             assert not thread.is_alive()
 
     def _repeat(self, work: object, number: int) -> None:
-        with (
-            Carrel(base_url=self._base_url, api_key=API_KEY) as admin,
-            Carrel(base_url=self._base_url, access_token=self._token) as ada,
-        ):
-            turn = 0
-            while not self._ending.is_set():
-                turn += 1
-                try:
-                    work(admin, ada, f"{number}-{turn}")  # type: ignore[operator]
-                except Exception as error:  # noqa: BLE001 - it is what is counted
-                    self.failed.append(f"{getattr(work, '__name__', '')}: {error!r}")
+        turns = count()
+        while not self._ending.is_set():
+            with (
+                Carrel(base_url=self._base_url, api_key=API_KEY) as admin,
+                Carrel(base_url=self._base_url, access_token=self._token) as ada,
+            ):
+                # Then by new connections, which may be to another replica.
+                for turn in islice(turns, TURNS):
+                    try:
+                        work(admin, ada, f"{number}-{turn}")  # type: ignore[operator]
+                    except Exception as error:  # noqa: BLE001 - it is what is counted
+                        self.failed.append(f"{getattr(work, '__name__', '')}: {error!r}")
 
     def _search(self, admin: Carrel, ada: Carrel, name: str) -> None:
         del admin, name
@@ -87,14 +92,22 @@ class Traffic:
         self.calls["load"] += 1
 
     def _share(self, admin: Carrel, ada: Carrel, name: str) -> None:
-        loaded = admin.catalog.upload_file(b"A secret.", document_external_id=name, file_name="secret.txt")
+        secret = f"Secret {name} is under the doormat."
+        loaded = admin.catalog.upload_file(
+            secret.encode(), document_external_id=name, file_name="secret.txt", await_vector_store_sync=True
+        )
         resource = {"resourceId": str(loaded.document_id), "resourceType": "UPLOADED_DOCUMENT"}
         admin.admin.grants.set(resource, [{"principal": ADA, "role": "VIEWER"}])
         ada.catalog.get_document(loaded.document_id)
+        assert loaded.document_id in self._find(ada, secret), "what is shared was not found"
         admin.admin.grants.set(resource, [])
         with pytest.raises(NotFoundError):
             ada.catalog.get_document(loaded.document_id)
+        assert loaded.document_id not in self._find(ada, secret), "what was taken back was found"
         self.calls["share and take back"] += 1
+
+    def _find(self, ada: Carrel, question: str) -> set[UUID | None]:
+        return {found.document_id for found in ada.search.search_document_catalog(question).results}
 
 
 @contextmanager
@@ -126,7 +139,25 @@ def add_to_every_table(databases: TestDatabases, name: str) -> None:
                 time.sleep(migrations.PAUSE_SECONDS)
 
 
+def schema_of(databases: TestDatabases, name: str) -> str:
+    """Return the newest migration that a database has."""
+    with databases.connect(name) as connection:
+        [(revision,)] = connection.execute("SELECT version_num FROM alembic_version").fetchall()
+        return str(revision)
+
+
+def searches_of(service: ServiceProcess) -> int:
+    """Count the searches that a replica has answered."""
+    return sum(str(event["route"]).endswith(SEARCH) for event in service.events("request"))
+
+
+def wait_for_searches(service: ServiceProcess, *, after: int) -> None:
+    """Wait until a replica has answered more searches than so many: connections are made anew every few turns."""
+    until(lambda: searches_of(service) > after)
+
+
 @pytest.mark.long
+@pytest.mark.timeout(900)
 def test_nobody_notices_an_upgrade(databases: TestDatabases, tmp_path: Path) -> None:
     """No request fails, though the SDK sends some again; nobody reads what was taken back; then all works as before."""
     tree = export_release_before(tmp_path / "before")
@@ -149,13 +180,18 @@ def test_nobody_notices_an_upgrade(databases: TestDatabases, tmp_path: Path) -> 
         with counting_retries(traffic):
             traffic.start()
             try:
+                assert schema_of(databases, name) == head_of_before(tree)
                 for before, after in zip(old, new, strict=True):
+                    answered = searches_of(before)
                     time.sleep(SETTLED_SECONDS)
+                    wait_for_searches(before, after=answered)
                     assert before.stop() == 0
                     time.sleep(SETTLED_SECONDS)
                     add_to_every_table(databases, name)
                     after.start()
-                time.sleep(SETTLED_SECONDS)
+                    assert schema_of(databases, name) == migrations.HEAD
+                for after in new:
+                    wait_for_searches(after, after=searches_of(after))
             finally:
                 traffic.stop()
         print(f"{dict(traffic.calls)}; sent again: {traffic.sent_again}")  # noqa: T201 - what the test is for
