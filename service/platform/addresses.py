@@ -1,6 +1,7 @@
 """Web addresses: parsing, and whether what is sent to one stays confidential."""
 
-from urllib.parse import SplitResult, urlsplit
+from pathlib import Path
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from carrel.wire.oauth_clients import LOOPBACK
 
@@ -62,3 +63,16 @@ def is_mail_server(url: str) -> bool:
         return parsed.scheme in {"smtp", "smtps"} and bool(parsed.hostname) and parsed.port != 0 and plain
     except ValueError:  # as above
         return False
+
+
+def overlap(one: str, other: str) -> bool:
+    """Return whether two addresses of objects (file:, s3:, gs:, az:) are one place, or one lies within the other."""
+    return all(part == its for part, its in zip(_place(one), _place(other), strict=False))
+
+
+def _place(url: str) -> tuple[str, ...]:
+    parts = urlsplit(url)
+    path = unquote(parts.path)
+    if parts.scheme == "file":
+        return ("file", *Path(path).resolve().parts)
+    return (parts.scheme, parts.netloc, *filter(None, path.split("/")))

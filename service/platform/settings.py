@@ -11,7 +11,7 @@ import platformdirs
 from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 
-from service.platform.addresses import is_confidential, is_mail_server, is_redis, parts_of
+from service.platform.addresses import is_confidential, is_mail_server, is_redis, overlap, parts_of
 
 MEBIBYTE = 1024 * 1024
 IN_MEMORY = "memory"
@@ -297,22 +297,21 @@ class Settings(BaseSettings):
         return f"http://[{host}]:{self.port}" if ":" in host else f"http://{host}:{self.port}"
 
     @model_validator(mode="after")
-    def _whole_provider(self) -> Self:
+    def _fit_together(self) -> Self:
+        others = {"CARREL_DATA_DIR": self.data_dir.resolve().as_uri(), "CARREL_FILES_URL": self.files_url}
+        for name, url in others.items():
+            if self.archive_url is not None and url is not None and overlap(self.archive_url, url):
+                msg = (
+                    f"CARREL_ARCHIVE_URL must be a place of its own, neither that of {name}, nor within it or around it"
+                )
+                raise ValueError(msg)
         given = {self.oidc_issuer is None, self.oidc_client_id is None, self.oidc_client_secret is None}
         if len(given) > 1:
             msg = "set CARREL_OIDC_ISSUER, CARREL_OIDC_CLIENT_ID and CARREL_OIDC_CLIENT_SECRET, or none of them"
             raise ValueError(msg)
-        return self
-
-    @model_validator(mode="after")
-    def _whole_model_provider(self) -> Self:
         if (self.model_url is None) != (not self.model_names):
             msg = "set both CARREL_MODEL_URL and CARREL_MODEL_NAMES, or neither"
             raise ValueError(msg)
-        return self
-
-    @model_validator(mode="after")
-    def _whole_mail(self) -> Self:
         if (self.smtp_url is None) != (self.mail_from is None):
             msg = "set both CARREL_SMTP_URL and CARREL_MAIL_FROM, or neither"
             raise ValueError(msg)
