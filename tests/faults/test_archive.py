@@ -11,6 +11,8 @@ import pytest
 
 from service.operate.archiving.archive import Archive
 from service.operate.archiving.models import segment_name
+from service.operate.commands import run
+from service.platform.settings import Settings
 from tests.faults.test_backup import content, documents, refused, upload
 from tests.harness.processes import ServiceProcess
 from tests.service.directory import done
@@ -209,6 +211,29 @@ def test_an_archive_that_is_not_the_one_before_is_not_written_to(tmp_path: Path)
         wait_for(process, lambda: len(process.events("archive_begins")) == 2)
     finally:
         process.close()
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_gap_within_a_segment_is_told(
+    archived: Archived, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_full: bool
+) -> None:
+    """Whether the segment ends early or has zeros in it: nothing behind it is said to be restored, or verified."""
+    copy, folder = tmp_path / "copy", tmp_path / "data"
+    end = datetime.fromisoformat(archived.moments["end"])
+    deadline = time.monotonic() + 120
+    while Archive.find(str(archived.archive)).position().at < end:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    shutil.copytree(archived.archive, copy)
+    archive = Archive.find(str(copy))
+    full, incremental = archive.bases()
+    archive.drop_base(incremental.name)
+    name = segment_name(full.timeline, full.end_lsn // SEGMENT + 1, segment_bytes=SEGMENT)
+    begin = archive.read_log(name, archive.log_pieces()[name], segment_bytes=SEGMENT)[:8192]
+    archive.put_log(name, 0, begin.ljust(SEGMENT if is_full else 0, b"\0"))
+    for arguments in (["restore", str(copy), "--to", archived.moments["end"]], ["verify", str(copy)]):
+        assert run(arguments, Settings(data_dir=folder)) == 1
+        assert "log has a gap" in capsys.readouterr().err
 
 
 @pytest.mark.long

@@ -11,7 +11,7 @@ from pathlib import Path
 from socket import socket, socketpair
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service import migrations
@@ -53,6 +53,7 @@ def test_the_log_of_a_backup_is_read_from_its_manifest() -> None:
     assert read_log_range(manifest) == (2, 2**32 + 0x2000028, 2**32 + 0x20001F8)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, SEGMENT - 1), st.integers(1, SEGMENT)), max_size=8))
 def test_pieces_of_a_segment_are_put_together(
     tmp_path_factory: pytest.TempPathFactory, pieces: list[tuple[int, int]]
@@ -145,6 +146,7 @@ def test_a_moment_has_the_newest_backup_before_it(archive: Archive, days: int | 
     plan = plan_restore(archive, None if days is None else NOW - timedelta(days=days))
     assert "".join(base.name for base in plan.bases) == chain
     assert plan.is_whole
+    assert plan.position.at == NOW
 
 
 def test_a_gap_in_the_log_ends_what_can_be_restored(archive: Archive) -> None:
@@ -155,9 +157,48 @@ def test_a_gap_in_the_log_ends_what_can_be_restored(archive: Archive) -> None:
     archive.drop_log([segment_name(1, 5, segment_bytes=SEGMENT)])
     with pytest.raises(ArchiveError, match="00000005"):
         plan_restore(archive, NOW - timedelta(days=5))
+    # A gap may begin within a segment, of which pieces are there.
+    within = segment_name(1, 10, segment_bytes=SEGMENT)
+    archive.put_log(within, 0, bytes(100))
+    archive.put_log(within, 100, bytes(100))
+    archive.put_log(within, 300, bytes(SEGMENT - 300))
+    plan = plan_restore(archive, None)
+    assert (list(plan.segments.values()), plan.is_whole) == ([[0], [0, 100, 300]], False)
+    archive.put_log(segment_name(1, 9, segment_bytes=SEGMENT), 0, bytes(299))
+    with pytest.raises(ArchiveError, match="00000009"):
+        plan_restore(archive, None)
     for moment in (NOW + timedelta(seconds=1), NOW - timedelta(days=21)):
         with pytest.raises(MomentError):
             plan_restore(archive, moment)
+
+
+def test_a_backup_that_becomes_whole_meanwhile_is_no_part_of_a_plan(
+    archive: Archive, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The log that it needs may have been archived after the position was read."""
+    position = archive.position()
+
+    def read_position(_: Archive) -> Position:
+        put_base(archive, "d", days=0, parent=None, segment=12, files=[])
+        return position
+
+    monkeypatch.setattr(Archive, "position", read_position)
+    assert [base.name for base in plan_restore(archive, None).bases] == ["c"]
+
+
+def test_a_backup_of_another_postgresql_is_refused(archive: Archive) -> None:
+    """Its files are no other version's; the error names the one that is needed."""
+    [base] = (base for base in archive.bases() if base.name == "c")
+    archive.finish_base(base.model_copy(update={"postgresql": 17}), manifest=b"{}")
+    with pytest.raises(ArchiveError, match="Carrel that has PostgreSQL 17"):
+        plan_restore(archive, None)
+
+
+def test_a_segment_that_became_full_is_read_whole(archive: Archive) -> None:
+    """The pieces that were listed before are deleted then."""
+    name = segment_name(1, 12, segment_bytes=SEGMENT)
+    archive.put_log(name, 0, bytes([1] * SEGMENT))
+    assert archive.read_log(name, [0, 100, 200], segment_bytes=SEGMENT) == bytes([1] * SEGMENT)
 
 
 def test_an_archive_is_one_deployments(archive: Archive) -> None:

@@ -58,7 +58,7 @@ class _Manifest(BaseModel):
 def read_log_range(manifest: bytes) -> tuple[int, int, int]:
     """Return timeline, start and end of the log that a backup needs, from the manifest that PostgreSQL made of it."""
     [needed] = TypeAdapter(_Manifest).validate_json(manifest).ranges
-    return needed.timeline, _parse_lsn(needed.start), _parse_lsn(needed.end)
+    return needed.timeline, parse_lsn(needed.start), parse_lsn(needed.end)
 
 
 def segment_name(timeline: int, number: int, *, segment_bytes: int) -> str:
@@ -67,6 +67,7 @@ def segment_name(timeline: int, number: int, *, segment_bytes: int) -> str:
     return f"{timeline:08X}{high:08X}{low:08X}"
 
 
-def _parse_lsn(text: str) -> int:
+def parse_lsn(text: str) -> int:
+    """Return the place in the log, in bytes from its beginning, that PostgreSQL writes so."""
     high, _, low = text.partition("/")
     return int(high, 16) << 32 | int(low, 16)

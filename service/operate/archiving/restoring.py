@@ -9,6 +9,7 @@ import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import IO, Any, cast
 
@@ -19,8 +20,8 @@ from service.operate.archiving.archive import Archive
 from service.operate.archiving.bases import chain
 from service.operate.archiving.copying import Copied, copy_files
 from service.operate.archiving.errors import MomentError
-from service.operate.archiving.models import Base, Position, segment_name
-from service.operate.backup import queries
+from service.operate.archiving.models import Base, Position, parse_lsn, segment_name
+from service.operate.backup import postgres_tools, queries
 from service.operate.backup.errors import ArchiveError
 from service.operate.backup.progress import Progress
 from service.operate.deployment import key_files
@@ -29,19 +30,22 @@ from service.platform.postgres.recovery import RecoveringPostgres
 from service.platform.postgres.server import SUPERUSER
 
 _READ = 1024 * 1024
+# The archive's position may lie within a record of the log, which isn't replayed then: so long is no record.
+_RECORD_BYTES = 1024 * 1024
 
 
 @dataclass(frozen=True)
 class Plan:
     """The way to a moment: backups, the full one first, and the segments of the log to replay upon them.
 
-    `to` is None for the newest moment there is. `is_whole` is whether the log is there up to the archive's position.
+    `to` is None for the newest moment there is, which is that of the archive's `position`. `is_whole` is whether the
+    log is there up to it.
     """
 
     to: datetime | None
     bases: list[Base]
     segments: dict[str, list[int]]
-    segment_bytes: int
+    position: Position
     is_whole: bool
 
 
@@ -66,7 +70,8 @@ def plan_restore(archive: Archive, to: datetime | None) -> Plan:
         MomentError: the archive doesn't reach it.
         ArchiveError: nothing is archived, or a part of it is missing.
     """
-    position, bases = archive.position(), archive.bases()
+    # In this order: the archive's position is behind the end of each backup that is listed.
+    bases, position = archive.bases(), archive.position()
     if not bases:
         raise ArchiveError("There is no backup in the archive: run `python -m service backup --incremental` first.")
     if to is not None and to > position.at:
@@ -79,8 +84,13 @@ def plan_restore(archive: Archive, to: datetime | None) -> Plan:
         raise ArchiveError(
             f"This backup was taken by a newer Carrel (schema {base.schema_revision}). Restore it with that one."
         )
+    if base.postgresql != (ours := postgres_tools.tools_major_version()):
+        raise ArchiveError(
+            f"This backup is of PostgreSQL {base.postgresql}, and this Carrel has PostgreSQL {ours}. Restore it with a"
+            f" Carrel that has PostgreSQL {base.postgresql}."
+        )
     segments, is_whole = _find_log(archive, base, position)
-    return Plan(to, chain(bases, base), segments, position.segment_bytes, is_whole)
+    return Plan(to, chain(bases, base), segments, position, is_whole)
 
 
 def restore_moment(
@@ -93,7 +103,7 @@ def restore_moment(
         RecoveryError: PostgreSQL can't replay the log.
     """
     _unpack(archive, plan, server)
-    _replay(plan, server)
+    moment = _replay(plan, server)
     owner = server.url(user=SUPERUSER)
     copied = _bring_files(archive, owner, files)
     with queries.connect(owner) as connection:
@@ -106,13 +116,7 @@ def restore_moment(
         queries.take_new_store(connection)
         rows = queries.count_rows(connection)
     os.sync()
-    return Restored(
-        _find_moment(archive, plan), rows, copied.files, copied.faulty, has_key=key is not None or fingerprint is None
-    )
-
-
-def _find_moment(archive: Archive, plan: Plan) -> datetime | None:
-    return plan.to or (archive.position().at if plan.is_whole else None)
+    return Restored(moment, rows, copied.files, copied.faulty, has_key=key is not None or fingerprint is None)
 
 
 def _find_log(archive: Archive, base: Base, position: Position) -> tuple[dict[str, list[int]], bool]:
@@ -122,15 +126,16 @@ def _find_log(archive: Archive, base: Base, position: Position) -> tuple[dict[st
         segment_name(base.timeline, number, segment_bytes=size)
         for number in range(base.start_lsn // size, -(-position.lsn // size))
     ]
-    found: dict[str, list[int]] = {}
-    for name in names:
-        if pieces.get(name, [1])[0] != 0:
-            break
-        found[name] = pieces[name]
-    reached = (base.start_lsn // size + len(found)) * size
+    begun = {name: pieces[name] for name in takewhile(lambda name: 0 in pieces.get(name, ()), names)}
+    # The last one is there up to the position. Of the others, the first that isn't full is where a gap begins.
+    ends = archive.log_ends({name: begun[name] for name in names[:-1] if name in begun})
+    full = sum(1 for _ in takewhile(lambda end: end >= size, ends))
+    is_whole = len(begun) == len(names) and full == len(ends)
+    reached = position.lsn if is_whole else (base.start_lsn // size + full) * size + sum(ends[full : full + 1])
     if reached < base.end_lsn:
-        raise ArchiveError(f"The log in the archive lacks {names[len(found)]}, which the backup {base.name} needs.")
-    return found, len(found) == len(names)
+        lacking = segment_name(base.timeline, reached // size, segment_bytes=size)
+        raise ArchiveError(f"The log in the archive lacks {lacking}, which the backup {base.name} needs.")
+    return {name: begun[name] for name in list(begun)[: full + 1]}, is_whole
 
 
 def _unpack(archive: Archive, plan: Plan, server: RecoveringPostgres) -> None:
@@ -147,14 +152,15 @@ def _unpack(archive: Archive, plan: Plan, server: RecoveringPostgres) -> None:
         source.check(base)
     progress.end()
     server.combine(len(plan.bases))
-    progress = Progress("Log")
+    progress, segment_bytes = Progress("Log"), plan.position.segment_bytes
     for number, (name, offsets) in enumerate(plan.segments.items(), start=1):
-        server.put_log(name, archive.read_log(name, offsets, segment_bytes=plan.segment_bytes))
-        progress.add(plan.segment_bytes, f", {number} of {len(plan.segments)} segments")
+        server.put_log(name, archive.read_log(name, offsets, segment_bytes=segment_bytes))
+        progress.add(segment_bytes, f", {number} of {len(plan.segments)} segments")
     progress.end()
 
 
-def _replay(plan: Plan, server: RecoveringPostgres) -> None:
+def _replay(plan: Plan, server: RecoveringPostgres) -> datetime | None:
+    """Replay the log, and return the moment that the database is of; None for the last one before a gap."""
     names = list(plan.segments)
     numbers = {name: number for number, name in enumerate(names, start=1)}
     progress = Progress("Replayed")
@@ -162,12 +168,18 @@ def _replay(plan: Plan, server: RecoveringPostgres) -> None:
     def show(segment: str) -> None:
         progress.add(0, f", {numbers.get(segment, len(names))} of {len(names)} segments")
 
-    if server.recover(until=plan.to, show=show):
-        return
-    if not plan.is_whole:
-        raise MomentError(f"The log has a gap after {names[-1]}: the moment lies behind it. Name an earlier one.")
-    # Nothing was committed between that moment and the end of the log, which lies behind it.
-    server.recover(until=None, show=show)
+    if server.recover(until=plan.to, show=show) and plan.to is not None:
+        return plan.to
+    if plan.to is not None and plan.is_whole:
+        # Nothing was committed between that moment and the end of the log, which lies behind it.
+        server.recover(until=None, show=show)
+    if plan.is_whole and parse_lsn(server.left_log_at()) >= plan.position.lsn - _RECORD_BYTES:
+        return plan.to or plan.position.at
+    if plan.to is not None:
+        raise MomentError(
+            f"The log has a gap: it can be replayed to {names[-1]}, before that moment. Name an earlier one."
+        )
+    return None
 
 
 def _bring_files(archive: Archive, owner: URL, files: FileStore) -> Copied:

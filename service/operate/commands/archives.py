@@ -86,19 +86,24 @@ def verify(context: typer.Context, source: Source, *, to: Moment = None) -> None
     with TemporaryDirectory(prefix="carrel-verify-") as folder:
         elsewhere = {"data_dir": Path(folder) / "data", "database_url": None, "files_url": None, "archive_url": None}
         settings = settings_of(context).model_copy(update=elsewhere)
-        _restore(settings, source, to)
+        restored = _restore(settings, source, to)
         with open_access(settings) as access, queries.open_snapshot(access.owner) as snapshot:
             checked = check_files(snapshot, open_files(settings), contents=True)
     faulty = [f"{one.sha256.hex()} of {', '.join(one.documents)}" for one in checked.faulty]
     if faulty:
         raise CommandError(f"It lacks {format_count(len(faulty), 'file')}, or has them altered: {'; '.join(faulty)}.")
+    if restored is not None and restored.moment is None:
+        raise CommandError(
+            "The archive's log has a gap: what was written behind it can't be restored. Take a backup now."
+        )
     typer.echo(f"Verified: {format_count(checked.files, 'file')}, {format_size(checked.bytes)}.", err=True)
 
 
-def _restore(settings: Settings, source: str, to: str | None) -> None:
+def _restore(settings: Settings, source: str, to: str | None) -> Restored | None:
     if is_address(source) or Path(source).is_dir():
-        _show_restored(_restore_moment(settings, source, None if to is None else _parse_moment(to)))
-        return
+        restored = _restore_moment(settings, source, None if to is None else _parse_moment(to))
+        _show_restored(restored)
+        return restored
     if to is not None:
         raise typer.BadParameter(
             "A backup in a FILE is of one moment. Name the archive's folder or address to use --to."
@@ -112,6 +117,7 @@ def _restore(settings: Settings, source: str, to: str | None) -> None:
     typer.echo(f"Restored: {_describe(manifest)}.", err=True)
     if manifest.contents.secret_key_sha256 is None and manifest.key_fingerprint is not None:
         typer.echo("Start the service with the CARREL_SECRET_KEY it had when this backup was taken.", err=True)
+    return None
 
 
 def _back_up_to_archive(settings: Settings, keep_days: int | None) -> None:

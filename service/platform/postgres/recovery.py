@@ -98,6 +98,12 @@ class RecoveringPostgres(EmbeddedPostgres):
             return False
         raise RecoveryError(f"PostgreSQL can't replay the log. It says:\n{told}")
 
+    def left_log_at(self) -> str:
+        """Return the place in the log after which the database, which is open since, has gone on by itself."""
+        # Timeline, place and reason, in lines, the last one being of the newest timeline.
+        newest = max((self._folder / "pg_wal").glob("*.history"))
+        return newest.read_text().splitlines()[-1].split("\t")[1]
+
     def _measured_parameters(self) -> dict[str, str]:
         return {
             **super()._measured_parameters(),
