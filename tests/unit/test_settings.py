@@ -28,7 +28,7 @@ from service.platform.settings import Settings
 def test_an_archive_is_a_place_of_its_own(tmp_path: Path, archive: str, files: str | None, named: str | None) -> None:
     """Neither the data folder's or the file store's, nor within one of them or around it."""
     data = tmp_path / "data"
-    archive, files = (None if url is None else url.format(data=data) for url in (archive, files))
+    archive, files = archive.format(data=data), files and files.format(data=data)
     if named is None:
         assert Settings(data_dir=data, archive_url=archive, files_url=files).archive_url == archive
         return
