@@ -92,7 +92,7 @@ def show_plan(plan: AdminUsersPlanOffboardingResponse, *, screen: Screen) -> Non
         screen.line(f"{what:<22}{count:>6,}", style="red" if count else "dim")
     _show_some([group.name for group in plan.groups], screen=screen)
     if plan.made_tokens:
-        screen.line("Tokens of service accounts that they made, and may have written down, go on:", style="yellow")
+        screen.line("Tokens of service accounts that they made, and may have copied, keep working:", style="yellow")
         _show_some([f"{one.name} (…{one.hint}, {one.token_id})" for one in plan.made_tokens], screen=screen)
     to = "" if plan.new_owner is None else f", which {plan.new_owner.name} gets"
     screen.line(f"They own {_words(plan.owned)}{to}.")

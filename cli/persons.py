@@ -179,7 +179,7 @@ def _last_sign_in(person: ListedUser) -> str:
 
 
 def _second_factor(one: SecondFactor) -> str:
-    return f"{one.described}, since {one.created_at:%Y-%m-%d}"
+    return f"{one.description}, since {one.created_at:%Y-%m-%d}"
 
 
 def _membership(one: GroupMembership) -> str:

@@ -27,7 +27,7 @@ def second_factor(
     *,
     as_json: AsJson = False,
 ) -> None:
-    """Say who has to have a second factor beside the password, or change it; an app or a passkey is one."""
+    """Say who needs a second factor in addition to the password, or change it; an app or a passkey is one."""
     screen = Screen(as_json=as_json)
     with client_of(screen) as client:
         settings = client.admin.organization

@@ -66,9 +66,9 @@ async def keep_taking_over(*, say: Callable[[str], None]) -> None:
 
 
 async def take_over(client: PrefectClient) -> list[str]:
-    """Have lost runs of the file's deployments started again by whoever serves these; return the names of the runs.
+    """Have a process that serves the file's deployments start their lost runs again; return the names of the runs.
 
-    A run goes on from its ledger. Of several processes that find one at once, both only say that it waits. One whose
+    A run continues from its ledger. Of several processes that find one at once, both only say that it waits. One whose
     process lives on this machine was only cut off, or suspended: it is left alone.
     """
     lost = FlowRunFilter(
@@ -100,7 +100,7 @@ def _read_living() -> set[str]:
 
 
 async def _start(client: PrefectClient, run: FlowRun) -> bool:
-    state = AwaitingRetry(message="The process of this run was lost; it goes on in another one.")
+    state = AwaitingRetry(message="The process of this run was lost; it continues in another one.")
     return (await client.set_flow_run_state(run.id, state)).status.value == "ACCEPT"
 
 

@@ -101,7 +101,7 @@ def show_offboarding(person: ListedUser) -> None:
     if plan.made_tokens:
         named = ", ".join(f"{one_line(one.name)} (…{one.hint})" for one in plan.made_tokens[:_MOST_TOKENS])
         show_warning(
-            f"{count_text(len(plan.made_tokens), 'token')} of service accounts that they made go on: {named}"
+            f"{count_text(len(plan.made_tokens), 'token')} of service accounts that they made keep working: {named}"
             f"{', …' if len(plan.made_tokens) > _MOST_TOKENS else '.'}",
             "They may have written them down: replace those on the page Service accounts.",
         )

@@ -175,7 +175,7 @@ def _show_account(person: ListedUser) -> None:
 
 
 def _second_factors(person: ListedUser) -> str:
-    named = "; ".join(f"{one.described}, since {moment(one.created_at)}" for one in person.second_factors)
+    named = "; ".join(f"{one.description}, since {moment(one.created_at)}" for one in person.second_factors)
     return f"{named[0].upper()}{named[1:]}" if named else "None"
 
 

@@ -32,7 +32,7 @@ def upgrade(url: URL) -> None:
     """Migrate the database at `url` to `HEAD`; does nothing, quickly, when it is there or further. Blocks.
 
     A database that a newer release has migrated stays as it is, and is served, as long as everything since `HEAD` was
-    only added. Each migration is a transaction of its own: what was killed goes on with the one that it was at.
+    only added. Each migration is a transaction of its own: after a kill, the next start repeats the last one alone.
 
     Raises MigrationError when this version can't use what a newer one has made, or the database's user may not do what
     a migration needs.

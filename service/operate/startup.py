@@ -68,7 +68,9 @@ def start_embedded(stack: ExitStack, settings: Settings) -> EmbeddedPostgres | N
     refuse_marked(settings.data_dir)
     if settings.database_url is not None:
         if settings.archive_url is not None:
-            raise ValueError("CARREL_ARCHIVE_URL is for the embedded database: unset it beside CARREL_DATABASE_URL.")
+            raise ValueError(
+                "CARREL_ARCHIVE_URL is for the embedded database: unset it where CARREL_DATABASE_URL is set."
+            )
         return None
     stack.callback(FolderLock(settings.data_dir).release)
     # The folder is this service's alone, so what lies there unfinished is a crash's; it may be why a disk is full.
@@ -234,12 +236,7 @@ def _migrate(settings: Settings, server: EmbeddedPostgres | None) -> URL:
 
 
 def _connect(
-    stack: AsyncExitStack,
-    url: URL,
-    settings: Settings,
-    *,
-    connections: int,
-    wait_seconds: float = POOL_WAIT_SECONDS,
+    stack: AsyncExitStack, url: URL, settings: Settings, *, connections: int, wait_seconds: float = POOL_WAIT_SECONDS
 ) -> Database:
     seconds = settings.request_seconds
     database = Database(url, pool_size=connections, statement_seconds=seconds, wait_seconds=wait_seconds)
@@ -255,7 +252,7 @@ async def _see_distribution(database: Database) -> None:
     """
     async with database.transaction(None) as connection:
         await key_fingerprint(connection)
-        database.distributed = await is_distributed(connection)
+        database.is_distributed = await is_distributed(connection)
 
 
 def _open_standbys(stack: AsyncExitStack, settings: Settings) -> Standbys:

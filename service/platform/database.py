@@ -91,7 +91,7 @@ class Database:
     The driver begins nothing of itself (AUTOCOMMIT): a transaction's kind goes with its BEGIN, and its organization in
     the same message, which also shows whether the server has closed the connection since it was last used.
 
-    `distributed`: its index tables lie on several servers, whose snapshots are not of one moment.
+    `is_distributed`: its index tables lie on several servers, whose snapshots are not of one moment.
     """
 
     def __init__(
@@ -103,7 +103,7 @@ class Database:
         wait_seconds: float = POOL_WAIT_SECONDS,
         connect_seconds: int = CONNECT_SECONDS,
     ) -> None:
-        self.distributed = False
+        self.is_distributed = False
         # The address's user may be any member of the service's role: each connection gives up the rest at its start.
         # Times are read in UTC: in other zones the first and the last of them lie outside the calendar.
         options = (

@@ -152,7 +152,7 @@ def begin(
     parent: Mapping[str, str] | None = None,
     link: str | None = None,
 ) -> AbstractContextManager[Span]:
-    """Begin a trace, or go on with one: of `parent`, which has the W3C headers that came, else of the present span.
+    """Begin a trace, or a span of one: of `parent`, which has the W3C headers that came, else of the present span.
 
     A `parent` without such headers begins a trace whatever the present span is. `link` is a traceparent of another
     trace, which this one comes from without being a part of it.

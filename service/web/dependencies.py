@@ -114,12 +114,12 @@ async def answer_from_snapshot(
 ) -> Response:
     """Open the request's transaction for reading, and return its answer.
 
-    Of a standby that confirms, or of the primary; where a standby fails meanwhile, the answer is made again. The
+    Of a standby that confirms, or of the primary; where a standby fails before the end, the answer is made again. The
     request's body has been read by then: no transaction waits for it.
     """
 
     async def read(source: Source) -> Response:
-        if source.primary.distributed:
+        if source.primary.is_distributed:
             # No snapshot is of one moment there: a later statement has to see what has changed since an earlier one.
             opened = source.primary.transaction(caller.organization_id, read_only=True)
         else:

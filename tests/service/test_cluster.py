@@ -38,7 +38,7 @@ def test_what_a_server_is_behind_with_is_not_shown(service: RunningService) -> N
 
     One server can't be behind itself, but made to be, it is checked in the same way.
     """
-    service.runtime.database.distributed = True
+    service.runtime.database.is_distributed = True
     add_users(service, READER)
     text = "A quinquereme of Nineveh."
     document_id = uploaded(service, "log", text, allowedUsersEmailAddresses=READER)["documentId"]
@@ -69,7 +69,7 @@ def test_chunks_are_checked_twice_only_on_several_servers(service: RunningServic
     document_id = uploaded(service, "log", "A quinquereme of Nineveh.")["documentId"]
     counts: list[int] = []
     for distributed in (False, True):
-        service.runtime.database.distributed = distributed
+        service.runtime.database.is_distributed = distributed
         with messages_of(service) as messages:
             ok(service.call("documentCollections/getDocumentChunks", {"documentId": document_id}))
         counts.append(len(messages))
@@ -86,7 +86,7 @@ def test_a_worker_sees_that_the_index_was_spread_after_the_database_was_prepared
         return next(answers)
 
     monkeypatch.setattr(startup, "is_distributed", answer)
-    assert make_service().runtime.database.distributed
+    assert make_service().runtime.database.is_distributed
 
 
 def test_older_releases_do_not_start_on_a_spread_index(

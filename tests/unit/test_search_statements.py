@@ -59,7 +59,7 @@ def test_every_table_is_bound_to_the_organization(build, shape):
 def test_access_stands_inside_each_leg(build, reads, shape):
     """Wherever index rows are read, it is by the readable classes, before any LIMIT."""
     parts = INDEXED.split(text_of(build(shape)))[1:]
-    assert len(parts) == (1 if shape.distributed else reads)
+    assert len(parts) == (1 if shape.is_distributed else reads)
     for part in parts:
         before_limit = part.partition("LIMIT")[0]
         assert CLASSES.search(before_limit)
@@ -69,7 +69,7 @@ def test_access_stands_inside_each_leg(build, reads, shape):
 def test_access_stands_in_both_legs_of_a_search(shape):
     """Each leg limits itself to what may be read; what fits the filters, and is little, is found once for both."""
     statement = text_of(both_legs(shape))
-    assert len(CLASSES.findall(statement)) == len(INDEXED.findall(statement)) == (2 if shape.distributed else 5)
+    assert len(CLASSES.findall(statement)) == len(INDEXED.findall(statement)) == (2 if shape.is_distributed else 5)
     assert statement.count("fitting AS MATERIALIZED") == bool(shape.conditions)
 
 

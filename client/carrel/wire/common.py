@@ -228,7 +228,7 @@ class SecondFactor(ResponseModel):
     """When the person last used it; absent: never."""
 
     @property
-    def described(self) -> str:
+    def description(self) -> str:
         """The kind, with the name of a passkey and where it works: `passkey Laptop (synced)`."""
         kind = {"TOTP": "authenticator app", "PASSKEY": "passkey"}.get(self.kind, self.kind)
         where = "" if self.synced is None else " (synced)" if self.synced else " (this device only)"

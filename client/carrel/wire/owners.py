@@ -87,7 +87,7 @@ class AdminUsersPlanOffboardingResponse(ResponseModel):
     only_reader: list[ResourceCount]
     """Number of resources, owned by them or not, that no other active user or service account may read."""
     made_tokens: list[ServiceAccountToken] = Field(default_factory=list[ServiceAccountToken])
-    """Tokens of service accounts that they made and that work: these go on, and they may have written them down."""
+    """Tokens of service accounts that they made and may have written down, and that work: these keep working."""
 
 
 class AdminUsersOffboardRequest(_OffboardingRequest):

@@ -93,7 +93,7 @@ async def _read_best(
 ) -> list[Passage]:
     """Return a collection's best passages; the ranking and the texts are of one snapshot."""
     async with open_snapshot(source, caller.organization_id, space, prepare=prepare, read_only=True) as read:
-        scope = Scope(caller=caller, space=read.space, by_chunk=True, distributed=read.distributed)
+        scope = Scope(caller=caller, space=read.space, by_chunk=True, is_distributed=read.is_distributed)
         ranking = await rank(read.connection, scope, read.search_query, at_least=limit)
         hits = ranking.hits[:limit]
         batch = Batch()

@@ -99,5 +99,5 @@ async def get_document_chunks(
 ) -> wire.GetDocumentChunksResponse:
     """List a document's chunks in a collection, or in the catalog."""
     caller = await acting_for(connection, caller, request.user_email)
-    distributed = runtime.database.distributed
-    return await listing.get_chunks(connection, caller, request=request, distributed=distributed)
+    is_distributed = runtime.database.is_distributed
+    return await listing.get_chunks(connection, caller, request=request, is_distributed=is_distributed)

@@ -61,11 +61,11 @@ async def list_documents(
 
 
 async def get_chunks(
-    connection: AsyncConnection, caller: Caller, *, request: GetDocumentChunksRequest, distributed: bool = False
+    connection: AsyncConnection, caller: Caller, *, request: GetDocumentChunksRequest, is_distributed: bool = False
 ) -> GetDocumentChunksResponse:
     """Return a page of a document's chunks in a collection, or in the catalog; 404 for who may not READ it there.
 
-    `distributed`: the index lies on several servers.
+    `is_distributed`: the index lies on several servers.
     """
     document = await require_document(connection, caller, document_id=request.document_id)
     space_id, dimensions = await _space(connection, caller, request.document_collection_id)
@@ -92,7 +92,7 @@ async def get_chunks(
         after=after,
         limit=cursor.limit,
     )
-    if distributed:
+    if is_distributed:
         # Its servers are not read at one moment with this one: may they be read now, too?
         await require_document(connection, caller, document_id=request.document_id)
     page = cursor.page(rows, position=lambda row: [str(row.chunk_index)])

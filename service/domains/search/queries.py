@@ -140,7 +140,7 @@ class Findings:
 def shape_of(scope: Scope) -> Shape:
     """Return the shape of a scope's statements."""
     comparisons = tuple(Comparison(each.field, each.operator, each.kind) for each in scope.conditions)
-    return Shape(scope.space.dimensions, scope.by_chunk, comparisons, bool(scope.resource_types), scope.distributed)
+    return Shape(scope.space.dimensions, scope.by_chunk, comparisons, bool(scope.resource_types), scope.is_distributed)
 
 
 def _parameters(scope: Scope, search_query: SearchQuery) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class Scope:
     by_chunk: bool
     conditions: tuple[Condition, ...] = ()
     resource_types: tuple[str, ...] = ()
-    distributed: bool = False
+    is_distributed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,7 +89,7 @@ async def _find_documents(
             by_chunk=False,
             conditions=conditions,
             resource_types=tuple(options.resource_types or ()),
-            distributed=read.distributed,
+            is_distributed=read.is_distributed,
         )
         ranking = await rank(read.connection, scope, read.search_query, at_least=options.max_results)
         hits = ranking.hits[: options.max_results]
@@ -142,7 +142,11 @@ async def _find_chunks(
     space = Space(collection.space_id, collection.model, collection.dimensions)
     async with open_snapshot(source, search.caller.organization_id, space, prepare=search.prepare) as read:
         scope = Scope(
-            caller=search.caller, space=read.space, by_chunk=True, conditions=conditions, distributed=read.distributed
+            caller=search.caller,
+            space=read.space,
+            by_chunk=True,
+            conditions=conditions,
+            is_distributed=read.is_distributed,
         )
         ranking = await rank(read.connection, scope, read.search_query, at_least=options.max_chunks)
         scores = _cut_below(
@@ -279,7 +283,7 @@ class _Search:
 
 def _is_logged_after(read: Snapshot) -> bool:
     """Tell whether a search is kept after its transaction: a standby keeps none, and a cluster checks results first."""
-    return read.source.standby is not None or read.distributed
+    return read.source.standby is not None or read.is_distributed
 
 
 def _results_of(hits: Sequence[Hit]) -> _Entry:

@@ -50,9 +50,9 @@ class Snapshot:
     search_query: SearchQuery
 
     @property
-    def distributed(self) -> bool:
+    def is_distributed(self) -> bool:
         """Whether the index lies on several servers."""
-        return self.source.primary.distributed
+        return self.source.primary.is_distributed
 
     async def keep_readable(self, caller: Caller, found: Mapping[Key, Found]) -> dict[Key, Found]:
         """Return those of the found that may be shown: all of one snapshot's.
@@ -60,7 +60,7 @@ class Snapshot:
         Servers of a distributed index are not read at one moment: one may show a text of after the access to it was
         taken away elsewhere. So who may read what is asked once more, when all texts have been read.
         """
-        if not self.distributed:
+        if not self.is_distributed:
             return dict(found)
         batch = Batch()
         answer = queries.ask_readable_documents(batch, caller, document_ids={row.document_id for row in found.values()})

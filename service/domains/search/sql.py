@@ -72,14 +72,14 @@ SHAPES = 256
 class Shape:
     """What makes one search's statements differ from another's, apart from parameters.
 
-    `distributed`: the index tables lie on several servers, each of which scores what it has.
+    `is_distributed`: the index tables lie on several servers, each of which scores what it has.
     """
 
     dimensions: int
     by_chunk: bool
     conditions: tuple[Comparison, ...] = ()
     by_resource_type: bool = False
-    distributed: bool = False
+    is_distributed: bool = False
 
 
 ORGANIZATION: ColumnElement[UUID] = bindparam("organization_id", type_=Uuid())
@@ -106,7 +106,7 @@ def constant(name: str, to_type: TypeEngine[Any], shape: Shape) -> ColumnElement
     Citus takes no such subquery; there the servers get the value instead of a parameter.
     """
     value = cast(bindparam(name, type_=Text()), to_type)
-    return value if shape.distributed else select(value).scalar_subquery()
+    return value if shape.is_distributed else select(value).scalar_subquery()
 
 
 def dense_score(column: ColumnElement[Any], shape: Shape) -> ColumnElement[float]:
@@ -172,7 +172,7 @@ def _reads_little(shape: Shape) -> ColumnElement[bool]:
 
 def _unless_little(shape: Shape) -> Sequence[ColumnElement[bool]]:
     """Build the condition that more is in scope than is scored at once; servers of a cluster don't ask for it."""
-    return () if shape.distributed else (not_(_reads_little(shape)),)
+    return () if shape.is_distributed else (not_(_reads_little(shape)),)
 
 
 @lru_cache(SHAPES)
@@ -217,7 +217,7 @@ def dense_leg(shape: Shape) -> AnySelect:
         .join(candidates, candidates.c.document_id == chunks.c.document_id)
         .where(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE)
     )
-    if shape.distributed:
+    if shape.is_distributed:
         return _hits(shape, scored)
     every = _score_all(shape)
     return _hits(shape, select(every.c.document_id, every.c.chunk_no, every.c.dense.label("negative")), scored)
@@ -233,7 +233,7 @@ def lexical_leg(shape: Shape) -> AnySelect:
     chunks = INDEX_TABLES[shape.dimensions].chunks
     scores = lexical_score(chunks.c.terms, shape)
     scored = select(chunks.c.document_id, chunks.c.chunk_no, scores.label("negative"))
-    if shape.distributed:
+    if shape.is_distributed:
         return _hits(shape, scored.where(_in_scope(chunks, shape), scores < 0))
     worth = select(and_(not_(_reads_little(shape)), _can_look_up(shape)).label("holds")).cte("worth")
     is_worth: ColumnElement[bool] = select(worth.prefix_with("MATERIALIZED").c.holds).scalar_subquery()
@@ -332,7 +332,7 @@ def candidates(shape: Shape, *, by_words: bool, by_meaning: bool) -> AnySelect:
         lexical_score(chunks.c.terms, shape).label("lexical"),
     )
     read = select_chunks(hit, shape).add_columns(*scores, *ranks).where(*_unless_little(shape))
-    chosen = (read if shape.distributed else union_all(_read_again(hit, shape), read)).subquery("chosen")
+    chosen = (read if shape.is_distributed else union_all(_read_again(hit, shape), read)).subquery("chosen")
     nearest: Any = aggregate_order_by(chosen.c.chunk_no, chosen.c.dense, chosen.c.chunk_no)
     return select(
         chosen.c.document_id,

@@ -1,4 +1,4 @@
-"""From which schema on the code of a release can use the database: kept beside the schema that it has."""
+"""From which schema on the code of a release can use the database: kept with the schema that it has."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -61,6 +61,11 @@ def read_log_range(manifest: bytes) -> tuple[int, int, int]:
     return needed.timeline, parse_lsn(needed.start), parse_lsn(needed.end)
 
 
+def format_moment(moment: datetime, *, timespec: str = "seconds") -> str:
+    """Return a moment of UTC as people and `--to` write it: 2026-11-26T06:00:00Z."""
+    return moment.isoformat(timespec=timespec).replace("+00:00", "Z")
+
+
 def segment_name(timeline: int, number: int, *, segment_bytes: int) -> str:
     """Return the name of the file that PostgreSQL writes this segment of its log to."""
     high, low = divmod(number, 2**32 // segment_bytes)

@@ -55,7 +55,7 @@ def find_slot(connection: Connection) -> int | None:
 
 
 def ensure_slot(connection: Connection) -> tuple[int, bool]:
-    """Return from where on the log is kept, and whether that begins anew, so that log before it may be missing."""
+    """Return from where on the log is kept, and whether the slot is new, so that log before it may be missing."""
     kept = find_slot(connection)
     if kept is not None:
         return kept, False

@@ -20,7 +20,7 @@ from service.operate.archiving.archive import Archive
 from service.operate.archiving.bases import chain
 from service.operate.archiving.copying import Copied, copy_files
 from service.operate.archiving.errors import MomentError
-from service.operate.archiving.models import Base, Position, parse_lsn, segment_name
+from service.operate.archiving.models import Base, Position, format_moment, parse_lsn, segment_name
 from service.operate.backup import postgres_tools, queries
 from service.operate.backup.errors import ArchiveError
 from service.operate.backup.progress import Progress
@@ -75,10 +75,12 @@ def plan_restore(archive: Archive, to: datetime | None) -> Plan:
     if not bases:
         raise ArchiveError("There is no backup in the archive: run `python -m service backup --incremental` first.")
     if to is not None and to > position.at:
-        raise MomentError(f"The archive ends at {_format(position.at)}. Name a moment before that, or leave out --to.")
+        raise MomentError(
+            f"The archive ends at {format_moment(position.at)}. Name a moment before that, or leave out --to."
+        )
     earlier = [base for base in bases if to is None or base.ended_at <= to]
     if not earlier:
-        raise MomentError(f"The first moment that can be restored is {_format(bases[0].ended_at)}.")
+        raise MomentError(f"The first moment that can be restored is {format_moment(bases[0].ended_at)}.")
     base = earlier[-1]
     if not migrations.is_known(base.schema_revision):
         raise ArchiveError(
@@ -218,7 +220,3 @@ class _Checked(io.RawIOBase):
             pass
         if (self._size, self._digest.hexdigest()) != (base.size, base.sha256):
             raise ArchiveError(f"The backup {base.name} in the archive has another content. Restore an earlier moment.")
-
-
-def _format(moment: datetime) -> str:
-    return moment.isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -7,7 +7,7 @@ archived, and no file is collected as long as it has one. What notes were lost w
 found by comparing the archive with the database when a process begins to archive.
 
 The log is read where PostgreSQL writes it. A replication slot keeps what isn't archived, as much of it as
-`max_slot_wal_keep_size` says; when it had to let some go, the archive has a gap, and goes on behind it.
+`max_slot_wal_keep_size` says; when it had to let some go, the archive has a gap, and continues behind it.
 """
 
 import time
@@ -99,7 +99,7 @@ class Shipper:
         """Begin where the log is kept.
 
         Raises:
-            ForeignArchiveError: the archive goes on where the database does not.
+            ForeignArchiveError: the archive has log that the database does not have.
         """
         self._connection = connection
         self._archive = archive
@@ -122,7 +122,7 @@ class Shipper:
             logger.warning("archive_begins", advice="Take a backup now: python -m service backup --incremental.")
 
     def _has_gap(self, timeline: int, position: Position | None) -> bool:
-        """Check whether the archive lacks log before what is kept: meanwhile, another archive was written to."""
+        """Check whether the archive lacks log before what is kept: another archive was written to for a while."""
         if position is not None and position.lsn >= self._sent:
             return False
         before = segment_name(timeline, self._sent // self._segment_bytes - 1, segment_bytes=self._segment_bytes)

@@ -49,7 +49,7 @@ def open_access(settings: Settings, *, alone: bool = False, new: bool = False) -
     if not new and not (settings.data_dir / "postgres").exists():
         raise CommandError(
             f"There is no Carrel database in {settings.data_dir}. Set CARREL_DATA_DIR to its folder, or give the "
-            "command all settings of the service; beside `make up` these are in .env: set -a; . ./.env; set +a"
+            "command all settings of the service; of `make up` these are in .env: set -a; . ./.env; set +a"
         )
     if new and not (settings.data_dir / "postgres").exists():
         sys.stderr.write(f"Making a new database in {settings.data_dir}; CARREL_DATA_DIR names another folder.\n")

@@ -13,6 +13,7 @@ import typer
 
 from service.operate.archiving.archive import Archive, is_address
 from service.operate.archiving.bases import remove_old, take_base
+from service.operate.archiving.models import format_moment
 from service.operate.archiving.restoring import Restored, plan_restore, restore_moment
 from service.operate.backup import queries
 from service.operate.backup.checking import check_files
@@ -162,7 +163,7 @@ def _show_restored(restored: Restored) -> None:
     )
     at = "of the last moment before a gap in the log"
     if restored.moment is not None:
-        at = f"as of {restored.moment.isoformat(timespec='milliseconds').replace('+00:00', 'Z')}"
+        at = f"as of {format_moment(restored.moment, timespec='milliseconds')}"
     typer.echo(f"Restored: {', '.join(counts)}, {at}.", err=True)
     if restored.faulty:
         lacking = format_count(len(restored.faulty), "file")

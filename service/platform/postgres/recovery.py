@@ -80,7 +80,7 @@ class RecoveringPostgres(EmbeddedPostgres):
         """Start the server on what was made, replay the log, and open the database for writing.
 
         With `until`, what was committed later is left out; False when the log ends before that, and the database stays
-        closed: `recover` again, without a moment, goes on from there. `show` is told the segment that is replayed.
+        closed: `recover` again, without a moment, continues from there. `show` is told the segment that is replayed.
 
         Raises:
             RecoveryError: the log can't be replayed.
@@ -111,7 +111,7 @@ class RecoveringPostgres(EmbeddedPostgres):
             "restore_command": "false",
             "recovery_target_timeline": "current",
             "recovery_target_action": "promote",
-            # A server that lets nobody read meanwhile need not have the settings of the one that was backed up.
+            # A server that lets nobody read until then need not have the settings of the one that was backed up.
             "hot_standby": "off",
             **self._recovery,
         }

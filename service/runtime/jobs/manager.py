@@ -17,7 +17,7 @@ class FencedJobManager(JobManager):
 
     That happens to a worker that was taken for dead and comes back. `on_failure` is called when the database can't be
     told: the job stays with this worker, which must end for others to take it up. Jobs whose task is not among `tasks`
-    are a newer release's, a replica of which runs beside this one: they are left to it as they are.
+    are a newer release's, a replica of which runs at the same time: they are left to it as they are.
     """
 
     def __init__(self, connector: BaseConnector, *, tasks: Collection[str]) -> None:

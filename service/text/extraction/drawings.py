@@ -15,6 +15,7 @@ from openpyxl.utils.datetime import from_excel
 from carrel.wire.formats import NotReadKind
 from service.text.extraction.building import BlockBuilder
 from service.text.extraction.failures import damaged_file
+from service.text.extraction.markup import local_name
 from service.text.extraction.packages import choose_form, note_entry
 from service.text.extraction.tabular import TableWriter
 
@@ -123,8 +124,7 @@ def leave_out_related(relations: Iterable[tuple[str, str]], builder: BlockBuilde
 
 
 def _stands_for(picture: Any) -> bool:
-    holders = (etree.QName(node).localname for node in picture.iterancestors())
-    if any(name in {"object", "oleObj"} for name in holders):
+    if any(local_name(node) in {"object", "oleObj"} for node in picture.iterancestors()):
         return True
     frame = next(picture.iterancestors("{*}pic"), None)
     return frame is not None and next(frame.iter(*_FILMS), None) is not None
@@ -154,7 +154,7 @@ def add_graphic(blob: bytes, builder: BlockBuilder, *, page: int | None = None) 
 def comment_texts(root: Any) -> Iterator[str]:
     """Yield the text of each comment in a part of a presentation or workbook, answers included."""
     for comment in root.iter():
-        if isinstance(comment.tag, str) and etree.QName(comment).localname in _COMMENTS:
+        if local_name(comment) in _COMMENTS:
             text = "".join(_comment_pieces(comment)).strip()
             if text and not text.startswith(_COPY):
                 yield text
@@ -168,7 +168,7 @@ def without_print_codes(text: str) -> str:
 def _comment_pieces(comment: Any) -> Iterator[str]:
     walk = etree.iterwalk(comment, events=("start",))
     for _, node in walk:
-        name = etree.QName(node).localname if isinstance(node.tag, str) else ""
+        name = local_name(node)
         if node is not comment and name in {*_COMMENTS, "rPh"}:
             walk.skip_subtree()
         elif name in {"t", "text"} and node.text:

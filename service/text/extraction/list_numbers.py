@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 _SHOWN_LEVEL = re.compile("%([1-9])")
-DEEPEST, LONGEST = 9, 100
-"""The most levels that a list has, and the most characters that stand before an item."""
+DEEPEST, LONGEST, HIGHEST, MOST_STYLES = 9, 100, 1_000_000, 20
+"""The most levels that a list has, characters before an item, number of a first item, and styles based on each other.
+"""
 _ROMAN = tuple(
     zip(
         (1000, 900, 500, 400, 100, 90, 50, 40, 10, 9, 5, 4, 1),
@@ -46,6 +47,11 @@ class Use:
 
     list: NumberedList
     starts: dict[int, int]
+
+    @classmethod
+    def of(cls, used: NumberedList, *, changed: Mapping[int, Level], starts: dict[int, int]) -> "Use":
+        """Return a use that changes levels: uses of one list count on from each other, however they write numbers."""
+        return cls(NumberedList({**used.levels, **changed}, used.styles, used.counts) if changed else used, starts)
 
 
 def count_item(use: Use, place: int) -> str:

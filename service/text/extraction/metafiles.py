@@ -49,7 +49,7 @@ _BITMAP_HEADERS = frozenset({12, 40, 52, 56, 64, 108, 124})
 class Drawing:
     """What a drawing says: its lines from top to bottom as they were drawn, and its largest bitmap, empty for none.
 
-    `others` counts the bitmaps beside the largest in which text may be.
+    `others` counts the bitmaps other than the largest in which text may be.
     """
 
     lines: tuple[str, ...]

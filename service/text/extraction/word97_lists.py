@@ -4,7 +4,17 @@ import struct
 from collections.abc import Mapping
 from contextlib import suppress
 
-from service.text.extraction.list_numbers import BULLET, DEEPEST, LONGEST, Level, NumberedList, Use, count_item
+from service.text.extraction.list_numbers import (
+    BULLET,
+    DEEPEST,
+    HIGHEST,
+    LONGEST,
+    MOST_STYLES,
+    Level,
+    NumberedList,
+    Use,
+    count_item,
+)
 
 # Where the main stream says where styles, lists and uses of lists are in the table stream.
 _STYLES, _LISTS, _USES = 0xA2, 0x2E2, 0x2EA
@@ -23,8 +33,7 @@ _FORMS = {
 }
 _NUMBERS = {number: f"%{number + 1}" for number in range(DEEPEST)}
 _IS_LEGAL, _RESTARTS_LATE, _IS_SIMPLE, _STARTS, _IS_CHANGED = 0x4, 0x8, 0x1, 0x10, 0x20
-_MOST_STYLES, _NO_STYLE, _OF_PARAGRAPHS = 20, 0xFFF, 1
-_HIGHEST, _LAST_USE = 1_000_000, 0x7FE
+_NO_STYLE, _OF_PARAGRAPHS, _LAST_USE = 0xFFF, 1, 0x7FE
 
 
 class Lists:
@@ -40,7 +49,7 @@ class Lists:
     def count(self, style: int, operations: Mapping[int, bytes]) -> str:
         """Count a paragraph, by its style and its own operations; return what stands before it, if it is in a list."""
         use, level = (operations.get(code) for code in (LIST, LIST_LEVEL))
-        for _ in range(_MOST_STYLES):
+        for _ in range(MOST_STYLES):
             if use is not None and level is not None:
                 break
             style, said = self._styles.get(style, (_NO_STYLE, b""))
@@ -107,7 +116,7 @@ def _read_level(table: bytes, place: int) -> tuple[Level, int]:
     level = Level(
         _FORMS.get(form, "decimal"),
         text[:LONGEST],
-        min(max(start, 0), _HIGHEST),
+        min(max(start, 0), HIGHEST),
         min(late, DEEPEST) if flags & _RESTARTS_LATE else DEEPEST,
         bool(flags & _IS_LEGAL),
     )
@@ -131,7 +140,6 @@ def _read_uses(table: bytes, place: int, lists: Mapping[int, NumberedList]) -> l
                 changed[flags & 0xF], place = _read_level(table, place)
                 start = changed[flags & 0xF].start
             if flags & _STARTS:
-                starts[flags & 0xF] = min(max(start, 0), _HIGHEST)
-        levels = {**used.levels, **changed}
-        uses.append(Use(NumberedList(levels, counts=used.counts) if changed else used, starts))
+                starts[flags & 0xF] = min(max(start, 0), HIGHEST)
+        uses.append(Use.of(used, changed=changed, starts=starts))
     return uses

@@ -8,12 +8,20 @@ from typing import Any
 from lxml import etree
 
 from service.text.extraction.drawings import FALLBACK
-from service.text.extraction.list_numbers import DEEPEST, LONGEST, Level, NumberedList, Use, count_item
+from service.text.extraction.list_numbers import (
+    DEEPEST,
+    HIGHEST,
+    LONGEST,
+    MOST_STYLES,
+    Level,
+    NumberedList,
+    Use,
+    count_item,
+)
 
 _WORD = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 _VALUE, _LEVEL, _NUMBER = _WORD + "val", _WORD + "ilvl", _WORD + "numId"
 _PROPERTIES, _TEXT = _WORD + "pPr", _WORD + "t"
-_MOST_STYLES, _HIGHEST = 20, 1_000_000
 _PLACES_ABOVE = frozenset("012345678")
 
 
@@ -70,7 +78,7 @@ class _Lists:
 
     def _of_style(self, name: str) -> tuple[str, str]:
         """Return the use of a list, and the level there, that a style or one that it is based on names."""
-        for _ in range(_MOST_STYLES):
+        for _ in range(MOST_STYLES):
             style = self._styles.get(name)
             if style is None:
                 break
@@ -113,8 +121,7 @@ def _read_use(use: Any, used: NumberedList) -> Use:
             starts[place] = _start(each, "startOverride")
         if (level := each.find(_WORD + "lvl")) is not None:
             changed[place] = _read_level(level)
-    # Uses of one list count on from each other, however they write their numbers.
-    return Use(NumberedList({**used.levels, **changed}, used.styles, used.counts) if changed else used, starts)
+    return Use.of(used, changed=changed, starts=starts)
 
 
 def _level(element: Any) -> int:
@@ -124,7 +131,7 @@ def _level(element: Any) -> int:
 
 def _start(element: Any, name: str) -> int:
     said = _value(element, name)
-    return min(int(said), _HIGHEST) if said.isdecimal() and len(said) < 10 else 0
+    return min(int(said), HIGHEST) if said.isdecimal() and len(said) < 10 else 0
 
 
 def _value(element: Any, *path: str) -> str:

@@ -16,13 +16,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.audit.service import Change, record_attempt, record_for
 from service.auth.confirmation import is_demanded
 from service.domains.signin.factors import codes, queries
-from service.domains.signin.factors.passkeys import (
-    Ceremony,
-    expiry_of,
-    hash_challenge,
-    read_answer,
-    read_new,
-)
+from service.domains.signin.factors.passkeys import Ceremony, expiry_of, hash_challenge, read_answer, read_new
 from service.domains.signin.queries import get_person
 from service.identity.queries import get_organization, lock_organization
 from service.platform.identifiers import uuid7
