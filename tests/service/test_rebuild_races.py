@@ -11,7 +11,8 @@ from service.auth.callers import Caller
 from service.domains.answering import retrieval
 from service.domains.catalog import uploads
 from service.domains.rebuilds import service as rules
-from service.domains.search import service as search_service
+from service.domains.search import queries as search_queries
+from service.domains.search.searching import Search
 from service.index.ingestion import indexing, writing
 from service.index.rebuilds import queries, running
 from service.web.dependencies import current_caller
@@ -144,7 +145,7 @@ def test_a_version_that_is_being_indexed_in_the_old_index_alone_holds_the_swap_b
 def test_a_search_that_an_index_is_replaced_under_answers_from_the_new_one(shelf: Shelf, race: Race) -> None:
     """Its query was embedded for an index that is gone by the time of its snapshot: it is embedded again."""
     ready(shelf)
-    race.stop_behind(search_service._Search, "prepare")
+    race.stop_behind(Search, "prepare")
     searching = race.begin(shelf.search, "the lamp at dusk")
     shelf.finish()
     let_time_pass(shelf.service, "30 minutes")
@@ -155,9 +156,9 @@ def test_a_search_that_an_index_is_replaced_under_answers_from_the_new_one(shelf
 
 
 def test_a_search_that_has_its_snapshot_reads_the_old_index_to_its_end(shelf: Shelf, race: Race) -> None:
-    """Between its ranking and its texts the index is replaced: the answer is whole all the same."""
+    """Between its legs and its texts the index is replaced: the answer is whole all the same."""
     ready(shelf)
-    race.stop_behind(search_service, "rank")
+    race.stop_behind(search_queries, "find_candidates")
     searching = race.begin(shelf.search, "the lamp at dusk")
     shelf.finish()
     race.release()

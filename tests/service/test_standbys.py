@@ -17,7 +17,7 @@ from sqlalchemy import text
 
 from service.domains.catalog import queries as catalog
 from service.domains.search import queries
-from service.domains.search import service as search_service
+from service.domains.search.searching import Search
 from service.platform.batches import Batch
 from service.runtime.standbys import Source
 from service.runtime.standbys import queries as position_queries
@@ -286,8 +286,7 @@ def test_marks_that_are_written_during_a_search_leave_no_standby_out(
     """A search that takes longer than it takes to write several marks is read from the standby all the same."""
     document_id = a_document(service)
     be(service, "SERVING")
-    preparing = search_service._Search  # pyright: ignore[reportPrivateUsage] - what a search waits for before it reads
-    prepare = preparing.prepare
+    prepare = Search.prepare  # what a search waits for before it reads
 
     async def prepare_slowly(search: Any, space: Any) -> Any:
         for _ in range(3):
@@ -297,7 +296,7 @@ def test_marks_that_are_written_during_a_search_leave_no_standby_out(
 
     reads = the_standby(service).reads
     with monkeypatch.context() as patch:
-        patch.setattr(preparing, "prepare", prepare_slowly)
+        patch.setattr(Search, "prepare", prepare_slowly)
         until(lambda: document_id in found(service) and the_standby(service).reads > reads)
     assert the_standby(service).state == "SERVING"
 

@@ -2,7 +2,7 @@
 
 from carrel.wire import own_searches
 from carrel.wire import search as wire
-from service.domains.search import service
+from service.domains.search import collection_search, service
 from service.domains.search.own import service as own
 from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
 from service.web.routing import Router
@@ -23,7 +23,7 @@ async def search_document_collection(
     request: wire.SearchDocumentCollectionRequest, runtime: RuntimeDep, caller: CallerDep
 ) -> wire.SearchDocumentCollectionResponse:
     """Search the chunks of a collection; needs VIEWER on it and READ on each document."""
-    return await service.search_collection(runtime, caller, request=request)
+    return await collection_search.search_collection(runtime, caller, request=request)
 
 
 @router.operation(wire.SUBMIT_SEARCH_FEEDBACK)

@@ -1,0 +1,148 @@
+"""Searching a collection's chunks.
+
+A search waits for as many answers of the database as one of the catalog (`service.domains.search.service`).
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from math import sqrt
+from uuid import UUID
+
+from carrel.wire.collections import DistanceMetric
+from carrel.wire.search import (
+    AppliedFilter,
+    CollectionSearchResult,
+    FoundChunk,
+    SearchDocumentCollectionRequest,
+    SearchDocumentCollectionResponse,
+)
+from service.auth.callers import Caller, ask_acting_for
+from service.domains.collections.queries import StoredCollection
+from service.domains.collections.service import ask_collection
+from service.domains.search import queries
+from service.domains.search.filters import Condition, conditions_by_schema
+from service.domains.search.fusion import smooth_scores
+from service.domains.search.ranking import Ranking, rank
+from service.domains.search.search_query import Hit, Scope
+from service.domains.search.searching import Search, require_text
+from service.domains.search.snapshot import open_snapshot
+from service.domains.search.snippets import merge_texts
+from service.index.service import Space
+from service.platform.batches import Batch
+from service.runtime import Runtime
+from service.runtime.standbys import Source
+
+
+async def search_collection(
+    runtime: Runtime, caller: Caller, *, request: SearchDocumentCollectionRequest
+) -> SearchDocumentCollectionResponse:
+    """Search the chunks of a collection's documents that the acting principal may READ.
+
+    Raises NotFound when it may not search the collection, BadRequest for an empty query or a filter that doesn't fit
+    the collection's schema, and what `acting_for` raises.
+    """
+    query = require_text(request.search_query)
+    about = Batch()
+    asked = ask_acting_for(about, caller, request.user_email)
+    give_collection = ask_collection(about, caller.organization_id, collection_id=request.document_collection_id)
+    position = runtime.standbys.ask(about)
+    await runtime.database.read(caller.organization_id, about)
+    acting = asked.caller()
+    collection = give_collection(acting)
+    conditions = conditions_by_schema(
+        request.structured_query_filters, collection.fields, member="structuredQueryFilters"
+    )
+    search = Search(runtime, acting, query, request.search_options.mode, collection_id=collection.collection_id)
+    find = partial(_find_chunks, search, collection, conditions, request)
+    return await runtime.standbys.read(runtime.database, position, find)
+
+
+async def _find_chunks(
+    search: Search,
+    collection: StoredCollection,
+    conditions: tuple[Condition, ...],
+    request: SearchDocumentCollectionRequest,
+    source: Source,
+) -> SearchDocumentCollectionResponse:
+    options = request.search_options
+    space = Space(collection.space_id, collection.model, collection.dimensions)
+    async with open_snapshot(source, search.caller.organization_id, space, prepare=search.prepare) as read:
+        scope = Scope(
+            caller=search.caller,
+            space=read.space,
+            by_chunk=True,
+            conditions=conditions,
+            is_distributed=read.is_distributed,
+        )
+        ranking = await rank(read.connection, scope, read.search_query, at_least=options.max_chunks)
+        scores = _cut_below(
+            options.threshold or 0, _score_results(ranking, collection.distance_metric), options.max_chunks
+        )
+        last = Batch()
+        chunks = queries.ask_found_chunks(last, scope, read.search_query, hits=list(scores))
+        entry = search.entry(list(scores), has_words=ranking.has_words)
+        await search.finish(read, last, entry)
+    found = await read.keep_readable(search.caller, {Hit(row.document_id, row.hit_no): row for row in chunks.rows})
+    scores = {hit: score for hit, score in scores.items() if hit in found}
+    search_id = await search.log_after(read, entry, list(scores))
+    return SearchDocumentCollectionResponse(
+        search_id=search_id,
+        results=_group_by_document(scores, found, merged=options.merge_contents),
+        search_terms_used=list(dict.fromkeys(read.search_query.words)),
+        structured_filters_applied=[
+            AppliedFilter(field=each.field, operator=each.operator, value=each.value)
+            for each in request.structured_query_filters
+        ],
+    )
+
+
+def _score_results(ranking: Ranking, metric: str) -> dict[Hit, float]:
+    """Return the hits' scores in the collection's metric, best first.
+
+    Vectors have unit norm, so the metrics rank alike: COSINE and DOTPRODUCT are the same number, and a EUCLIDEAN
+    distance d becomes 1 / (1 + d).
+    """
+    similarities = list(ranking.cosines)
+    if metric == DistanceMetric.EUCLIDEAN:
+        similarities = [1 / (1 + sqrt(max(0.0, 2 - 2 * cosine))) for cosine in similarities]
+    return dict(zip(ranking.hits, smooth_scores(similarities), strict=True))
+
+
+def _cut_below(threshold: float, scores: Mapping[Hit, float], most: int) -> dict[Hit, float]:
+    kept = [(hit, score) for hit, score in scores.items() if score >= threshold]
+    return dict(kept[:most])
+
+
+def _group_by_document(
+    scores: Mapping[Hit, float], found: Mapping[Hit, queries.FoundChunk], *, merged: bool
+) -> list[CollectionSearchResult]:
+    """Gather chunks, best first, by document; the document of the best chunk comes first."""
+    by_document: dict[UUID, list[Hit]] = {}
+    for hit in scores:
+        by_document.setdefault(hit.document_id, []).append(hit)
+    return [_to_result(hits, scores, found, merged=merged) for hits in by_document.values()]
+
+
+def _to_result(
+    hits: Sequence[Hit], scores: Mapping[Hit, float], found: Mapping[Hit, queries.FoundChunk], *, merged: bool
+) -> CollectionSearchResult:
+    document = found[hits[0]]
+    chunks = [
+        FoundChunk(
+            chunk_id=found[hit].chunk_id,
+            chunk_index=hit.chunk_no,
+            text=found[hit].text,
+            score=scores[hit],
+            place=found[hit].place,
+        )
+        for hit in hits
+    ]
+    return CollectionSearchResult(
+        document_id=document.document_id,
+        document_name=document.name,
+        document_external_id=document.external_id,
+        document_url=document.external_url,
+        document_metadata=document.custom_metadata,
+        chunks=chunks,
+        merged_contents=merge_texts({chunk.chunk_index: chunk.text for chunk in chunks}) if merged else None,
+    )
