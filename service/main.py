@@ -53,6 +53,7 @@ from service.domains.sources import endpoints as sources
 from service.index.ingestion.feeding import keep_indexing
 from service.index.ingestion.sweeper import fold_all, sweep
 from service.index.rebuilds.running import rebuild_all
+from service.mcp import endpoint as mcp
 from service.operate.audit_log import endpoints as audit
 from service.operate.audit_log import erasure
 from service.operate.startup import open_runtime
@@ -145,6 +146,7 @@ def routes() -> Sequence[BaseRoute]:
     ):
         router.include_router(module.router)
     router.include_router(scim.scim_router)
+    router.include_router(mcp.router)
     return tuple(router.routes)
 
 

@@ -28,10 +28,11 @@ def authorize(caller: Caller, requirement: Requirement) -> None:
 
 def callable_by(caller: Caller) -> list[str]:
     """List the paths of the operations of v0 that the caller may call, in the order of their declarations."""
-    return [one.path for one in OPERATIONS.values() if one.version != "v1" and _may_call(caller, one.requires)]
+    return [one.path for one in OPERATIONS.values() if one.version != "v1" and may_call(caller, one.requires)]
 
 
-def _may_call(caller: Caller, requirement: Requirement) -> bool:
+def may_call(caller: Caller, requirement: Requirement) -> bool:
+    """Return whether the caller meets a requirement."""
     try:
         authorize(caller, requirement)
     except Forbidden:

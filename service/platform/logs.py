@@ -79,6 +79,8 @@ def configure(level: str = "INFO") -> None:
     logging.getLogger("alembic.runtime.plugins").setLevel(logging.WARNING)
     # Below that, the driver tells hosts, commands and documents of the databases that syncs read.
     logging.getLogger("pymongo").setLevel(logging.WARNING)
+    # It tells of the beginning and the end of every message.
+    logging.getLogger("mcp").setLevel(logging.WARNING)
     # The worker tells of every job, and its pool of every look at the queue, several times.
     for name in ("procrastinate", "psycopg.pool"):
         logging.getLogger(name).setLevel(logging.WARNING)

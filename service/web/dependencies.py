@@ -7,7 +7,7 @@ Authentication is one message to the database by itself, so that an endpoint whi
 
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from typing import Annotated, cast
+from typing import Annotated, TypeVar, cast
 
 from fastapi import Depends, Request, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -23,6 +23,9 @@ SNAPSHOT = "carrel.snapshot"
 STOPPING = "carrel.stopping"
 V0_PREFIX = "/api/v0"
 V1_PREFIX = "/api/v1"
+MCP_PATH = "/mcp"
+
+Found = TypeVar("Found")
 
 
 async def current_runtime(request: Request) -> Runtime:
@@ -31,8 +34,12 @@ async def current_runtime(request: Request) -> Runtime:
 
 
 def version_of(request: Request) -> Version:
-    """Return the version of the API in the request's path, which decides its credentials (seed, "Versioning")."""
-    return "v1" if str(request.scope.get("path")).startswith(f"{V1_PREFIX}/") else "v0"
+    """Return the version of the API in the request's path, which decides its credentials (seed, "Versioning").
+
+    Clients of the Model Context Protocol act as people, with the credentials of v1.
+    """
+    path = str(request.scope.get("path"))
+    return "v1" if path == MCP_PATH or path.startswith(f"{V1_PREFIX}/") else "v0"
 
 
 RuntimeDep = Annotated[Runtime, Depends(current_runtime)]
@@ -109,23 +116,36 @@ async def request_snapshot(request: Request) -> AsyncConnection:
 SnapshotDep = Annotated[AsyncConnection, Depends(request_snapshot)]
 
 
-async def answer_from_snapshot(
-    request: Request, runtime: Runtime, caller: Caller, answer: Callable[[], Awaitable[Response]]
-) -> Response:
-    """Open the request's transaction for reading, and return its answer.
+async def read_snapshot(
+    request: Request, runtime: Runtime, caller: Caller, read: Callable[[AsyncConnection], Awaitable[Found]]
+) -> Found:
+    """Open a transaction that only reads in the caller's organization, and return what `read` finds in it.
 
-    Of a standby that confirms, or of the primary; where a standby fails before the end, the answer is made again. The
-    request's body has been read by then: no transaction waits for it.
+    Of a standby that confirms, or of the primary; where a standby fails before the end, it is read again.
     """
 
-    async def read(source: Source) -> Response:
+    async def read_from(source: Source) -> Found:
         if source.primary.is_distributed:
             # No snapshot is of one moment there: a later statement has to see what has changed since an earlier one.
             opened = source.primary.transaction(caller.organization_id, read_only=True)
         else:
             opened = source.snapshot(caller.organization_id, read_only=True)
         async with opened as connection:
-            request.scope[SNAPSHOT] = connection
-            return await answer()
+            return await read(connection)
 
-    return await runtime.standbys.read(runtime.database, request.scope[POSITION], read)
+    return await runtime.standbys.read(runtime.database, request.scope[POSITION], read_from)
+
+
+async def answer_from_snapshot(
+    request: Request, runtime: Runtime, caller: Caller, answer: Callable[[], Awaitable[Response]]
+) -> Response:
+    """Open the request's transaction for reading as `read_snapshot` does, and return its answer.
+
+    The request's body has been read by then: no transaction waits for it.
+    """
+
+    async def read(connection: AsyncConnection) -> Response:
+        request.scope[SNAPSHOT] = connection
+        return await answer()
+
+    return await read_snapshot(request, runtime, caller, read)

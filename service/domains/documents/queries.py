@@ -9,9 +9,10 @@ from uuid import UUID
 from sqlalchemy import BindParameter, Select, and_, delete, func, select, update
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.auth.callers import Caller
 from service.index.spaces.queries import is_searched
 from service.permissions.access import Access
-from service.permissions.queries import ask_lock
+from service.permissions.queries import ask_lock, readable_classes
 from service.platform.batches import Answer, Batch
 from service.platform.sql import ORGANIZATION, columns_of, find_row, in_array, param, params
 from service.schema.catalog import document_contents, document_versions, documents, left_out_files, scanned_pages
@@ -71,6 +72,20 @@ class StoredDocument:
     pending: bool
     created_at: datetime
     updated_at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class StoredText:
+    """A document with the text of its newest version: the packed blocks, None where it has none (yet)."""
+
+    document_id: UUID
+    name: str
+    external_url: str | None
+    custom_metadata: Mapping[str, str]
+    updated_at: datetime
+    version: int
+    media_type: str
+    blocks: bytes | None
 
 
 def lock_document(batch: Batch, document_id: UUID) -> None:
@@ -172,6 +187,16 @@ async def read_document(
     asked = ask_document(batch, organization_id, document_id=document_id, lock=lock)
     await batch.run(connection)
     return asked.document
+
+
+async def find_text(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> StoredText | None:
+    """Return a document that the caller may READ, with its text; None for others, admins too."""
+    columns = columns_of(documents, StoredText, document_versions.c.media_type, document_contents.c.blocks)
+    found = existing_documents(caller.organization_id, *columns)
+    statement = found.outerjoin(document_contents, document_contents.c.document_id == documents.c.document_id).where(
+        documents.c.document_id == document_id, resources.c.access_class.in_(readable_classes(caller))
+    )
+    return await find_row(connection, statement, StoredText)
 
 
 async def read_file(

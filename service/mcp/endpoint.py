@@ -1,0 +1,70 @@
+"""POST /mcp: one message of a client, whose caller is authenticated and whose body is read as those of the API are.
+
+Nothing is kept between messages: any replica answers any of them, and a credential that was revoked counts from the
+next one on. The protocol's library takes more than half a second to import, and 13 MB: it is loaded with the first
+message.
+"""
+
+import asyncio
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import JSONResponse, Response
+
+from service.platform.errors import BadRequest, Forbidden, TooLarge
+from service.web.dependencies import MCP_PATH, CallerDep, RuntimeDep
+from service.web.multipart import declared_length
+from service.web.routing import decode
+
+# The longest message to an agent, with room around it.
+MOST_BYTES = 256 * 1024
+# JSON-RPC 2.0, section 5.1.
+PARSE_ERROR = -32700
+
+router = APIRouter()
+
+
+async def require_own_origin(request: Request, runtime: RuntimeDep) -> None:
+    """Refuse what a page of another site sends, whichever address a name of that site leads to (DNS rebinding).
+
+    A browser names the page's origin with each POST; programs name none.
+    """
+    origin = request.headers.get("origin")
+    own = urlsplit(runtime.settings.issuer)
+    if origin is not None and origin != f"{own.scheme}://{own.netloc}":
+        raise Forbidden("Pages of other sites may not call this endpoint.", code="foreign_origin")
+
+
+@router.post(MCP_PATH, include_in_schema=False, dependencies=[Depends(require_own_origin)])
+async def exchange(request: Request, _caller: CallerDep) -> Response:
+    """Answer a message of a client."""
+    body = await _read(request)
+    try:
+        decode(body)
+    except BadRequest as error:
+        refusal = {"code": PARSE_ERROR, "message": error.message}
+        return JSONResponse({"jsonrpc": "2.0", "id": None, "error": refusal}, status_code=error.status)
+    answer = await asyncio.to_thread(_load)
+    return answer(body)
+
+
+def _load() -> Callable[[bytes], Response]:
+    from service.mcp.exchange import Exchange  # noqa: PLC0415 - see above
+
+    return Exchange
+
+
+async def _read(request: Request) -> bytes:
+    if (declared_length(request) or 0) > MOST_BYTES:
+        raise _too_large()
+    received = bytearray()
+    async for piece in request.stream():
+        received += piece
+        if len(received) > MOST_BYTES:
+            raise _too_large()
+    return bytes(received)
+
+
+def _too_large() -> TooLarge:
+    return TooLarge(f"The message is larger than {MOST_BYTES:,} bytes. Send less at a time.")

@@ -1,0 +1,69 @@
+"""Talking to /mcp: as plain HTTP of revision 2026-07-28, and by the protocol's official client."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import httpx
+import httpx2
+from mcp.client import Client
+from mcp.client.client import ConnectMode
+from mcp.client.streamable_http import streamable_http_client
+
+from tests.harness.services import RunningService
+
+REVISION = "2026-07-28"
+META = {
+    "io.modelcontextprotocol/protocolVersion": REVISION,
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
+
+
+def send(service: RunningService, token: str | None, method: str, /, **params: Any) -> httpx.Response:
+    """Send a request, and return its whole answer."""
+    message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": META}}
+    headers = {
+        "Accept": "application/json, text/event-stream",
+        "Mcp-Protocol-Version": REVISION,
+        "Mcp-Method": method,
+    }
+    if name := params.get("name") or params.get("uri"):
+        headers["Mcp-Name"] = name
+    if token is not None:
+        headers["Authorization"] = f"Bearer {token}"
+    return httpx.post(f"{service.base_url}/mcp", json=message, headers=headers, timeout=60)
+
+
+def result(response: httpx.Response) -> dict[str, Any]:
+    """The result in an answer, which is no error."""
+    assert response.status_code == 200, response.text
+    return response.json()["result"]
+
+
+def use(service: RunningService, token: str, tool: str, /, **arguments: Any) -> dict[str, Any]:
+    """Call a tool, and return what it says."""
+    answer = result(send(service, token, "tools/call", name=tool, arguments=arguments))
+    assert not answer.get("isError"), answer
+    return answer["structuredContent"]
+
+
+def refusal(service: RunningService, token: str, tool: str, /, **arguments: Any) -> str:
+    """Call a tool that refuses, and return what it says to the model."""
+    answer = result(send(service, token, "tools/call", name=tool, arguments=arguments))
+    assert answer["isError"], answer
+    [content] = answer["content"]
+    return content["text"]
+
+
+def tools(service: RunningService, token: str) -> list[str]:
+    """The names of the tools that there are for somebody."""
+    return [tool["name"] for tool in result(send(service, token, "tools/list"))["tools"]]
+
+
+@asynccontextmanager
+async def official_client(service: RunningService, token: str, mode: ConnectMode) -> AsyncGenerator[Client]:
+    """The protocol's own client, connected."""
+    async with httpx2.AsyncClient(headers={"Authorization": f"Bearer {token}"}, timeout=60) as http:
+        transport = streamable_http_client(f"{service.base_url}/mcp", http_client=http)
+        async with Client(transport, mode=mode) as client:
+            yield client
