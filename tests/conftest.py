@@ -15,6 +15,7 @@ from tests.harness.cluster import VARIABLE as CLUSTER
 from tests.harness.cluster import ClusterDatabases
 from tests.harness.databases import TestDatabases
 from tests.harness.embeddings import EmbeddingsEndpoint
+from tests.harness.garbage import pytest_collection  # noqa: F401 - a hook, by its name
 from tests.harness.logs import configure_logs, pytest_runtest_makereport  # noqa: F401 - a hook, by its name
 from tests.harness.loops import LoopThread
 from tests.harness.memory import use_memory

@@ -5,8 +5,6 @@ from typing import Any
 
 import httpx2
 import pytest
-from scim2_client.engines.httpx2 import SyncSCIMClient
-from scim2_tester import Status, check_server
 
 from service.domains.scim.models import User, describe_provider
 from tests.harness.services import RunningService
@@ -24,10 +22,14 @@ def test_a_checker_that_nobody_here_wrote_finds_no_error(
 
     It is told that user names are addresses, which a schema can't say.
     """
+    # Its models take five seconds to import, which every process that runs tests would need.
+    from scim2_client.engines.httpx2 import SyncSCIMClient  # noqa: PLC0415
+    from scim2_tester import Status, check_server  # noqa: PLC0415
+
     addresses = [f"{number}@example.test" for number in range(100_000)]
     monkeypatch.setattr(User.model_fields["user_name"], "examples", addresses)
     headers = {"Authorization": f"Bearer {Provider(service).token}"}
-    with httpx2.Client(base_url=f"{service.base_url}/scim/v2", headers=headers) as http:
+    with httpx2.Client(base_url=f"{service.base_url}/scim/v2", headers=headers, timeout=60) as http:
         results = check_server(SyncSCIMClient(http, provider=describe_provider()))
     wrong = [f"{one.title}: {one.reason}" for one in results if one.status not in {Status.SUCCESS, Status.SKIPPED}]
     assert not wrong, "\n".join(wrong)

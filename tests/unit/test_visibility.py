@@ -124,7 +124,7 @@ class Module:
     @cached_property
     def tree(self) -> ast.Module:
         """The parsed source."""
-        return ast.parse(self.source)
+        return parse(self.source)
 
     @cached_property
     def definitions(self) -> dict[str, ast.stmt]:
@@ -166,15 +166,28 @@ class Module:
                 continue
             parts = [self.definitions[one] for one in self.used_by(name)]
             names = [one for part in parts for one in names_in(part)]
-            members = {one.attr for part in parts for one in ast.walk(part) if isinstance(one, ast.Attribute)}
+            members = set[str]().union(*map(members_in, parts))
             selects = self.protected.intersection(names) and not SELECTING.isdisjoint({*names, *members})
             if selects or not self.builders.isdisjoint({*names, *members}):
                 yield f"{self.name}.{name}", sum(one in CONDITIONS for one in names)
 
 
-def names_in(node: ast.AST) -> list[str]:
+@cache
+def parse(source: str) -> ast.Module:
+    """Parse a module's source once."""
+    return ast.parse(source)
+
+
+@cache
+def names_in(node: ast.AST) -> tuple[str, ...]:
     """Every name that is used, as often as it is."""
-    return [one.id for one in ast.walk(node) if isinstance(one, ast.Name)]
+    return tuple(one.id for one in ast.walk(node) if isinstance(one, ast.Name))
+
+
+@cache
+def members_in(node: ast.AST) -> frozenset[str]:
+    """Every name that is looked up in something."""
+    return frozenset(one.attr for one in ast.walk(node) if isinstance(one, ast.Attribute))
 
 
 @cache
