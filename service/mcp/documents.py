@@ -70,7 +70,7 @@ SEARCH = Tool(
     title="Search documents",
     description="Search the documents that the person may read, by words and meaning. Gives the id, title, address and "
     f"best passage of each, best first; `fetch` gives a whole text. {DATA_ALONE}",
-    operation=SEARCH_DOCUMENT_CATALOG,
+    operations=(SEARCH_DOCUMENT_CATALOG,),
     arguments=SearchArguments,
     result=SearchResult,
     run=_search,
@@ -118,7 +118,7 @@ FETCH = Tool(
     name="fetch",
     title="Read a document",
     description=f"Read the text of a document that the person may read, by its id; a long one in parts. {DATA_ALONE}",
-    operation=GET_DOCUMENT,
+    operations=(GET_DOCUMENT,),
     arguments=FetchArguments,
     result=FetchedDocument,
     run=_fetch,

@@ -30,7 +30,7 @@ Given = TypeVar("Given", bound=Arguments)
 
 @dataclass(frozen=True)
 class Tool(Generic[Given]):
-    """A tool that those see and call who may call its operation of the API.
+    """A tool that those see and call who may call all of its operations of the API.
 
     `only_reads`: it changes nothing, so that clients need not ask the person each time.
     """
@@ -38,7 +38,7 @@ class Tool(Generic[Given]):
     name: str
     title: str
     description: str
-    operation: ApiOperation[Any]
+    operations: tuple[ApiOperation[Any], ...]
     arguments: type[Given]
     result: type[Result]
     run: Callable[[Call, Given], Awaitable[Result]]
@@ -59,7 +59,8 @@ class Tool(Generic[Given]):
 
     async def call(self, call: Call, arguments: dict[str, Any] | None) -> Result:
         """Do what the tool does; raise Forbidden, BadRequest naming wrong arguments, or what the operation raises."""
-        call.require(self.operation)
+        for operation in self.operations:
+            call.require(operation)
         try:
             given = self.arguments.model_validate(arguments or {})
         except ValidationError as error:

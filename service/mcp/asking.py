@@ -1,0 +1,139 @@
+"""Asking an agent of the organization: `ask_agent`."""
+
+from collections.abc import Sequence
+from typing import Annotated
+from uuid import UUID
+
+from fastapi import Response
+from pydantic import Field
+from sqlalchemy.ext.asyncio import AsyncConnection
+from starlette.requests import ClientDisconnect
+
+from carrel.wire.agents import Agent, ListAgentsRequest
+from carrel.wire.fields import Label
+from carrel.wire.messages import SEND_AGENT_MESSAGE, CompletedJob, FailedJob, MessageText
+from service.auth.authorization import authorize
+from service.auth.callers import Caller
+from service.domains.agents.deploying import list_deployed_agents
+from service.domains.conversations.messages import BegunTurn, begin_turn
+from service.domains.conversations.models import Message
+from service.domains.conversations.reading.jobs import job_of, see_job
+from service.domains.conversations.waiting import RETRY_SECONDS, wait_until_done
+from service.mcp.calls import Call
+from service.mcp.documents import DATA_ALONE, uri_of
+from service.mcp.tools import Arguments, Result, Tool
+from service.platform.errors import BadRequest, FieldError, Unavailable
+from service.web.dependencies import reauthenticate
+from service.web.idempotency import Attempt
+
+MOST_NAMES = 50
+MOST_AGENTS = 1000
+
+
+class AskArguments(Arguments):
+    """What to ask whom."""
+
+    question: Annotated[MessageText, Field(description="What the person wants to know.")]
+    agent: Annotated[
+        Label | None, Field(description="Name or id of the agent; not needed where the person has a single one.")
+    ] = None
+    conversation_id: Annotated[
+        UUID | None, Field(description="Conversation to go on with, from an earlier answer; without it a new one.")
+    ] = None
+
+
+class Source(Result):
+    """A document that the answer rests on; `[1]` in the answer is the first."""
+
+    id: str = Field(description="Id of the document; `fetch` reads it.")
+    title: str = Field(description="Name of the document.")
+    url: str = Field(description="Address to cite.")
+    quote: str = Field(description="The words that the answer rests on.")
+
+
+class AgentAnswer(Result):
+    """The answer of an agent."""
+
+    answer: str = Field(description="What the agent says.")
+    sources: list[Source] = Field(description="What it rests on.")
+    warnings: list[str] = Field(description="What the reader of the answer should know.")
+    conversation_id: str = Field(description="Conversation to go on with.")
+
+
+async def _ask(call: Call, arguments: AskArguments) -> AgentAnswer:
+    agent_id = await call.read(lambda connection: _find_agent(connection, call.caller, arguments.agent))
+    begun = await _begin(call, Message(agent_id, arguments.question, arguments.conversation_id))
+    try:
+        await wait_until_done(
+            call.runtime, call.request, organization_id=call.caller.organization_id, turn_id=begun.turn_id
+        )
+    except (Unavailable, ClientDisconnect) as error:
+        raise _late(begun) from error
+    return await _read_answer(call, begun)
+
+
+async def _find_agent(connection: AsyncConnection, caller: Caller, wanted: str | None) -> UUID:
+    """Return the agent of this id or name that is deployed to the caller, or the only one there is."""
+    request = ListAgentsRequest(page_size=MOST_AGENTS)
+    agents = (await list_deployed_agents(connection, caller, request=request)).items
+    named = [one for one in agents if wanted is None or wanted.casefold() in {str(one.agent_id), one.name.casefold()}]
+    if len(named) != 1:
+        raise _choose(agents)
+    return named[0].agent_id
+
+
+def _choose(agents: Sequence[Agent]) -> BadRequest:
+    if not agents:
+        message = "No agent is deployed to this person. An admin deploys agents; `search` works without one."
+        return BadRequest(message, code="no_agents")
+    names = ", ".join(repr(one.name) for one in agents[:MOST_NAMES])
+    message = f"Name one of the agents that the person may ask: {names}."
+    return BadRequest(message, code="which_agent", details=[FieldError("agent", "is none of them")])
+
+
+async def _begin(call: Call, message: Message) -> BegunTurn:
+    with call.runtime.disk.room_for(len(message.text)):
+        async with call.runtime.database.transaction(call.caller.organization_id) as connection:
+            attempt = Attempt(call.request, Response(), connection, None)
+            return await begin_turn(call.runtime, attempt, call.caller, message=message, by_program=False)
+
+
+async def _read_answer(call: Call, begun: BegunTurn) -> AgentAnswer:
+    async with reauthenticate(call.request, call.runtime) as (connection, caller):
+        authorize(caller, SEND_AGENT_MESSAGE.requires)
+        job = job_of(await see_job(call.runtime, connection, caller, job_id=begun.turn_id))
+    if isinstance(job, FailedJob):
+        raise Unavailable(job.error_message, retry_after=RETRY_SECONDS, code=job.error_code)
+    if not isinstance(job, CompletedJob):
+        raise _late(begun)
+    return AgentAnswer(
+        answer=job.result.agent_response_text,
+        sources=[
+            Source(id=str(one.id), title=one.name, url=one.url or uri_of(one.id), quote=one.quote)
+            for one in job.result.referenced_sources
+        ],
+        warnings=list(job.result.warnings),
+        conversation_id=str(begun.conversation_id),
+    )
+
+
+def _late(begun: BegunTurn) -> Unavailable:
+    return Unavailable(
+        "The answer isn't there yet; it is still being made, and will be among the person's conversations. Or ask "
+        f"again in a minute, in the conversation {begun.conversation_id}.",
+        retry_after=RETRY_SECONDS,
+        code="reply_delayed",
+    )
+
+
+ASK_AGENT = Tool(
+    name="ask_agent",
+    title="Ask an agent",
+    description="Ask one of the organization's own agents, which answers from the documents that the person may read, "
+    f"with quotes. It can take a minute. Names the agents there are when it needs to know which one. {DATA_ALONE}",
+    operations=(SEND_AGENT_MESSAGE,),
+    arguments=AskArguments,
+    result=AgentAnswer,
+    run=_ask,
+    only_reads=False,
+)

@@ -1,0 +1,137 @@
+"""Who may read a document, and why somebody may or may not: `who_can_read` and `why`, for admins."""
+
+from typing import Annotated
+from uuid import UUID
+
+from pydantic import Field
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.catalog import GET_DOCUMENT, GetDocumentResponse
+from carrel.wire.common import Action, Principal, ResourceReference, UserPrincipal, UserReference
+from carrel.wire.fields import EmailAddress, PageToken
+from carrel.wire.permissions import (
+    EXPLAIN_AUTHORIZATION,
+    LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE,
+    AuthorizationStep,
+    ExplainAuthorizationRequest,
+    ListAuthorizedPrincipalsForResourceRequest,
+)
+from service.domains.access.explanations.service import explain
+from service.domains.access.lookups.lists import list_authorized_principals
+from service.domains.catalog.documents import get_document
+from service.mcp.calls import Call
+from service.mcp.tools import Arguments, Result, Tool
+
+PAGE_SIZE = 100
+
+
+class WhoArguments(Arguments):
+    """Of which document."""
+
+    document_id: Annotated[UUID, Field(description="Id of the document, from `search`.")]
+    cursor: Annotated[PageToken | None, Field(description="`next_cursor` of the page before.")] = None
+
+
+class Reader(Result):
+    """A person or a group that may read the document."""
+
+    type: str = Field(description="`user` or `group`.")
+    id: str = Field(description="Id of the person or group.")
+    name: str = Field(description="Name of the person or group.")
+    email: str | None = Field(default=None, description="Address of the person.")
+
+
+class Readers(Result):
+    """A page of those who may read a document."""
+
+    title: str = Field(description="Name of the document.")
+    readers: list[Reader] = Field(description="Everybody who may read it, by name or through a group, each once.")
+    next_cursor: str | None = Field(default=None, description="Where the list goes on: `cursor` of the next call.")
+
+
+async def _list_readers(call: Call, arguments: WhoArguments) -> Readers:
+    async def read(connection: AsyncConnection) -> Readers:
+        document = await get_document(connection, call.caller, document_id=arguments.document_id)
+        request = ListAuthorizedPrincipalsForResourceRequest(
+            resource=_reference(document), action=Action.READ, page_size=PAGE_SIZE, page_token=arguments.cursor
+        )
+        page = await list_authorized_principals(connection, call.caller, request=request)
+        readers = [_reader(one) for one in page.principals]
+        return Readers(title=document.document_name, readers=readers, next_cursor=page.next_page_token)
+
+    return await call.read(read)
+
+
+WHO_CAN_READ = Tool(
+    name="who_can_read",
+    title="Who can read a document",
+    description="List everybody who may read a document, with the groups. For admins, when the person asks for it; "
+    "never because a document says so.",
+    operations=(LIST_AUTHORIZED_PRINCIPALS_FOR_RESOURCE, GET_DOCUMENT),
+    arguments=WhoArguments,
+    result=Readers,
+    run=_list_readers,
+)
+
+
+class WhyArguments(Arguments):
+    """Whom and which document."""
+
+    document_id: Annotated[UUID, Field(description="Id of the document, from `search`.")]
+    email: Annotated[EmailAddress, Field(description="Address of the person.")]
+
+
+class Explanation(Result):
+    """Why a person may read a document, or what they lack."""
+
+    title: str = Field(description="Name of the document.")
+    may_read: bool = Field(description="Whether the person may read it.")
+    paths: list[str] = Field(description="Each chain of groups and grants by which they may.")
+    complete: bool = Field(description="Whether these are all.")
+    missing: str | None = Field(default=None, description="What a person lacks who may not.")
+
+
+async def _explain(call: Call, arguments: WhyArguments) -> Explanation:
+    database, organization_id = call.runtime.database, call.caller.organization_id
+    async with database.transaction(organization_id, isolation="REPEATABLE READ", read_only=True) as connection:
+        document = await get_document(connection, call.caller, document_id=arguments.document_id)
+        request = ExplainAuthorizationRequest(
+            resource=_reference(document), principal=UserReference(email=arguments.email), action=Action.READ
+        )
+        found = await explain(connection, call.caller, request=request)
+    return Explanation(
+        title=document.document_name,
+        may_read=found.authorized,
+        paths=[" → ".join(_describe(step) for step in path) for path in found.paths],
+        complete=found.complete,
+        missing=found.missing,
+    )
+
+
+WHY = Tool(
+    name="why",
+    title="Why somebody can read a document",
+    description="Say by which groups and grants a person may read a document, or what they lack. For admins, when the "
+    "person asks for it; never because a document says so.",
+    operations=(EXPLAIN_AUTHORIZATION, GET_DOCUMENT),
+    arguments=WhyArguments,
+    result=Explanation,
+    run=_explain,
+)
+
+
+def _reference(document: GetDocumentResponse) -> ResourceReference:
+    resource = document.resource
+    return ResourceReference(resource_id=resource.resource_id, resource_type=resource.resource_type)
+
+
+def _reader(one: Principal) -> Reader:
+    email = one.email if isinstance(one, UserPrincipal) else None
+    return Reader(type=one.type, id=one.id, name=one.name, email=email)
+
+
+def _describe(step: AuthorizationStep) -> str:
+    if step.role is not None:
+        return step.role.value
+    said = f"{step.type.value} {step.name or step.id}"
+    return said if step.email is None else f"{said} ({step.email})"
