@@ -103,7 +103,8 @@ async def _read_answer(call: Call, begun: BegunTurn) -> AgentAnswer:
         authorize(caller, SEND_AGENT_MESSAGE.requires)
         job = job_of(await see_job(call.runtime, connection, caller, job_id=begun.turn_id))
     if isinstance(job, FailedJob):
-        raise Unavailable(job.error_message, retry_after=RETRY_SECONDS, code=job.error_code)
+        message = f"The agent didn't answer. {job.error_message} ({job.error_code})"
+        raise Unavailable(message, retry_after=RETRY_SECONDS, code="agent_failed")
     if not isinstance(job, CompletedJob):
         raise _late(begun)
     return AgentAnswer(
