@@ -35,6 +35,8 @@ DONT_WAIT_FOR_DISK = "SET LOCAL synchronous_commit = off"
 # What search was measured with. The embedded server is set up so; another one need not be.
 PLANNER = "-c jit=off -c max_parallel_workers_per_gather=0 -c work_mem=64MB -c random_page_cost=1.1"
 
+_ATTRIBUTES = "target_session_attrs"
+
 metadata = MetaData(
     naming_convention={
         "ix": "ix_%(table_name)s_%(column_0_N_name)s",
@@ -49,6 +51,8 @@ metadata = MetaData(
 def driver_url(url: str, *, setting: str = "CARREL_DATABASE_URL") -> URL:
     """Read a `postgresql://` or `postgres://` address as one for psycopg.
 
+    It may name several servers, as libpq's may (host:port,host:port): then the one of them that takes writes is meant.
+
     ValueError when it is neither, which names the setting that it was given in; it repeats nothing of the address, in
     which a password may stand anywhere.
     """
@@ -56,13 +60,31 @@ def driver_url(url: str, *, setting: str = "CARREL_DATABASE_URL") -> URL:
     if not separator or scheme not in {"postgresql", "postgres", "postgresql+psycopg"}:
         raise ValueError(f"{setting} must start with postgresql://")
     try:
-        return make_url(f"postgresql+psycopg://{rest}")
+        return _prefer_primary(make_url(f"postgresql+psycopg://{_move_hosts(rest)}"))
     except (ArgumentError, ValueError):
         msg = (
             f"{setting} can't be read. It is postgresql://user:password@host:port/database, with"
             " @ : / ? # , and % percent-encoded in user and password."
         )
         raise ValueError(msg) from None
+
+
+def _move_hosts(rest: str) -> str:
+    """Move several hosts of an address, without its scheme, to where SQLAlchemy reads them."""
+    server, slash, database = rest.partition("/")
+    user, _, hosts = server.rpartition("@")
+    if "," not in hosts:
+        return rest
+    database, _, query = database.partition("?")
+    named = "&".join(f"host={host}" for host in hosts.split(","))
+    return f"{user}@{slash or '/'}{database}?{named}" + (f"&{query}" if query else "")
+
+
+def _prefer_primary(url: URL) -> URL:
+    """Have the server that takes writes be connected to where an address names several."""
+    hosts = url.query.get("host", "")
+    is_one = isinstance(hosts, str) and "," not in hosts
+    return url if is_one or _ATTRIBUTES in url.query else url.update_query_dict({_ATTRIBUTES: "read-write"})
 
 
 async def enter_organization(connection: AsyncConnection, organization_id: UUID | None) -> None:

@@ -49,7 +49,8 @@ class Settings(BaseSettings):
         default_factory=default_data_dir, description="Folder of all state: database, files, model, secret key."
     )
     database_url: SecretStr | None = Field(
-        default=None, description="An outside PostgreSQL with pgvector instead of the embedded one; its user migrates."
+        default=None,
+        description="PostgreSQL with pgvector (of several, the primary), not the embedded one; its user migrates.",
     )
     database_replica_urls: Annotated[tuple[SecretStr, ...], NoDecode] = Field(
         default=(),

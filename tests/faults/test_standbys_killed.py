@@ -4,6 +4,7 @@ import os
 import signal
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ class Load:
     uploaded: list[str] = field(default_factory=list)
     readers: dict[str, str] = field(default_factory=dict)
     answered_at: float = 0.0
+    written_at: float = 0.0
     ending: threading.Event = field(default_factory=threading.Event)
     failures: list[BaseException] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -79,15 +81,17 @@ class Load:
                     "grants": [{"principal": principal, "role": "VIEWER"}],
                 }
                 self.insist(http, "admin/grants/set", grants)
+                self.written_at = time.monotonic()
                 self.readers[document_id] = reader
-                if document_id in self._found(http, other):
+                if document_id in self.found(http, other):
                     self.stale.append(f"{document_id} {other}")
-                if self.pairs % 10 == 0 and document_id not in self._found(http, reader):
+                if self.pairs % 10 == 0 and document_id not in self.found(http, reader):
                     self.missed.append(f"{document_id} {reader}")
                 with self.lock:
                     self.pairs += 1
 
-    def _found(self, http: httpx.Client, reader: str) -> set[str]:
+    def found(self, http: httpx.Client, reader: str) -> set[str]:
+        """The ids of the watched documents that a reader finds."""
         options = {"mode": "LEXICAL"}
         body = {"searchQuery": "quinquereme", "searchOptions": options, "userEmail": reader}
         answer = self.insist(http, SEARCH, body)
@@ -153,10 +157,10 @@ def servers() -> Iterator[tuple[Server, list[Server]]]:
 
 @pytest.fixture
 def service(servers: tuple[Server, list[Server]], service_process: Callable[..., ServiceProcess]) -> ServiceProcess:
-    """Two workers that read from the standbys."""
+    """Two workers that read from the standbys, and write to whichever of the three is the primary."""
     primary, standbys = servers
     return service_process(
-        CARREL_DATABASE_URL=primary.address().get_secret_value(),
+        CARREL_DATABASE_URL=primary.address(*standbys).get_secret_value(),
         CARREL_DATABASE_REPLICA_URLS=",".join(each.address().get_secret_value() for each in standbys),
         CARREL_RATE_LIMIT_REQUESTS="0",
     )
@@ -170,12 +174,14 @@ def figure(service: ServiceProcess, name: str, **labels: str) -> float:
     return sum(float(line.rpartition(" ")[2]) for line in own)
 
 
+def reads_of(service: ServiceProcess) -> Counter[str]:
+    """How many reads each server has answered since the workers started."""
+    return Counter({name: int(figure(service, "carrel_reads_total", server=name)) for name in ("primary", "1", "2")})
+
+
 def all_serve(service: ServiceProcess) -> bool:
     """Whether no worker leaves a standby out."""
-    try:
-        return figure(service, "carrel_standby_left_out") == 0
-    except httpx.TransportError:
-        return False
+    return all(serves(service, number) for number in (1, 2))
 
 
 def kill(process: psutil.Process | None) -> None:
@@ -192,7 +198,7 @@ def told(what: str, load: Load, back: Callable[[], bool] = lambda: True) -> Gene
     began, pairs, unanswered = time.monotonic(), load.pairs, load.unanswered
     yield
     done = time.monotonic()
-    while load.answered_at < done and not load.ending.is_set():
+    while min(load.answered_at, load.written_at) < done and not load.ending.is_set():
         time.sleep(0.01)
     answered = time.monotonic() - done
     while not back() and not load.ending.is_set():
@@ -200,7 +206,7 @@ def told(what: str, load: Load, back: Callable[[], bool] = lambda: True) -> Gene
         time.sleep(0.05)
     print(  # noqa: T201 - the figures are what it is run for
         f"{what}: {load.pairs - pairs} pairs and {load.unanswered - unanswered} requests not answered meanwhile;"
-        f" a search answered after {answered:.2f} s, all back after {time.monotonic() - began:.2f} s"
+        f" a change and a search answered after {answered:.2f} s, all back after {time.monotonic() - began:.2f} s"
     )
 
 
@@ -215,11 +221,12 @@ def test_nothing_revoked_is_found_whatever_is_killed(
         time.sleep(0.1)
     began = time.monotonic()
     with load.running():
-        load.wait(500)
+        load.wait(PAIRS // 7)
         with told("a standby killed and started again", load, serves):
             kill(first.process())
             load.wait(load.pairs + 100)
             first.restart()
+        load.wait(PAIRS * 2 // 7)
         with told("a standby stopped for 5 s (SIGSTOP)", load, serves):
             frozen = second.process()
             assert frozen is not None
@@ -229,33 +236,100 @@ def test_nothing_revoked_is_found_whatever_is_killed(
             time.sleep(5)
             for each in stopped:
                 os.kill(each.pid, signal.SIGCONT)
+        load.wait(PAIRS * 3 // 7)
         with told("both standbys killed", load, serves):
             for each in (first, second):
                 kill(each.process())
             load.wait(load.pairs + 100)
             for each in (first, second):
                 each.restart()
+        load.wait(PAIRS * 4 // 7)
         with told("a worker killed", load, serves):
             service.parts("worker")[0].kill()
+        load.wait(PAIRS * 5 // 7)
+        reads = reads_of(service)
         with told("the service killed and started again", load, serves):
             service.kill()
             service.start()
+        load.wait(PAIRS * 6 // 7)
         with told("the primary killed and started again", load, serves):
             kill(primary.process())
             primary.restart()
         load.wait(PAIRS)
     seconds = time.monotonic() - began
-    reads = figure(service, "carrel_reads_total")
-    others = figure(service, "carrel_reads_total", server="primary")
+    reads += reads_of(service)
     print(  # noqa: T201
         f"{load.pairs} pairs in {seconds:.0f} s, {len(load.stale)} stale, {len(load.missed)} missed,"
-        f" {load.unanswered} requests sent again; since the last start of the service {others:.0f} of {reads:.0f}"
-        f" searches read from the primary; {len(load.uploaded)} uploads"
+        f" {load.unanswered} requests sent again; reads by server, but for those of the killed worker: {dict(reads)};"
+        f" {len(load.uploaded)} uploads"
     )
     assert load.stale == []
     assert load.missed == []
-    assert others < reads / 2
-    with client(service) as http:
+    assert reads["primary"] < reads.total() / 2
+    nothing_is_lost(load)
+
+
+def nothing_is_lost(load: Load) -> None:
+    """Whether every upload that was answered is there, and each watched document's last change of rights."""
+    with client(load.service) as http:
         for name in load.uploaded:
             listed = load.insist(http, "catalog/listDocuments", {"documentExternalIds": [name]})
             assert len(listed["documents"]) == 1, name
+        for document_id, reader in load.readers.items():
+            assert document_id in load.found(http, reader), reader
+
+
+@pytest.mark.long
+def test_a_promoted_standby_is_written_to_and_the_other_follows_it(
+    service: ServiceProcess, servers: tuple[Server, list[Server]]
+) -> None:
+    """The primary is lost under load; nothing that was answered is, since a standby had it, and nothing stale shows."""
+    primary, standbys = servers
+    for server in (primary, *standbys):
+        for name in ("standby_1", "standby_2"):
+            server.execute(f"SELECT pg_create_physical_replication_slot('{name}')")
+        server.execute("ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (*)'")
+    for number, standby in enumerate(standbys, start=1):
+        standby.execute(f"ALTER SYSTEM SET primary_slot_name = 'standby_{number}'")
+    for server in (primary, *standbys):
+        server.execute("SELECT pg_reload_conf()")
+    load = Load(service)
+    while not all_serve(service):
+        time.sleep(0.1)
+    with load.running():
+        load.wait(500)
+        with told("the primary killed, and a standby promoted", load):
+            kill(primary.process())
+            furthest = max(standbys, key=received)
+            furthest.execute("SELECT pg_promote()")
+        answered, began = reads_of(service), time.monotonic()
+        promoted, other = ("1", "2") if furthest is standbys[0] else ("2", "1")
+        while reads_of(service)[other] == answered[other] and not load.ending.is_set():
+            assert time.monotonic() < began + SECONDS, "the other standby is not read from"
+            time.sleep(0.05)
+        seconds = time.monotonic() - began
+        load.wait(load.pairs + 500)
+    reads = reads_of(service)
+    print(  # noqa: T201
+        f"the other one read from {seconds:.2f} s later; {load.pairs} pairs, {len(load.uploaded)} uploads; reads by"
+        f" server: {dict(reads)}"
+    )
+    assert load.stale == []
+    assert load.missed == []
+    assert reads[promoted] == answered[promoted]
+    nothing_is_lost(load)
+
+
+def received(standby: Server) -> int:
+    """How much of the primary's log a standby has on its disk."""
+    [[position]] = standby.execute("SELECT pg_wal_lsn_diff(pg_last_wal_receive_lsn(), '0/0')::bigint")
+    assert isinstance(position, int)
+    return position
+
+
+def serves(service: ServiceProcess, number: int) -> bool:
+    """Whether no worker leaves the standby of that number out."""
+    try:
+        return figure(service, "carrel_standby_left_out", standby=str(number)) == 0
+    except httpx.TransportError:
+        return False

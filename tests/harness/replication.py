@@ -19,7 +19,7 @@ REPLICATED = PARAMETERS | {
     "shared_buffers": "32MB",
     "hot_standby_feedback": "on",
     "wal_keep_size": "64MB",
-    "wal_retrieve_retry_interval": "100ms",
+    "wal_retrieve_retry_interval": "500ms",
 }
 
 
@@ -30,12 +30,13 @@ class Server(EmbeddedPostgres):
         folder.mkdir(mode=0o711, exist_ok=True)
         super().__init__(folder, parameters=REPLICATED)
 
-    def follow(self, primary: "Server") -> None:
-        """Become a standby of another server, with a copy of it."""
+    def follow(self, *servers: "Server") -> None:
+        """Become a standby of whichever of the servers is the primary, with a copy of it."""
         self._folder.mkdir(mode=0o700)
         shutil.chown(self._folder, self._account.pw_uid, self._account.pw_gid)
-        source = ("-h", socket_folder(primary._folder), "-U", SUPERUSER)
-        self._run("pg_basebackup", "-D", self._name(), "-R", "-N", "-c", "fast", *source, folder=self._folder)
+        hosts = ",".join(socket_folder(server._folder) for server in servers)
+        source = f"host={hosts} user={SUPERUSER} target_session_attrs=primary"
+        self._run("pg_basebackup", "-D", self._name(), "-R", "-N", "-c", "fast", "-d", source, folder=self._folder)
         for copied in (".s.PGSQL.5432.lock", "log"):
             (self._folder / copied).unlink()
         self.start()
@@ -46,9 +47,10 @@ class Server(EmbeddedPostgres):
             result = connection.execute(statement.encode())
             return result.fetchall() if result.description else []
 
-    def address(self, *, user: str = SUPERUSER) -> SecretStr:
-        """Return the address of the database as a setting has it."""
-        url = self.url(user=user).set(drivername="postgresql")
+    def address(self, *others: "Server", user: str = SUPERUSER) -> SecretStr:
+        """Return the address of the database as a setting has it, on whichever of the servers is the primary."""
+        hosts = ",".join(socket_folder(server._folder) for server in (self, *others))
+        url = self.url(user=user).set(drivername="postgresql", query={"host": hosts})
         return SecretStr(url.render_as_string(hide_password=False))
 
 
@@ -63,7 +65,7 @@ def replicated(standbys: int) -> Generator[tuple[Server, list[Server]]]:
         primary.start()
         migrations.upgrade(primary.url(user=SUPERUSER))
         for other in others:
-            other.follow(primary)
+            other.follow(*servers)
         yield primary, others
     finally:
         for server in servers:

@@ -25,7 +25,7 @@ from service.migrations import row_security
 from service.migrations.online import add_index
 from service.migrations.tables import metadata
 from service.operate.commands import run
-from service.platform.database import SERVICE_ROLE, driver_url
+from service.platform.database import SERVICE_ROLE, Database, driver_url
 from service.platform.deployment_errors import MigrationError
 from service.platform.postgres.server import DATABASE
 from service.platform.version import VERSION
@@ -700,3 +700,22 @@ def test_an_address_that_is_not_postgresql_is_refused(address: str) -> None:
         driver_url(address)
     assert not re.search("secret", str(caught.value))
     assert driver_url("postgres://u@h/n").drivername == "postgresql+psycopg"
+
+
+@pytest.mark.parametrize(
+    ("given", "password", "hosts", "ports", "attributes"),
+    [
+        ("u:p%2C@a:1,b:2/n?sslmode=require", "p,", "a,b", "1,2", "read-write"),
+        ("u@a,b/n", None, "a,b", ",", "read-write"),
+        ("a,b/n?target_session_attrs=any", None, "a,b", ",", "any"),
+        ("u@/n?host=/a,/b", None, "/a,/b", ",", "read-write"),
+        ("u:p@a:1/n", "p", "a", 1, None),
+    ],
+)
+def test_an_address_may_name_several_servers(
+    given: str, password: str | None, hosts: str, ports: str | int, attributes: str | None
+) -> None:
+    """Then the one that takes writes is connected to."""
+    read = Database(driver_url(f"postgresql://{given}")).driver_parameters()
+    assert (read["host"], read["port"], read.get("target_session_attrs")) == (hosts, ports, attributes)
+    assert (read["dbname"], read.get("password")) == ("n", password)
