@@ -14,11 +14,12 @@ from app.labels import APPLICATION_SCOPES, ONE_AGENT
 from app.ui.dialogs import NotYetError, Secret, close_dialog, hold_secret, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
 from app.ui.notices import show_text
-from carrel.wire.oauth_clients import OAuthClient
+from carrel.wire.oauth_clients import OAuthAudience, OAuthClient
 from carrel.wire.scopes import ApiScope
 
 NEW, EDIT = "new_client", "edit_client"
 _FIELDS = "client"
+AUDIENCES = {OAuthAudience.API: "The API", OAuthAudience.MCP: "The endpoint for agents, /mcp"}
 
 
 def open_edit(client: OAuthClient) -> None:
@@ -40,6 +41,19 @@ def show_new() -> None:
         st.rerun()
     show_text("It is approved at once. It can do nothing for anybody who has not allowed it.")
     _ask()
+    audience = st.radio(
+        "It calls",
+        list(AUDIENCES),
+        format_func=AUDIENCES.__getitem__,
+        key="client.audience",
+        help="Its tokens work there and nowhere else. This can't be changed afterwards.",
+    )
+    if audience is OAuthAudience.MCP:
+        st.checkbox(
+            "It keeps no secret",
+            key="client.public",
+            help="For what runs on people's own machines, as editors and desktop assistants do.",
+        )
     offer_submit(NEW, "Create", action=_create)
 
 
@@ -109,8 +123,16 @@ def _read_fields() -> tuple[str, list[str], list[str]]:
 def _create() -> None:
     """Create the application from the fields, select it, and have its secret shown."""
     name, addresses, scopes = _read_fields()
-    made = api.client().admin.oauth_clients.create(name, redirect_uris=addresses, scopes=scopes)
-    hold_secret(secret_of(made.client_id, made.client_secret))
+    audience = OAuthAudience(st.session_state["client.audience"])
+    made = api.client().admin.oauth_clients.create(
+        name,
+        redirect_uris=addresses,
+        scopes=scopes,
+        audience=audience,
+        is_public=audience is OAuthAudience.MCP and bool(st.session_state.get("client.public")),
+    )
+    if not made.is_public:
+        hold_secret(secret_of(made.client_id, made.client_secret))
     st.query_params["client"] = str(made.client_id)
     clear_caches()
 

@@ -7,7 +7,7 @@ import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app import api
-from app.credentials.application_form import EDIT, NEW, open_edit, open_new, secret_of, show_edit, show_new
+from app.credentials.application_form import AUDIENCES, EDIT, NEW, open_edit, open_new, secret_of, show_edit, show_new
 from app.credentials.applications import CLIENTS, agents, application, clear_caches, count_waiting, meaning_of
 from app.formatting import moment, one_line
 from app.labels import scope_named, scopes_named
@@ -89,7 +89,8 @@ def show_client(client_id: str) -> None:
             ("Client id", str(client.client_id)),
             ("Asked for by", client.requested_by),
             ("Created", moment(client.created_at)),
-            ("Secret ends in", f"…{client.hint}"),
+            ("Calls", AUDIENCES[client.audience]),
+            ("Secret ends in", "none: it keeps no secret" if client.is_public else f"…{client.hint}"),
             *[("Sends people back to", address) for address in client.redirect_uris],
         ],
         named=True,
@@ -116,7 +117,7 @@ def show_actions(client: OAuthClient) -> None:
         if client.status is OAuthClientStatus.PENDING and st.button("Approve", key="approve", type="primary"):
             ask_approving(client)
         st.button("Edit", key="edit.open", icon=":material/edit:", on_click=open_edit, args=(client,))
-        if st.button("New secret", key="rotate", icon=":material/key:"):
+        if not client.is_public and st.button("New secret", key="rotate", icon=":material/key:"):
             confirm(
                 "Give it a new secret?",
                 f"The secret of “{client.name}” that ends in {client.hint} stops at once: people can't sign in there "

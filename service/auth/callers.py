@@ -14,9 +14,10 @@ from uuid import UUID
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.fields import normal_email
+from carrel.wire.oauth_clients import OAuthAudience
 from carrel.wire.scopes import ApiScope
 from service.auth import queries
-from service.auth.queries import ActingPrincipal, Credential, CredentialAnswers, CredentialKind
+from service.auth.queries import ActingPrincipal, Consent, Credential, CredentialAnswers, CredentialKind
 from service.auth.scopes import intersect_scopes
 from service.identity.queries import get_organization
 from service.platform import secrets
@@ -25,7 +26,7 @@ from service.platform.database import leave_out_when_full
 from service.platform.errors import BadRequest, FieldError, Forbidden, Unauthenticated
 from service.platform.keys import Keys
 
-Version = Literal["v0", "v1"]
+Version = Literal["v0", "v1", "mcp"]
 # By these a request on v0 names whom it acts for; on v1 everybody acts as themselves.
 ACTING_MEMBERS = ("userEmail", "uploadAsUserEmail")
 NO_TIME = timedelta(0)
@@ -39,7 +40,8 @@ class Caller:
     user, the organization's own id, which stands for everyone in it. `acting_through` is the owner of the credential
     when the caller is a user whom a key acts for; `scopes` are a token's (None: the credential isn't narrowed by
     scopes); `service_accounts_enabled` is its organization's setting; `page_key` signs page tokens. Who calls with an
-    access token is an admin only with the scope `api:admin`.
+    access token is an admin only with the scope `api:admin`. Whoever gave an access token for /mcp may have narrowed it
+    to some collections (`collection_ids`; None: to none): what is in none of them isn't to be read.
     """
 
     organization_id: UUID
@@ -56,6 +58,7 @@ class Caller:
     service_accounts_enabled: bool = False
     acting_through: UUID | None = None
     credential: CredentialKind = "apiKey"
+    collection_ids: frozenset[UUID] | None = None
 
 
 @dataclass(frozen=True)
@@ -69,16 +72,25 @@ class _Kind:
     renewal: str = "Ask an admin for a new one."
 
 
+_ACCESS_TOKEN = _Kind("accessToken", secrets.ACCESS_TOKEN, "access token", "user", "Refresh it, or sign in again.")
 _KINDS: dict[Version, tuple[_Kind, ...]] = {
     "v0": (
         _Kind("apiKey", secrets.API_KEY, "API key", "owner"),
         _Kind("serviceAccountToken", secrets.SERVICE_ACCOUNT_TOKEN, "token", "service account"),
     ),
-    "v1": (_Kind("accessToken", secrets.ACCESS_TOKEN, "access token", "user", "Refresh it, or sign in again."),),
+    "v1": (_ACCESS_TOKEN,),
+    "mcp": (_ACCESS_TOKEN,),
 }
+_AUDIENCES: dict[Version, OAuthAudience] = {"v1": OAuthAudience.API, "mcp": OAuthAudience.MCP}
 _OTHER_VERSION: dict[Version, str] = {
     "v0": "An access token works on /api/v1; /api/v0 takes an API key or a service-account token.",
     "v1": "API keys and service-account tokens work on /api/v0; /api/v1 takes an access token.",
+    "mcp": "API keys and service-account tokens work on /api/v0; /mcp takes an access token.",
+}
+_OTHER_AUDIENCE: dict[Version, str] = {
+    "v1": "This access token is for /mcp, and works nowhere else. Send one of a client that is registered for the API.",
+    "mcp": "This access token is for /api/v1, and works nowhere else. Authorize again, as a client that is registered "
+    "for /mcp.",
 }
 
 
@@ -114,19 +126,22 @@ def identify(
     secret_hash = secrets.hash_secret(value)
     batch = Batch()
     answers = queries.ask_credential(batch, kind.credential, secret_hash=secret_hash, clock_offset=clock_offset)
-    return Identification(kind, value, secret_hash, keys, batch, answers)
+    consent = queries.ask_consent(batch, secret_hash=secret_hash) if version == "mcp" else None
+    return Identification(version, kind, value, secret_hash, keys, batch, answers, consent)
 
 
 @dataclass(frozen=True, slots=True)
 class Identification:
     """The questions about a credential (`batch`, without an organization), and what their answers say."""
 
+    version: Version
     kind: _Kind
     value: str = field(repr=False)
     secret_hash: bytes = field(repr=False)
     keys: Keys
     batch: Batch
     answers: CredentialAnswers
+    consent: Answer[Consent] | None
 
     def caller(self) -> Caller:
         """Return the caller, once the batch has been run.
@@ -137,7 +152,9 @@ class Identification:
         credential, kind = self.answers.credential.row, self.kind
         if credential is None or not hmac.compare_digest(credential.secret_hash, self.secret_hash):
             raise _unknown(kind, self.value)
-        if credential.status == "revoked":
+        if credential.audience is not None and credential.audience != _AUDIENCES.get(self.version):
+            raise _unauthenticated("wrong_audience", _OTHER_AUDIENCE[self.version])
+        if credential.status == "revoked" or (self.consent is not None and self.consent.row is None):
             raise _unauthenticated("credential_revoked", f"This {kind.name} was revoked. Use another one.")
         if credential.status == "expired":
             raise _unauthenticated("credential_expired", f"This {kind.name} has expired. {kind.renewal}")
@@ -149,7 +166,9 @@ class Identification:
         if owner.kind == "serviceAccount" and not credential.service_accounts_enabled:
             raise service_accounts_disabled()
         page_key = self.keys.page_key(credential.organization_id)
-        return _caller(credential, owner, kind=kind.credential, page_key=page_key)
+        caller = _caller(credential, owner, kind=kind.credential, page_key=page_key)
+        narrowed_to = self.consent and self.consent.row and self.consent.row.collection_ids
+        return caller if narrowed_to is None else replace(caller, collection_ids=frozenset(narrowed_to))
 
     @property
     def is_to_be_noted(self) -> bool:

@@ -14,6 +14,7 @@ from sqlalchemy import (
     Select,
     Table,
     Uuid,
+    and_,
     bindparam,
     false,
     func,
@@ -28,7 +29,7 @@ from service.identity.queries import credential_status
 from service.platform.batches import Answer, Batch
 from service.platform.sql import ORGANIZATION, find_row, get_row, in_array, param, params, set_organization
 from service.schema.identity import api_keys, group_members, organizations, principals, service_account_tokens
-from service.schema.oauth import oauth_access_tokens, oauth_clients, oauth_token_families
+from service.schema.oauth import oauth_access_tokens, oauth_clients, oauth_consents, oauth_token_families
 
 CredentialKind = Literal["apiKey", "serviceAccountToken", "accessToken"]
 
@@ -38,7 +39,8 @@ class Credential:
     """A credential with the settings of its organization.
 
     `status` is active, expired or revoked. `scopes` narrow what it may be used for (None: nothing does), and
-    `client_scopes` what the OAuth client that it was given to may ask for.
+    `client_scopes` what the OAuth client that it was given to may ask for. `audience` is what that client's tokens are
+    for.
     """
 
     organization_id: UUID
@@ -49,9 +51,17 @@ class Credential:
     may_act_for_users: bool
     scopes: Sequence[str] | None
     client_scopes: Sequence[str] | None
+    audience: str | None
     service_accounts_enabled: bool
     unused_for_a_minute: bool
     entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
+
+
+@dataclass(frozen=True, slots=True)
+class Consent:
+    """The collections that a person has narrowed what a client may read to; None for wherever they may read."""
+
+    collection_ids: Sequence[UUID] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +104,7 @@ class ActingPrincipal(Grantee):
 _OFFSET = bindparam("param_offset", type_=Interval())
 
 
-_OF_EACH_KIND = ("credential_id", "principal_id", "may_act_for_users", "scopes", "client_scopes")
+_OF_EACH_KIND = ("credential_id", "principal_id", "may_act_for_users", "scopes", "client_scopes", "audience")
 
 
 def _credential_of_hash(table: Table, **columns: ColumnElement[Any]) -> Select[*tuple[Any, ...]]:
@@ -126,6 +136,7 @@ _CREDENTIAL_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
         may_act_for_users=api_keys.c.may_act_for_users,
         scopes=null(),
         client_scopes=null(),
+        audience=null(),
     ),
     "serviceAccountToken": _credential_of_hash(
         service_account_tokens,
@@ -134,6 +145,7 @@ _CREDENTIAL_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
         may_act_for_users=false(),
         scopes=service_account_tokens.c.scopes,
         client_scopes=null(),
+        audience=null(),
     ),
     # What a client may no longer be given stops in the tokens that it has.
     "accessToken": _credential_of_hash(
@@ -143,6 +155,7 @@ _CREDENTIAL_OF_HASH: Mapping[CredentialKind, Select[*tuple[Any, ...]]] = {
         may_act_for_users=false(),
         scopes=oauth_access_tokens.c.scopes,
         client_scopes=oauth_clients.c.scopes,
+        audience=oauth_clients.c.audience,
     ).join(oauth_clients, oauth_clients.c.client_id == oauth_access_tokens.c.client_id),
 }
 _KEYS: Mapping[CredentialKind, tuple[Table, ColumnElement[UUID]]] = {
@@ -170,6 +183,30 @@ def ask_credential(
     parameters = {"param_secret_hash": secret_hash, "param_offset": clock_offset}
     credential = batch.ask(_CREDENTIAL_OF_HASH[kind], Credential, parameters)
     return CredentialAnswers(credential, batch.ask(_OWNER_OF_HASH[kind], ActingPrincipal, parameters))
+
+
+_CONSENT_OF_HASH = (
+    select(oauth_consents.c.collection_ids)
+    .join(
+        oauth_access_tokens,
+        and_(
+            oauth_access_tokens.c.client_id == oauth_consents.c.client_id,
+            oauth_access_tokens.c.principal_id == oauth_consents.c.principal_id,
+        ),
+    )
+    .where(
+        oauth_consents.c.organization_id == oauth_access_tokens.c.organization_id,
+        oauth_access_tokens.c.secret_hash == param(oauth_access_tokens.c.secret_hash),
+    )
+)
+
+
+def ask_consent(batch: Batch, *, secret_hash: bytes) -> Answer[Consent]:
+    """Ask for the consent that an access token rests on; no row when it was taken back.
+
+    It is asked after the credential, in whose organization the transaction is by then.
+    """
+    return batch.ask(_CONSENT_OF_HASH, Consent, {"param_secret_hash": secret_hash})
 
 
 async def get_confirmation(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> Confirmation:

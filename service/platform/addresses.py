@@ -27,6 +27,14 @@ def is_confidential(address: str) -> bool:
     return parts is not None and (parts.scheme == "https" or parts.hostname in LOOPBACK)
 
 
+def without_local_port(address: str) -> str | None:
+    """Return an http address of this machine without its port; None for any other address."""
+    parts = parts_of(address)
+    if parts is None or parts.scheme != "http" or parts.hostname not in LOOPBACK:
+        return None
+    return parts._replace(netloc=f"[{parts.hostname}]" if ":" in parts.hostname else parts.hostname).geturl()
+
+
 def name_loopback(address: str) -> str:
     """Return an http address of this machine with `localhost` in place of its IP; any other address as it is.
 

@@ -1,6 +1,7 @@
 """Conversations, their turns (a message and its reply), the passages of each reply, and the question log."""
 
 from sqlalchemy import (
+    ARRAY,
     Boolean,
     CheckConstraint,
     Column,
@@ -66,6 +67,8 @@ turns = Table(
     Column("finished_at", DateTime(timezone=True)),
     Column("address", Text),
     Column("device", Text),
+    # What the sender's consent narrowed the message to; NULL: to nothing.
+    Column("collection_ids", ARRAY(Uuid)),
     CheckConstraint("status IN ('RUNNING', 'COMPLETED', 'FAILED')", name="status"),
     Index("uq_turns_turn_no", "conversation_id", "turn_no", unique=True),
     Index("ix_turns_running", "organization_id", "created_at", postgresql_where=text("status = 'RUNNING'")),

@@ -1,10 +1,27 @@
 """OAuth clients, what people allowed them, and what they were given for it; of secrets only the SHA-256."""
 
-from sqlalchemy import ARRAY, CheckConstraint, Column, DateTime, ForeignKey, Index, LargeBinary, Table, Text, Uuid, func
+from sqlalchemy import (
+    ARRAY,
+    Boolean,
+    CheckConstraint,
+    Column,
+    DateTime,
+    ForeignKey,
+    Index,
+    LargeBinary,
+    Table,
+    Text,
+    Uuid,
+    false,
+    func,
+    text,
+)
 
 from service.platform.database import metadata
 
-# A pending client (a member asked for it, no admin has approved it) can do nothing.
+# A pending client (a member asked for it, no admin has approved it) can do nothing. A public client has the hash of a
+# secret that nobody has. Of one that a document describes (`document_url`), the row is what the document said last, and
+# its id is made from the address.
 oauth_clients = Table(
     "oauth_clients",
     metadata,
@@ -18,12 +35,17 @@ oauth_clients = Table(
     Column("secret_hash", LargeBinary, nullable=False),
     Column("requested_by", Uuid, ForeignKey("principals.principal_id"), nullable=False),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),
+    Column("audience", Text, nullable=False, server_default=text("'api'")),
+    Column("is_public", Boolean, nullable=False, server_default=false()),
+    Column("document_url", Text),
+    Column("document_fresh_until", DateTime(timezone=True)),
     CheckConstraint("status IN ('pending', 'approved')", name="status"),
     Index("ix_oauth_clients_organization", "organization_id", "client_id"),
     Index("ix_oauth_clients_requested_by", "requested_by"),
 )
 
-# What somebody allowed a client, all scopes together; taking it back deletes the row.
+# What somebody allowed a client, all scopes together, and in which collections (NULL: wherever they may read); taking
+# it back deletes the row.
 oauth_consents = Table(
     "oauth_consents",
     metadata,
@@ -32,6 +54,7 @@ oauth_consents = Table(
     Column("organization_id", Uuid, ForeignKey("organizations.organization_id"), nullable=False),
     Column("scopes", ARRAY(Text), nullable=False),
     Column("granted_at", DateTime(timezone=True), nullable=False),
+    Column("collection_ids", ARRAY(Uuid)),
     Index("ix_oauth_consents_client", "client_id"),
 )
 

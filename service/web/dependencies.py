@@ -12,6 +12,7 @@ from typing import Annotated, TypeVar, cast
 from fastapi import Depends, Request, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.auth.audiences import MCP_PATH, challenge
 from service.auth.callers import Caller, Version, authenticate, identify, note_use
 from service.platform.errors import Forbidden, Unauthenticated
 from service.runtime import Runtime
@@ -23,7 +24,6 @@ SNAPSHOT = "carrel.snapshot"
 STOPPING = "carrel.stopping"
 V0_PREFIX = "/api/v0"
 V1_PREFIX = "/api/v1"
-MCP_PATH = "/mcp"
 
 Found = TypeVar("Found")
 
@@ -34,12 +34,11 @@ async def current_runtime(request: Request) -> Runtime:
 
 
 def version_of(request: Request) -> Version:
-    """Return the version of the API in the request's path, which decides its credentials (seed, "Versioning").
-
-    Clients of the Model Context Protocol act as people, with the credentials of v1.
-    """
+    """Return the version of the API in the request's path, which decides its credentials (seed, "Versioning")."""
     path = str(request.scope.get("path"))
-    return "v1" if path == MCP_PATH or path.startswith(f"{V1_PREFIX}/") else "v0"
+    if path == MCP_PATH or path.startswith(f"{MCP_PATH}/"):
+        return "mcp"
+    return "v1" if path.startswith(f"{V1_PREFIX}/") else "v0"
 
 
 RuntimeDep = Annotated[Runtime, Depends(current_runtime)]
@@ -65,7 +64,10 @@ async def _authenticate(request: Request, runtime: Runtime) -> Caller:
         request.scope[POSITION] = runtime.standbys.ask(identification.batch)
         await runtime.database.read(None, identification.batch)
         caller = identification.caller()
-    except (Unauthenticated, Forbidden):
+    except (Unauthenticated, Forbidden) as error:
+        if isinstance(error, Unauthenticated) and version_of(request) == "mcp":
+            fault = "invalid_token" if "authorization" in request.headers else None
+            error.headers["WWW-Authenticate"] = challenge(runtime.settings.issuer, error=fault)
         await runtime.rate_limits.count_failure(request.client.host if request.client else None)
         raise
     if identification.is_to_be_noted:

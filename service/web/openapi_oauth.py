@@ -8,7 +8,8 @@ CLIENT_SCHEME = "oauthClient"
 FORM = "application/x-www-form-urlencoded"
 REQUEST_ID: Json = {"X-Request-Id": {"$ref": "#/components/headers/X-Request-Id"}}
 RETRY: Json = {**REQUEST_ID, "Retry-After": {"$ref": "#/components/headers/Retry-After"}}
-# A client proves itself by HTTP Basic, or by client_id and client_secret in the form; never by both.
+# A client proves itself by HTTP Basic, or by client_id and client_secret in the form; never by both. A public one names
+# itself by client_id.
 CLIENT: list[dict[str, list[str]]] = [{CLIENT_SCHEME: []}, {}]
 
 
@@ -65,7 +66,7 @@ OAUTH_SCHEMAS: Json = {
         "description": "Tokens (RFC 6749, section 5.1).",
         "required": ["access_token", "token_type", "expires_in", "refresh_token"],
         "properties": {
-            "access_token": _text("Token for v1 (svc_at_…)."),
+            "access_token": _text("Token for v1, or for /mcp, as the client is registered (svc_at_…)."),
             "token_type": {"const": "Bearer", "description": "How the access token is sent."},
             "expires_in": {"type": "integer", "description": "Seconds for which the access token works; 3600."},
             "refresh_token": _text("Token for the next tokens; works once, for 30 days."),
@@ -81,6 +82,20 @@ OAUTH_SCHEMAS: Json = {
             "authorization_endpoint": _text("Where people are sent to.", format="uri"),
             "token_endpoint": _text("Where codes and refresh tokens are exchanged.", format="uri"),
             "revocation_endpoint": _text("Where tokens are stopped.", format="uri"),
+        },
+        "additionalProperties": True,
+    },
+    "OAuthResourceMetadata": {
+        "type": "object",
+        "description": "The description of /mcp as what tokens are for (RFC 9728, section 2).",
+        "required": ["resource", "authorization_servers"],
+        "properties": {
+            "resource": _text("Address of what the tokens are for.", format="uri"),
+            "authorization_servers": {
+                "type": "array",
+                "items": _text("Address of a server that gives tokens.", format="uri"),
+                "description": "The servers that give tokens.",
+            },
         },
         "additionalProperties": True,
     },
@@ -108,6 +123,7 @@ OAUTH_PATHS: Json = {
                 _parameter("state", "A random value, which comes back unchanged.", required=False),
                 _parameter("code_challenge", "SHA-256 of the code verifier in base64url without padding (RFC 7636)."),
                 _parameter("code_challenge_method", "Always `S256`.", enum=["S256"]),
+                _parameter("resource", "What the tokens are for (RFC 8707); what the client's are.", required=False),
                 _parameter(
                     "prompt", "`none`, `login`, `consent` or `select_account`; absent: as needed.", required=False
                 ),
@@ -138,6 +154,7 @@ OAUTH_PATHS: Json = {
                         "redirect_uri": _text("Where the code came to; for `authorization_code`.", format="uri"),
                         "code_verifier": _text("What the code challenge was made from; for `authorization_code`."),
                         "refresh_token": _text("The refresh token; for `refresh_token`."),
+                        "resource": _text("What the tokens are for (RFC 8707); what the client's are.", format="uri"),
                         "scope": _text("Less than was allowed, separated by spaces; for `refresh_token`."),
                     },
                 }
@@ -185,6 +202,20 @@ OAUTH_PATHS: Json = {
             "security": [],
             "responses": {
                 "200": _json("The description.", "OAuthServerMetadata"),
+                "414": {"$ref": "#/components/responses/AddressTooLong"},
+                "431": {"$ref": "#/components/responses/HeadersTooLarge"},
+            },
+        }
+    },
+    "/.well-known/oauth-protected-resource/mcp": {
+        "get": {
+            "tags": ["oauth"],
+            "operationId": "oauth_getResourceMetadata",
+            "summary": "Get resource metadata",
+            "description": "Describe the endpoint /mcp, and name the server that gives tokens for it (RFC 9728).",
+            "security": [],
+            "responses": {
+                "200": _json("The description.", "OAuthResourceMetadata"),
                 "414": {"$ref": "#/components/responses/AddressTooLong"},
                 "431": {"$ref": "#/components/responses/HeadersTooLarge"},
             },

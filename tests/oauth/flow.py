@@ -11,6 +11,7 @@ from urllib.parse import parse_qsl, urljoin, urlsplit
 
 import httpx
 
+from service.auth.callers import Caller, authenticate
 from tests.harness.services import RunningService
 from tests.service.directory import done
 
@@ -26,7 +27,7 @@ class App:
 
     service: RunningService
     client_id: str
-    client_secret: str
+    client_secret: str | None
     redirect_uri: str = CALLBACK
 
     def parameters(self, pkce: "Pkce", **changes: str | None) -> dict[str, str]:
@@ -177,9 +178,28 @@ class Person:
 
 def an_app(service: RunningService, *redirect_uris: str, scopes: list[str] | None = None, **options: Any) -> App:
     """A client that an admin registered."""
-    body = {"name": "An App", "redirectUris": list(redirect_uris) or [CALLBACK], "scopes": scopes or EVERY_SCOPE}
+    body: dict[str, Any] = {"redirectUris": list(redirect_uris) or [CALLBACK], "scopes": scopes or EVERY_SCOPE}
+    body |= {"name": "An App", **{name: options.pop(name) for name in ("audience", "isPublic") if name in options}}
     client = done(service.call("admin/oauthClients/create", body, **options))
-    return App(service, client["clientId"], client["clientSecret"], body["redirectUris"][0])
+    return App(service, client["clientId"], client["clientSecret"] or None, body["redirectUris"][0])
+
+
+def an_agent(service: RunningService, *redirect_uris: str, scopes: list[str] | None = None, **options: Any) -> App:
+    """A public client for /mcp that an admin registered."""
+    scopes = scopes or ["api:catalog:read", "api:agent:message:*"]
+    return an_app(service, *redirect_uris, scopes=scopes, audience="mcp", isPublic=True, **options)
+
+
+def call_mcp(service: RunningService, token: str) -> Caller:
+    """Whom an access token acts as at /mcp; raises what the endpoint refuses with."""
+
+    async def authenticated() -> Caller:
+        async with service.runtime.database.transaction(None) as connection:
+            offset = service.runtime.clock.offset
+            bearer, keys = f"Bearer {token}", service.runtime.keys
+            return await authenticate(connection, bearer, keys=keys, version="mcp", clock_offset=offset)
+
+    return service.run(authenticated())
 
 
 def a_person(service: RunningService, email: str = "ada@example.test", **body: Any) -> Person:

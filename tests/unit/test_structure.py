@@ -112,6 +112,7 @@ BUILT_WITHOUT_ORGANIZATION = {
     "service.domains.signin.providers.queries._OF_ID": "likewise, by its provider",
     "service.auth.queries._CREDENTIAL_OF_HASH": "its organization is not known yet",
     "service.auth.queries._OWNER_OF_HASH": "likewise; it asks for the credential's organization",
+    "service.auth.queries._CONSENT_OF_HASH": "likewise; it asks for the token's organization",
 }
 
 

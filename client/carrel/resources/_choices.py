@@ -8,7 +8,7 @@ from carrel.wire.catalog import IndexingStatus
 from carrel.wire.collections import DistanceMetric
 from carrel.wire.common import Action, ResourceType, SecondFactorPolicy
 from carrel.wire.messages import Verdict
-from carrel.wire.oauth_clients import OAuthClientStatus
+from carrel.wire.oauth_clients import OAuthAudience, OAuthClientStatus
 from carrel.wire.oversight import Bucket
 from carrel.wire.question_log import Outcome, RankedBy
 from carrel.wire.scopes import Scope
@@ -21,6 +21,7 @@ AnyBucket: TypeAlias = Bucket | Literal["day", "week"]
 AnyDistanceMetric: TypeAlias = DistanceMetric | Literal["EUCLIDEAN", "COSINE", "DOTPRODUCT"]
 AnyGroupsClaim: TypeAlias = GroupsClaim | Literal["NONE", "GROUPS", "ROLES"]
 AnyIndexingStatus: TypeAlias = IndexingStatus | Literal["DONE", "RUNNING", "FAILED"]
+AnyOAuthAudience: TypeAlias = OAuthAudience | Literal["api", "mcp"]
 AnyOAuthClientStatus: TypeAlias = OAuthClientStatus | Literal["pending", "approved"]
 AnyOutcome: TypeAlias = Outcome | Literal["RUNNING", "ANSWERED", "UNANSWERED", "FAILED"]
 AnyRankedBy: TypeAlias = RankedBy | Literal["AGENT", "GROUP"]

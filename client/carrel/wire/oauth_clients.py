@@ -1,4 +1,4 @@
-"""admin/oauthClients: the applications that people may let act for them on v1; extensions.
+"""admin/oauthClients: the applications that people may let act for them on v1, or at /mcp; extensions.
 
 A redirect URI is compared character by character (RFC 9700, section 2.1), so one is taken only as it will be sent.
 """
@@ -6,11 +6,11 @@ A redirect URI is compared character by character (RFC 9700, section 2.1), so on
 import re
 from enum import StrEnum
 from ipaddress import IPv6Address
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Self
 from urllib.parse import parse_qsl, urlsplit
 from uuid import UUID
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, Field, model_validator
 
 from carrel.wire.common import NarrowedRequest, PagedResponse, RequestModel, ResponseModel
 from carrel.wire.fields import Instant, Label
@@ -74,6 +74,13 @@ class OAuthClientStatus(StrEnum):
     APPROVED = "approved"
 
 
+class OAuthAudience(StrEnum):
+    """What the tokens of a client are for; what one takes, the other refuses."""
+
+    API = "api"
+    MCP = "mcp"
+
+
 class _OAuthClientFields(RequestModel):
     name: Label
     """Name of the client, as people see it when they are asked."""
@@ -81,6 +88,17 @@ class _OAuthClientFields(RequestModel):
     """Addresses that people may be sent back to, 1 to 20; compared character by character."""
     scopes: ApiScopes
     """Most that people can be asked for, 1 to 100 scopes."""
+    audience: OAuthAudience = OAuthAudience.API
+    """What the client's tokens are for: `api` (v1) or `mcp` (the endpoint /mcp); never both, and it stays."""
+    is_public: bool = False
+    """Whether the client can keep no secret, as one on people's own machines; only for the audience `mcp`."""
+
+    @model_validator(mode="after")
+    def _refuse_public_for_api(self) -> Self:
+        if self.is_public and self.audience is not OAuthAudience.MCP:
+            msg = "isPublic is for the audience mcp: a client of v1 has a secret"
+            raise ValueError(msg)
+        return self
 
 
 class AdminOAuthClientsCreateRequest(_OAuthClientFields):
@@ -104,8 +122,14 @@ class OAuthClient(ResponseModel):
     """Most that people can be asked for."""
     status: OAuthClientStatus
     """Whether the client may be used."""
+    audience: OAuthAudience = OAuthAudience.API
+    """What the client's tokens are for."""
+    is_public: bool = False
+    """Whether the client has no secret."""
+    document_url: str | None = None
+    """Address of the client ID metadata document that the client is described by; null for one registered here."""
     hint: str
-    """The last four characters of the secret value, to tell it from others."""
+    """The last four characters of the secret value, to tell it from others; empty for a public client."""
     requested_by: str
     """Email address of the member who registered or asked for the client."""
     created_at: Instant
@@ -116,7 +140,7 @@ class OAuthClientWithSecret(OAuthClient):
     """A client with its secret."""
 
     client_secret: str = Field(repr=False)
-    """Secret of the client; shown this once."""
+    """Secret of the client; shown this once. Empty for a public client, which has none."""
 
 
 class AdminOAuthClientsCreateResponse(OAuthClientWithSecret):

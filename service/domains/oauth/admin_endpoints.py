@@ -74,4 +74,10 @@ async def delete_client(
 
 
 def _fields(request: wire.AdminOAuthClientsCreateRequest | wire.AdminOAuthClientsRequestRequest) -> ClientFields:
-    return {"name": request.name, "redirect_uris": request.redirect_uris, "scopes": request.scopes}
+    return {
+        "name": request.name,
+        "redirect_uris": request.redirect_uris,
+        "scopes": request.scopes,
+        "audience": request.audience,
+        "is_public": request.is_public,
+    }

@@ -1,4 +1,7 @@
-"""OAuth clients: registered by an admin, or requested by a member and approved by an admin; all are confidential."""
+"""OAuth clients: registered by an admin, or requested by a member and approved by an admin.
+
+Those of v1 are confidential; for /mcp, one may be public, which runs on people's own machines.
+"""
 
 from collections.abc import Mapping, Sequence
 from typing import TypedDict
@@ -11,6 +14,7 @@ from carrel.wire.oauth_clients import (
     AdminOAuthClientsListRequest,
     AdminOAuthClientsListResponse,
     AdminOAuthClientsUpdateRequest,
+    OAuthAudience,
     OAuthClient,
     OAuthClientStatus,
     OAuthClientWithSecret,
@@ -33,6 +37,8 @@ class ClientFields(TypedDict):
     name: str
     redirect_uris: Sequence[str]
     scopes: Sequence[str]
+    audience: OAuthAudience
+    is_public: bool
 
 
 async def create_client(
@@ -52,13 +58,15 @@ async def create_client(
         "redirect_uris": _each_once(fields["redirect_uris"]),
         "scopes": _each_once(fields["scopes"]),
         "status": status.value,
-        "hint": secret.hint,
+        "audience": fields["audience"].value,
+        "is_public": fields["is_public"],
+        "hint": "" if fields["is_public"] else secret.hint,
         "secret_hash": secret.hash,
         "requested_by": caller.principal_id,
     }
     await queries.insert_client(connection, caller.organization_id, row=row)
     action = "oauthClient.create" if status is OAuthClientStatus.APPROVED else "oauthClient.request"
-    details = {"scopes": row["scopes"], "redirectUris": row["redirect_uris"]}
+    details = {"scopes": row["scopes"], "redirectUris": row["redirect_uris"], "audience": row["audience"]}
     await _record(connection, caller, action, client_id, details=details)
     return await _with_secret(connection, caller, client_id, secret)
 
@@ -104,7 +112,12 @@ async def approve_client(connection: AsyncConnection, caller: Caller, *, client_
 
 
 async def rotate_secret(connection: AsyncConnection, caller: Caller, *, client_id: UUID) -> OAuthClientWithSecret:
-    """Replace a client's secret; for admins. The old secret is void from the commit on. NotFound when unknown."""
+    """Replace a client's secret; for admins. The old secret is void from the commit on.
+
+    Raises NotFound when unknown, Conflict `public_client` for a client that has none.
+    """
+    if (await _get(connection, caller, client_id)).is_public:
+        raise Conflict("A public client has no secret.", code="public_client")
     secret = secrets.mint(secrets.CLIENT_SECRET)
     await _change(connection, caller, client_id, values={"secret_hash": secret.hash, "hint": secret.hint})
     await _record(connection, caller, "oauthClient.rotateSecret", client_id)
@@ -146,7 +159,8 @@ async def _with_secret(
     connection: AsyncConnection, caller: Caller, client_id: UUID, secret: secrets.Secret
 ) -> OAuthClientWithSecret:
     client = await _get(connection, caller, client_id)
-    return OAuthClientWithSecret(**dict(client), client_secret=secret.value.get_secret_value())
+    shown = "" if client.is_public else secret.value.get_secret_value()
+    return OAuthClientWithSecret(**dict(client), client_secret=shown)
 
 
 async def _record(

@@ -9,7 +9,10 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
 from fastapi.routing import APIRoute
 
+from carrel.wire.oauth_clients import OAuthAudience
 from carrel.wire.scopes import ApiScope
+from service.auth.audiences import WELL_KNOWN, resource_of
+from service.domains.oauth.grants import CLIENT_AUTHENTICATION
 from service.domains.oauth.models import Request as OAuthRequest
 from service.domains.oauth.requests import form_of
 from service.domains.oauth.server import NO_STORE, Answer, AuthorizationServer
@@ -20,7 +23,6 @@ from service.web.dependencies import RuntimeDep
 from service.web.pages.confidential import refuse_readable
 
 METADATA = "/.well-known/oauth-authorization-server"
-CLIENT_AUTHENTICATION = ["client_secret_basic", "client_secret_post"]
 
 
 class ClientRoute(APIRoute):
@@ -64,6 +66,32 @@ async def metadata(runtime: RuntimeDep, path: str = "") -> Response:
     if path and f"/{path}" != urlsplit(issuer).path:
         raise ServiceError("There is no such issuer here.", code="not_found", status=404)
     return JSONResponse(description(issuer), headers={"Cache-Control": "public, max-age=300"})
+
+
+@router.get(WELL_KNOWN)
+@router.get(WELL_KNOWN + "/{path:path}")
+async def protected_resource(runtime: RuntimeDep, path: str = "") -> Response:
+    """Describe what takes the tokens of clients that are registered for /mcp (RFC 9728).
+
+    Clients that don't know the rule for addresses with a path ask at the host's.
+    """
+    issuer = runtime.settings.issuer
+    own = urlsplit(resource_of(OAuthAudience.MCP, issuer)).path
+    if path and f"/{path}" != own:
+        raise ServiceError("There is no such resource here.", code="not_found", status=404)
+    return JSONResponse(describe_mcp(issuer), headers={"Cache-Control": "public, max-age=300"})
+
+
+def describe_mcp(issuer: str) -> dict[str, object]:
+    """The metadata of /mcp (RFC 9728, section 2); what only admins may do, a client asks for by itself."""
+    return {
+        "resource": resource_of(OAuthAudience.MCP, issuer),
+        "authorization_servers": [issuer],
+        "scopes_supported": [ApiScope.CATALOG_READ.value, ApiScope.AGENT_MESSAGE.value],
+        "bearer_methods_supported": ["header"],
+        "resource_name": "Carrel",
+        "resource_documentation": f"{issuer}/docs",
+    }
 
 
 def description(issuer: str) -> dict[str, object]:

@@ -35,10 +35,24 @@ VERIFIER = re.compile(r"[A-Za-z0-9._~-]{43,128}", re.ASCII)
 ONCE = ("response_type", "response_mode", "scope", "state", "prompt", "code_challenge", "code_challenge_method")
 
 
+# How a client proves itself at the endpoints; a public one has nothing to prove itself by.
+CLIENT_AUTHENTICATION = ["client_secret_basic", "client_secret_post", "none"]
+
+
+class InvalidTargetError(OAuth2Error):
+    """The request asks for tokens that are for something else than the client's (RFC 8707, section 2)."""
+
+    error = "invalid_target"
+
+
 class Server(Protocol):
     """What the grants ask of the server they belong to."""
 
     store: Store
+
+    def require_resource(self, request: Request, client: Client) -> None:
+        """Raise InvalidTargetError unless each `resource` of a request names what the client's tokens are for."""
+        ...
 
     def callback(self, redirect_uri: str, parameters: Parameters, request: Request) -> str:
         """Return the address of a client to redirect a person to."""
@@ -46,7 +60,7 @@ class Server(Protocol):
 
 
 class S256Required(CodeChallenge):
-    """PKCE for every client: Authlib's own `required` concerns public clients only, and there are none here."""
+    """PKCE for every client: Authlib's own `required` concerns public clients only."""
 
     SUPPORTED_CODE_CHALLENGE_METHOD = ["S256"]  # noqa: RUF012 - Authlib's
 
@@ -74,7 +88,7 @@ class S256Required(CodeChallenge):
 class CodeGrant(AuthorizationCodeGrant):
     """RFC 6749, section 4.1."""
 
-    TOKEN_ENDPOINT_AUTH_METHODS = ["client_secret_basic", "client_secret_post"]  # noqa: RUF012 - Authlib's
+    TOKEN_ENDPOINT_AUTH_METHODS = CLIENT_AUTHENTICATION
     request: Request
     server: Server
 
@@ -126,7 +140,7 @@ class CodeGrant(AuthorizationCodeGrant):
 class RefreshGrant(RefreshTokenGrant):
     """RFC 6749, section 6, with rotation (RFC 9700, section 4.14.2)."""
 
-    TOKEN_ENDPOINT_AUTH_METHODS = ["client_secret_basic", "client_secret_post"]  # noqa: RUF012 - Authlib's
+    TOKEN_ENDPOINT_AUTH_METHODS = CLIENT_AUTHENTICATION
     INCLUDE_NEW_REFRESH_TOKEN = True
     request: Request
     server: Server
@@ -146,7 +160,7 @@ class RefreshGrant(RefreshTokenGrant):
 class Revocation(RevocationEndpoint):
     """RFC 7009. The request's hint isn't needed: a token's prefix says its kind."""
 
-    CLIENT_AUTH_METHODS = ["client_secret_basic", "client_secret_post"]  # noqa: RUF012 - Authlib's
+    CLIENT_AUTH_METHODS = CLIENT_AUTHENTICATION
     server: Server
 
     def authenticate_token(self, request: Request, client: Client) -> Token | None:
@@ -176,13 +190,14 @@ def judge_parameters(grant: CodeGrant) -> None:
             raise UnsupportedResponseTypeError("", "The only response_type is code.")
         if form.get("response_mode", "query") != "query":
             raise InvalidRequestError("The only response_mode is query.")
+        cast("Server", grant.server).require_resource(grant.request, grant.request.client)
 
     grant.register_hook("before_validate_authorization_request_payload", judge)
 
 
 def malformed(request: Request) -> OAuth2Error | None:
     """Return the error of a token request that names no grant type or repeats a parameter; None when it is fine."""
-    if any(len(values) > 1 for values in request.values.values()):
+    if any(len(values) > 1 for name, values in request.values.items() if name != "resource"):
         return repeated_parameter()
     if "grant_type" not in request.form:
         return InvalidRequestError("Send grant_type: authorization_code or refresh_token.")

@@ -10,10 +10,12 @@ from typing import Any, Literal
 
 from authlib.oauth2.rfc6749 import AuthorizationCodeMixin, ClientMixin, OAuth2Payload, OAuth2Request, TokenMixin
 
+from carrel.wire.oauth_clients import OAuthAudience
 from service.auth.scopes import covers, intersect_scopes, parse_scopes
 from service.domains.oauth.records import StoredClient, StoredCode, StoredRefreshToken, StoredToken
 from service.domains.oauth.requests import Parameters, all_of, first_of
 from service.platform import secrets
+from service.platform.addresses import without_local_port
 from service.platform.senders import Sender
 
 
@@ -72,6 +74,8 @@ class Client(ClientMixin):
         self.organization_name = row.organization_name
         self.name = row.name
         self.scopes = row.scopes
+        self.audience = OAuthAudience(row.audience)
+        self.is_public = row.is_public
         self._redirect_uris = row.redirect_uris
         self._secret_hash = row.secret_hash
 
@@ -90,15 +94,23 @@ class Client(ClientMixin):
         return " ".join(asked or self.scopes)
 
     def check_redirect_uri(self, redirect_uri: str) -> bool:
-        """Return whether a redirect URI is a registered one, character by character (RFC 9700, section 2.1)."""
-        return redirect_uri in self._redirect_uris
+        """Return whether a redirect URI is a registered one, character by character (RFC 9700, section 2.1).
+
+        Of a public client, which runs on people's own machines, the port may be any there (RFC 8252, section 7.3).
+        """
+        if redirect_uri in self._redirect_uris:
+            return True
+        local = without_local_port(redirect_uri) if self.is_public else None
+        return local is not None and local in {without_local_port(one) for one in self._redirect_uris}
 
     def check_client_secret(self, client_secret: str) -> bool:
-        """Return whether a secret is the client's, compared in constant time."""
+        """Return whether a secret is the client's, compared in constant time; a public client sends none."""
+        if self.is_public:
+            return not client_secret
         return hmac.compare_digest(self._secret_hash, secrets.hash_secret(client_secret))
 
     def check_endpoint_auth_method(self, *_: str) -> bool:
-        """Return True: every client may use HTTP Basic and form fields."""
+        """Return True: `check_client_secret` has judged what the client has proven itself by."""
         return True
 
     def check_response_type(self, _: str) -> bool:

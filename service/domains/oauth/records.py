@@ -17,6 +17,8 @@ class StoredClient:
     redirect_uris: Sequence[str]
     scopes: Sequence[str]
     status: str
+    audience: str
+    is_public: bool
     secret_hash: bytes = field(repr=False)
     entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
 

@@ -21,8 +21,10 @@ from authlib.oauth2.rfc6749.errors import InvalidClientError, InvalidRequestErro
 from authlib.oauth2.rfc6750 import BearerTokenGenerator
 
 from service.auth import lifetimes
+from service.auth.audiences import names_resource, resource_of
 from service.domains.oauth.grants import (
     CodeGrant,
+    InvalidTargetError,
     RefreshGrant,
     Revocation,
     S256Required,
@@ -135,7 +137,14 @@ class AuthorizationServer(AuthlibServer):
             raise InvalidClientError("The client is unknown, not approved, or its secret is wrong or missing.")
         if form.get("client_id", client_id) != client_id:
             raise InvalidRequestError("The form names another client than the Authorization header.")
+        self.require_resource(request, client)
         return client
+
+    def require_resource(self, request: Request, client: Client) -> None:
+        """Raise InvalidTargetError unless each `resource` of a request names what the client's tokens are for."""
+        for resource in request.values.get("resource", ()):
+            if not names_resource(resource, client.audience, self._issuer):
+                raise InvalidTargetError(f"This client's tokens are for {resource_of(client.audience, self._issuer)}.")
 
     def generate_token(self, *args: Any, scope: str, **options: Any) -> Any:
         """Generate tokens of these scopes; without scopes, Authlib would give all that the client is registered for."""

@@ -1,4 +1,4 @@
-"""admin/oauthClients: the applications that people may let act for them on v1."""
+"""admin/oauthClients: the applications that people may let act for them on v1, or at /mcp."""
 
 from collections.abc import Iterable
 from typing import TypeVar
@@ -8,7 +8,7 @@ from carrel._calls import Call
 from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, as_any, as_list
-from carrel.resources._choices import AnyOAuthClientStatus
+from carrel.resources._choices import AnyOAuthAudience, AnyOAuthClientStatus
 from carrel.wire import oauth_clients as wire
 
 M = TypeVar("M")
@@ -24,24 +24,47 @@ class OAuthClients(Resource[M]):
 
     @Operation
     def create(
-        self, name: str, *, redirect_uris: Iterable[str], scopes: Iterable[str]
+        self,
+        name: str,
+        *,
+        redirect_uris: Iterable[str],
+        scopes: Iterable[str],
+        audience: AnyOAuthAudience = wire.OAuthAudience.API,
+        is_public: bool = False,
     ) -> Call[wire.AdminOAuthClientsCreateResponse]:
         """Create a client, approved at once; `client_secret` is shown this once.
+
+        `audience` is what its tokens are for: `"api"` (v1), or `"mcp"` (the endpoint /mcp). Only for the latter may it
+        be public (`is_public`): it has no secret then.
 
         When the answer was lost on the way, the retry raises ConflictError `already_done`: rotate its secret.
         """
         request = wire.AdminOAuthClientsCreateRequest(
-            name=name, redirect_uris=as_list(str, redirect_uris), scopes=as_list(str, scopes)
+            name=name,
+            redirect_uris=as_list(str, redirect_uris),
+            scopes=as_list(str, scopes),
+            audience=as_any(wire.OAuthAudience, audience),
+            is_public=is_public,
         )
         return Call(wire.ADMIN_OAUTH_CLIENTS_CREATE, request)
 
     @Operation
     def request(
-        self, name: str, *, redirect_uris: Iterable[str], scopes: Iterable[str]
+        self,
+        name: str,
+        *,
+        redirect_uris: Iterable[str],
+        scopes: Iterable[str],
+        audience: AnyOAuthAudience = wire.OAuthAudience.API,
+        is_public: bool = False,
     ) -> Call[wire.AdminOAuthClientsRequestResponse]:
         """Ask for a client, which can do nothing until an admin approves it; `client_secret` is shown this once."""
         request = wire.AdminOAuthClientsRequestRequest(
-            name=name, redirect_uris=as_list(str, redirect_uris), scopes=as_list(str, scopes)
+            name=name,
+            redirect_uris=as_list(str, redirect_uris),
+            scopes=as_list(str, scopes),
+            audience=as_any(wire.OAuthAudience, audience),
+            is_public=is_public,
         )
         return Call(wire.ADMIN_OAUTH_CLIENTS_REQUEST, request)
 

@@ -1,0 +1,35 @@
+"""What access tokens are for: v1, or the endpoint of the Model Context Protocol; what one takes, the other refuses.
+
+A token is for what its client is registered for. Clients may say so in `resource` (RFC 8707); what protects /mcp
+describes itself to them (RFC 9728).
+"""
+
+from urllib.parse import urlsplit
+
+from carrel.wire.oauth_clients import OAuthAudience
+
+MCP_PATH = "/mcp"
+WELL_KNOWN = "/.well-known/oauth-protected-resource"
+_PATHS = {OAuthAudience.API: "/api/v1", OAuthAudience.MCP: MCP_PATH}
+
+
+def resource_of(audience: OAuthAudience, issuer: str) -> str:
+    """Return the address by which a client names what its tokens are for (RFC 8707, section 2)."""
+    return issuer + _PATHS[audience]
+
+
+def names_resource(resource: str, audience: OAuthAudience, issuer: str) -> bool:
+    """Return whether an address in a request names what tokens of this audience are for; a slash may end it."""
+    return resource.removesuffix("/") == resource_of(audience, issuer)
+
+
+def metadata_address(issuer: str) -> str:
+    """Return where /mcp describes itself: the well-known part is before the address's path (RFC 9728, section 3)."""
+    parts = urlsplit(issuer)
+    return f"{parts.scheme}://{parts.netloc}{WELL_KNOWN}{parts.path}{MCP_PATH}"
+
+
+def challenge(issuer: str, *, error: str | None = None, scope: str | None = None) -> str:
+    """Return the `WWW-Authenticate` of a refusal by /mcp (RFC 6750, section 3; RFC 9728, section 5.1)."""
+    given = {"error": error, "scope": scope, "resource_metadata": metadata_address(issuer)}
+    return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in given.items() if value is not None)

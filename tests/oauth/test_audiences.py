@@ -1,0 +1,86 @@
+"""Tokens for one audience: what v1 takes, /mcp refuses, and the reverse (RFC 8707, 9728)."""
+
+import httpx
+import pytest
+
+from service.platform.errors import Unauthenticated
+from tests.harness.services import RunningService
+from tests.oauth.conftest import Standing
+from tests.oauth.flow import Page, Pkce, a_person, an_agent, call_mcp, error, sent_back, v1, works
+from tests.service.directory import done
+
+LOCAL = "http://127.0.0.1/callback"
+
+
+def refused(service: RunningService, token: str) -> str:
+    """The code by which /mcp refuses a token."""
+    with pytest.raises(Unauthenticated) as caught:
+        call_mcp(service, token)
+    return caught.value.code
+
+
+def test_a_token_is_for_one_audience_and_refreshing_it_keeps_that(standing: Standing) -> None:
+    """Whether or not the client names it; what it names wrongly is refused, before anybody is asked."""
+    service, ada = standing.service, standing.person()
+    issuer = service.runtime.settings.issuer
+    agent, app = an_agent(service), standing.app
+    for_api, for_mcp = f"{issuer}/api/v1", f"{issuer}/mcp"
+    ours = ada.tokens(agent, resource=for_mcp, scope="api:catalog:read")
+    ours = done(agent.refresh(ours["refresh_token"], resource=f"{for_mcp}/"))
+    theirs = ada.tokens(app, resource=for_api)
+    assert call_mcp(service, ours["access_token"]).email == ada.email
+    assert refused(service, theirs["access_token"]) == "wrong_audience"
+    assert works(service, theirs["access_token"])
+    answer = v1(service, "me", ours["access_token"])
+    assert (answer.status_code, answer.json()["error"]["code"]) == (401, "wrong_audience")
+    for client, wrong in ((agent, for_api), (agent, "https://elsewhere.test/mcp"), (app, for_mcp)):
+        assert sent_back(ada.open(client, resource=wrong))["error"] == "invalid_target"
+    assert error(agent.refresh(ours["refresh_token"], resource=for_api)) == (400, "invalid_target")
+    assert call_mcp(service, done(agent.refresh(ours["refresh_token"]))["access_token"])
+
+
+def test_a_public_client_has_no_secret_and_any_port_of_its_machine(standing: Standing) -> None:
+    """PKCE alone binds a code to it; a code of another client, and another address, are refused. v1 has none such."""
+    service, ada, pkce = standing.service, standing.person(), Pkce()
+    agent, other = an_agent(service, LOCAL), an_agent(service, LOCAL)
+    redirect_uri = "http://127.0.0.1:49152/callback"
+    answer = ada.allow(agent, pkce, redirect_uri=redirect_uri)
+    code = sent_back(answer, redirect_uri)["code"]
+    assert error(other.exchange(code, pkce, redirect_uri=redirect_uri)) == (400, "invalid_grant")
+    assert error(agent.exchange(code, pkce, redirect_uri=LOCAL)) == (400, "invalid_grant")
+    assert error(agent.exchange(code, pkce, redirect_uri=redirect_uri, client_secret="svc_cs_x"))[0] == 401
+    assert error(agent.exchange(code, Pkce(), redirect_uri=redirect_uri)) == (400, "invalid_grant")
+    tokens = done(agent.exchange(code, pkce, redirect_uri=redirect_uri))
+    assert agent.revoke(tokens["refresh_token"]).status_code == 200
+    assert refused(service, tokens["access_token"]) == "credential_revoked"
+    for elsewhere in ("http://127.0.0.1:49152/other", "http://localhost:1/callback", "https://127.0.0.1/callback"):
+        assert ada.open(agent, redirect_uri=elsewhere).status_code == 400
+    public = {"name": "A", "redirectUris": [LOCAL], "scopes": ["api:catalog:read"], "isPublic": True}
+    assert service.call("admin/oauthClients/create", public).status_code == 400
+    answer = service.call("admin/oauthClients/rotateSecret", {"clientId": agent.client_id})
+    assert (answer.status_code, answer.json()["error"]["code"]) == (409, "public_client")
+
+
+def test_a_consent_taken_back_counts_at_the_next_call(service: RunningService) -> None:
+    """Without its consent, a token for /mcp is worth nothing, whatever else is left of it."""
+    agent, ada = an_agent(service), a_person(service)
+    token = ada.tokens(agent)["access_token"]
+    assert call_mcp(service, token).collection_ids is None
+    page = ada.http.get("/account/consents")
+    assert "An App" in Page(page).text
+    ada.press(page, "withdraw")
+    assert refused(service, token) == "credential_revoked"
+
+
+def test_mcp_describes_itself_and_what_authorizes_for_it(standing: Standing) -> None:
+    """A client finds both from the address alone, or from a refusal (RFC 9728, section 5; RFC 8414)."""
+    service = standing.service
+    issuer, known = service.runtime.settings.issuer, f"{service.base_url}/.well-known"
+    described = httpx.get(f"{known}/oauth-protected-resource/mcp").json()
+    assert (described["resource"], described["authorization_servers"]) == (f"{issuer}/mcp", [issuer])
+    assert "api:admin" not in described["scopes_supported"]
+    assert httpx.get(f"{known}/oauth-protected-resource").json() == described
+    assert httpx.get(f"{known}/oauth-protected-resource/api/v1").status_code == 404
+    server = httpx.get(f"{known}/oauth-authorization-server").json()
+    assert "none" in server["token_endpoint_auth_methods_supported"]
+    assert server["code_challenge_methods_supported"] == ["S256"]
