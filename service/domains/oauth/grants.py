@@ -190,7 +190,7 @@ def judge_parameters(grant: CodeGrant) -> None:
             raise UnsupportedResponseTypeError("", "The only response_type is code.")
         if form.get("response_mode", "query") != "query":
             raise InvalidRequestError("The only response_mode is query.")
-        cast("Server", grant.server).require_resource(grant.request, grant.request.client)
+        grant.server.require_resource(grant.request, grant.request.client)
 
     grant.register_hook("before_validate_authorization_request_payload", judge)
 
