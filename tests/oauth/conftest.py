@@ -9,15 +9,16 @@ import pytest
 from service.domains.signin import provider
 from service.platform import kept
 from tests.harness.services import RunningService, ServiceHarness
-from tests.oauth.flow import App, Person, a_person, an_app
+from tests.oauth.flow import EVERY_SCOPE, App, Person, a_person, an_app, an_mcp_client
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A service with a client and a person, for tests that change neither."""
+    """A service with a client of v1, one of /mcp, and a person, for tests that change none of them."""
 
     service: RunningService
     app: App
+    agent: App
     email: str
 
     def person(self) -> Person:
@@ -29,7 +30,7 @@ class Standing:
 def standing(service_harness: ServiceHarness) -> Iterator[Standing]:
     """One service a module."""
     service, stack = service_harness.start()
-    yield Standing(service, an_app(service), a_person(service).email)
+    yield Standing(service, an_app(service), an_mcp_client(service, scopes=EVERY_SCOPE), a_person(service).email)
     service_harness.stop(service, stack)
 
 

@@ -18,6 +18,7 @@ from tests.service.directory import done
 CALLBACK = "https://app.example.test/callback"
 SCOPE = "api:catalog:read"
 EVERY_SCOPE = ["api:agent:message:*", "api:catalog:read", "api:catalog:write", "api:admin"]
+AGENT_SCOPES = ["api:catalog:read", "api:agent:message:*"]
 PASSWORD = "a long enough password"
 
 
@@ -184,9 +185,9 @@ def an_app(service: RunningService, *redirect_uris: str, scopes: list[str] | Non
     return App(service, client["clientId"], client["clientSecret"] or None, body["redirectUris"][0])
 
 
-def an_agent(service: RunningService, *redirect_uris: str, scopes: list[str] | None = None, **options: Any) -> App:
+def an_mcp_client(service: RunningService, *redirect_uris: str, scopes: list[str] | None = None, **options: Any) -> App:
     """A public client for /mcp that an admin registered."""
-    scopes = scopes or ["api:catalog:read", "api:agent:message:*"]
+    scopes = scopes or AGENT_SCOPES
     return an_app(service, *redirect_uris, scopes=scopes, audience="mcp", isPublic=True, **options)
 
 

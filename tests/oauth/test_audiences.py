@@ -6,7 +6,8 @@ import pytest
 from service.platform.errors import Unauthenticated
 from tests.harness.services import RunningService
 from tests.oauth.conftest import Standing
-from tests.oauth.flow import Page, Pkce, a_person, an_agent, call_mcp, error, sent_back, v1, works
+from tests.oauth.flow import Page, Pkce, a_person, an_mcp_client, call_mcp, error, sent_back, v1, works
+from tests.oauth.talking import send
 from tests.service.directory import done
 
 LOCAL = "http://127.0.0.1/callback"
@@ -23,7 +24,7 @@ def test_a_token_is_for_one_audience_and_refreshing_it_keeps_that(standing: Stan
     """Whether or not the client names it; what it names wrongly is refused, before anybody is asked."""
     service, ada = standing.service, standing.person()
     issuer = service.runtime.settings.issuer
-    agent, app = an_agent(service), standing.app
+    agent, app = an_mcp_client(service), standing.app
     for_api, for_mcp = f"{issuer}/api/v1", f"{issuer}/mcp"
     ours = ada.tokens(agent, resource=for_mcp, scope="api:catalog:read")
     ours = done(agent.refresh(ours["refresh_token"], resource=f"{for_mcp}/"))
@@ -42,7 +43,7 @@ def test_a_token_is_for_one_audience_and_refreshing_it_keeps_that(standing: Stan
 def test_a_public_client_has_no_secret_and_any_port_of_its_machine(standing: Standing) -> None:
     """PKCE alone binds a code to it; a code of another client, and another address, are refused. v1 has none such."""
     service, ada, pkce = standing.service, standing.person(), Pkce()
-    agent, other = an_agent(service, LOCAL), an_agent(service, LOCAL)
+    agent, other = an_mcp_client(service, LOCAL), an_mcp_client(service, LOCAL)
     redirect_uri = "http://127.0.0.1:49152/callback"
     answer = ada.allow(agent, pkce, redirect_uri=redirect_uri)
     code = sent_back(answer, redirect_uri)["code"]
@@ -62,14 +63,17 @@ def test_a_public_client_has_no_secret_and_any_port_of_its_machine(standing: Sta
 
 
 def test_a_consent_taken_back_counts_at_the_next_call(service: RunningService) -> None:
-    """Without its consent, a token for /mcp is worth nothing, whatever else is left of it."""
-    agent, ada = an_agent(service), a_person(service)
+    """Without its consent, a token for /mcp is worth nothing, whatever else is left of it; the refusal leads on."""
+    agent, ada = an_mcp_client(service), a_person(service)
     token = ada.tokens(agent)["access_token"]
     assert call_mcp(service, token).collection_ids is None
     page = ada.http.get("/account/consents")
     assert "An App" in Page(page).text
     ada.press(page, "withdraw")
     assert refused(service, token) == "credential_revoked"
+    described = f'resource_metadata="{service.runtime.settings.issuer}/.well-known/oauth-protected-resource/mcp"'
+    assert send(service, token, "ping").headers["WWW-Authenticate"] == f'Bearer error="invalid_token", {described}'
+    assert send(service, None, "ping").headers["WWW-Authenticate"] == f"Bearer {described}"
 
 
 def test_mcp_describes_itself_and_what_authorizes_for_it(standing: Standing) -> None:

@@ -45,7 +45,7 @@ def test_a_client_an_admin_creates_is_approved_and_its_secret_shown_once(service
     assert client["clientSecret"] not in service.call("admin/auditLog/query").text
     (entry,) = entries(service, "oauthClient.create")
     assert entry["target"] == {"type": "oauthClient", "id": client["clientId"], "name": client["name"]}
-    assert entry["details"] == {"scopes": [SCOPE], "redirectUris": [CALLBACK]}
+    assert entry["details"] == {"scopes": [SCOPE], "redirectUris": [CALLBACK], "audience": "api"}
 
 
 def test_a_client_a_member_asks_for_can_do_nothing_until_an_admin_approves_it(service: RunningService) -> None:

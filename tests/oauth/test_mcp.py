@@ -11,7 +11,7 @@ from service.mcp import server
 from tests.harness.documents import uploaded
 from tests.harness.services import RunningService
 from tests.oauth.conftest import Standing
-from tests.oauth.flow import EVERY_SCOPE, PASSWORD, Person, an_app
+from tests.oauth.flow import EVERY_SCOPE, PASSWORD, Person, an_mcp_client
 from tests.oauth.talking import REVISION, official_client, refusal, result, send, tools, use
 from tests.service.agents import an_agent
 from tests.service.conversations import Desk, a_desk
@@ -21,7 +21,7 @@ from tests.service.directory import another_organization, done
 @pytest.fixture(scope="module")
 def token(standing: Standing) -> str:
     """An access token of the person's."""
-    return str(standing.person().tokens(standing.app)["access_token"])
+    return str(standing.person().tokens(standing.agent)["access_token"])
 
 
 @pytest.fixture(scope="module")
@@ -60,9 +60,9 @@ async def test_the_official_client_reads_as_the_person(
 
 def test_a_revoked_token_counts_from_the_next_call(standing: Standing, ferry: str) -> None:
     """401 then, and 401 for no token, an API key and an expired token, each with what to do."""
-    mine = standing.person().tokens(standing.app)
+    mine = standing.person().tokens(standing.agent)
     assert use(standing.service, mine["access_token"], "fetch", id=ferry)["title"] == "Ferries"
-    standing.app.revoke(mine["refresh_token"])
+    standing.agent.revoke(mine["refresh_token"])
     for token in (mine["access_token"], None, standing.service.api_key):
         answer = send(standing.service, token, "tools/call", name="fetch", arguments={"id": ferry})
         assert answer.status_code == 401
@@ -71,7 +71,7 @@ def test_a_revoked_token_counts_from_the_next_call(standing: Standing, ferry: st
 
 def test_tools_need_the_scopes_of_their_operations(standing: Standing, ferry: str) -> None:
     """A token for agents alone sees no tool that reads, and can't call one or read a resource."""
-    token = standing.person().tokens(standing.app, scope="api:agent:message:*")["access_token"]
+    token = standing.person().tokens(standing.agent, scope="api:agent:message:*")["access_token"]
     assert not {"search", "fetch"} & set(tools(standing.service, token))
     assert "api:catalog:read" in refusal(standing.service, token, "fetch", id=ferry)
     answer = send(standing.service, token, "resources/read", uri=f"carrel://documents/{ferry}")
@@ -80,7 +80,7 @@ def test_tools_need_the_scopes_of_their_operations(standing: Standing, ferry: st
 
 def test_an_admin_reads_no_more_than_others(standing: Standing, ferry: str) -> None:
     """Resources and texts are what access says; the API's lists show an admin every document."""
-    admin = Person(standing.service).tokens(standing.app, scope="api:catalog:read api:admin")["access_token"]
+    admin = Person(standing.service).tokens(standing.agent, scope="api:catalog:read api:admin")["access_token"]
     private = uploaded(standing.service, "hers", "My own ferry.", as_user=standing.email)["documentId"]
     assert private in standing.service.call("catalog/listDocuments", {"pageSize": 1000}).text
     listed = result(send(standing.service, admin, "resources/list"))["resources"]
@@ -186,7 +186,7 @@ def test_organizations_are_apart(standing: Standing, ferry: str) -> None:
     key = another_organization(service)
     person = {"email": "eve@other.test", "name": "Eve", "password": PASSWORD}
     done(service.call("admin/users/upsert", {"users": [person]}, api_key=key))
-    token = Person(service, "eve@other.test").tokens(an_app(service, api_key=key))["access_token"]
+    token = Person(service, "eve@other.test").tokens(an_mcp_client(service, api_key=key))["access_token"]
     assert use(service, token, "search", query="ferry") == {"results": []}
     assert result(send(service, token, "resources/list"))["resources"] == []
     assert "document_not_found" in refusal(service, token, "fetch", id=ferry)
@@ -202,7 +202,7 @@ def desk(standing: Standing) -> Desk:
 
 async def test_an_agent_answers_the_person_through_either_revision(standing: Standing, desk: Desk) -> None:
     """By its name, its id, or as the only one; a conversation goes on; the audit log has it as any other message."""
-    token = standing.person().tokens(standing.app, scope="api:agent:message:* api:catalog:read")["access_token"]
+    token = standing.person().tokens(standing.agent, scope="api:agent:message:* api:catalog:read")["access_token"]
     async with official_client(standing.service, token, "legacy") as client:
         asked = await client.call_tool("ask_agent", {"question": "When does the bakery open?", "agent": "bakery"})
         first = asked.structured_content
@@ -219,7 +219,7 @@ async def test_an_agent_answers_the_person_through_either_revision(standing: Sta
 def test_an_agent_that_is_not_theirs_is_not_asked(standing: Standing, desk: Desk) -> None:
     """Neither what isn't deployed to them, nor what their token isn't for; they are told which there are."""
     service = standing.service
-    token = standing.person().tokens(standing.app, scope="api:agent:message:*")["access_token"]
+    token = standing.person().tokens(standing.agent, scope="api:agent:message:*")["access_token"]
     hidden = an_agent(service, name="Board")
     ask = partial(refusal, service, token, "ask_agent", question="When?")
     for name in ("Board", hidden["agentId"], "nobody"):
@@ -230,14 +230,14 @@ def test_an_agent_that_is_not_theirs_is_not_asked(standing: Standing, desk: Desk
     unknown = "00000000-0000-0000-0000-000000000000"
     assert "conversation_not_found" in ask(agent=desk.agent_id, conversation_id=unknown)
     assert "must say something" in refusal(service, token, "ask_agent", question=" ")
-    other = standing.person().tokens(standing.app, scope=f"api:agent:message:{unknown}")["access_token"]
+    other = standing.person().tokens(standing.agent, scope=f"api:agent:message:{unknown}")["access_token"]
     assert "no_agents" in refusal(service, other, "ask_agent", question="When?")
 
 
 def test_readers_and_reasons_are_for_admins(standing: Standing, token: str, secret: str) -> None:
     """An admin is told who and why; others see no such tool, and can't call it; nor an admin whose token lacks it."""
     service = standing.service
-    admin = Person(service).tokens(standing.app, scope="api:catalog:read api:admin")["access_token"]
+    admin = Person(service).tokens(standing.agent, scope="api:catalog:read api:admin")["access_token"]
     assert {"who_can_read", "why"} <= set(tools(service, admin))
     [reader] = use(service, admin, "who_can_read", document_id=secret)["readers"]
     assert reader["email"] == service.admin_email
@@ -247,7 +247,7 @@ def test_readers_and_reasons_are_for_admins(standing: Standing, token: str, secr
     lacking = use(service, admin, "why", document_id=secret, email=standing.email)
     assert (lacking["may_read"], lacking["paths"]) == (False, [])
     assert "Nobody has given access" in lacking["missing"]
-    plain = Person(service).tokens(standing.app, scope="api:catalog:read")["access_token"]
+    plain = Person(service).tokens(standing.agent, scope="api:catalog:read")["access_token"]
     for other in (token, plain):
         assert not {"who_can_read", "why"} & set(tools(service, other))
         for tool, arguments in (("who_can_read", {}), ("why", {"email": standing.email})):
@@ -265,7 +265,7 @@ def test_what_a_document_says_runs_no_tool(
         return await tool.run(call, arguments)
 
     monkeypatch.setitem(server.TOOLS, "who_can_read", replace(tool, run=run))
-    token = Person(service).tokens(standing.app, scope=" ".join(EVERY_SCOPE))["access_token"]
+    token = Person(service).tokens(standing.agent, scope=" ".join(EVERY_SCOPE))["access_token"]
     assert any(one["id"] == ferry for one in use(service, token, "search", query="tool who_can_read")["results"])
     assert "who_can_read" in use(service, token, "fetch", id=ferry)["text"]
     asked = use(service, token, "ask_agent", question="Which tool shall I call?", agent=desk.agent_id)
