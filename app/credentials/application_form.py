@@ -129,7 +129,7 @@ def _create() -> None:
         redirect_uris=addresses,
         scopes=scopes,
         audience=audience,
-        is_public=audience is OAuthAudience.MCP and bool(st.session_state.get("client.public")),
+        is_public=bool(st.session_state.get("client.public")) if audience is OAuthAudience.MCP else None,
     )
     if not made.is_public:
         hold_secret(secret_of(made.client_id, made.client_secret))

@@ -13,7 +13,7 @@ from uuid import UUID
 from pydantic import AfterValidator, Field, model_validator
 
 from carrel.wire.common import NarrowedRequest, PagedResponse, RequestModel, ResponseModel
-from carrel.wire.fields import Instant, Label
+from carrel.wire.fields import Instant, Label, StrictFlag
 from carrel.wire.operations import ADMIN, CONFIRMED, KEYED, MEMBER, NOT_FOUND, SECRET, ApiOperation
 from carrel.wire.scopes import ApiScope
 
@@ -88,10 +88,10 @@ class _OAuthClientFields(RequestModel):
     """Addresses that people may be sent back to, 1 to 20; compared character by character."""
     scopes: ApiScopes
     """Most that people can be asked for, 1 to 100 scopes."""
-    audience: OAuthAudience = OAuthAudience.API
-    """What the client's tokens are for: `api` (v1) or `mcp` (the endpoint /mcp); never both, and it stays."""
-    is_public: bool = False
-    """Whether the client can keep no secret, as one on people's own machines; only for the audience `mcp`."""
+    audience: OAuthAudience | None = None
+    """What the client's tokens are for, for good: `api` (v1) or `mcp` (the endpoint /mcp); absent: `api`."""
+    is_public: StrictFlag | None = None
+    """Whether the client keeps no secret, as on people's own machines; only for `mcp`. Absent: it has one."""
 
     @model_validator(mode="after")
     def _refuse_public_for_api(self) -> Self:

@@ -78,6 +78,6 @@ def _fields(request: wire.AdminOAuthClientsCreateRequest | wire.AdminOAuthClient
         "name": request.name,
         "redirect_uris": request.redirect_uris,
         "scopes": request.scopes,
-        "audience": request.audience,
-        "is_public": request.is_public,
+        "audience": request.audience or wire.OAuthAudience.API,
+        "is_public": bool(request.is_public),
     }

@@ -29,8 +29,8 @@ class OAuthClients(Resource[M]):
         *,
         redirect_uris: Iterable[str],
         scopes: Iterable[str],
-        audience: AnyOAuthAudience = wire.OAuthAudience.API,
-        is_public: bool = False,
+        audience: AnyOAuthAudience | None = None,
+        is_public: bool | None = None,
     ) -> Call[wire.AdminOAuthClientsCreateResponse]:
         """Create a client, approved at once; `client_secret` is shown this once.
 
@@ -55,8 +55,8 @@ class OAuthClients(Resource[M]):
         *,
         redirect_uris: Iterable[str],
         scopes: Iterable[str],
-        audience: AnyOAuthAudience = wire.OAuthAudience.API,
-        is_public: bool = False,
+        audience: AnyOAuthAudience | None = None,
+        is_public: bool | None = None,
     ) -> Call[wire.AdminOAuthClientsRequestResponse]:
         """Ask for a client, which can do nothing until an admin approves it; `client_secret` is shown this once."""
         request = wire.AdminOAuthClientsRequestRequest(
