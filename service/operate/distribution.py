@@ -4,6 +4,7 @@ A document's chunks and code pages lie on one server, by its id. Row-level secur
 what a transaction says by `SET LOCAL`, and a server that was told of no organization shows no row.
 """
 
+from sqlalchemy import Connection
 from sqlalchemy.engine import URL
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -40,7 +41,7 @@ _PLACE = """
     )
 """
 _INSTALLED = "SELECT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus')"
-_IS_SPREAD = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = %s::regclass)"
+_IS_SPREAD = "SELECT EXISTS (SELECT FROM pg_dist_partition WHERE logicalrelid = to_regclass(%s))"
 _WORKERS = "SELECT count(*) FROM pg_dist_node WHERE isactive AND shouldhaveshards AND noderole = 'primary'"
 
 
@@ -72,11 +73,11 @@ async def refuse_older_releases(connection: AsyncConnection) -> None:
     await connection.exec_driver_sql(statement, (_OLDEST, _OLDEST))
 
 
-async def is_distributed(connection: AsyncConnection) -> bool:
+def is_distributed(connection: Connection) -> bool:
     """Tell whether the index tables lie on several servers."""
-    if not (await connection.exec_driver_sql(_INSTALLED)).scalar_one():
+    if not connection.exec_driver_sql(_INSTALLED).scalar_one():
         return False
-    return bool((await connection.exec_driver_sql(_IS_SPREAD, (INDEX_TABLE_NAMES[0],))).scalar_one())
+    return bool(connection.exec_driver_sql(_IS_SPREAD, (INDEX_TABLE_NAMES[0],)).scalar_one())
 
 
 async def _require_cluster(connection: AsyncConnection) -> None:

@@ -104,7 +104,7 @@ async def prepare(settings: Settings, server: EmbeddedPostgres | None) -> Prepar
         key = await ensure_secret_key(database, given=settings.secret_key, data_dir=settings.data_dir)
         async with database.transaction(None) as connection:
             await bootstrap(connection, settings)
-            distributed = await is_distributed(connection)
+            distributed = await connection.run_sync(is_distributed)
         if server is not None:
             # The embedded database has one service alone: here, all that is taken up was by a process that is gone.
             # One that is started again later would take away what others are at.
@@ -252,7 +252,7 @@ async def _see_distribution(database: Database) -> None:
     """
     async with database.transaction(None) as connection:
         await key_fingerprint(connection)
-        database.is_distributed = await is_distributed(connection)
+        database.is_distributed = await connection.run_sync(is_distributed)
 
 
 def _open_standbys(stack: AsyncExitStack, settings: Settings) -> Standbys:

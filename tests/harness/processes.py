@@ -16,8 +16,10 @@ from typing import Any
 
 import httpx
 import psutil
+from sqlalchemy.engine import URL
 
-from service.platform.postgres.server import EmbeddedPostgres
+from service.platform.database import driver_url
+from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres
 from tests.harness.first_start import CLUSTER, bring_database, bring_model
 from tests.harness.logs import read_log
 from tests.harness.services import ADMIN_EMAIL, ADMIN_PASSWORD, API_KEY, AUTHORITIES
@@ -176,6 +178,11 @@ class ServiceProcess:
     def database_server(self) -> EmbeddedPostgres:
         """Return the supervisor of the process's database."""
         return EmbeddedPostgres(self.data_dir)
+
+    def owner_url(self) -> URL:
+        """Return the address by which the owner of the process's database connects."""
+        address = self._environment.get("CARREL_DATABASE_URL")
+        return self.database_server().url(user=SUPERUSER) if address is None else driver_url(address)
 
     def close(self) -> None:
         """End everything and remove the folder."""

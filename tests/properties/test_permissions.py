@@ -3,12 +3,14 @@
 import math
 import os
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 
+from tests.harness.cluster import VARIABLE as CLUSTER
+from tests.harness.databases import TestDatabases
 from tests.harness.processes import ServiceProcess
 from tests.properties.machine import Permissions
 
@@ -54,9 +56,22 @@ COMMON = settings(
 
 
 @pytest.fixture
-def service(service_process: Callable[..., ServiceProcess]) -> ServiceProcess:
+def database(request: pytest.FixtureRequest) -> Iterator[dict[str, str]]:
+    """The setting that names a database on the cluster under test; none where that is one server."""
+    if CLUSTER not in os.environ:
+        yield {}
+        return
+    databases: TestDatabases = request.getfixturevalue("databases")
+    name = databases.clone()
+    address = databases.owner_url(name).set(drivername="postgresql")
+    yield {"CARREL_DATABASE_URL": address.render_as_string(hide_password=False)}
+    databases.drop(name)
+
+
+@pytest.fixture
+def service(database: dict[str, str], service_process: Callable[..., ServiceProcess]) -> ServiceProcess:
     """A service of two worker processes, which are asked by turns."""
-    service = service_process(CARREL_RATE_LIMIT_REQUESTS="0", CARREL_RATE_LIMIT_FAILURES="0")
+    service = service_process(CARREL_RATE_LIMIT_REQUESTS="0", CARREL_RATE_LIMIT_FAILURES="0", **database)
     service.ask_by_turns()
     return service
 

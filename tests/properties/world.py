@@ -11,7 +11,6 @@ import httpx
 from service.domains.directory.organizations import create_organization
 from service.platform.database import Database
 from service.platform.identifiers import document_id_for, uuid7
-from service.platform.postgres.server import SUPERUSER
 from service.platform.secrets import API_KEY, mint
 from tests.harness.databases import connect
 from tests.harness.processes import ServiceProcess
@@ -61,7 +60,7 @@ class World:
         asyncio.run(self._create())
 
     async def _create(self) -> None:
-        database = Database(self._service.database_server().url(), pool_size=1)
+        database = Database(self._service.owner_url(), pool_size=1)
         try:
             async with database.transaction(self._organization_id) as connection:
                 await create_organization(
@@ -216,7 +215,7 @@ class World:
         """Let its time run out; the one thing that no request can do."""
         table, key = ("service_account_tokens", "token_id") if self.is_token(credential) else ("api_keys", "api_key_id")
         statement = f"UPDATE {table} SET expires_at = now() - interval '1 second' WHERE {key} = %s"  # noqa: S608
-        with connect(self._service.database_server().url(user=SUPERUSER)) as connection:
+        with connect(self._service.owner_url()) as connection:
             assert connection.execute(statement, [self.credential_ids[credential]]).rowcount == 1
 
     def is_token(self, credential: str) -> bool:

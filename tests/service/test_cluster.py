@@ -6,6 +6,7 @@ The rest of what a cluster must do is what every other test of this folder asks,
 import asyncio
 import os
 from collections.abc import Callable
+from pathlib import Path
 from uuid import UUID
 
 import pytest
@@ -13,6 +14,8 @@ from psycopg import sql
 
 from service import migrations
 from service.operate import startup
+from service.operate.backup import taking
+from service.operate.commands import run
 from service.operate.distribution import distribute_index, refuse_older_releases
 from service.platform.database import SERVICE_ROLE, owner_transaction
 from service.platform.deployment_errors import ClusterError, MigrationError
@@ -82,10 +85,7 @@ def test_a_worker_sees_that_the_index_was_spread_after_the_database_was_prepared
     """Between the two nobody is connected, so that the command isn't refused."""
     answers = iter([False, True])
 
-    async def answer(_connection: object) -> bool:
-        return next(answers)
-
-    monkeypatch.setattr(startup, "is_distributed", answer)
+    monkeypatch.setattr(startup, "is_distributed", lambda _: next(answers))
     assert make_service().runtime.database.is_distributed
 
 
@@ -142,6 +142,17 @@ def test_a_server_shows_nothing_unasked(service: RunningService, databases: Test
                 assert worker.execute(count_rows).fetchone() == (0,)
                 worker.execute("RESET ROLE")
     assert found > 0
+
+
+def test_no_backup_is_taken_of_several_servers(
+    service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """They can't be read at one moment, so nothing is written. Without a cluster, one server passes for several."""
+    if VARIABLE not in os.environ:
+        monkeypatch.setattr(taking, "is_distributed", lambda _: True)
+    assert run(["backup", str(tmp_path / "x")], service.settings) == 1
+    assert "Back up each server" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_an_index_needs_a_cluster_to_be_spread(databases: TestDatabases) -> None:

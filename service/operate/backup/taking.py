@@ -17,6 +17,7 @@ from service.operate.backup.progress import Progress
 from service.operate.backup.queries import Snapshot
 from service.operate.deployment import key_files
 from service.operate.deployment.service import matches
+from service.operate.distribution import is_distributed
 from service.platform.files import FileStore
 
 
@@ -64,6 +65,11 @@ def _check(snapshot: Snapshot) -> tuple[str, int]:
     if revision is None:
         raise BackupError("The database's schema is not one this Carrel knows. Back it up with the Carrel that runs.")
     queries.refuse_hidden(snapshot.connection)
+    if is_distributed(snapshot.connection):
+        raise BackupError(
+            "The index lies on several servers, of which this command can't read one moment. Back up each server by"
+            " means of its own, and all of them to one restore point: docs/scaling.md says how."
+        )
     return revision, postgresql
 
 
