@@ -68,6 +68,12 @@ def mint(account: ServiceAccount, *, done: Callable[[], object]) -> None:
     done()
 
 
+def open_mint(account_id: str) -> None:
+    """Open the dialog for a new token of an account."""
+    fill_expiry("mint", None)
+    open_dialog(MINT, account_id)
+
+
 def open_successor(token: ServiceAccountToken) -> None:
     """Open the dialog for a new token, filled as this one is, so that it can take its place."""
     st.session_state["mint.name"] = token.name
@@ -76,20 +82,25 @@ def open_successor(token: ServiceAccountToken) -> None:
     open_dialog(MINT, str(token.service_account_id))
 
 
-def fill_expiry(name: str, like: ServiceAccountToken | ApiKey) -> None:
+def fill_expiry(name: str, like: ServiceAccountToken | ApiKey | None) -> None:
     """Fill the fields of `ask_expiry` before they are drawn, so that the new one lasts as long as another did."""
+    st.session_state.pop(f"{name}.default", None)
+    if like is None:
+        return
     choice, days = expiry_like(like)
-    st.session_state[f"{name}.expiry"] = choice
+    st.session_state[f"{name}.default"] = choice
     if choice == ON_DATE:
         st.session_state[f"{name}.day"] = datetime.now(UTC).date() + timedelta(days=days)
 
 
 def ask_expiry(name: str, *, default: str = "90") -> None:
     """Show fields for an expiry; `get_expiry` with the same name returns it."""
-    st.session_state.setdefault(f"{name}.expiry", default)
+    # A value in the session would be sent once: a browser that is slow to draw may miss it, and then sends none back.
+    filled: str = st.session_state.get(f"{name}.default", default)
     choice = st.segmented_control(
         "Expires",
         list(EXPIRIES),
+        default=filled,
         format_func=lambda one: EXPIRIES[one],
         required=True,
         key=f"{name}.expiry",

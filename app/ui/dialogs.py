@@ -1,5 +1,6 @@
 """Dialogs for all pages: confirming an action, and showing a secret once."""
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ _DRAWN, _REPEATED = "dialog.drawn", "dialog.repeated"
 REPEATED_EVERY = 3.0
 """Seconds after which an action that had to be confirmed is tried again, and after each attempt that was refused."""
 MOST_REPEATS = 200
+_log = logging.getLogger(__name__)
 
 
 def confirm(title: str, consequence: str, *, doing: str, action: Callable[[], object], name: str | None = None) -> None:
@@ -60,10 +62,23 @@ def _do(action: Callable[[], object]) -> None:
     _forget_problem()
     try:
         action()
-    except FAILURES as error:
-        st.session_state[_PROBLEM] = problem_of(error)
+    except Exception as error:  # noqa: BLE001 - _problem_of logs it
+        st.session_state[_PROBLEM] = _problem_of(error)
     else:
         st.session_state[_DONE] = True
+
+
+def _problem_of(error: Exception) -> Problem:
+    """Return an error of a dialog's action in words; one that nobody foresaw is logged, and not kept from the person.
+
+    Streamlit would show that one on the page, which the dialog hides: the button would seem to do nothing.
+    """
+    if isinstance(error, FAILURES):
+        return problem_of(error)
+    _log.error("a dialog's action failed", exc_info=error)
+    return Problem(
+        "That failed, by an error in the workbench itself.", ("Its log says more. Close this to try again.",)
+    )
 
 
 def _show_problem(do: Callable[[], None]) -> None:
@@ -158,8 +173,8 @@ def _submit(name: str, action: Callable[[], object]) -> None:
         action()
     except NotYetError as error:
         st.session_state[_PROBLEM] = Problem(str(error))
-    except FAILURES as error:
-        st.session_state[_PROBLEM] = problem_of(error)
+    except Exception as error:  # noqa: BLE001 - _problem_of logs it
+        st.session_state[_PROBLEM] = _problem_of(error)
     else:
         close_dialog()
         st.session_state[_LED] = {one: st.query_params.get_all(one) for one in st.query_params}

@@ -105,9 +105,12 @@ def _follow_address(parameter: str, default: str) -> str:
 
 
 def _tell_address(parameter: str, default: str) -> None:
-    said = str(st.session_state[f"filter.{parameter}"] or "").strip()
-    if said and said != default:
+    key, seen = f"filter.{parameter}", f"filter.{parameter}.seen"
+    said = str(st.session_state[key] or "").strip() or default
+    if said == st.session_state.get(seen):
+        return  # a fragment's timer may send the fields of a list that the person has left: its address is over
+    if said != default:
         st.query_params[parameter] = said
     else:
         st.query_params.pop(parameter, None)
-    st.session_state[f"filter.{parameter}.seen"] = said or default
+    st.session_state[seen] = said

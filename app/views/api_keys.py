@@ -96,9 +96,9 @@ def open_new(like: ApiKey | None = None) -> None:
     """Open the dialog for a new key, with no person chosen; `like`: filled as this key is, to take its place."""
     drop_choice(OWNER)
     st.session_state.pop(LIKE, None)
+    fill_expiry("key", like)
     if like is not None:
         st.session_state.update({LIKE: like, "key.name": like.name, "key.for_others": like.may_act_for_users})
-        fill_expiry("key", like)
     open_dialog(NEW)
 
 

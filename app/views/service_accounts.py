@@ -7,7 +7,7 @@ import streamlit as st
 
 from app import api
 from app.credentials.accounts import ACCOUNTS, account_of, all_tokens, clear_caches, organization, tokens_of
-from app.credentials.new_token import MINT, show_mint
+from app.credentials.new_token import MINT, open_mint, show_mint
 from app.credentials.tokens import show_ending_soon, show_token, show_tokens
 from app.formatting import ago, moment, one_line
 from app.labels import SERVICE_ACCOUNT
@@ -170,8 +170,8 @@ def show_account(account_id: str, settings: Organization) -> None:
             type="primary",
             icon=":material/add:",
             disabled=not settings.service_accounts_enabled,
-            on_click=open_dialog,
-            args=(MINT, account_id),
+            on_click=open_mint,
+            args=(account_id,),
         )
         if st.button("Delete the account", key="delete", icon=":material/delete:"):
             ask_deleting(account)

@@ -42,6 +42,34 @@ def test_two_clicks_do_it_once(script: object) -> None:
     assert page.text[0].value == "1"
 
 
+def broken() -> None:
+    """A form and a confirmation whose actions have a fault."""
+    import streamlit as st  # noqa: PLC0415
+
+    from app.ui import dialogs  # noqa: PLC0415
+
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    dialogs.open_dialog("mint")
+    dialogs._submit("mint", fail)
+    dialogs.offer_submit("mint", "Mint", action=fail)
+    st.text(str(dialogs.is_open("mint")))
+    dialogs._do(fail)
+    dialogs._show_problem(fail)
+
+
+def test_an_error_that_nobody_foresaw_is_shown_in_the_dialog(caplog: pytest.LogCaptureFixture) -> None:
+    """The page behind would show it to nobody: the button would seem to do nothing. Its traceback is logged."""
+    page = run(broken)
+    assert not page.exception
+    shown = [block.proto.body for block in page.get("html")]
+    assert [text for text in shown if "error in the workbench itself" in text] == shown
+    assert len(shown) == 2
+    assert page.text[0].value == "True"
+    assert "ZeroDivisionError" in caplog.text
+
+
 def mistaken() -> None:
     """A form with something wrong in it, then put right."""
     import streamlit as st  # noqa: PLC0415

@@ -10,6 +10,8 @@ import structlog
 VARIABLE = "TEST_LOG_LINES"
 MOST_LINES = 40
 LONGEST_LINE = 4000
+logs_of_processes: dict[str, Path] = {}
+"""Where processes that run beside the tests write, by their names: a failed test shows the end of each."""
 
 
 def configure_logs() -> None:
@@ -49,7 +51,9 @@ def read_log(path: Path) -> str:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Shorten what a test's report has captured."""
+    """Shorten what a test's report has captured; of a failed one, show what processes beside it have written."""
     report = yield
     report.sections = [(name, shorten_log(text)) for name, text in report.sections]
+    if report.failed:
+        report.sections += [(name, read_log(path)) for name, path in logs_of_processes.items()]
     return report

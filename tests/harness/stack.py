@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psutil
 
-from tests.harness.logs import shorten_log
+from tests.harness.logs import logs_of_processes, shorten_log
 
 ROOT = Path(__file__).parents[2]
 READY = "Carrel is up"
@@ -64,6 +64,7 @@ class Stack:
         }
         settings = self.folder / "env"
         settings.write_text("".join(f"{name}={value}\n" for name, value in self._settings().items()))
+        logs_of_processes[f"everything at {self.workbench}"] = self.folder / "output"
         with (self.folder / "output").open("wb") as output:
             self.process = subprocess.Popen(
                 [sys.executable, "-m", "scripts.up", "--app-root", str(ROOT), "--env", str(settings), "start"],
@@ -86,6 +87,7 @@ class Stack:
 
     def close(self) -> None:
         """End whatever is left, the hard way."""
+        logs_of_processes.pop(f"everything at {self.workbench}", None)
         if self.process is not None and self.process.poll() is None:
             for survivor in self.interrupt():
                 survivor.kill()

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import httpx
 
+from tests.harness.logs import logs_of_processes
 from tests.harness.services import RunningService
 from tests.harness.stack import ROOT, free_port
 from tests.oauth.flow import EVERY_SCOPE, an_app
@@ -46,6 +47,7 @@ class Workbench:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "app"], cwd=ROOT, env=kept | settings | environment, stdout=output, stderr=output
             )
+        logs_of_processes[f"workbench at {self.url}"] = self.folder / "output"
         deadline = time.monotonic() + STARTING_SECONDS
         while not self._answers():
             assert self._process.poll() is None, self.output
@@ -55,6 +57,7 @@ class Workbench:
 
     def stop(self) -> None:
         """End it."""
+        logs_of_processes.pop(f"workbench at {self.url}", None)
         if self._process is not None:
             self._process.terminate()
             try:

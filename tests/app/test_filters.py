@@ -1,0 +1,27 @@
+"""Fields that filter a list, and the address that keeps what they hold."""
+
+from streamlit.testing.v1 import AppTest
+
+
+def leaving() -> None:
+    """A list is filtered and left for one of its rows; then its fields are sent once more, as a timer does."""
+    import streamlit as st  # noqa: PLC0415
+
+    from app.ui import filters  # noqa: PLC0415
+
+    st.session_state["filter.q"] = "abc"
+    filters._tell_address("q", "")
+    st.text(st.query_params["q"])
+    st.query_params.from_dict({"person": "1"})
+    filters._tell_address("q", "")
+    st.text(str(st.query_params.to_dict()))
+    st.session_state["filter.q"] = ""
+    filters._tell_address("q", "")
+    st.text(str(st.query_params.to_dict()))
+
+
+def test_a_filter_says_a_value_to_the_address_once() -> None:
+    """What was told before changes no address that has gone on since; what is new does."""
+    page = AppTest.from_function(leaving, default_timeout=30).run()  # pyright: ignore
+    assert not page.exception
+    assert [text.value for text in page.text] == ["abc", "{'person': '1'}", "{'person': '1'}"]
