@@ -1,7 +1,7 @@
 """`carrel search`: the catalog or a collection, as the key's owner may read it."""
 
 import re
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -10,11 +10,11 @@ from carrel import InvalidArgumentError
 from carrel.directory.tables import printable
 from carrel.wire.places import PassagePlace, describe_place
 from carrel.wire.search import (
+    AppliedOptions,
     CatalogSearchResult,
     CollectionSearchResult,
     FilterOperator,
     MetadataFilter,
-    SearchDocumentCatalogResponse,
     SearchDocumentCollectionResponse,
     SearchMode,
 )
@@ -23,9 +23,6 @@ from cli.collections import collection_of
 from cli.exit_codes import ExitCode
 from cli.outcome import client_of
 from cli.screen import Screen
-
-if TYPE_CHECKING:
-    from carrel import Carrel
 
 _FILTER = re.compile(r"(?P<field>.+?)\s*(?P<operator><=|>=|!=|==|<|>|\bcontains\b)\s*(?P<value>.*)", re.DOTALL)
 
@@ -42,6 +39,12 @@ def search(
         list[str] | None,
         typer.Option(metavar="CONDITION", help="On metadata, quoted: 'year >= 2024'; <, >, <=, >=, ==, !=, contains."),
     ] = None,
+    smart_filters: Annotated[
+        bool, typer.Option("--smart-filters", help="Draw conditions from the query; of a collection only.")
+    ] = False,
+    extract_questions: Annotated[
+        bool, typer.Option("--extract-questions", help="Search for the questions of a message; of a collection only.")
+    ] = False,
     user: Annotated[str | None, typer.Option("--as", metavar="EMAIL", help="Search as this user finds.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -50,38 +53,46 @@ def search(
     with client_of(screen) as client:
         filters = [_filter(text) for text in where or ()]
         if collection is None:
+            if smart_filters or extract_questions:
+                msg = "--smart-filters and --extract-questions are for a --collection, whose fields have types"
+                raise InvalidArgumentError(msg)
             found = client.search.search_document_catalog(
                 query, max_results=limit, mode=mode, metadata_filters=filters, user_email=user
             )
         else:
-            found = _within(client, collection, query, limit=limit, mode=mode, filters=filters, user=user)
+            found = client.search.search_document_collection(
+                query,
+                document_collection_id=collection_of(collection, client).document_collection_id,
+                max_chunks=limit,
+                mode=mode,
+                structured_query_filters=filters,
+                enable_smart_filtering=smart_filters or None,
+                enable_query_extraction=extract_questions or None,
+                user_email=user,
+            )
     if as_json:
         screen.json({"outcome": "found", "exitCode": ExitCode.DONE, **found.model_dump(mode="json")})
         return
+    if isinstance(found, SearchDocumentCollectionResponse):
+        _show_applied(found.applied, screen=screen)
     if not found.results:
         screen.say("Nothing that may be read was found.")
     for result in found.results:
         _show(result, screen=screen)
 
 
-def _within(
-    client: "Carrel",
-    collection: str,
-    query: str,
-    *,
-    limit: int,
-    mode: SearchMode,
-    filters: list[MetadataFilter],
-    user: str | None,
-) -> SearchDocumentCatalogResponse | SearchDocumentCollectionResponse:
-    return client.search.search_document_collection(
-        query,
-        document_collection_id=collection_of(collection, client).document_collection_id,
-        max_chunks=limit,
-        mode=mode,
-        structured_query_filters=filters,
-        user_email=user,
-    )
+def _show_applied(applied: AppliedOptions, *, screen: Screen) -> None:
+    """Say what was made of the query, and how to search without a filter that was drawn from it."""
+    if applied.extraction is not None:
+        screen.say(f"Searched for: {' | '.join(applied.extraction.questions)}")
+    if applied.filtering is not None and applied.filtering.filters:
+        conditions = " ".join(
+            f"--where '{each.field} {each.operator} {each.value}'" for each in applied.filtering.filters
+        )
+        dropped = (
+            "Nothing was found with these, so they are left out" if applied.filtering.dropped else "From the query"
+        )
+        screen.say(f"{dropped}: {conditions}")
 
 
 def _filter(text: str) -> MetadataFilter:

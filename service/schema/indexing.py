@@ -98,6 +98,12 @@ space_documents = Table(
         "claimed_until",
         postgresql_where=text("indexed_version IS DISTINCT FROM version"),
     ),
+    Index(
+        "ix_space_documents_values",
+        func.metadata_keys(text("space_id"), text("custom_metadata")),
+        postgresql_using="gin",
+        postgresql_with={"gin_pending_list_limit": 64},
+    ),
 )
 
 # Document frequencies per hashed term, and the number of chunks under TOTAL_TERM; appended as deltas, folded by a job,

@@ -67,6 +67,9 @@ def test_search_shows_what_its_owner_may_read(run: Run, service: RunningService,
     assert ("tides.md" in within.out, "menu.md" in within.out) == (True, False)
     nothing = run("search", "noon", "--collection", filled, "--where", "year<2026")
     assert (nothing.code, nothing.out) == (0, "")
+    drawn = run("search", "files of the year 2026 on noon", "--collection", filled, "--smart-filters")
+    assert ("tides.md" in drawn.out, "menu.md" in drawn.out) == (True, False)
+    assert "From the query: --where 'year == 2026'" in drawn.err
     answer = json.loads(run("search", "noon", "--limit", "1", "--json").out)
     assert (answer["exitCode"], len(answer["results"])) == (0, 1)
     hers = run("search", "noon", "--as", "ada@example.test")

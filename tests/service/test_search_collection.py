@@ -196,11 +196,3 @@ def test_a_collection_is_searched_alone(service: RunningService) -> None:
     assert names(asked(service, law, "zebra")) == ["in-law"]
     ok(add_to_collection(service, in_law, law, operation="removeDocumentFromCollection"))
     assert asked(service, law, "zebra")["results"] == []
-
-
-def test_published_clients_switches_are_accepted(service: RunningService) -> None:
-    """The switches that published clients send change nothing."""
-    collection = create_collection(service, "law")
-    a_document(service, "rules", "The zebra law.", collection)
-    switches = {"enableSmartFiltering": True, "enableQueryExtraction": True, "enableReranking": True}
-    assert names(asked(service, collection, "zebra", **switches)) == ["rules"]

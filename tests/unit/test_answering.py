@@ -8,12 +8,12 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 from pydantic_ai.exceptions import ModelAPIError, ModelHTTPError, ModelRateLimitError, ModelServerError
 
-from service.domains.answering.following import complete_question
 from service.domains.answering.history import select_history
 from service.domains.answering.models import Exchange
 from service.domains.answering.providers import BUILT_IN, model_names
 from service.domains.answering.retrying import LONGEST_PAUSE_SECONDS, pause_after
 from service.domains.answering.segments import LONGEST_SEGMENT, segments_of
+from service.domains.search.understanding.following import complete_question
 from service.platform.settings import Settings
 from service.text.embedding import WordPieces
 from service.text.embedding.weights import locate

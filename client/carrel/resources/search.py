@@ -61,18 +61,24 @@ class Search(Resource[M]):
         threshold: float | None = None,
         mode: AnySearchMode = wire.SearchMode.HYBRID,
         structured_query_filters: Sequence[wire.MetadataFilter | Members] = (),
+        enable_smart_filtering: bool | None = None,
+        enable_query_extraction: bool | None = None,
         user_email: str | None = None,
     ) -> Call[wire.SearchDocumentCollectionResponse]:
         """Find up to 100 chunks in a collection, grouped by document; needs VIEWER there and READ on each document.
 
         `threshold` drops chunks that score less (0 to 1); `merge_contents` also joins a document's chunks. Filters
-        compare by the type the collection's schema gives the field.
+        compare by the type the collection's schema gives the field. `enable_smart_filtering` draws filters from the
+        query ("finance reports since March 2025"), `enable_query_extraction` searches for the questions of a message;
+        `applied` in the answer says what they did.
         """
         options = wire.CollectionSearchOptions(
             max_chunks=max_chunks,
             merge_contents=merge_contents,
             threshold=threshold,
             mode=as_any(wire.SearchMode, mode),
+            enable_smart_filtering=enable_smart_filtering,
+            enable_query_extraction=enable_query_extraction,
         )
         request = wire.SearchDocumentCollectionRequest(
             document_collection_id=as_any(UUID, document_collection_id),

@@ -65,6 +65,53 @@ class AppliedFilter(ResponseModel):
 Filters = Annotated[list[MetadataFilter], Field(max_length=50)]
 
 
+class ReadBy(StrEnum):
+    """By rules, or by the language model that the service is set up with."""
+
+    RULES = "RULES"
+    MODEL = "MODEL"
+
+
+class DrawnFilter(AppliedFilter):
+    """A filter that the query states."""
+
+    words: str
+    """Words of the query that state it."""
+
+
+class AppliedFiltering(ResponseModel):
+    """What `enableSmartFiltering` did; to leave out one, send the others as `structuredQueryFilters` instead."""
+
+    by: ReadBy
+    """What has read the query."""
+    filters: list[DrawnFilter]
+    """Filters that the query states; none where nothing is sure."""
+    dropped: bool
+    """Whether the results are without these filters, because nothing was found with them."""
+    note: str | None = None
+    """Why the language model has not read the query; absent: it has, or there is none."""
+
+
+class AppliedExtraction(ResponseModel):
+    """What `enableQueryExtraction` did."""
+
+    by: ReadBy
+    """What has read the query."""
+    questions: list[str]
+    """Questions that were searched for in place of the query, 1 to 4; what they found is one list."""
+    note: str | None = None
+    """Why the language model has not read the query; absent: it has, or there is none."""
+
+
+class AppliedOptions(ResponseModel):
+    """What the options of a search did; a member is absent when its option was off."""
+
+    filtering: AppliedFiltering | None = None
+    """Filters drawn from the query."""
+    extraction: AppliedExtraction | None = None
+    """Questions of the query."""
+
+
 class CatalogSearchOptions(RequestModel):
     """How many documents at most, and which; filters narrow together."""
 
@@ -154,9 +201,9 @@ class CollectionSearchOptions(RequestModel):
     mode: SearchMode = SearchMode.HYBRID
     """How to search; HYBRID unless given."""
     enable_smart_filtering: Annotated[bool, Field(strict=True)] | None = None
-    """Accepted without effect."""
+    """Whether filters are drawn from the query: "finance reports since March 2025"; false unless given."""
     enable_query_extraction: Annotated[bool, Field(strict=True)] | None = None
-    """Accepted without effect."""
+    """Whether the questions of a long message are searched for in place of the message; false unless given."""
     enable_reranking: Annotated[bool, Field(strict=True)] | None = None
     """Accepted without effect."""
 
@@ -249,7 +296,9 @@ class SearchDocumentCollectionResponse(Tabular):
     search_terms_used: list[str]
     """Terms that were searched for."""
     structured_filters_applied: list[AppliedFilter]
-    """Filters that were applied."""
+    """Filters that were applied: the request's, then those drawn from the query."""
+    applied: AppliedOptions = Field(default_factory=AppliedOptions)
+    """What the options of the search did."""
 
     def table_rows(self) -> list[FoundChunkRow]:
         """Return one row per chunk, each with its document."""

@@ -14,10 +14,10 @@ from typing import Any
 from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
-from service.domains.answering.following import complete_question
 from service.domains.answering.providers import BUILT_IN
 from service.domains.answering.scoring import Quotable, choose_quotes
 from service.domains.answering.segments import segments_of
+from service.domains.search.understanding.following import complete_question
 from service.text.embedding import MINILM, Embedders
 
 NOTHING_ANSWERS = "Nothing that you may read here answers this."

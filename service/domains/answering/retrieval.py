@@ -70,7 +70,7 @@ async def _retrieve(
     return _merge(found)[:limit]
 
 
-async def _prepare_query(runtime: Runtime, query: str, embeddings: Embeddings, space: Space) -> SearchQuery:
+async def _prepare_query(runtime: Runtime, query: str, embeddings: Embeddings, space: Space) -> list[SearchQuery]:
     """Embed the query once for each model, while no transaction is open."""
     embedder = runtime.embedders.get(space.model)
     if space.model not in embeddings:
@@ -78,7 +78,7 @@ async def _prepare_query(runtime: Runtime, query: str, embeddings: Embeddings, s
     mean, embedding = embedder.model.mean, embeddings[space.model]
     # How many chunks have a word is counted over what anybody may read. Left out, so that a reply doesn't depend on
     # documents that its reader can't know of; the sentences found are weighed among themselves later.
-    return prepare_query(
+    prepared = prepare_query(
         query,
         mode=SearchMode.HYBRID,
         language=space.language,
@@ -86,10 +86,16 @@ async def _prepare_query(runtime: Runtime, query: str, embeddings: Embeddings, s
         mean=mean,
         by_frequency=False,
     )
+    return [prepared]
 
 
 async def _read_best(
-    caller: Caller, space: Space, source: Source, *, prepare: Callable[[Space], Awaitable[SearchQuery]], limit: int
+    caller: Caller,
+    space: Space,
+    source: Source,
+    *,
+    prepare: Callable[[Space], Awaitable[Sequence[SearchQuery]]],
+    limit: int,
 ) -> list[Passage]:
     """Return a collection's best passages; the ranking and the texts are of one snapshot."""
     async with open_snapshot(source, caller.organization_id, space, prepare=prepare, read_only=True) as read:

@@ -10,9 +10,15 @@ from uuid import UUID
 
 from carrel.wire.collections import DistanceMetric
 from carrel.wire.search import (
+    AppliedExtraction,
     AppliedFilter,
+    AppliedFiltering,
+    AppliedOptions,
+    CollectionSearchOptions,
     CollectionSearchResult,
+    DrawnFilter,
     FoundChunk,
+    ReadBy,
     SearchDocumentCollectionRequest,
     SearchDocumentCollectionResponse,
 )
@@ -22,11 +28,14 @@ from service.domains.collections.service import ask_collection
 from service.domains.search import queries
 from service.domains.search.filters import Condition, conditions_by_schema
 from service.domains.search.fusion import smooth_scores
-from service.domains.search.ranking import Ranking, rank
+from service.domains.search.ranking import Ranking, merge_rankings, rank
 from service.domains.search.search_query import Hit, Scope
 from service.domains.search.searching import Search, require_text
-from service.domains.search.snapshot import open_snapshot
+from service.domains.search.snapshot import Snapshot, open_snapshot
 from service.domains.search.snippets import merge_texts
+from service.domains.search.understanding.drawing import DrawnCondition
+from service.domains.search.understanding.extraction import extract_questions
+from service.domains.search.understanding.service import conditions_of, draw_readable
 from service.index.service import Space
 from service.platform.batches import Batch
 from service.runtime import Runtime
@@ -52,7 +61,9 @@ async def search_collection(
     conditions = conditions_by_schema(
         request.structured_query_filters, collection.fields, member="structuredQueryFilters"
     )
-    search = Search(runtime, acting, query, request.search_options.mode, collection_id=collection.collection_id)
+    options = request.search_options
+    questions = extract_questions(query) if options.enable_query_extraction else []
+    search = Search(runtime, acting, query, options.mode, collection.collection_id, questions)
     find = partial(_find_chunks, search, collection, conditions, request)
     return await runtime.standbys.read(runtime.database, position, find)
 
@@ -67,17 +78,11 @@ async def _find_chunks(
     options = request.search_options
     space = Space(collection.space_id, collection.model, collection.dimensions)
     async with open_snapshot(source, search.caller.organization_id, space, prepare=search.prepare) as read:
-        scope = Scope(
-            caller=search.caller,
-            space=read.space,
-            by_chunk=True,
-            conditions=conditions,
-            is_distributed=read.is_distributed,
-        )
-        ranking = await rank(read.connection, scope, read.search_query, at_least=options.max_chunks)
-        scores = _cut_below(
-            options.threshold or 0, _score_results(ranking, collection.distance_metric), options.max_chunks
-        )
+        drawn = await _draw(read, search, collection, request)
+        rank_within = partial(_rank_within, read, search.caller, collection, options)
+        scope, ranking, scores = await rank_within((*conditions, *conditions_of(drawn or (), collection.fields)))
+        if dropped := bool(drawn and not scores):
+            scope, ranking, scores = await rank_within(conditions)
         last = Batch()
         chunks = queries.ask_found_chunks(last, scope, read.search_query, hits=list(scores))
         entry = search.entry(list(scores), has_words=ranking.has_words)
@@ -88,11 +93,59 @@ async def _find_chunks(
     return SearchDocumentCollectionResponse(
         search_id=search_id,
         results=_group_by_document(scores, found, merged=options.merge_contents),
-        search_terms_used=list(dict.fromkeys(read.search_query.words)),
+        search_terms_used=list(dict.fromkeys(word for each in read.search_queries for word in each.words)),
         structured_filters_applied=[
             AppliedFilter(field=each.field, operator=each.operator, value=each.value)
-            for each in request.structured_query_filters
+            for each in (*request.structured_query_filters, *(() if dropped else drawn or ()))
         ],
+        applied=_say_applied(search, drawn, dropped=dropped),
+    )
+
+
+async def _draw(
+    read: Snapshot, search: Search, collection: StoredCollection, request: SearchDocumentCollectionRequest
+) -> list[DrawnCondition] | None:
+    """Return the conditions that the query states; None where nobody asked for them.
+
+    Of a field that the request's own filters name there is none. Neither is there one of several questions: it would
+    narrow those that don't state it.
+    """
+    if not request.search_options.enable_smart_filtering:
+        return None
+    if len(read.search_queries) > 1:
+        return []
+    own = {each.field for each in request.structured_query_filters}
+    fields = {name: kind for name, kind in collection.fields.items() if name not in own}
+    return await draw_readable(read, search.caller, read.search_query.text, fields, clock=search.runtime.clock)
+
+
+async def _rank_within(
+    read: Snapshot,
+    caller: Caller,
+    collection: StoredCollection,
+    options: CollectionSearchOptions,
+    conditions: tuple[Condition, ...],
+) -> tuple[Scope, Ranking, dict[Hit, float]]:
+    """Rank the chunks that fit conditions for each question; return also those to show, with their scores."""
+    scope = Scope(
+        caller=caller, space=read.space, by_chunk=True, conditions=conditions, is_distributed=read.is_distributed
+    )
+    rankings = [await rank(read.connection, scope, each, at_least=options.max_chunks) for each in read.search_queries]
+    ranking = merge_rankings(rankings)
+    scores = _score_results(ranking, collection.distance_metric)
+    return scope, ranking, _cut_below(options.threshold or 0, scores, options.max_chunks)
+
+
+def _say_applied(search: Search, drawn: Sequence[DrawnCondition] | None, *, dropped: bool) -> AppliedOptions:
+    """Return what the options of a search did."""
+    extraction = AppliedExtraction(by=ReadBy.RULES, questions=list(search.questions)) if search.questions else None
+    if drawn is None:
+        return AppliedOptions(extraction=extraction)
+    filters = [
+        DrawnFilter(field=each.field, operator=each.operator, value=each.value, words=each.words) for each in drawn
+    ]
+    return AppliedOptions(
+        filtering=AppliedFiltering(by=ReadBy.RULES, filters=filters, dropped=dropped), extraction=extraction
     )
 
 

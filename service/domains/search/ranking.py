@@ -15,6 +15,9 @@ from service.domains.search.search_query import Hit, Scope, SearchQuery
 FEEDBACK_WEIGHT = 0.4
 FEEDBACK_EXAMPLES = 3
 
+# Of several rankings, the first place counts as much more than the second as this is small (Cormack et al., 2009).
+RECIPROCAL_OFFSET = 10
+
 
 @dataclass(frozen=True, slots=True)
 class Ranking:
@@ -65,6 +68,26 @@ async def rank(
             ),
         )
     return Ranking(hits, [scores[hit].dense for hit in hits], chunk_weights, has_words)
+
+
+def merge_rankings(rankings: Sequence[Ranking]) -> Ranking:
+    """Return one ranking of those of several questions, by reciprocal ranks: each one's best are among the first.
+
+    A hit's cosine is that with the question it is nearest to.
+    """
+    if len(rankings) == 1:
+        return rankings[0]
+    weights: dict[Hit, float] = {}
+    cosines: dict[Hit, float] = {}
+    for ranking in rankings:
+        for place, (hit, cosine) in enumerate(zip(ranking.hits, ranking.cosines, strict=True), 1):
+            weights[hit] = weights.get(hit, 0.0) + 1 / (RECIPROCAL_OFFSET + place)
+            cosines[hit] = max(cosine, cosines.get(hit, cosine))
+    hits = sorted(weights, key=lambda hit: (-weights[hit], hit))
+    has_words = [ranking.has_words for ranking in rankings if ranking.has_words is not None]
+    return Ranking(
+        hits, [cosines[hit] for hit in hits], rankings[0].chunk_weights, any(has_words) if has_words else None
+    )
 
 
 async def _search_again(

@@ -36,14 +36,17 @@ class Search:
     query: str
     mode: SearchMode
     collection_id: UUID | None
+    questions: Sequence[str] = ()
 
-    async def prepare(self, space: Space) -> SearchQuery:
-        """Embed the query, while no transaction is open."""
+    async def prepare(self, space: Space) -> Sequence[SearchQuery]:
+        """Embed the query, or the questions in its place, while no transaction is open."""
         embedder = self.runtime.embedders.get(space.model)
-        [embedding] = await embedder.embed([self.query])
-        return prepare_query(
-            self.query, mode=self.mode, language=space.language, embedding=embedding, mean=embedder.model.mean
-        )
+        texts = self.questions or [self.query]
+        embeddings = await embedder.embed(texts)
+        return [
+            prepare_query(text, mode=self.mode, language=space.language, embedding=embedding, mean=embedder.model.mean)
+            for text, embedding in zip(texts, embeddings, strict=True)
+        ]
 
     def entry(self, hits: Sequence[Hit], *, has_words: bool | None) -> LogEntry:
         """Return what the log says of the search."""

@@ -5,7 +5,7 @@ space has taken that one's place meanwhile, the query is embedded again: an answ
 one, never of both or neither.
 """
 
-from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
@@ -42,12 +42,17 @@ Found = TypeVar("Found", bound=OfDocument)
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A transaction that reads one snapshot, the searched space, and the query as it is weighed there."""
+    """A transaction that reads one snapshot, the searched space, and the queries as they are weighed there."""
 
     source: Source
     connection: AsyncConnection
     space: Space
-    search_query: SearchQuery
+    search_queries: Sequence[SearchQuery]
+
+    @property
+    def search_query(self) -> SearchQuery:
+        """The query; of several, the first."""
+        return self.search_queries[0]
 
     @property
     def is_distributed(self) -> bool:
@@ -75,22 +80,25 @@ async def open_snapshot(
     organization_id: UUID,
     space: Space,
     *,
-    prepare: Callable[[Space], Awaitable[SearchQuery]],
+    prepare: Callable[[Space], Awaitable[Sequence[SearchQuery]]],
     read_only: bool = False,
 ) -> AsyncGenerator[Snapshot]:
     """Open a snapshot of a space that was read a moment ago, or of what has taken its place.
 
-    `prepare` embeds the query for a space. A space that has been deleted meanwhile is searched all the same, and empty.
+    `prepare` embeds the queries for a space. One that has been deleted meanwhile is searched all the same, and empty.
     """
     while True:
-        search_query = await prepare(space)
+        search_queries = await prepare(space)
         first = Batch()
         current = ask_current_space(first, organization_id, space_id=space.space_id)
-        counted = _ask_statistics(first, organization_id, space, search_query)
+        counted = [_ask_statistics(first, organization_id, space, each) for each in search_queries]
         async with source.snapshot(organization_id, read_only=read_only, first=first) as connection:
             now = current.row or space
             if now.space_id == space.space_id:
-                weighed = await _weigh(connection, organization_id, now, search_query, counted)
+                weighed = [
+                    await _weigh(connection, organization_id, now, each, its)
+                    for each, its in zip(search_queries, counted, strict=True)
+                ]
                 yield Snapshot(source, connection, now, weighed)
                 return
         space = now

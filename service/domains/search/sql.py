@@ -251,20 +251,25 @@ def lexical_leg(shape: Shape) -> AnySelect:
 
 
 def _can_look_up(shape: Shape) -> ColumnElement[bool]:
-    """Build the condition that there are keys to find chunks by, and that the index which finds them is usable.
+    """Build the condition that there are keys to find chunks by, and that the index which finds them is usable."""
+    reads = may_read_index(f"chunks_with_terms_{shape.dimensions}", of=f"chunks_{shape.dimensions}")
+    return and_(func.cardinality(KEYS) > 0, reads)
 
-    It is where the owner of the function that reads it bypasses row-level security and may read the chunks. A superuser
-    counts only if the table is its own too: what the function calls belongs to the table's owner, who could change it.
+
+def may_read_index(function: str, *, of: str) -> ColumnElement[bool]:
+    """Build the condition that a function can use an index of a table for which it was made (both names of ours).
+
+    It can where its owner bypasses row-level security and may read the table. A superuser counts only if the table is
+    its own too: what the function calls belongs to the table's owner, who could change it.
     """
-    function, chunks = f"'chunks_with_terms_{shape.dimensions}'::regproc", f"'chunks_{shape.dimensions}'::regclass"
-    may_read = f"has_table_privilege(proowner, {chunks}, 'SELECT')"
+    table = f"'{of}'::regclass"
+    may_read = f"has_table_privilege(proowner, {table}, 'SELECT')"
     owner = f"rolsuper AND proowner = relowner OR rolbypassrls AND NOT rolsuper AND {may_read}"
     source = "pg_proc JOIN pg_roles ON pg_roles.oid = proowner CROSS JOIN pg_class"
-    is_usable: ColumnElement[bool] = literal_column(
-        f"(SELECT {owner} FROM {source} WHERE pg_proc.oid = {function} AND pg_class.oid = {chunks})",  # noqa: S608 - names of ours
+    return literal_column(
+        f"(SELECT {owner} FROM {source} WHERE pg_proc.oid = '{function}'::regproc AND pg_class.oid = {table})",  # noqa: S608 - names of ours
         Boolean(),
     )
-    return and_(func.cardinality(KEYS) > 0, is_usable)
 
 
 def _find_by_terms(shape: Shape) -> AnySelect:

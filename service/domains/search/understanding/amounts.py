@@ -1,0 +1,83 @@
+"""Numbers that a question compares with ("more than 20", "between 10,000 and 50,000 EUR"), and their units."""
+
+import re
+from dataclasses import dataclass
+
+from carrel.wire.search import FilterOperator
+
+_OPERATORS = {
+    FilterOperator.GREATER: (
+        "more than", "over", "above", "greater than", "larger than", "bigger than", "longer than", "exceeding",
+    ),
+    FilterOperator.GREATER_OR_EQUAL: ("at least", "no less than", "no fewer than", "not less than", "a minimum of"),
+    FilterOperator.LESS: ("fewer than", "less than", "under", "below", "smaller than", "shorter than"),
+    FilterOperator.LESS_OR_EQUAL: ("at most", "up to", "no more than", "not more than", "a maximum of"),
+    FilterOperator.EQUAL: ("exactly", "equal to"),
+}  # fmt: skip
+_BY_WORDS = {words: operator for operator, all_words in _OPERATORS.items() for words in all_words}
+_TIMES = {"k": 1e3, "thousand": 1e3, "million": 1e6, "millions": 1e6, "billion": 1e9}
+
+# What is measured, and how much of it each unit is.
+_UNITS: dict[str, tuple[str, float]] = {
+    name: (measure, factor)
+    for measure, units in {
+        "size": {"b": 1, "byte": 1, "kb": 1e3, "mb": 1e6, "gb": 1e9, "tb": 1e12},
+        "length": {"mm": 1e-3, "cm": 1e-2, "m": 1, "metre": 1, "meter": 1, "km": 1e3, "kilometre": 1e3},
+        "weight": {"g": 1, "gram": 1, "kg": 1e3, "kilogram": 1e3, "t": 1e6, "tonne": 1e6},
+        "time": {"second": 1, "minute": 60, "min": 60, "hour": 3600, "h": 3600, "day": 86400, "week": 604800},
+        "euro": {"eur": 1, "euro": 1, "€": 1},
+        "dollar": {"usd": 1, "dollar": 1, "$": 1},
+        "pound": {"gbp": 1, "£": 1},
+    }.items()
+    for name, factor in units.items()
+}  # fmt: skip
+
+_NUMBER = r"\d+(?:[.,]\d+)*(?: (?:k|thousand|millions?|billion))?"
+UNIT = rf"(?:{'|'.join(re.escape(unit) for unit in sorted(_UNITS, key=len, reverse=True))})s?"
+COMPARED = (
+    rf"(?:(?P<operator>{'|'.join(sorted(_BY_WORDS, key=len, reverse=True))}) (?:(?P<sign>[€$£]) )?(?P<number>{_NUMBER})"
+    rf"|between (?P<low>{_NUMBER}) and (?P<high>{_NUMBER}))"
+)
+"""Pattern of a comparison with a number, in a line of folded words."""
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredUnit:
+    """What is measured, and how much of it one unit is."""
+
+    measure: str
+    factor: float
+
+
+def unit_of(word: str | None) -> MeasuredUnit | None:
+    """Return the unit that a word names; None for none."""
+    if word is None:
+        return None
+    found = _UNITS.get(word) or _UNITS.get(word.removesuffix("s"))
+    return MeasuredUnit(*found) if found else None
+
+
+def read_bounds(match: re.Match[str], *, times: float, whole: bool) -> list[tuple[FilterOperator, str]] | None:
+    """Read what COMPARED has found, `times` as much of it; None for what isn't surely a number, or whole if it must."""
+    if match["operator"]:
+        texts = [(_BY_WORDS[match["operator"]], match["number"])]
+    else:
+        texts = [(FilterOperator.GREATER_OR_EQUAL, match["low"]), (FilterOperator.LESS_OR_EQUAL, match["high"])]
+    bounds: list[tuple[FilterOperator, str]] = []
+    for operator, text in texts:
+        number = _read_number(text)
+        value = None if number is None else round(number * times, 9)
+        if value is None or (whole and not value.is_integer()):
+            return None
+        bounds.append((operator, str(int(value)) if value.is_integer() else repr(value)))
+    return bounds
+
+
+def _read_number(text: str) -> float | None:
+    """Read a number written the English way; None where a comma may be a decimal one."""
+    digits, _, word = text.partition(" ")
+    if "," in digits and not re.fullmatch(r"\d{1,3}(?:,\d{3})+(?:\.\d+)?", digits):
+        return None
+    if digits.count(".") > 1 or len(digits) > 15:
+        return None
+    return float(digits.replace(",", "")) * _TIMES.get(word, 1)

@@ -1,0 +1,129 @@
+"""Extracting the questions of a long message or of a conversation by rules; what is in doubt stays one question.
+
+Greetings, signatures, thanks and quoted history are dropped; of the sentences that are left, those that ask are kept,
+each with the one before it if it can't be understood alone. The rules read English; of other languages they know the
+question mark.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from service.domains.search.understanding.folding import words_of
+from service.domains.search.understanding.following import leans_on_another
+from service.text.sentences import cut_sentences
+
+MOST_QUESTIONS = 4
+LONGEST_QUESTION = 500
+"""Characters of a question, which comes from a longer message."""
+
+_WHAT = r"(?:who|whom|whose|what|which|when|where|why|how)"
+_HELP = r"(?:is|are|was|were|do|does|did|can|could|may|might|must|should|will|would|has|have|had)"
+_ASKS = re.compile(
+    rf"(?:and |but |also |so )?(?:{_WHAT}|{_HELP} (?:i|we|you|he|she|it|they|there|the|an?|my|our|any|people))\b",
+    re.IGNORECASE,
+)
+_TELLS = re.compile(
+    r"(?:please )?(?:tell me|explain|describe|find|list|show me|look up|i(?: would|'d) like to know|i want to know"
+    r"|i need to know|i am looking for|i'm looking for|i wonder)\b",
+    re.IGNORECASE,
+)
+# A second question begins behind "and" where it has a word that asks and the verb of a question of its own.
+_AND = re.compile(
+    rf"[,;]? (?:and|or) (?={_WHAT} (?:\w+ ){{0,3}}?{_HELP}\b|(?:how (?:many|much|long|far)|who|when|where|why) \w)",
+    re.IGNORECASE,
+)
+
+_RELATIVE = re.compile(r"(?<=\w) that (?=(?:is|are|was|were|has|have|had|can|will|we|i|they|you)\b)", re.IGNORECASE)
+
+_QUOTED_FROM = re.compile(
+    r"^\s*(?:-{2,} ?(?:original|forwarded) message ?-{2,}|on .{4,120} wrote:|from: .+|_{10,})\s*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_SIGNATURE = re.compile(
+    r"^\s*(?:-- ?|(?:(?:kind|best|warm) )?regards|best(?: wishes)?|yours \w+|cheers|sincerely|many thanks)[,.!]?\s*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_GREETING = re.compile(
+    r"^\s*(?:hi|hello|hey|dear|good (?:morning|afternoon|evening|day))(?: (?:all|everyone|everybody|there|team|\w+))?"
+    r"(?: \w+)?\s*(?:[,!.:]\s*|\n|$)",
+    re.IGNORECASE,
+)
+_THANKS = re.compile(r"\s*(?:many )?(?:thanks?(?: you)?|thx|cheers)\b[^?]{0,60}[.!]?\s*$", re.IGNORECASE)
+_SPEAKER = re.compile(r"^[ \t]*(?P<name>[^\W\d][\w .'-]{0,30}):[ \t]+(?=\S)", re.MULTILINE)
+
+
+def extract_questions(message: str) -> list[str]:
+    """Return at most MOST_QUESTIONS questions of a message; the message itself where it is one, or asks nothing."""
+    own, context = _drop_history(message)
+    sentences = [text for text in _sentences(own) if not _THANKS.fullmatch(text)]
+    asked = [number for number, text in enumerate(sentences) if _asks(text)]
+    if not asked:
+        return [" ".join(sentences)[:LONGEST_QUESTION] if _is_cut(own, message) and sentences else message]
+    questions: list[str] = []
+    for number in asked:
+        parts = _split(sentences[number])
+        for at, part in enumerate(parts):
+            before = parts[at - 1] if at else sentences[number - 1] if number else context
+            whole = f"{before} {part}" if before and _leans(part) else part
+            questions.append(whole.strip()[:LONGEST_QUESTION])
+    if len(asked) == len(sentences) == len(questions) == 1 and not _is_cut(own, message):
+        return [message]
+    return list(dict.fromkeys(questions))[:MOST_QUESTIONS]
+
+
+def _is_cut(own: str, message: str) -> bool:
+    return own.strip() != message.strip()
+
+
+def _leans(question: str) -> bool:
+    """Return whether a question needs the one before it; "a bag that was lost" is about no other one."""
+    return leans_on_another(_RELATIVE.sub(" ", question))
+
+
+def _drop_history(message: str) -> tuple[str, str]:
+    """Return a message without what it quotes, its greeting and its signature, and the message before it.
+
+    Of a conversation they are the last turn that asks, and the one before of the same speaker.
+    """
+    lines = [line for line in message.splitlines() if not line.lstrip().startswith(">")]
+    text = "\n".join(lines)
+    for end in (_QUOTED_FROM, _SIGNATURE):
+        if (match := end.search(text)) and text[: match.start()].strip():
+            text = text[: match.start()]
+    speakers = list(_SPEAKER.finditer(text))
+    before = ""
+    if len(speakers) > 1 and not text[: speakers[0].start()].strip():
+        text, before = _last_turn(text, speakers)
+    rest = _GREETING.sub("", text, count=1)
+    return (rest if rest.strip() else text).strip(), before
+
+
+def _last_turn(text: str, speakers: Sequence["re.Match[str]"]) -> tuple[str, str]:
+    """Return the last turn of a conversation that asks, and the last one before it of the same speaker."""
+    ends = [*(speaker.start() for speaker in speakers[1:]), len(text)]
+    turns = [text[speaker.end() : end].strip() for speaker, end in zip(speakers, ends, strict=True)]
+    names = [speaker["name"].casefold() for speaker in speakers]
+    last = next((at for at in reversed(range(len(turns))) if any(map(_asks, _sentences(turns[at])))), None)
+    if last is None:
+        return text, ""
+    return turns[last], next((turns[at] for at in reversed(range(last)) if names[at] == names[last]), "")
+
+
+def _sentences(text: str) -> Iterator[str]:
+    for line in re.split(r"\n\s*\n|\n(?=\s*(?:[-*•]|\d+[.)])\s)", text):
+        for sentence in cut_sentences(" ".join(line.split())):
+            bare = re.sub(r"^(?:[-*•]|\d+[.)])\s+", "", sentence.text).strip()
+            if bare and re.search(r"\w", bare):
+                yield bare
+
+
+def _asks(sentence: str) -> bool:
+    return sentence.endswith(("?", "\uff1f", "\u061f")) or bool(_ASKS.match(sentence) or _TELLS.match(sentence))
+
+
+def _split(sentence: str) -> list[str]:
+    """Split a sentence that has two questions; it must begin with one, and each must have words of its own."""
+    if not _ASKS.match(sentence) or words_of(sentence).is_foreign:
+        return [sentence]
+    parts = [part.strip() for part in _AND.split(sentence)]
+    return parts if all(len(part.split()) > 2 for part in parts) else [sentence]

@@ -1,0 +1,77 @@
+"""The words of a question in one spelling, with where they stand in it."""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+
+_TOKEN = re.compile(
+    r"\d{4}-\d\d-\d\d(?!\d)|\d+(?:[.,]\d+)*|[^\W\d_]+(?:['\u2019](?=[^\W\d_])[^\W\d_]+)?|[,.;:?!=€$£()]"
+)
+_MARKS = re.compile("[\u0300-\u036f]+")
+_BETWEEN = re.compile(r"[\x00-/:-@\[-`{-\x7f]+")
+_CAPITALS = str.maketrans("ABCDEFGHIJKLMNOPQRSTUVWXYZ", "abcdefghijklmnopqrstuvwxyz")
+
+# Words of other languages' grammar. The rules read English; of "nicht von team finance" they would read the contrary.
+_FOREIGN = frozenset({
+    "aber", "aucune", "avec", "dans", "das", "de", "del", "della", "der", "des", "det", "dos", "du", "een", "eine",
+    "el", "en", "et", "gli", "het", "ikke", "inte", "kein", "keine", "la", "las", "le", "les", "los", "mais",
+    "nicht", "niet", "och", "og", "oder", "ohne", "ou", "para", "pas", "por", "que", "sans", "sauf", "senza", "som",
+    "sont", "sur", "un", "una", "und", "une", "utan", "uten", "vom", "von", "zonder",
+})  # fmt: skip
+
+
+def fold(text: str) -> str:
+    """Return a value or words in the spelling that they are compared in: no accents, capitals or punctuation.
+
+    The function `metadata_keys` of the database does the same.
+    """
+    bare = _MARKS.sub("", unicodedata.normalize("NFKD", text))
+    return _BETWEEN.sub(" ", bare.translate(_CAPITALS)).strip()
+
+
+@dataclass(frozen=True)
+class Words:
+    """A question as a line of folded words (`line`) with a space between them; punctuation is a word."""
+
+    text: str
+    folded: Sequence[str]
+    spans: Sequence[tuple[int, int]]
+
+    @cached_property
+    def line(self) -> str:
+        """The folded words, with a space before and after each."""
+        return f" {' '.join(self.folded)} "
+
+    @cached_property
+    def _starts(self) -> dict[int, int]:
+        places = accumulate((len(word) + 1 for word in self.folded), initial=1)
+        return {place: number for number, place in enumerate(places)}
+
+    @property
+    def is_foreign(self) -> bool:
+        """Whether the question has words of another language's grammar."""
+        return not _FOREIGN.isdisjoint(self.folded)
+
+    def original(self, start: int, end: int) -> str:
+        """Return the question's own text for a part of the line that begins and ends with a word."""
+        start += self.line[start] == " "
+        end -= self.line[end - 1] == " "
+        first, last = self._starts[start], self._starts[end + 1] - 1
+        return self.text[self.spans[first][0] : self.spans[last][1]]
+
+
+def words_of(question: str) -> Words:
+    """Cut a question into words."""
+    found = list(_TOKEN.finditer(question))
+    folded = [
+        _MARKS.sub("", unicodedata.normalize("NFKD", one.group()))
+        .translate(_CAPITALS)
+        .replace("\u2019", "'")
+        .replace(" ", "")
+        for one in found
+    ]
+    kept = [(word, one.span()) for word, one in zip(folded, found, strict=True) if word]
+    return Words(question, [word for word, _ in kept], [span for _, span in kept])

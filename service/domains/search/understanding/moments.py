@@ -1,0 +1,148 @@
+"""Periods that a question names ("since March 2024", "last year"), as days in UTC."""
+
+import re
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import NamedTuple
+
+from carrel.wire.search import FilterOperator
+
+_MONTHS = (
+    *("january", "february", "march", "april", "may", "june"),
+    *("july", "august", "september", "october", "november", "december"),
+)
+_NAMES = {name[:length]: number for number, name in enumerate(_MONTHS, 1) for length in (3, len(name))} | {"sept": 9}
+_WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+_NUMBERS = {name: number for number, name in enumerate(_WORDS, 1)}
+_MONTH = "|".join(sorted(_NAMES, key=len, reverse=True))
+_COUNT = rf"(?:\d{{1,3}}|{'|'.join(_NUMBERS)})"
+_YEAR = r"(?:19|20)\d\d"
+_UNIT = r"(?:day|week|month|year)"
+
+_POINT = (
+    rf"(?:\d{{4}}-\d\d-\d\d|\d{{1,2}}(?: (?:st|nd|rd|th))? (?:{_MONTH})(?: ,)? {_YEAR}"
+    rf"|(?:{_MONTH}) \d{{1,2}}(?: (?:st|nd|rd|th))?(?: ,)? {_YEAR}|(?:{_MONTH}) {_YEAR}|q [1-4] {_YEAR}|{_YEAR}"
+    rf"|today|yesterday|(?:last|this) (?:week|month|quarter|year)"
+    rf"|(?:the )?(?:last|past) {_COUNT} {_UNIT}s?|the (?:last|past) {_UNIT})"
+)
+PERIOD = (
+    rf"(?:between (?P<first>{_POINT}) and (?P<last>{_POINT})|from (?P<begin>{_POINT}) (?:to|until) (?P<finish>{_POINT})"
+    rf"|older than (?P<age>{_COUNT} {_UNIT}s?)"
+    rf"|(?:(?P<relation>since|on or after|on or before|after|later than|newer than|before|earlier than|older than"
+    rf"|prior to|until|up to|in|of|on|during|within|from|for) )?(?P<point>{_POINT})(?P<onward> onwards?)?"
+    rf"(?! (?:to|until) ))"
+)
+"""Pattern of a period, in a line of folded words."""
+
+_BARE = re.compile(r"today|yesterday|last |this |the |past ")
+
+
+class Period(NamedTuple):
+    """From a day (inclusive) until another (exclusive); None: open."""
+
+    start: date | None
+    end: date | None
+
+    def bounds(self) -> list[tuple[FilterOperator, date]]:
+        """Return how a time is compared with what."""
+        bounds = [(FilterOperator.GREATER_OR_EQUAL, self.start), (FilterOperator.LESS, self.end)]
+        return [(operator, day) for operator, day in bounds if day is not None]
+
+
+def read_period(match: re.Match[str], *, today: date) -> Period | None:
+    """Read what PERIOD has found; None for a day that no calendar has, an empty period, or words that name none."""
+    try:
+        period = _read(match.groupdict(), today)
+    except (ValueError, OverflowError):
+        return None
+    if period is None or (period.start and period.end and period.start >= period.end):
+        return None
+    return period
+
+
+def _read(groups: dict[str, str | None], today: date) -> Period | None:
+    if groups["age"]:
+        return Period(None, _before(groups["age"], today))
+    if first := groups["first"] or groups["begin"]:
+        return Period(_point(first, today).start, _point(groups["last"] or groups["finish"] or "", today).end)
+    relation, named = groups["relation"], groups["point"] or ""
+    point = _point(named, today)
+    if relation is None and not _BARE.match(named):
+        return None
+    return _related("since" if groups["onward"] else relation, point)
+
+
+def _related(relation: str | None, point: Period) -> Period | None:
+    """Return the period that is before, after or in another one; None for what is after the present."""
+    match relation:
+        case "since" | "on or after":
+            return Period(point.start, None)
+        case "after" | "later than" | "newer than":
+            return Period(point.end, None) if point.end else None
+        case "before" | "earlier than" | "older than" | "prior to":
+            return Period(None, point.start)
+        case "until" | "up to" | "on or before":
+            return Period(None, point.end) if point.end else None
+        case _:
+            return point
+
+
+def _point(text: str, today: date) -> Period:
+    """Read a point in time: a day, week, month, quarter or year, or the last so many of them until now."""
+    words = text.replace(" ,", "").removeprefix("the ").split()
+    if words[0] in {"last", "past"} and (len(words) == 3 or text.startswith("the ")):
+        return Period(_before(" ".join(words[1:]), today), None)
+    if words[0] in {"last", "this"}:
+        return _calendar(words[1], today, before=words[0] == "last")
+    if words[0] in {"today", "yesterday"}:
+        return _day(today - timedelta(days=words[0] == "yesterday"))
+    return _dated(words)
+
+
+def _dated(words: Sequence[str]) -> Period:
+    """Read a date: its day, its month, its quarter or its year."""
+    if "-" in words[0]:
+        return _day(date.fromisoformat(words[0]))
+    year = int(words[-1])
+    if words[0] == "q":
+        return _months(year, 3 * int(words[1]) - 2, 3)
+    month = next((_NAMES[word] for word in words if word in _NAMES), None)
+    if month is None:
+        return _months(year, 1, 12)
+    number = next((int(word) for word in words[:-1] if word.isdigit()), None)
+    return _months(year, month, 1) if number is None else _day(date(year, month, number))
+
+
+def _day(day: date) -> Period:
+    return Period(day, day + timedelta(days=1))
+
+
+def _months(year: int, month: int, count: int) -> Period:
+    return Period(date(year, month, 1), _add_months(date(year, month, 1), count))
+
+
+def _add_months(day: date, months: int) -> date:
+    years, month = divmod(day.year * 12 + day.month - 1 + months, 12)
+    first = date(years, month + 1, 1)
+    following = date(years + (month == 11), (month + 1) % 12 + 1, 1)
+    return min(first + timedelta(days=day.day - 1), following - timedelta(days=1))
+
+
+def _calendar(unit: str, today: date, *, before: bool) -> Period:
+    if unit == "week":
+        monday = today - timedelta(days=today.weekday() + 7 * before)
+        return Period(monday, monday + timedelta(days=7))
+    length = {"month": 1, "quarter": 3, "year": 12}[unit]
+    first = date(today.year, (today.month - 1) // length * length + 1, 1)
+    start = _add_months(first, -length * before)
+    return Period(start, _add_months(start, length))
+
+
+def _before(text: str, today: date) -> date:
+    """Return the day so many days, weeks, months or years ago ("30 days", "two weeks", "year")."""
+    *number, unit = text.split()
+    count = 1 if not number else _NUMBERS.get(number[0]) or int(number[0])
+    unit = unit.removesuffix("s")
+    if unit in {"day", "week"}:
+        return today - timedelta(days=count * (7 if unit == "week" else 1))
+    return _add_months(today, -count * (12 if unit == "year" else 1))

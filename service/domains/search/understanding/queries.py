@@ -1,0 +1,68 @@
+"""The values that occur in the metadata of documents that a caller may read."""
+
+from collections.abc import Collection
+from functools import lru_cache
+from typing import NamedTuple
+
+from sqlalchemy import ARRAY, Integer, Text, Uuid, bindparam, case, column, func, literal, select
+from sqlalchemy.dialects.postgresql import JSONB
+
+from service.auth.callers import Caller
+from service.domains.search.sql import ORGANIZATION, SPACE, AnySelect, array_of, may_read_index
+from service.permissions.queries import readable_by_parameters, reader_parameters
+from service.platform.batches import Answer, Batch
+from service.schema.permissions import resources
+
+MOST_DOCUMENTS = 1000
+"""Documents with a value that are looked at; where the caller may read none of so many, it is no value for them."""
+
+
+class OccurringValue(NamedTuple):
+    """A value of a field, and the folded text that it was found by."""
+
+    key: str
+    field: str
+    value: str
+
+
+def ask_values(batch: Batch, caller: Caller, *, space_id: int, keys: Collection[str]) -> Answer[OccurringValue]:
+    """Ask which of these folded texts are values in a collection's documents that the caller may read."""
+    parameters = {
+        "organization_id": caller.organization_id,
+        "space_id": space_id,
+        "keys": list(keys),
+        "most": MOST_DOCUMENTS,
+        **reader_parameters(caller),
+    }
+    return batch.ask(_values(), OccurringValue, parameters)
+
+
+@lru_cache(1)
+def _values() -> AnySelect:
+    """Build the statement; a function of the database reads the index, which row-level security keeps from others.
+
+    It returns documents of the transaction's organization alone. Where it can't use the index, nothing is looked for.
+    """
+    usable = may_read_index("documents_with_values", of="space_documents")
+    keys = case((usable, array_of("keys", Text())), else_=literal([], ARRAY(Text())))
+    columns = (
+        column("document_id", Uuid()),
+        column("organization_id", Uuid()),
+        column("key", Text()),
+        column("custom_metadata", JSONB()),
+    )
+    found = func.documents_with_values(SPACE, keys, bindparam("most", type_=Integer())).table_valued(*columns)
+    found = found.alias("found")
+    entry = func.jsonb_each_text(found.c.custom_metadata).table_valued("key", "value").lateral("entry")
+    return (
+        select(found.c.key, entry.c.key.label("field"), entry.c.value)
+        .select_from(found)
+        .join(resources, resources.c.object_id == found.c.document_id)
+        .join(entry, func.metadata_key(entry.c.value) == found.c.key)
+        .where(
+            found.c.organization_id == ORGANIZATION,
+            resources.c.organization_id == ORGANIZATION,
+            resources.c.access_class.in_(readable_by_parameters()),
+        )
+        .distinct()
+    )

@@ -1,0 +1,90 @@
+"""Smart filtering and query extraction: what a collection's search does with its query."""
+
+from typing import Any
+
+from tests.harness.documents import add_to_collection, add_users, create_collection, ok, uploaded
+from tests.harness.services import RunningService
+from tests.service.test_search_collection import a_document, asked, names
+
+ANN = "ann@example.test"
+
+
+def filters(answer: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """The filters that were applied."""
+    return [(each["field"], each["operator"], each["value"]) for each in answer["structuredFiltersApplied"]]
+
+
+def shelf(service: RunningService) -> str:
+    """A collection with documents of two teams that everybody may read, and one of a third that few may."""
+    collection = create_collection(service, "shelf", team="STRING", pages="INT", issued="DATETIME")
+    a_document(service, "fuel", "Fuel of the ferries.", collection, team="Finance", pages="30", issued="2024-03-01")
+    a_document(service, "diesel", "Fuel of the vans.", collection, team="Finance", pages="3", issued="2026-01-31")
+    a_document(service, "spare", "Fuel pumps.", collection, team="Génie-Civil", issued="2024-05-01T10:00:00Z")
+    hidden = uploaded(service, "merger", "Fuel and the merger.", file_name="a.md")["documentId"]
+    ok(add_to_collection(service, hidden, collection, customMetadata={"team": "Board"}))
+    return collection
+
+
+def test_stated_filters_are_applied_and_shown(service: RunningService) -> None:
+    """They narrow as the request's own do, and are told with the words that state them."""
+    collection = shelf(service)
+    query = "finance documents since 2025 about fuel"
+    answer = asked(service, collection, query, enableSmartFiltering=True)
+    assert names(answer) == ["diesel"]
+    assert filters(answer) == [("team", "==", "Finance"), ("issued", ">=", "2025-01-01")]
+    assert answer["applied"]["filtering"] == {
+        "by": "RULES",
+        "dropped": False,
+        "filters": [
+            {"field": "team", "operator": "==", "value": "Finance", "words": "finance"},
+            {"field": "issued", "operator": ">=", "value": "2025-01-01", "words": "since 2025"},
+        ],
+    }
+    rest = asked(service, collection, query, filters=filters(answer)[:1])
+    assert sorted(names(rest)) == ["diesel", "fuel"]
+    assert rest["applied"] == {}
+    # A field that the request filters by itself is left to it; accents, capitals and hyphens are one.
+    own = asked(service, collection, query, filters=[("team", "!=", "Finance")], enableSmartFiltering=True)
+    assert filters(own) == [("team", "!=", "Finance")]
+    folded = asked(service, collection, "papers by the genie civil team on fuel", enableSmartFiltering=True)
+    assert names(folded) == ["spare"]
+
+
+def test_filters_that_find_nothing_are_dropped(service: RunningService) -> None:
+    """Nothing has so many pages: what is found without the filter is shown, and the answer says so."""
+    answer = asked(service, shelf(service), "documents with more than 900 pages on fuel", enableSmartFiltering=True)
+    assert len(names(answer)) >= 3
+    assert filters(answer) == []
+    assert (answer["applied"]["filtering"]["dropped"], len(answer["applied"]["filtering"]["filters"])) == (True, 1)
+
+
+def test_values_of_unreadable_documents_are_no_values(service: RunningService) -> None:
+    """Who may not read a document doesn't learn what its metadata says, nor that it has any."""
+    collection = shelf(service)
+    add_users(service, ANN)
+    resource = {"resourceType": "DOCUMENT_COLLECTION", "resourceId": collection}
+    ok(service.call("admin/grants/set", {"resource": resource, "grants": [], "organizationWide": True}))
+    query = "board documents about fuel"
+    ann = asked(service, collection, query, as_user=ANN, enableSmartFiltering=True)
+    assert ann["applied"]["filtering"] == {"by": "RULES", "filters": [], "dropped": False}
+    assert "merger" not in names(ann)
+    assert names(asked(service, collection, query, enableSmartFiltering=True)) == ["merger"]
+
+
+def test_the_questions_of_a_message_are_each_answered(service: RunningService) -> None:
+    """Each question's best is among the first, and the answer says what was searched for."""
+    collection = create_collection(service, "law")
+    for name, text in {
+        "dogs": "Dogs need a leash.",
+        "sheep": "Sheep travel on the car deck.",
+        "tea": "Tea is free.",
+    }.items():
+        a_document(service, name, text, collection)
+    message = "Hello!\nHow do sheep travel and what kind of leash do dogs need? Thanks!\n\n> Is the tea free?"
+    answer = asked(service, collection, message, enableQueryExtraction=True, maxChunks=2)
+    assert sorted(names(answer)) == ["dogs", "sheep"]
+    questions = ["How do sheep travel", "what kind of leash do dogs need?"]
+    assert answer["applied"] == {"extraction": {"by": "RULES", "questions": questions}}
+    assert set(answer["searchTermsUsed"]) >= {"sheep", "dogs"}
+    switches: dict[str, Any] = {"enableSmartFiltering": True, "enableQueryExtraction": True, "enableReranking": True}
+    assert names(asked(service, collection, "leash", **switches))[0] == "dogs"

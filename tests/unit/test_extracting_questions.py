@@ -1,0 +1,61 @@
+"""The questions of messages, by rules (`service.domains.search.understanding.extraction`)."""
+
+import pytest
+
+from service.domains.search.understanding.extraction import MOST_QUESTIONS, extract_questions
+
+MAIL = """Hello Anna,
+
+we were at the port on Monday and my colleague left her umbrella on board. Where do I find an umbrella that was left on
+board? And who pays for the postage?
+
+Thanks in advance!
+
+Best regards,
+Ben
+
+On Tue, 3 March 2026 at 10:12, Anna wrote:
+> Could you tell me what the meeting was about?
+> Anna
+"""
+
+CONVERSATION = """Ann: How many days of holiday do I get?
+Bot: You get 28 days a year.
+Ann: And who approves them?
+Bot: Let me look."""
+
+
+@pytest.mark.parametrize(
+    ("message", "questions"),
+    [
+        (
+            MAIL,
+            [
+                "Where do I find an umbrella that was left on board?",
+                "Where do I find an umbrella that was left on board? And who pays for the postage?",
+            ],
+        ),
+        (CONVERSATION, ["How many days of holiday do I get? And who approves them?"]),
+        ("Hi! What is the hotel limit on the islands?", ["What is the hotel limit on the islands?"]),
+        (
+            "How many sheep can we take on the ferry and where do I buy a ticket for the dog?",
+            ["How many sheep can we take on the ferry", "where do I buy a ticket for the dog?"],
+        ),
+        ("how do terms and conditions apply to dogs and cats", ["how do terms and conditions apply to dogs and cats"]),
+        ("refund", ["refund"]),
+        ("Fibre shows inductive properties.", ["Fibre shows inductive properties."]),
+        ("Wo ist der Schirm und wann fährt die Fähre?", ["Wo ist der Schirm und wann fährt die Fähre?"]),
+        ("Hello!", ["Hello!"]),
+        ("> quoted only", ["> quoted only"]),
+    ],
+)
+def test_questions(message: str, questions: list[str]) -> None:
+    """Greetings, thanks, signatures and quoted history are no questions; what is in doubt stays one."""
+    assert extract_questions(message) == questions
+
+
+def test_there_are_never_many_questions() -> None:
+    """A message with a hundred questions is cut to a few, and something is always left to search for."""
+    assert len(extract_questions("What is one? Who is two? " * 50)) <= MOST_QUESTIONS
+    assert len(extract_questions(" ".join(f"What is thing {number}?" for number in range(100)))) == MOST_QUESTIONS
+    assert extract_questions("?! ...") == ["?! ..."]
