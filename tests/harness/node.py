@@ -11,14 +11,14 @@ SOURCES = Path(__file__).parents[1] / "oauth" / "node"
 INSTALL = ["npm", "ci", "--ignore-scripts", "--prefer-offline", "--no-audit", "--no-fund"]
 
 
-def install_programs(folder: Path) -> Path:
+def install_programs(folder: Path, sources: Path = SOURCES) -> Path:
     """Copy the programs into a folder that isn't there yet, and install their libraries; return the folder.
 
     Without Node, or offline and without npm's cache, the test is skipped; where CI=true and Node is there, it fails.
     """
     if shutil.which("node") is None or shutil.which("npm") is None:
         pytest.skip("node and npm are not on this machine")
-    shutil.copytree(SOURCES, folder)
+    shutil.copytree(sources, folder)
     installed = subprocess.run(INSTALL, cwd=folder, capture_output=True, text=True, timeout=120, check=False)
     if installed.returncode != 0:
         lines = [line for line in installed.stderr.splitlines() if line.startswith("npm error")]
