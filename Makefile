@@ -45,8 +45,8 @@ $(LAB): requirements-lab.lock $(SETUP)
 .env: | $(SETUP)
 	@$(BIN)/python -m sample.environment .env
 
-# In the order of the folders: the files with the fewest tests, which would come last otherwise, take the longest.
-# Three for two cores: tests that kill and restart what they test wait a third of their time.
+# In our own order (tests/harness/order.py): the files with the fewest tests, which would come last otherwise, take the
+# longest. Three for two cores: tests that kill and restart what they test wait a third of their time.
 test: setup
 	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not long" $(ARGS)
 

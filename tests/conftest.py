@@ -20,13 +20,27 @@ from tests.harness.logs import configure_logs, pytest_runtest_makereport  # noqa
 from tests.harness.loops import LoopThread
 from tests.harness.memory import use_memory
 from tests.harness.mongo.processes import MongoServer, server_over_mongomock
+from tests.harness.order import mix_files
 from tests.harness.processes import ServiceProcess
-from tests.harness.reruns import pytest_collection_modifyitems, pytest_terminal_summary  # noqa: F401 - hooks, by names
-from tests.harness.services import RunningService, ServiceHarness, SharedParts, bootstrap_template, starting_tasks_later
+from tests.harness.reruns import mark_never_run_again, pytest_terminal_summary  # noqa: F401 - a hook, by its name
+from tests.harness.services import (
+    RunningService,
+    ServiceHarness,
+    SharedParts,
+    bootstrap_template,
+    hashing_passwords_at_once,
+    starting_tasks_later,
+)
 
 configure_logs()
 use_memory()
 LONGEST_BYTES_IN_A_NAME = 40
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Say in which order tests run, and which are not run again when they fail."""
+    mix_files(items)
+    mark_never_run_again(items)
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
@@ -58,9 +72,9 @@ def databases() -> Iterator[TestDatabases]:
 def service_harness(databases: TestDatabases, harness_loop: LoopThread) -> Iterator[ServiceHarness]:
     """What starts services; their template has the bootstrapped organization in it."""
     parts = SharedParts(databases.folder, harness_loop)
-    bootstrap_template(databases, harness_loop)
     harness = ServiceHarness(databases, parts=parts, loop=harness_loop)
-    with starting_tasks_later():
+    with hashing_passwords_at_once(), starting_tasks_later():
+        bootstrap_template(databases, harness_loop)
         yield harness
     harness.close()
     parts.close()

@@ -17,7 +17,7 @@ NEVER_RUN_AGAIN = (
 )
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def mark_never_run_again(items: list[pytest.Item]) -> None:
     """Mark the tests whose first failure counts."""
     for item in items:
         if any(fnmatch(item.nodeid, pattern) for pattern in NEVER_RUN_AGAIN):

@@ -16,9 +16,11 @@ import httpx
 import psycopg
 import pytest
 import uvicorn
+from argon2 import PasswordHasher
 from pydantic import SecretStr
 
 from service import main
+from service.identity import passwords
 from service.operate.bootstrap import bootstrap
 from service.operate.startup import open_extractor
 from service.platform.database import Database, driver_url
@@ -44,6 +46,7 @@ API_KEY = "svc_key_" + "test0bootstrap1key2" * 3
 BESIDE_AFTER_SECONDS = 0.6
 # To read them takes a client tens of milliseconds, and the services of tests are asked by plain HTTP.
 AUTHORITIES = ssl.create_default_context()
+PASSWORD_HASHER = passwords._HASHER
 
 
 @dataclass(frozen=True)
@@ -246,6 +249,14 @@ def starting_tasks_later() -> Generator[None]:
         patch.setattr(main, "_keep_tasks", keep_later)
         # Beside other tests that keep every core busy, pages would not be read for minutes.
         patch.setattr(recognition, "_NICENESS", 0)
+        yield
+
+
+@contextmanager
+def hashing_passwords_at_once() -> Generator[None]:
+    """Let services spend nothing on a password: nobody guesses those of tests, which hash or check several each."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(passwords, "_HASHER", PasswordHasher(time_cost=1, memory_cost=8, parallelism=1))
         yield
 
 

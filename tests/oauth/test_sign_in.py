@@ -2,14 +2,16 @@
 
 import html
 import time
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import httpx
 import pytest
 from pydantic import SecretStr
 
+from service.identity import passwords
 from service.identity.passwords import hash_password, verify_password
-from tests.harness.services import RunningService
+from tests.harness.services import PASSWORD_HASHER, RunningService
 from tests.oauth.conftest import Standing
 from tests.oauth.flow import CALLBACK, PASSWORD, Page, Person, Pkce, a_person, an_app, later, sent_back
 from tests.service.directory import a_user, done
@@ -50,9 +52,20 @@ def test_whoever_is_not_let_in_is_told_the_same(standing: Standing, email: str, 
     assert "Set-Cookie" not in refused.headers
 
 
+@pytest.fixture
+def _hashed_in_full(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Spend on a password what services spend that are no test's."""
+    monkeypatch.setattr(passwords, "_HASHER", PASSWORD_HASHER)
+    passwords._dummy_hash.cache_clear()
+    yield
+    passwords._dummy_hash.cache_clear()
+
+
+@pytest.mark.usefixtures("_hashed_in_full")
 async def test_an_unknown_account_costs_what_a_wrong_password_costs() -> None:
     """As much of the processor, so that the time tells nobody apart: without a hash one is checked all the same."""
     kept = await hash_password(SecretStr(PASSWORD))
+    assert kept.startswith("$argon2id$v=19$m=19456,t=2,p=1$")
 
     async def cost(password_hash: str | None) -> float:
         began = time.process_time()

@@ -10,7 +10,7 @@ def test_garbage_is_looked_for_again_after_the_imports():
     left_alone = gc.get_freeze_count()
     with without_collecting():
         assert not gc.isenabled()
-        made = [[] for _ in range(100)]
+        made: list[list[int]] = [[] for _ in range(100)]
     assert gc.isenabled()
     assert gc.get_freeze_count() >= left_alone + len(made)
 
