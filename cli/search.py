@@ -15,7 +15,6 @@ from carrel.wire.search import (
     CollectionSearchResult,
     FilterOperator,
     MetadataFilter,
-    SearchDocumentCollectionResponse,
     SearchMode,
 )
 from cli.choosing import AsJson
@@ -45,6 +44,7 @@ def search(
     extract_questions: Annotated[
         bool, typer.Option("--extract-questions", help="Search for the questions of a message; of a collection only.")
     ] = False,
+    rerank: Annotated[bool, typer.Option("--rerank", help="Have a model reorder the best 50.")] = False,
     user: Annotated[str | None, typer.Option("--as", metavar="EMAIL", help="Search as this user finds.")] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -57,7 +57,12 @@ def search(
                 msg = "--smart-filters and --extract-questions are for a --collection, whose fields have types"
                 raise InvalidArgumentError(msg)
             found = client.search.search_document_catalog(
-                query, max_results=limit, mode=mode, metadata_filters=filters, user_email=user
+                query,
+                max_results=limit,
+                mode=mode,
+                metadata_filters=filters,
+                enable_reranking=rerank or None,
+                user_email=user,
             )
         else:
             found = client.search.search_document_collection(
@@ -68,13 +73,13 @@ def search(
                 structured_query_filters=filters,
                 enable_smart_filtering=smart_filters or None,
                 enable_query_extraction=extract_questions or None,
+                enable_reranking=rerank or None,
                 user_email=user,
             )
     if as_json:
         screen.json({"outcome": "found", "exitCode": ExitCode.DONE, **found.model_dump(mode="json")})
         return
-    if isinstance(found, SearchDocumentCollectionResponse):
-        _show_applied(found.applied, screen=screen)
+    _show_applied(found.applied, screen=screen)
     if not found.results:
         screen.say("Nothing that may be read was found.")
     for result in found.results:
@@ -93,6 +98,8 @@ def _show_applied(applied: AppliedOptions, *, screen: Screen) -> None:
             "Nothing was found with these, so they are left out" if applied.filtering.dropped else "From the query"
         )
         screen.say(f"{dropped}: {conditions}")
+    if applied.reranking is not None:
+        screen.say(applied.reranking.note or f"Reranked: the best {applied.reranking.candidate_count}.")
 
 
 def _filter(text: str) -> MetadataFilter:

@@ -16,10 +16,11 @@ from app.search.results import by_meaning_alone, show_result
 from app.search.sources import Documents, documents_of
 from app.ui.errors import show_errors
 from app.ui.feedback import about_search, offer_feedback, show_failure
-from app.ui.notices import show_problem, show_title, show_warning
+from app.ui.notices import show_note, show_problem, show_title, show_warning
 from app.ui.progress import show_skeletons
 from app.welcome import show_welcome
 from carrel.wire.collections import DocumentCollection
+from carrel.wire.reranking import AppliedReranking
 from carrel.wire.search import CatalogSearchResult, SearchMode
 
 
@@ -168,6 +169,12 @@ def show(found: Found, result: Result, share: float) -> None:
         show_failure(about)
 
 
+def show_reranking(reranking: AppliedReranking | None) -> None:
+    """Show whether a reranking model ordered the results, if it was to."""
+    if reranking is not None:
+        show_note(reranking.note or f"A reranking model ordered the best {reranking.candidate_count:,}.")
+
+
 def show_no_results(found: Answer, question: SearchQuery) -> None:
     """Show that there are no results, what to try, and the feedback."""
     tries = ["other words"]
@@ -210,6 +217,7 @@ def page() -> None:
         return
     found = find(question)
     show_applied(found.answer, kinds_of(collections_by_id().get(question.where)))
+    show_reranking(found.answer.applied.reranking)
     if not found.answer.results:
         show_no_results(found.answer, question)
         return

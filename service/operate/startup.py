@@ -37,6 +37,7 @@ from service.text.embedding import Arithmetic, Embedders, open_embedders
 from service.text.extraction import Extractor, Limits
 from service.text.language_models import LanguageModels
 from service.text.recognition import PageReader
+from service.text.reranking import Reranker
 from service.web.multipart import remove_leftovers
 
 # Two such waits, and the pauses between, are shorter than a claim on work lasts that is renewed on these connections.
@@ -167,6 +168,7 @@ async def open_runtime(
             rate_limits=rate_limits or await stack.enter_async_context(open_rate_limits(settings, share=share)),
             page_reader=_open_page_reader(stack, settings),
             models=_open_models(stack, settings),
+            reranker=_open_reranker(stack, settings, share),
             indexer=_open_indexer(stack, url, settings, embedders, share),
             standbys=_open_standbys(stack, settings),
             share=share,
@@ -216,6 +218,14 @@ def _open_models(stack: AsyncExitStack, settings: Settings) -> LanguageModels:
     models = LanguageModels(settings)
     stack.push_async_callback(models.close)
     return models
+
+
+def _open_reranker(stack: AsyncExitStack, settings: Settings, share: Share) -> Reranker | None:
+    if settings.reranking_url is None:
+        return None
+    reranker = Reranker(settings.reranking_url, settings, share=share)
+    stack.push_async_callback(reranker.close)
+    return reranker
 
 
 async def _open_embedders(stack: AsyncExitStack, settings: Settings, arithmetic: Arithmetic | None) -> Embedders:

@@ -176,6 +176,17 @@ class Settings(BaseSettings):
         "more is refused for a while.",
     )
 
+    reranking_url: str | None = Field(
+        default=None,
+        description="An endpoint that reranks what a search found, such as https://api.example.com/v1/rerank, in the "
+        "shape of Cohere, Jina, vLLM or TEI; queries and passages are sent there.",
+    )
+    reranking_api_key: SecretStr | None = Field(default=None, description="The key for that endpoint.")
+    reranking_model: str | None = Field(default=None, description="The model's name there, if it takes one.")
+    reranking_seconds: float = Field(
+        default=3.0, gt=0, le=60, description="Longest that reranking may take; after it the order of search stands."
+    )
+
     model_url: str | None = Field(
         default=None,
         description="An OpenAI-compatible endpoint whose models answer for agents, such as https://api.example.com/v1; "
@@ -311,11 +322,9 @@ class Settings(BaseSettings):
             msg = "set CARREL_OIDC_ISSUER, CARREL_OIDC_CLIENT_ID and CARREL_OIDC_CLIENT_SECRET, or none of them"
             raise ValueError(msg)
         if (self.model_url is None) != (not self.model_names):
-            msg = "set both CARREL_MODEL_URL and CARREL_MODEL_NAMES, or neither"
-            raise ValueError(msg)
+            raise ValueError("set both CARREL_MODEL_URL and CARREL_MODEL_NAMES, or neither")
         if (self.smtp_url is None) != (self.mail_from is None):
-            msg = "set both CARREL_SMTP_URL and CARREL_MAIL_FROM, or neither"
-            raise ValueError(msg)
+            raise ValueError("set both CARREL_SMTP_URL and CARREL_MAIL_FROM, or neither")
         return self
 
     @field_validator("smtp_url")
@@ -334,25 +343,15 @@ class Settings(BaseSettings):
             raise ValueError(msg)
         return value
 
-    @field_validator("workbench_url")
+    @field_validator("public_url", "workbench_url")
     @classmethod
-    def _check_workbench(cls, value: str | None) -> str | None:
+    def _own_address(cls, value: str | None) -> str | None:
         if value is not None and (parts_of(value) is None or "?" in value):
-            msg = "must be an http or https address without a query, such as https://carrel.example.com"
+            msg = "must be an http or https address without a query or fragment, such as https://carrel.example.com"
             raise ValueError(msg)
         return None if value is None else value.rstrip("/")
 
-    @field_validator("public_url")
-    @classmethod
-    def _issuer(cls, value: str | None) -> str | None:
-        if value is None:
-            return None
-        if parts_of(value) is None or "?" in value:
-            msg = "must be an http or https address without a query or fragment, such as https://carrel.example.com"
-            raise ValueError(msg)
-        return value.rstrip("/")
-
-    @field_validator("model_url")
+    @field_validator("model_url", "reranking_url")
     @classmethod
     def _endpoint(cls, value: str | None) -> str | None:
         if value is not None and parts_of(value) is None:

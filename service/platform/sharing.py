@@ -23,6 +23,8 @@ class Figure(IntEnum):
     CONNECTIONS_PRESSED_AT = auto()
     CHUNKS_PER_SECOND = auto()
     BYTES_PROMISED = auto()
+    RERANKED_AT = auto()
+    NOT_RERANKED_AT = auto()
     # Of the service as a whole.
     ARCHIVED_AT = auto()
 

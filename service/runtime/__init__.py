@@ -19,6 +19,7 @@ from service.text.embedding import Embedders
 from service.text.extraction import Extractor
 from service.text.language_models import LanguageModels
 from service.text.recognition import PageReader
+from service.text.reranking import Reranker
 
 
 @dataclass(frozen=True)
@@ -35,6 +36,7 @@ class Runtime:
     rate_limits: RateLimits
     models: LanguageModels
     indexer: Indexer
+    reranker: Reranker | None = None
     share: Share = field(default_factory=Share)
     standbys: Standbys = field(default_factory=Standbys)
     disk: DiskGuard = field(default_factory=DiskGuard)

@@ -108,6 +108,8 @@ class Metrics:
         left_out = "1 while a process reads nothing from the standby."
         self._left_out = self._gauge("standby_left_out", left_out, "standby", mode="livemax")
         self._lag = self._gauge("standby_lag_bytes", "Bytes that it had not replayed.", "standby", mode="livemax")
+        self._rerankings = self._counter("rerankings", "Requests to the reranking endpoint.", "outcome")
+        self._reranking_seconds = self._counter("reranking_seconds", "Time that they took.")
         self._read_from = self._counter("reads", "Searches and lists by the server that they were read from.", "server")
 
     def tell(self) -> None:
@@ -119,6 +121,7 @@ class Metrics:
                 self._free.labels(area.lower()).set(one.free)
                 self._total.labels(area.lower()).set(one.total)
         self._tell_standbys()
+        self._tell_reranking()
         self._count_up(self._texts, self._runtime.embedders.texts_embedded)
         counts = self._runtime.jobs.counts
         for counter, outcomes in ((self._jobs_done, counts.done), (self._jobs_failed, counts.failed)):
@@ -139,6 +142,12 @@ class Metrics:
             self._count_up(self._read_from, standby.reads, label)
         if standbys.all:
             self._count_up(self._read_from, standbys.primary_reads, "primary")
+
+    def _tell_reranking(self) -> None:
+        if (reranker := self._runtime.reranker) is not None:
+            for outcome, count in reranker.outcomes.items():
+                self._count_up(self._rerankings, count, outcome)
+            self._count_up(self._reranking_seconds, reranker.seconds)
 
     def _count_up(self, counter: Counter | Gauge, count: float, *labels: str) -> None:
         key = (counter, *labels)

@@ -142,7 +142,7 @@ def test_search_bounds(options: dict[str, Any]) -> None:
         SearchDocumentCatalogRequest.model_validate({"searchQuery": "x", "searchOptions": options})
 
 
-def test_switches_without_effect() -> None:
+def test_switches_of_a_collection_search() -> None:
     """The switches that published clients send with a collection search are accepted."""
     switches = {"enableSmartFiltering": True, "enableQueryExtraction": False, "enableReranking": True}
     body = {"documentCollectionId": ID, "searchQuery": "x", "searchOptions": switches}

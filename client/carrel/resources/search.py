@@ -32,18 +32,21 @@ class Search(Resource[M]):
         mode: AnySearchMode = wire.SearchMode.HYBRID,
         resource_types: Sequence[AnyResourceType] | None = None,
         metadata_filters: Sequence[wire.MetadataFilter | Members] = (),
+        enable_reranking: bool | None = None,
         user_email: str | None = None,
     ) -> Call[wire.SearchDocumentCatalogResponse]:
         """Find up to 100 documents, best first, by words and meaning (HYBRID), words (LEXICAL) or meaning (SEMANTIC).
 
         A filter is `{"field": …, "operator": …, "value": …}` with one of `<`, `>`, `<=`, `>=`, `!=`, `==`, `contains`;
-        filters narrow together.
+        filters narrow together. `enable_reranking` has a model order the best 50 anew; `applied.reranking` of the
+        answer says whether it did.
         """
         options = wire.CatalogSearchOptions(
             max_results=max_results,
             mode=as_any(wire.SearchMode, mode),
             resource_types=as_list(ResourceType, resource_types),
             metadata_filters=as_list(wire.MetadataFilter, metadata_filters),
+            enable_reranking=enable_reranking,
         )
         request = wire.SearchDocumentCatalogRequest(
             search_query=search_query, search_options=options, user_email=user_email
@@ -63,6 +66,7 @@ class Search(Resource[M]):
         structured_query_filters: Sequence[wire.MetadataFilter | Members] = (),
         enable_smart_filtering: bool | None = None,
         enable_query_extraction: bool | None = None,
+        enable_reranking: bool | None = None,
         user_email: str | None = None,
     ) -> Call[wire.SearchDocumentCollectionResponse]:
         """Find up to 100 chunks in a collection, grouped by document; needs VIEWER there and READ on each document.
@@ -70,7 +74,7 @@ class Search(Resource[M]):
         `threshold` drops chunks that score less (0 to 1); `merge_contents` also joins a document's chunks. Filters
         compare by the type the collection's schema gives the field. `enable_smart_filtering` draws filters from the
         query ("finance reports since March 2025"), `enable_query_extraction` searches for the questions of a message;
-        `applied` in the answer says what they did.
+        `enable_reranking` has a model order the best 50 chunks anew; `applied` in the answer says what they did.
         """
         options = wire.CollectionSearchOptions(
             max_chunks=max_chunks,
@@ -79,6 +83,7 @@ class Search(Resource[M]):
             mode=as_any(wire.SearchMode, mode),
             enable_smart_filtering=enable_smart_filtering,
             enable_query_extraction=enable_query_extraction,
+            enable_reranking=enable_reranking,
         )
         request = wire.SearchDocumentCollectionRequest(
             document_collection_id=as_any(UUID, document_collection_id),

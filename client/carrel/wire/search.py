@@ -18,6 +18,7 @@ from carrel.wire.common import (
 from carrel.wire.fields import Description, Instant, Label, MetadataValue, SearchQuery
 from carrel.wire.operations import KEYED, NOT_FOUND, READ, SHARED, ApiOperation
 from carrel.wire.places import PassagePlace
+from carrel.wire.reranking import AppliedReranking
 
 
 class SearchMode(StrEnum):
@@ -110,6 +111,8 @@ class AppliedOptions(ResponseModel):
     """Filters drawn from the query."""
     extraction: AppliedExtraction | None = None
     """Questions of the query."""
+    reranking: AppliedReranking | None = None
+    """Order by a reranking model, too."""
 
 
 class CatalogSearchOptions(RequestModel):
@@ -123,6 +126,8 @@ class CatalogSearchOptions(RequestModel):
     """Only documents of these types, at most 100."""
     metadata_filters: Filters = Field(default_factory=list[MetadataFilter])
     """Conditions on metadata, at most 50, which must all hold."""
+    enable_reranking: Annotated[bool, Field(strict=True)] | None = None
+    """Whether a reranking model orders the best results anew; false unless given."""
 
 
 class SearchDocumentCatalogRequest(ActingRequest):
@@ -187,6 +192,8 @@ class SearchDocumentCatalogResponse(Tabular):
     """Id of the search; feedback names it."""
     results: list[CatalogSearchResult]
     """The documents, best first."""
+    applied: AppliedOptions = Field(default_factory=AppliedOptions)
+    """What the options of the search did."""
 
 
 class CollectionSearchOptions(RequestModel):
@@ -205,7 +212,7 @@ class CollectionSearchOptions(RequestModel):
     enable_query_extraction: Annotated[bool, Field(strict=True)] | None = None
     """Whether the questions of a long message are searched for in place of the message; false unless given."""
     enable_reranking: Annotated[bool, Field(strict=True)] | None = None
-    """Accepted without effect."""
+    """Whether a reranking model orders the best chunks anew; false unless given."""
 
 
 class SearchDocumentCollectionRequest(ActingRequest):

@@ -3,7 +3,7 @@
 A search waits for as many answers of the database as one of the catalog (`service.domains.search.service`).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from functools import partial
 from math import sqrt
 from uuid import UUID
@@ -29,6 +29,7 @@ from service.domains.search import queries
 from service.domains.search.filters import Condition, conditions_by_schema
 from service.domains.search.fusion import smooth_scores
 from service.domains.search.ranking import Ranking, merge_rankings, rank
+from service.domains.search.reranking import text_of
 from service.domains.search.search_query import Hit, Scope
 from service.domains.search.searching import Search, require_text
 from service.domains.search.snapshot import Snapshot, open_snapshot
@@ -63,7 +64,9 @@ async def search_collection(
     )
     options = request.search_options
     questions = extract_questions(query) if options.enable_query_extraction else []
-    search = Search(runtime, acting, query, options.mode, collection.collection_id, questions)
+    search = Search(
+        runtime, acting, query, options.mode, collection.collection_id, questions, bool(options.enable_reranking)
+    )
     find = partial(_find_chunks, search, collection, conditions, request)
     return await runtime.standbys.read(runtime.database, position, find)
 
@@ -79,16 +82,19 @@ async def _find_chunks(
     space = Space(collection.space_id, collection.model, collection.dimensions)
     async with open_snapshot(source, search.caller.organization_id, space, prepare=search.prepare) as read:
         drawn = await _draw(read, search, collection, request)
-        rank_within = partial(_rank_within, read, search.caller, collection, options)
+        rank_within = partial(_rank_within, read, search, collection, options)
         scope, ranking, scores = await rank_within((*conditions, *conditions_of(drawn or (), collection.fields)))
         if dropped := bool(drawn and not scores):
             scope, ranking, scores = await rank_within(conditions)
         last = Batch()
-        chunks = queries.ask_found_chunks(last, scope, read.search_query, hits=list(scores))
+        # The scores follow the order, so a threshold can cut nothing off before reranking.
+        hits = ranking.hits[: max(options.max_chunks, search.candidates)] if search.candidates else list(scores)
+        chunks = queries.ask_found_chunks(last, scope, read.search_query, hits=hits)
         entry = search.entry(list(scores), has_words=ranking.has_words)
         await search.finish(read, last, entry)
     found = await read.keep_readable(search.caller, {Hit(row.document_id, row.hit_no): row for row in chunks.rows})
-    scores = {hit: score for hit, score in scores.items() if hit in found}
+    ranking, reranking = await search.rerank(ranking, {hit: text_of(row) for hit, row in found.items()})
+    scores = _cut_below(options, _score_results(ranking, collection.distance_metric), among=found)
     search_id = await search.log_after(read, entry, list(scores))
     return SearchDocumentCollectionResponse(
         search_id=search_id,
@@ -98,7 +104,7 @@ async def _find_chunks(
             AppliedFilter(field=each.field, operator=each.operator, value=each.value)
             for each in (*request.structured_query_filters, *(() if dropped else drawn or ()))
         ],
-        applied=_say_applied(search, drawn, dropped=dropped),
+        applied=_say_applied(search, drawn, dropped=dropped).model_copy(update={"reranking": reranking}),
     )
 
 
@@ -121,19 +127,20 @@ async def _draw(
 
 async def _rank_within(
     read: Snapshot,
-    caller: Caller,
+    search: Search,
     collection: StoredCollection,
     options: CollectionSearchOptions,
     conditions: tuple[Condition, ...],
 ) -> tuple[Scope, Ranking, dict[Hit, float]]:
     """Rank the chunks that fit conditions for each question; return also those to show, with their scores."""
     scope = Scope(
-        caller=caller, space=read.space, by_chunk=True, conditions=conditions, is_distributed=read.is_distributed
+        caller=search.caller, space=read.space, by_chunk=True, conditions=conditions, is_distributed=read.is_distributed
     )
-    rankings = [await rank(read.connection, scope, each, at_least=options.max_chunks) for each in read.search_queries]
+    most = max(options.max_chunks, search.candidates)
+    rankings = [await rank(read.connection, scope, each, at_least=most) for each in read.search_queries]
     ranking = merge_rankings(rankings)
     scores = _score_results(ranking, collection.distance_metric)
-    return scope, ranking, _cut_below(options.threshold or 0, scores, options.max_chunks)
+    return scope, ranking, _cut_below(options, scores, among=scores)
 
 
 def _say_applied(search: Search, drawn: Sequence[DrawnCondition] | None, *, dropped: bool) -> AppliedOptions:
@@ -161,9 +168,13 @@ def _score_results(ranking: Ranking, metric: str) -> dict[Hit, float]:
     return dict(zip(ranking.hits, smooth_scores(similarities), strict=True))
 
 
-def _cut_below(threshold: float, scores: Mapping[Hit, float], most: int) -> dict[Hit, float]:
-    kept = [(hit, score) for hit, score in scores.items() if score >= threshold]
-    return dict(kept[:most])
+def _cut_below(
+    options: CollectionSearchOptions, scores: Mapping[Hit, float], *, among: Container[Hit]
+) -> dict[Hit, float]:
+    """Return the best hits among those that may be shown, as many as are asked for and none below the threshold."""
+    least = options.threshold or 0
+    kept = [(hit, score) for hit, score in scores.items() if score >= least and hit in among]
+    return dict(kept[: options.max_chunks])
 
 
 def _group_by_document(

@@ -1,7 +1,7 @@
 """The ranking of a search: the legs its mode asks for, exact scores of what they found, and one order of it."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -34,6 +34,12 @@ class Ranking:
     def scores(self) -> list[float]:
         """Return the scores to report: between 0 and 1, following the rank and the cosine."""
         return smooth_scores(self.cosines)
+
+    def put_first(self, first: Sequence[Hit]) -> "Ranking":
+        """Return the ranking with these of its hits first, in this order; the others follow as they were."""
+        cosines = dict(zip(self.hits, self.cosines, strict=True))
+        hits = list(dict.fromkeys((*first, *self.hits)))
+        return replace(self, hits=hits, cosines=[cosines[hit] for hit in hits])
 
 
 async def rank(

@@ -1,19 +1,22 @@
 """A search at work: who searches for what, the embedding of the query, and how the search is kept in the log.
 
 A search of which a standby reads the database is logged by the primary, in a transaction of its own. So is one of an
-index on several servers, once it has been checked what may be shown.
+index on several servers, once it has been checked what may be shown, and one that is reranked.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.reranking import AppliedReranking
 from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.domains.search import queries
+from service.domains.search.ranking import Ranking
+from service.domains.search.reranking import CANDIDATES, rerank
 from service.domains.search.search_query import Hit, SearchQuery, prepare_query
 from service.domains.search.snapshot import Snapshot
 from service.index.service import Space
@@ -29,7 +32,7 @@ LogEntry = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Who searches for what, and how that is kept in the log."""
+    """Who searches for what, whether that is reranked, and how it is kept in the log."""
 
     runtime: Runtime
     caller: Caller
@@ -37,6 +40,12 @@ class Search:
     mode: SearchMode
     collection_id: UUID | None
     questions: Sequence[str] = ()
+    reranks: bool = False
+
+    @property
+    def candidates(self) -> int:
+        """The number of hits that are reranked, at most: so many are needed, however few are asked for."""
+        return CANDIDATES if self.reranks and self.runtime.reranker is not None else 0
 
     async def prepare(self, space: Space) -> Sequence[SearchQuery]:
         """Embed the query, or the questions in its place, while no transaction is open."""
@@ -47,6 +56,17 @@ class Search:
             prepare_query(text, mode=self.mode, language=space.language, embedding=embedding, mean=embedder.model.mean)
             for text, embedding in zip(texts, embeddings, strict=True)
         ]
+
+    async def rerank(self, ranking: Ranking, texts: Mapping[Hit, str]) -> tuple[Ranking, AppliedReranking | None]:
+        """Return the ranking with its best hits in a new order, and what was applied, if the search is reranked.
+
+        `texts` are of hits that may be shown; no transaction is open any more.
+        """
+        if not self.reranks:
+            return ranking, None
+        best = {hit: texts[hit] for hit in ranking.hits[: self.candidates] if hit in texts}
+        order, applied = await rerank(self.runtime.reranker, " ".join(self.questions) or self.query, best)
+        return ranking.put_first(order), applied
 
     def entry(self, hits: Sequence[Hit], *, has_words: bool | None) -> LogEntry:
         """Return what the log says of the search."""
@@ -62,7 +82,7 @@ class Search:
 
     async def finish(self, read: Snapshot, last: Batch, entry: LogEntry) -> None:
         """Run the last statements of a search's transaction, and keep the search there unless `log_after` does."""
-        if _is_logged_after(read):
+        if self._is_logged_after(read):
             await last.run(read.connection)
         elif self.runtime.disk.is_full:
             await last.run(read.connection)
@@ -74,7 +94,11 @@ class Search:
 
     async def log_after(self, read: Snapshot, entry: LogEntry, shown: Sequence[Hit]) -> UUID:
         """Keep a search with what it shows, unless `finish` has kept it; return its id."""
-        return await self.log(entry | _results_of(shown)) if _is_logged_after(read) else entry["search_id"]
+        return await self.log(entry | _results_of(shown)) if self._is_logged_after(read) else entry["search_id"]
+
+    def _is_logged_after(self, read: Snapshot) -> bool:
+        """Tell whether a search is kept after its transaction: where that can't write, or doesn't know all results."""
+        return bool(self.candidates) or read.source.standby is not None or read.is_distributed
 
     async def log(self, entry: LogEntry) -> UUID:
         """Keep a search in a transaction of its own, and return its id."""
@@ -99,11 +123,6 @@ class Search:
     def _ask_to_log(self, batch: Batch, entry: LogEntry) -> None:
         batch.tell(DONT_WAIT_FOR_DISK)
         queries.log_search(batch, self.caller.organization_id, row=entry, query=self.query)
-
-
-def _is_logged_after(read: Snapshot) -> bool:
-    """Tell whether a search is kept after its transaction: a standby keeps none, and a cluster checks results first."""
-    return read.source.standby is not None or read.is_distributed
 
 
 def _results_of(hits: Sequence[Hit]) -> LogEntry:

@@ -13,6 +13,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.common import ResourceIdentifier
 from carrel.wire.search import (
+    AppliedOptions,
     CatalogSearchOptions,
     CatalogSearchResult,
     SearchDocumentCatalogRequest,
@@ -26,6 +27,7 @@ from service.auth.callers import Caller, ask_acting_for
 from service.domains.search import queries
 from service.domains.search.filters import conditions_without_schema
 from service.domains.search.ranking import rank
+from service.domains.search.reranking import text_of
 from service.domains.search.search_query import Scope
 from service.domains.search.searching import Search, require_text
 from service.domains.search.snapshot import open_snapshot
@@ -51,11 +53,14 @@ async def search_catalog(
     position = runtime.standbys.ask(about)
     await runtime.database.read(caller.organization_id, about)
     space = catalog.row
-    search = Search(runtime, asked.caller(), query, request.search_options.mode, collection_id=None)
+    options = request.search_options
+    search = Search(
+        runtime, asked.caller(), query, options.mode, collection_id=None, reranks=bool(options.enable_reranking)
+    )
     if space is None:
         search_id = await search.log(search.entry((), has_words=None))
         return SearchDocumentCatalogResponse(search_id=search_id, results=[])
-    find = partial(_find_documents, search, space, request.search_options)
+    find = partial(_find_documents, search, space, options)
     return await runtime.standbys.read(runtime.database, position, find)
 
 
@@ -73,8 +78,9 @@ async def _find_documents(
             resource_types=tuple(options.resource_types or ()),
             is_distributed=read.is_distributed,
         )
-        ranking = await rank(read.connection, scope, read.search_query, at_least=options.max_results)
-        hits = ranking.hits[: options.max_results]
+        most = max(options.max_results, search.candidates)
+        ranking = await rank(read.connection, scope, read.search_query, at_least=most)
+        hits = ranking.hits[:most]
         last = Batch()
         documents = queries.ask_found_documents(
             last, scope, read.search_query, hits=hits, chunk_weights=ranking.chunk_weights
@@ -82,11 +88,16 @@ async def _find_documents(
         entry = search.entry(hits, has_words=ranking.has_words)
         await search.finish(read, last, entry)
     found = await read.keep_readable(acting, {row.document_id: row for row in documents.rows})
-    shown = [(hit, score) for hit, score in zip(hits, ranking.scores(), strict=False) if hit.document_id in found]
+    texts = {hit: text_of(found[hit.document_id]) for hit in hits if hit.document_id in found}
+    ranking, reranking = await search.rerank(ranking, texts)
+    scored = zip(ranking.hits, ranking.scores(), strict=True)
+    shown = [(hit, score) for hit, score in scored if hit in texts][: options.max_results]
     search_id = await search.log_after(read, entry, [hit for hit, _ in shown])
     mark = partial(snippet_of, terms=read.search_query.term_set, stemmings=read.search_query.stemmings)
     results = [_to_document(found[hit.document_id], score, mark(found[hit.document_id].text)) for hit, score in shown]
-    return SearchDocumentCatalogResponse(search_id=search_id, results=results)
+    return SearchDocumentCatalogResponse(
+        search_id=search_id, results=results, applied=AppliedOptions(reranking=reranking)
+    )
 
 
 async def submit_feedback(connection: AsyncConnection, caller: Caller, *, request: SubmitSearchFeedbackRequest) -> UUID:

@@ -1,0 +1,26 @@
+"""What reranking did to a search, as its answer says."""
+
+from enum import StrEnum
+
+from carrel.wire.common import ResponseModel
+
+
+class WhyNotReranked(StrEnum):
+    """Why a search that was to be reranked was not: the order is that of the search alone."""
+
+    NOT_CONFIGURED = "NOT_CONFIGURED"
+    TIMED_OUT = "TIMED_OUT"
+    FAILED = "FAILED"
+
+
+class AppliedReranking(ResponseModel):
+    """What `enableReranking` did."""
+
+    applied: bool
+    """Whether the order follows the reranking model's ranking, too."""
+    candidate_count: int = 0
+    """Number of results that the model ranked, the search's best ones; those after them keep their order."""
+    reason: WhyNotReranked | None = None
+    """Why it was not applied; absent when it was."""
+    note: str | None = None
+    """The reason in a sentence."""

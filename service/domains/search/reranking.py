@@ -1,0 +1,82 @@
+"""Reranking: the best hits of a search in an order that counts both the search's ranking and a model's scores.
+
+The model's endpoint is asked after the snapshot of the search is closed, and is sent the texts of hits alone: what the
+searcher may read. Where it gives no scores in time, the search's order stands, and the answer says so.
+"""
+
+from collections.abc import Mapping
+from typing import Protocol, TypeVar
+
+from carrel.wire.reranking import AppliedReranking, WhyNotReranked
+from service.text.reranking import NotReranked, Outcome, Reranker
+
+CANDIDATES = 50
+"""So many of the best hits are scored, however many are asked for: a longer list of results begins like a short one."""
+
+# Reciprocal ranks (Cormack et al., 2009), of which the model's count for this share. See docs/decisions.
+_MODEL_SHARE = 0.5
+_RANK_OFFSET = 10
+
+_NOTES = {
+    WhyNotReranked.NOT_CONFIGURED: "Not reranked: the service has no reranking endpoint (CARREL_RERANKING_URL).",
+    WhyNotReranked.TIMED_OUT: "Not reranked: the reranking endpoint did not answer in time.",
+    WhyNotReranked.FAILED: "Not reranked: the reranking endpoint failed. The service's log says why.",
+}
+_REASONS = {Outcome.TIMED_OUT: WhyNotReranked.TIMED_OUT}
+
+Item = TypeVar("Item")
+
+
+class NamedText(Protocol):
+    """A text of a document that has a name."""
+
+    @property
+    def name(self) -> str:
+        """The document's name."""
+        ...
+
+    @property
+    def text(self) -> str:
+        """The text."""
+        ...
+
+
+def text_of(found: NamedText) -> str:
+    """Return what the model reads of a hit: a passage is understood by its document's name, as when it is embedded."""
+    return f"{found.name}\n{found.text}"
+
+
+async def rerank(
+    reranker: Reranker | None, query: str, candidates: Mapping[Item, str]
+) -> tuple[list[Item], AppliedReranking]:
+    """Return candidates (their texts by what they stand for, best first) in a new order, and what was applied."""
+    items = list(candidates)
+    if reranker is None:
+        return items, _not_applied(WhyNotReranked.NOT_CONFIGURED)
+    if len(items) < 2:
+        return items, AppliedReranking(applied=True, candidate_count=len(items))
+    try:
+        scores = await reranker.score(query, list(candidates.values()))
+    except NotReranked as error:
+        return items, _not_applied(_REASONS.get(error.outcome, WhyNotReranked.FAILED))
+    order = blend(len(items), scores)
+    return [items[place] for place in order], AppliedReranking(applied=True, candidate_count=len(items))
+
+
+def blend(count: int, scores: Mapping[int, float]) -> list[int]:
+    """Return the places of ranked items, counted from 0, in the blended order; equal ones in their own order.
+
+    `scores` are the model's by place. Items without one come after all others in its ranking; those of equal scores
+    share a rank there, so that a model that can't tell them apart leaves them as they are.
+    """
+    ranks = {score: rank for rank, score in reversed(list(enumerate(sorted(scores.values(), reverse=True))))}
+    by_model = [ranks[scores[place]] if place in scores else len(scores) for place in range(count)]
+    blended = [
+        (1 - _MODEL_SHARE) / (_RANK_OFFSET + place) + _MODEL_SHARE / (_RANK_OFFSET + rank)
+        for place, rank in enumerate(by_model)
+    ]
+    return sorted(range(count), key=lambda place: (-blended[place], place))
+
+
+def _not_applied(reason: WhyNotReranked) -> AppliedReranking:
+    return AppliedReranking(applied=False, reason=reason, note=_NOTES[reason])

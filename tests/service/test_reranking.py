@@ -1,0 +1,150 @@
+"""Searches that are reranked by an endpoint with a known rule: their order, what is sent there, and when it fails."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from service.domains.search.reranking import CANDIDATES
+from tests.harness.documents import add_to_collection, add_users, create_collection, ok, uploaded
+from tests.harness.reranking import BETTER, KEY, WORSE, RerankingEndpoint, serving_reranking
+from tests.harness.services import RunningService, ServiceHarness
+
+ANN, BEN = "ann@example.test", "ben@example.test"
+QUERY = "zebra report"
+SECRET = "The zebra report that Ben alone may read"
+MANY = 60
+
+
+@pytest.fixture(scope="module")
+def endpoint() -> Iterator[RerankingEndpoint]:
+    """The stand-in."""
+    with serving_reranking() as endpoint:
+        yield endpoint
+
+
+@pytest.fixture(scope="module")
+def reranked(service_harness: ServiceHarness, endpoint: RerankingEndpoint) -> Iterator[RunningService]:
+    """A service with the endpoint, and a few documents, of which Ann may not read one."""
+    service, stack = service_harness.start(reranking_url=endpoint.url, reranking_api_key=KEY, reranking_seconds=20.0)
+    add_users(service, ANN, BEN)
+    for name, text in {
+        "first": f"The zebra report, the zebra report: {WORSE}.",
+        "second": "The zebra report about invoices.",
+        "third": f"A report on the stripes of a zebra, {BETTER} and {BETTER}.",
+    }.items():
+        uploaded(service, name, text, internalPublic="true", documentName=name)
+    uploaded(service, "secret", f"{SECRET}: {BETTER}.", as_user=BEN, documentName="secret")
+    yield service
+    service_harness.stop(service, stack)
+
+
+@pytest.fixture(autouse=True)
+def behave(endpoint: RerankingEndpoint, reranked: RunningService) -> None:
+    """Begin with an endpoint that works."""
+    reranker = reranked.runtime.reranker
+    assert reranker is not None
+    reranker.__dict__["_rests_until"] = 0.0
+    endpoint.behave()
+
+
+def search(service: RunningService, *, person: str = ANN, **options: Any) -> dict[str, Any]:
+    """The answer to a search of the catalog."""
+    body = {"searchQuery": QUERY, "userEmail": person, "searchOptions": options}
+    return ok(service.call("search/searchDocumentCatalog", body))
+
+
+def names(answer: dict[str, Any]) -> list[str]:
+    """The external ids of the documents found."""
+    return [result["documentExternalId"] for result in answer["results"]]
+
+
+def test_a_search_is_reranked_when_it_says_so(reranked: RunningService, endpoint: RerankingEndpoint) -> None:
+    """The model's favourite comes before what it finds dreadful, scores still fall, and the log has what was shown."""
+    plain = search(reranked)
+    assert plain["applied"] == {}
+    assert names(plain)[0] == "first"
+    assert endpoint.asked == []
+    answer = search(reranked, enableReranking=True)
+    assert answer["applied"] == {"reranking": {"applied": True, "candidateCount": 3}}
+    assert names(answer).index("third") < names(answer).index("first")
+    scores = [result["score"] for result in answer["results"]]
+    assert scores == sorted(scores, reverse=True)
+    [logged, *_] = ok(reranked.call("admin/searchLog/query"))["searches"]
+    assert (logged["searchId"], logged["resultCount"]) == (answer["searchId"], 3)
+    assert ok(reranked.call("search/submitSearchFeedback", feedback_on(answer)))
+
+
+def feedback_on(answer: dict[str, Any]) -> dict[str, Any]:
+    """Feedback on a search's last result, which it must have been logged with."""
+    document_id = answer["results"][-1]["documentId"]
+    return {"searchId": answer["searchId"], "feedback": "THUMBS_UP", "documentId": document_id}
+
+
+def test_texts_that_the_searcher_may_not_read_never_leave(
+    reranked: RunningService, endpoint: RerankingEndpoint
+) -> None:
+    """Of documents that match, those alone are sent that the person may read; each with its name, in one request."""
+    search(reranked, enableReranking=True)
+    assert sorted(text.split("\n")[0] for text in endpoint.texts) == ["first", "second", "third"]
+    assert not any(SECRET in text for text in endpoint.texts)
+    endpoint.behave()
+    assert "secret" in names(search(reranked, person=BEN, enableReranking=True))
+    assert any(SECRET in text for text in endpoint.texts)
+    assert [body["query"] for body in endpoint.asked] == [QUERY]
+
+
+def test_the_searchs_order_stands_without_scores(
+    reranked: RunningService, endpoint: RerankingEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever goes wrong, a search is answered as without reranking, and says why; it is counted."""
+    plain = names(search(reranked))
+    endpoint.answer = lambda _: (200, {"results": [{"index": 99, "relevance_score": 1.0}]})
+    failed = search(reranked, enableReranking=True)
+    assert names(failed) == plain
+    assert failed["applied"]["reranking"]["reason"] == "FAILED"
+    endpoint.open.clear()
+    monkeypatch.setattr(reranked.runtime.reranker, "_limit", 0.1)
+    slow = search(reranked, enableReranking=True)
+    assert names(slow) == plain
+    reranking = slow["applied"]["reranking"]
+    assert (reranking["applied"], reranking["candidateCount"], reranking["reason"]) == (False, 0, "TIMED_OUT")
+    assert "in time" in reranking["note"]
+    figures = reranked.http.get("/metrics").text
+    assert 'carrel_rerankings_total{outcome="timed_out"} 1.0' in figures
+    assert "carrel_reranking_seconds_total" in figures
+
+
+def test_without_an_endpoint_a_search_says_so(service: RunningService) -> None:
+    """It is answered as ever."""
+    uploaded(service, "a", "The zebra report.")
+    body = {"searchQuery": QUERY, "searchOptions": {"enableReranking": True}}
+    answer = ok(service.call("search/searchDocumentCatalog", body))
+    assert names(answer) == ["a"]
+    assert answer["applied"]["reranking"]["reason"] == "NOT_CONFIGURED"
+
+
+def test_a_longer_list_begins_like_a_short_one(reranked: RunningService, endpoint: RerankingEndpoint) -> None:
+    """A collection's best chunks are scored, however many are asked for; those after them keep their order."""
+    collection = create_collection(reranked, "many")
+    passages = [
+        f"# Part {number}\n\nThe zebra report number {number} is {(WORSE, BETTER)[number % 2]}."
+        for number in range(MANY)
+    ]
+    document = uploaded(reranked, "parts", "\n\n".join(passages), internalPublic="true", file_name="a.md")
+    ok(add_to_collection(reranked, document["documentId"], collection))
+
+    def chunks(**options: Any) -> list[str]:
+        body = {"documentCollectionId": collection, "searchQuery": QUERY, "searchOptions": options}
+        results = ok(reranked.call("search/searchDocumentCollection", body))["results"]
+        return [chunk["chunkId"] for result in results for chunk in result["chunks"]]
+
+    everything, before = chunks(maxChunks=100, enableReranking=True), chunks(maxChunks=100)
+    assert len(endpoint.texts) == CANDIDATES
+    assert len(everything) == MANY
+    assert sorted(everything) == sorted(before)
+    assert everything[CANDIDATES:] == before[CANDIDATES:]
+    assert everything[:CANDIDATES] != before[:CANDIDATES]
+    for most in (1, 7, CANDIDATES):
+        assert chunks(maxChunks=most, enableReranking=True) == everything[:most]
+    assert chunks(enableReranking=True, threshold=1.0) == []
