@@ -54,14 +54,14 @@ def said(process: "subprocess.Popen[str]", words: str) -> None:
 
 
 @contextmanager
-def prefect_server(folder: Path) -> Iterator[str]:
-    """Run Prefect's server as `make up` does, with its state in the folder; yield its API's address."""
+def prefect_server(folder: Path, **environment: str) -> Iterator[str]:
+    """Run Prefect's server as `make up` does, with its state in the folder unless told otherwise; yield its address."""
     url = f"http://127.0.0.1:{free_port()}/api"
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("CARREL_", "PREFECT_"))}
     settings = {"PREFECT_API_URL": url, "CARREL_DATA_DIR": str(folder), "PREFECT_SERVER_UI_ENABLED": "false"}
     with (folder / "output").open("wb") as output:
         command = [sys.executable, "-m", "flows.server"]
-        process = subprocess.Popen(command, cwd=ROOT, env=kept | settings, stdout=output, stderr=output)
+        process = subprocess.Popen(command, cwd=ROOT, env=kept | settings | environment, stdout=output, stderr=output)
         try:
             deadline = time.monotonic() + PATIENCE_SECONDS
             while not _healthy(url):

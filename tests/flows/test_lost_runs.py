@@ -1,19 +1,35 @@
 """Runs whose process or machine has died are marked, and started again by whoever serves their deployment."""
 
+import asyncio
 import os
+import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 from uuid import UUID
 
+import psutil
 import pytest
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.runner import Runner
+from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Crashed, Running
+from pydantic import SecretStr
 
 from flows import lost_runs
 from flows.bulk_upload import bulk_upload
+from flows.runs import Runs
 from flows.scheduling import TAG
+from flows.settings import FlowSettings
+from service.platform.postgres.host import server_account
+from tests.flows.processes import PATIENCE_SECONDS, SERVE, prefect_server, until
+from tests.harness.proxy import UPLOAD, Fault, faulty
+from tests.harness.services import RunningService
+from tests.harness.stack import free_port
 
 SILENT = "The run has sent no heartbeat for 120 seconds."
 
@@ -78,3 +94,120 @@ async def test_a_silent_run_whose_process_lives_here_is_left_alone(client: Prefe
 async def deploy(name: str, *, tags: list[str]) -> UUID:
     """Register a deployment with tags on the Prefect server; its id."""
     return await Runner(pause_on_shutdown=False).aadd_deployment(await bulk_upload.ato_deployment(name, tags=tags))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(900)
+async def test_a_run_of_a_lost_machine_goes_on_on_another_one(
+    prefect_on_postgresql: str,
+    database_url: SecretStr,
+    library: Path,
+    service: RunningService,
+    flow_settings: FlowSettings,
+) -> None:
+    """Two serve the same file; the one with the run is killed in the middle, and the other does what is left."""
+    names = documents_of(library)
+    one, two = library.parent / "one", library.parent / "two"
+    with (
+        temporary_settings({PREFECT_API_URL: prefect_on_postgresql}),
+        faulty(flow_settings.base_url, rates={Fault.LATENCY: 1.0}) as proxy,
+        Runs(prefect_on_postgresql) as runs,
+    ):
+        environment = {
+            "PREFECT_API_URL": prefect_on_postgresql,
+            "CARREL_BASE_URL": proxy.base_url,
+            "CARREL_FLOWS_DATABASE_URL": database_url.get_secret_value(),
+            "CARREL_FLOWS_CONCURRENCY": "1",
+            "CARREL_FLOWS_OUTAGE_SECONDS": "600",
+        }
+        with serving(one, **environment) as killed:
+            deployment = await until(lambda: deployment_of(runs), seconds=PATIENCE_SECONDS)
+            run_id = await start(deployment, source=library)
+            await until(lambda: proxy.count(UPLOAD) >= 3, seconds=PATIENCE_SECONDS)
+            proxy.refusal = Fault.UNAVAILABLE  # until the other one serves
+            with serving(two, **environment):
+                said = two / "said"
+                await until(lambda: b"Serving the flows" in said.read_bytes(), seconds=PATIENCE_SECONDS)
+                sent = proxy.count(UPLOAD)
+                lose(killed)
+                proxy.refusal = None
+                await until(lambda: runs.run_status(run_id).state == "COMPLETED", seconds=2 * PATIENCE_SECONDS)
+                assert b"was lost with its process" in await asyncio.to_thread(said.read_bytes)
+        assert 3 <= sent < len(names)
+        # One may have been on its way when the machine died.
+        assert proxy.count(UPLOAD) in {len(names), len(names) + 1}
+        assert runs.rows("/flow_runs/filter", {"flow_runs": {"id": {"any_": [str(run_id)]}}})[0]["run_count"] == 2
+    listed = service.call("catalog/listDocuments", {"pageSize": 100}).json()["documents"]
+    assert sorted(document["documentExternalId"] for document in listed) == names
+
+
+def documents_of(library: Path) -> list[str]:
+    """Return the external ids of what is in a folder."""
+    return sorted(str(path.relative_to(library)) for path in library.rglob("*.md"))
+
+
+async def start(deployment: UUID, *, source: Path) -> UUID:
+    """Start a run of a deployment; its id."""
+    async with get_client() as client:
+        return (await client.create_flow_run_from_deployment(deployment, parameters={"source": str(source)})).id
+
+
+@contextmanager
+def serving(folder: Path, **environment: str) -> Iterator["subprocess.Popen[bytes]"]:
+    """Serve the flows with a data folder of their own; the process and its runs are killed at the end, or before."""
+    folder.mkdir()
+    settings = {"CARREL_DATA_DIR": str(folder), "PREFECT_HOME": str(folder / "prefect")} | environment
+    with (folder / "said").open("wb") as said:
+        process = subprocess.Popen(SERVE, env=os.environ | settings, stderr=said, stdout=said)
+        try:
+            yield process
+        finally:
+            lose(process)
+
+
+def lose(machine: "subprocess.Popen[bytes]") -> None:
+    """Kill what serves, and its runs, all at once, as the loss of a machine does."""
+    if machine.poll() is None:
+        for process in [psutil.Process(machine.pid), *psutil.Process(machine.pid).children(recursive=True)]:
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
+        machine.wait(60)
+
+
+def deployment_of(runs: Runs) -> UUID | None:
+    """Return the deployment that loads documents, once it is served."""
+    rows = runs.rows("/deployments/filter", {"flows": {"name": {"any_": ["bulk-upload"]}}})
+    return next((UUID(row["id"]) for row in rows if row["name"] == "carrel"), None)
+
+
+@pytest.fixture
+def prefect_on_postgresql(tmp_path: Path) -> Iterator[str]:
+    """A Prefect server with its state on a PostgreSQL of the machine, since the embedded one lacks an extension."""
+    programs = sorted(Path("/usr/lib/postgresql").glob("*/bin"))
+    if not programs:
+        pytest.skip("no PostgreSQL is installed in /usr/lib/postgresql")
+    with postgresql(programs[-1]) as url:
+        with prefect_server(tmp_path, PREFECT_API_DATABASE_CONNECTION_URL=url) as api:
+            yield api
+        assert not [*(tmp_path / "prefect").glob("*.db")]
+
+
+@contextmanager
+def postgresql(programs: Path) -> Iterator[str]:
+    """Run a server with these programs; yield an address of an empty database."""
+    account = server_account()
+    with tempfile.TemporaryDirectory() as parent:
+        shutil.chown(parent, account.pw_uid, account.pw_gid)
+        port = free_port()
+
+        def call(program: str, *arguments: str) -> None:
+            command = [programs / program, "-D", f"{parent}/data", *arguments]
+            user = account.pw_name if os.geteuid() == 0 else None
+            subprocess.run(command, cwd=parent, user=user, stdout=subprocess.DEVNULL, check=True, timeout=60)
+
+        call("initdb", "-A", "trust", "-U", "prefect", "--no-sync")
+        call("pg_ctl", "start", "-w", "-l", f"{parent}/log", "-o", f"-p {port} -k {parent} -h 127.0.0.1 -F")
+        try:
+            yield f"postgresql+asyncpg://prefect@127.0.0.1:{port}/postgres"
+        finally:
+            call("pg_ctl", "stop", "-m", "immediate")
