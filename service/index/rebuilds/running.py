@@ -157,7 +157,10 @@ async def _swap(
     connection: AsyncConnection, organization_id: UUID, rebuild: RunningRebuild, old: SearchedSpace
 ) -> None:
     new_id = rebuild.space_id
-    left = await queries.count_unready(connection, organization_id, old_id=old.space_id, new_id=new_id)
+    # Without `forced` nothing is left: `count_blocking` has just counted the same documents.
+    left = 0
+    if rebuild.forced:
+        left = await queries.count_unready(connection, organization_id, old_id=old.space_id, new_id=new_id)
     await queries.swap(connection, organization_id, old=old, new_id=new_id, collection_id=rebuild.collection_id)
     await queries.finish_rebuild(
         connection, organization_id, rebuild_id=rebuild.rebuild_id, status="COMPLETED", left_count=left
