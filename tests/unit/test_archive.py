@@ -3,26 +3,29 @@
 import os
 import signal
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from hashlib import sha256
 from multiprocessing.connection import wait
 from pathlib import Path
 from socket import socket, socketpair
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from service import migrations
-from service.operate.archiving import copying, shipping
+from service.operate.archiving import bases, copying, shipping
 from service.operate.archiving.archive import Archive
 from service.operate.archiving.bases import remove_old
 from service.operate.archiving.copying import Copied, copy_files
 from service.operate.archiving.errors import ForeignArchiveError, MomentError
 from service.operate.archiving.models import Base, Position, read_log_range, segment_name
 from service.operate.archiving.restoring import plan_restore
-from service.operate.backup.errors import ArchiveError
+from service.operate.backup.errors import ArchiveError, BackupError
 from service.platform.files import FileStore
 from service.platform.identifiers import uuid7
 from service.platform.postgres.server import EmbeddedPostgres
@@ -132,12 +135,69 @@ def test_only_what_no_kept_moment_needs_is_removed(
     assert left == {sha256(file.encode()).digest() for file in files}
 
 
-def test_a_file_that_was_stored_since_is_kept(archive: Archive) -> None:
-    """What a document got after the last backup is on no list yet."""
-    name = sha256(b"new").digest()
-    archive.files.write(name, iter([b"new"]))
-    remove_old(archive, keep=timedelta(days=2))
-    assert b"".join(archive.files.read(name)) == b"new"
+def test_a_file_that_was_stored_since_is_kept(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a document got after the last backup is on no list yet, though it was stored again but a moment ago."""
+    new, again = sha256(b"new").digest(), sha256(b"0").digest()
+    archive.files.write(new, iter([b"new"]))
+    drop_files = Archive.drop_files
+
+    def store_again(_: Archive, sha256s: set[bytes], *, before: datetime) -> int:
+        assert again in sha256s
+        archive.files.write(again, iter([b"0"]))
+        return drop_files(archive, sha256s, before=before)
+
+    monkeypatch.setattr(Archive, "drop_files", store_again)
+    assert remove_old(archive, keep=timedelta(days=2)).files == 3
+    assert b"".join(archive.files.read(new)) == b"new"
+    assert b"".join(archive.files.read(again)) == b"0"
+
+
+def test_each_kept_backup_keeps_what_it_is_made_of(archive: Archive) -> None:
+    """Of two that were taken at once, the one that ended last may have begun first, upon an older one."""
+    put_base(archive, "d", days=2, parent="a", segment=8, files=[])
+    remove_old(archive, keep=timedelta(days=2, hours=12))
+    assert [base.name for base in archive.bases()] == ["a", "c", "d"]
+    assert min(archive.log_pieces()) == segment_name(1, 8, segment_bytes=SEGMENT)
+
+
+def test_nothing_is_left_of_what_was_cut_off(archive: Archive, tmp_path: Path) -> None:
+    """A killed backup leaves an unfinished file, and its folder; each is removed once, with what was half written."""
+    unfinished = tmp_path / "bases" / "a-killed" / "base.tar.gz#1"
+    unfinished.parent.mkdir()
+    (tmp_path / "bases" / "b-empty").mkdir()
+    for left in (unfinished, tmp_path / "position.json#2"):
+        left.touch()
+    archive.remove_leftovers()
+    assert unfinished.exists()
+    assert remove_old(archive, keep=timedelta(days=2))[:2] == (4, 9)
+    assert remove_old(archive, keep=timedelta(days=2)) == (0, 0, 0)
+    assert not unfinished.parent.exists()
+    assert len(list((tmp_path / "log").iterdir())) == 3
+    archive.remove_leftovers(untouched_seconds=0)
+    assert list(tmp_path.rglob("*#*")) == []
+
+
+def test_a_backup_waits_as_long_as_the_archive_moves_on(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It gives up when nothing more was archived for a while."""
+    now, moving = 0.0, 1000.0
+
+    def sleep(_: float) -> None:
+        nonlocal now
+        now += 50.0
+        lsn = int(min(now, moving))
+        archive.move_position(Position(at=NOW, timeline=1, lsn=lsn, segment_bytes=SEGMENT))
+
+    def open_none(*_: object) -> nullcontext[None]:
+        return nullcontext()
+
+    monkeypatch.setattr(bases, "time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
+    monkeypatch.setattr(bases, "open_shipper", open_none)
+    wait = partial(bases.wait_until_archived, Settings(), cast("Any", None), archive)
+    archive.move_position(Position(at=NOW, timeline=1, lsn=0, segment_bytes=SEGMENT))
+    wait(lsn=800)
+    assert now == 800.0
+    with pytest.raises(BackupError, match="doesn't archive"):
+        wait(lsn=1200)
 
 
 @pytest.mark.parametrize(("days", "chain"), [(15, "a"), (5, "ab"), (1, "c"), (None, "c")])

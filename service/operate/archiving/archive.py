@@ -14,10 +14,13 @@ A segment of the log comes in pieces while it is being written, and whole (offse
 
 import gzip
 import re
+import shutil
 import zlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from pathlib import Path
 from typing import Any, Self
@@ -30,7 +33,7 @@ from pydantic import SecretStr, ValidationError
 from service.operate.archiving.errors import ForeignArchiveError
 from service.operate.archiving.models import Base, Position
 from service.operate.backup.errors import ArchiveError
-from service.platform.files import FileStore, open_store, sync_file
+from service.platform.files import UNTOUCHED_SECONDS, FileStore, open_store, remove_untouched, sync_file
 
 _BUFFER = 8 * 1024 * 1024
 _LEVEL = 1
@@ -136,7 +139,7 @@ class Archive:
     def drop_log(self, segments: Iterable[str]) -> None:
         """Delete segments."""
         for segment in segments:
-            obstore.delete(self._store, list(self._list(f"log/{segment}")))
+            self._drop(f"log/{segment}")
 
     def bases(self) -> list[Base]:
         """Return the backups that are whole, the oldest first."""
@@ -177,9 +180,27 @@ class Archive:
 
     def drop_base(self, name: str) -> None:
         """Delete a backup, its description first."""
-        keys = sorted(self._list(f"bases/{name}"), key=lambda key: not key.endswith("backup.json"))
-        for key in keys:
-            obstore.delete(self._store, key)
+        with suppress(FileNotFoundError):
+            obstore.delete(self._store, f"bases/{name}/backup.json")
+        self._drop(f"bases/{name}")
+
+    def drop_files(self, sha256s: Iterable[bytes], *, before: datetime) -> int:
+        """Delete those files that were not stored again since a time; return their number."""
+
+        def drop(key: str) -> bool:
+            with suppress(FileNotFoundError):
+                if obstore.head(self._store, key)["last_modified"] < before:
+                    obstore.delete(self._store, key)
+                    return True
+            return False
+
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            return sum(pool.map(drop, (f"files/{name[:2]}/{name}" for name in map(bytes.hex, sha256s))))
+
+    def remove_leftovers(self, *, untouched_seconds: float = UNTOUCHED_SECONDS) -> None:
+        """Remove what was left of writing into a folder by whoever was killed; a bucket shows nothing of it."""
+        if self._folder is not None:
+            remove_untouched(self._folder.rglob("*#*"), seconds=untouched_seconds)
 
     def put_file_list(self, name: str, sha256s: bytes) -> None:
         """Put the list of files, their SHA-256s joined, that documents had when a backup was begun."""
@@ -233,6 +254,12 @@ class Archive:
         obstore.put(self._store, key, content)
         if self._folder is not None:
             sync_file(self._folder / key)
+
+    def _drop(self, prefix: str) -> None:
+        if keys := list(self._list(prefix)):
+            obstore.delete(self._store, keys)
+        if self._folder is not None:  # with what was left of writing into it
+            shutil.rmtree(self._folder / prefix, ignore_errors=True)
 
     def _list(self, prefix: str) -> Iterator[str]:
         for batch in obstore.list(self._store, prefix):  # pyright: ignore[reportUnknownMemberType] - it leaves Arrow's untyped

@@ -54,7 +54,8 @@ def take_base(settings: Settings, server: EmbeddedPostgres, archive: Archive, *,
     owner = server.url(user=SUPERUSER)
     with server.connect(DATABASE) as connection:
         claim_archive(connection, archive)
-    _wait_until_archived(settings, server, archive, lsn=0)
+    archive.remove_leftovers()
+    wait_until_archived(settings, server, archive, lsn=0)
     revision, postgresql = _check(owner)
     started_at = datetime.now(UTC)
     name = f"{started_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
@@ -77,13 +78,17 @@ def take_base(settings: Settings, server: EmbeddedPostgres, archive: Archive, *,
         sha256=taken.sha256,
         files=len(files) // SHA256_BYTES,
     )
-    _wait_until_archived(settings, server, archive, lsn=end)
+    wait_until_archived(settings, server, archive, lsn=end)
     archive.finish_base(base, manifest=taken.manifest)
     return base
 
 
 def remove_old(archive: Archive, *, keep: timedelta) -> Removed:
-    """Remove what is needed to go back to no moment of the time to keep; the newest backup before it stays."""
+    """Remove what is needed to go back to no moment of the time to keep; the newest backup before it stays.
+
+    What is left is the log since that backup, each backup since then with those that it is based on, and each file
+    that a document had when one of them was begun, or that was stored since.
+    """
     since = datetime.now(UTC) - keep
     bases = archive.bases()
     earlier = [base for base in bases if base.ended_at <= since]
@@ -91,12 +96,12 @@ def remove_old(archive: Archive, *, keep: timedelta) -> Removed:
         return Removed(0, 0, 0)
     oldest = earlier[-1]
     wanted = [base for base in bases if base.ended_at >= oldest.ended_at]
-    files = _remove_files(archive, wanted, since=oldest.started_at - UPLOADED_BEFORE)
-    segment_bytes = archive.position().segment_bytes
-    first = segment_name(oldest.timeline, oldest.start_lsn // segment_bytes, segment_bytes=segment_bytes)
+    kept = {each.name for base in wanted for each in chain(bases, base)}
+    files = _remove_files(archive, wanted, since=min(base.started_at for base in wanted) - UPLOADED_BEFORE)
+    size = archive.position().segment_bytes
+    first = min(segment_name(base.timeline, base.start_lsn // size, segment_bytes=size) for base in wanted)
     segments = [name for name in archive.log_pieces() if name < first]
     archive.drop_log(segments)
-    kept = {base.name for base in wanted} | {base.name for base in chain(bases, oldest)}
     # One that is being taken is newer than that.
     others = [name for name in archive.base_names() if name not in kept and name < oldest.name]
     for name in others:
@@ -221,25 +226,27 @@ def _remove_files(archive: Archive, bases: list[Base], *, since: datetime) -> in
     unused = {stored.sha256 for batch in archive.files.list_stored() for stored in batch if stored.modified_at < since}
     for base in bases:
         unused.difference_update(archive.file_list(base.name))
-    for sha256 in unused:
-        archive.files.remove(sha256)
-    return len(unused)
+    # One may have been stored again since it was listed.
+    return archive.drop_files(unused, before=since)
 
 
-def _wait_until_archived(settings: Settings, server: EmbeddedPostgres, archive: Archive, *, lsn: int) -> None:
+def wait_until_archived(settings: Settings, server: EmbeddedPostgres, archive: Archive, *, lsn: int) -> None:
     """Archive, or wait for the running service to archive, the log up to a place.
 
-    Raises BackupError when the service doesn't.
+    Raises BackupError when the service doesn't, and archives nothing for a while.
     """
-    deadline = time.monotonic() + ARCHIVED_SECONDS
+    reached, deadline = -1, time.monotonic() + ARCHIVED_SECONDS
     while time.monotonic() < deadline:
         with open_shipper(settings, server, archive) as shipper:
             if shipper is not None:
                 shipper.ship()
                 return
         with suppress(ArchiveError):  # nothing is archived yet
-            if archive.position().lsn >= lsn:
+            position = archive.position().lsn
+            if position >= lsn:
                 return
+            if position > reached:
+                reached, deadline = position, time.monotonic() + ARCHIVED_SECONDS
         time.sleep(0.2)
     raise BackupError(
         "The running service doesn't archive its log. See what its log says of `archive`, and take the backup again."
