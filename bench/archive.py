@@ -1,7 +1,7 @@
 """Going back to a moment: how long a backup into an archive and a restore from it take, and how large they are.
 
 A service with an archive has its first backup taken; then the synthetic catalog is written, as fast as the database
-takes it; an incremental backup has all of it. Half of the documents' texts are deleted after a moment, which is restored
+takes it; an incremental backup has all of it. Half of the chunks are deleted after a moment, which is restored
 and counted. Run: `python -m bench.archive [--scale]`.
 """
 
@@ -23,12 +23,12 @@ import psycopg
 from bench import synthetic
 from bench.report import report
 from bench.running import run_stack
-from bench.search import CHUNKS, SCALED
+from bench.search import CHUNKS, SCALED, address
 from service.operate.archiving.archive import Archive
 from service.operate.backup.errors import ArchiveError
 from service.platform.postgres.server import DATABASE, SUPERUSER, EmbeddedPostgres
 
-_COUNTS = "SELECT count(*), sum(hashtext(chunk_text)::bigint), (SELECT count(*) FROM documents) FROM chunks_384"
+_COUNTS = "SELECT count(*), sum(hashtext(text)::bigint), (SELECT count(*) FROM documents) FROM chunks_384"
 
 
 def main(chunks: int) -> None:
@@ -93,17 +93,11 @@ def measure(folder: Path, chunks: int, rows: list[dict[str, object]]) -> None:
 
 def fill(server: EmbeddedPostgres, chunks: int) -> None:
     """Write the synthetic catalog."""
-    with psycopg.connect(address(server), autocommit=True) as connection:
+    with psycopg.connect(address(server, SUPERUSER), autocommit=True) as connection:
         organization_id, owner_id = connection.execute(
             "SELECT organization_id, principal_id FROM principals WHERE kind = 'user'"
         ).fetchone()
         synthetic.make(connection, organization_id=organization_id, owner_id=owner_id, chunks=chunks)
-
-
-def address(server: EmbeddedPostgres) -> str:
-    """Return the address of the database as its superuser."""
-    url = server.url(user=SUPERUSER)
-    return f"postgresql:///{url.database}?user={url.username}&host={url.query['host']}"
 
 
 def count(server: EmbeddedPostgres) -> tuple[int, ...]:
