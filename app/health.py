@@ -254,15 +254,23 @@ def _of_standby(standby: StandbyStatus) -> Finding:
 
 
 def _of_archive(archive: ArchiveState, at: datetime) -> Finding:
-    archived_at = archive.archived_at
+    archived_at, about = archive.archived_at, "The archive"
     said = "Nothing was archived since the service was started."
     if archived_at is not None:
         said = f"All that was written until {moment(archived_at)} is archived."
         if not _is_late(archived_at, at, LATE_ARCHIVE):
-            return Finding("The archive", Level.FINE, said)
+            if archive.backed_up_at is None:
+                return _of_missing_backup(said)
+            return Finding(about, Level.FINE, f"{said} The newest backup in it is of {moment(archive.backed_up_at)}.")
     todo = (
         "What was written since is on this machine alone. See why in the service's log (task archive); it tries again."
     )
+    return Finding(about, Level.TROUBLE, said, todo, _help_page("operating#going-back-to-any-moment"))
+
+
+def _of_missing_backup(said: str) -> Finding:
+    said = f"{said} No backup in it leads to now, so what was written lately can't be restored from it."
+    todo = "Take one: python -m service backup --incremental. Health tells of it within a minute."
     return Finding("The archive", Level.TROUBLE, said, todo, _help_page("operating#going-back-to-any-moment"))
 
 

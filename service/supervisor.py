@@ -43,7 +43,7 @@ from service.platform.processes import (
     go_on_when_parent_dies,
 )
 from service.platform.settings import Settings
-from service.platform.sharing import MOST_COUNTS, Counts, Figure, Figures, Share
+from service.platform.sharing import MOST_COUNTS, Counts, Figures, Share
 from service.server import CANCELLED_SECONDS, GRACE_SECONDS, bind, serve
 from service.text.embedding import MODEL_FOLDER
 from service.text.embedding.engine import Engine
@@ -320,7 +320,7 @@ class Supervisor:
     def _archive(self, orders: socket) -> None:
         self._listener.close()
         assert self._database is not None  # noqa: S101 - else there is nothing to archive
-        keep_archiving(self.settings, self._database, orders, partial(self._figures.write_common, Figure.ARCHIVED_AT))
+        keep_archiving(self.settings, self._database, orders, self._figures.write_common)
 
     def _bring_database_back(self, orders: socket) -> None:
         """Start the embedded server again, trying until that succeeds, an order comes, or the supervisor has ended."""

@@ -27,6 +27,7 @@ class Figure(IntEnum):
     NOT_RERANKED_AT = auto()
     # Of the service as a whole.
     ARCHIVED_AT = auto()
+    BACKED_UP_AT = auto()
 
 
 # What is counted from a worker's start: what has been counted stays when the worker ends.

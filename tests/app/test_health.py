@@ -162,16 +162,21 @@ def test_a_standby_that_is_not_read_from_is_told(state: StandbyState, words: str
 
 
 @pytest.mark.parametrize(
-    ("late", "is_trouble", "words"),
+    ("late", "has_backup", "is_trouble", "words"),
     [
-        (timedelta(seconds=2), False, "All that was written until"),
-        (timedelta(minutes=6), True, "All that was written until"),
-        (None, True, "Nothing was archived since the service was started."),
+        (timedelta(seconds=2), True, False, "All that was written until"),
+        (timedelta(seconds=2), False, True, "No backup in it leads to now"),
+        (timedelta(minutes=6), True, True, "All that was written until"),
+        (None, False, True, "Nothing was archived since the service was started."),
     ],
 )
-def test_an_archive_that_is_behind_is_told(late: timedelta | None, is_trouble: bool, words: str) -> None:
-    """The finding says up to when all is archived, and what to do when that is long ago."""
-    archive = ArchiveState(archived_at=None if late is None else NOW - late)
+def test_an_archive_that_is_behind_is_told(
+    late: timedelta | None, has_backup: bool, is_trouble: bool, words: str
+) -> None:
+    """The finding says up to when all is archived, and what to do when that is long ago, or no backup leads there."""
+    archive = ArchiveState(
+        archived_at=None if late is None else NOW - late, backed_up_at=NOW - timedelta(days=1) if has_backup else None
+    )
     [found] = [one for one in findings_of(a_status(archive=archive), now=NOW) if one.about == "The archive"]
     assert (found.level is Level.TROUBLE, bool(found.todo), words in found.said) == (is_trouble, is_trouble, True)
 

@@ -209,6 +209,10 @@ def test_an_archive_that_is_not_the_one_before_is_not_written_to(tmp_path: Path)
         archive.drop_log(archive.log_pieces())
         process.start()
         wait_for(process, lambda: len(process.events("archive_begins")) == 2)
+        wait_for(process, lambda: archive.position().begins_lsn > 0)
+        assert "backedUpAt" not in done(process.call("admin/status/get"))["archive"]
+        assert process.command("backup", "--incremental").returncode == 0
+        wait_for(process, lambda: "backedUpAt" in done(process.call("admin/status/get"))["archive"])
     finally:
         process.close()
 
@@ -217,7 +221,10 @@ def test_an_archive_that_is_not_the_one_before_is_not_written_to(tmp_path: Path)
 def test_a_gap_within_a_segment_is_told(
     archived: Archived, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_full: bool
 ) -> None:
-    """Whether the segment ends early or has zeros in it: nothing behind it is said to be restored, or verified."""
+    """Whether the segment ends early or has zeros in it: nothing behind it is said to be restored, or verified.
+
+    Without a moment, what was before the gap is restored.
+    """
     copy, folder = tmp_path / "copy", tmp_path / "data"
     end = datetime.fromisoformat(archived.moments["end"])
     deadline = time.monotonic() + 120
@@ -231,9 +238,11 @@ def test_a_gap_within_a_segment_is_told(
     name = segment_name(full.timeline, full.end_lsn // SEGMENT + 1, segment_bytes=SEGMENT)
     begin = archive.read_log(name, archive.log_pieces()[name], segment_bytes=SEGMENT)[:8192]
     archive.put_log(name, 0, begin.ljust(SEGMENT if is_full else 0, b"\0"))
-    for arguments in (["restore", str(copy), "--to", archived.moments["end"]], ["verify", str(copy)]):
+    newest = ["restore" if is_full else "verify", str(copy)]
+    for arguments in (["restore", str(copy), "--to", archived.moments["end"]], newest):
         assert run(arguments, Settings(data_dir=folder)) == 1
         assert "log has a gap" in capsys.readouterr().err
+    assert folder.exists() is is_full
 
 
 @pytest.mark.long

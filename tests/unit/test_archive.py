@@ -31,6 +31,7 @@ from service.platform.identifiers import uuid7
 from service.platform.postgres.server import EmbeddedPostgres
 from service.platform.processes import READY, ForkedProcess
 from service.platform.settings import Settings
+from service.platform.sharing import Figure
 
 SEGMENT = 1024
 NOW = datetime.now(UTC)
@@ -209,6 +210,22 @@ def test_a_moment_has_the_newest_backup_before_it(archive: Archive, days: int | 
     assert plan.position.at == NOW
 
 
+def test_the_first_moment_is_of_a_backup_whose_log_is_there(archive: Archive) -> None:
+    """A backup that is kept because another is based on it has no log any more."""
+    remove_old(archive, keep=timedelta(days=7))
+    with pytest.raises(MomentError, match=f"can be restored is {NOW - timedelta(days=10):%Y-%m-%dT%H:%M:%S}"):
+        plan_restore(archive, NOW - timedelta(days=15))
+
+
+@pytest.mark.parametrize(("begins", "days"), [(0, 3), (9, 3), (10, None)])
+def test_the_newest_backup_that_leads_to_now_is_told(archive: Archive, begins: int, days: int | None) -> None:
+    """Behind a gap of the log, none does until the next one is taken."""
+    told: dict[Figure, float] = {}
+    position = archive.position().model_copy(update={"begins_lsn": begins * SEGMENT})
+    shipping.tell_backup(archive, position, told.__setitem__)
+    assert told == {Figure.BACKED_UP_AT: 0.0 if days is None else (NOW - timedelta(days=days)).timestamp()}
+
+
 def test_a_gap_in_the_log_ends_what_can_be_restored(archive: Archive) -> None:
     """Behind it nothing is replayed; within what a backup needs, the backup can't be used."""
     archive.drop_log([segment_name(1, 7, segment_bytes=SEGMENT)])
@@ -337,7 +354,7 @@ def archiving(tmp_path: Path, work: Callable[[], None]) -> Generator[tuple[Forke
         shipping.LOOK_SECONDS = shipping.LONGEST_PAUSE_SECONDS = 0.0
         Archive.create = lambda _: work()  # type: ignore[method-assign,assignment] # pyright: ignore[reportAttributeAccessIssue]
         with suppress(ForeignArchiveError):
-            shipping.keep_archiving(settings, EmbeddedPostgres(tmp_path), theirs, lambda _: None)
+            shipping.keep_archiving(settings, EmbeddedPostgres(tmp_path), theirs, lambda _figure, _value: None)
 
     process = ForkedProcess(archive)
     theirs.close()

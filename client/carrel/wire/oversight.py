@@ -202,6 +202,8 @@ class ArchiveState(ResponseModel):
 
     archived_at: Instant | None = None
     """Time up to which all is archived; absent when that was never so since the service was started."""
+    backed_up_at: Instant | None = None
+    """End of the newest backup in the archive from which that time can be reached; absent when there is none."""
 
 
 class AdminStatusGetResponse(ResponseModel):

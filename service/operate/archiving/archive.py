@@ -52,6 +52,7 @@ class Archive:
 
     def __init__(self, url: str) -> None:
         self._store, self._folder = open_store(url)
+        self._bases: dict[str, Base] = {}
         self.files = FileStore.from_url(f"{url.rstrip('/')}/files")
 
     @classmethod
@@ -143,15 +144,16 @@ class Archive:
 
     def bases(self) -> list[Base]:
         """Return the backups that are whole, the oldest first."""
-        found: list[Base] = []
-        for name in self.base_names():
-            try:
-                found.append(Base.model_validate_json(self._read(f"bases/{name}/backup.json")))
-            except FileNotFoundError:
-                continue
-            except ValidationError as exc:
-                raise ArchiveError(f"The backup {name} was taken by a newer Carrel, or altered.") from exc
-        return sorted(found, key=lambda base: base.ended_at)
+        names = self.base_names()
+        for name in names:
+            if name not in self._bases:  # else it was read before, and doesn't change
+                try:
+                    self._bases[name] = Base.model_validate_json(self._read(f"bases/{name}/backup.json"))
+                except FileNotFoundError:
+                    continue
+                except ValidationError as exc:
+                    raise ArchiveError(f"The backup {name} was taken by a newer Carrel, or altered.") from exc
+        return sorted((self._bases[name] for name in names if name in self._bases), key=lambda base: base.ended_at)
 
     def base_names(self) -> list[str]:
         """Return the names of all backups, also of those that are being taken or were cut off."""
@@ -169,6 +171,7 @@ class Archive:
             sync_file(self._folder / f"bases/{base.name}/base.tar.gz")
         self._put(f"bases/{base.name}/manifest", manifest)
         self._put(f"bases/{base.name}/backup.json", base.model_dump_json(indent=1).encode())
+        self._bases[base.name] = base
 
     def read_base(self, name: str) -> Any:
         """Open a backup's tar for reading."""

@@ -55,11 +55,10 @@ def take_base(settings: Settings, server: EmbeddedPostgres, archive: Archive, *,
     with server.connect(DATABASE) as connection:
         claim_archive(connection, archive)
     archive.remove_leftovers()
-    wait_until_archived(settings, server, archive, lsn=0)
     revision, postgresql = _check(owner)
+    files = _archive(settings, server, archive)
     started_at = datetime.now(UTC)
     name = f"{started_at:%Y%m%dT%H%M%SZ}-{secrets.token_hex(2)}"
-    files = archive_files(owner, open_files(settings), archive)
     archive.put_file_list(name, files)
     parent = _find_parent(archive, started_at)
     taken = _take_incremental(archive, name, owner, parent, say=say) or _take(archive, name, owner, manifest=None)
@@ -228,6 +227,17 @@ def _remove_files(archive: Archive, bases: list[Base], *, since: datetime) -> in
         unused.difference_update(archive.file_list(base.name))
     # One may have been stored again since it was listed.
     return archive.drop_files(unused, before=since)
+
+
+def _archive(settings: Settings, server: EmbeddedPostgres, archive: Archive) -> bytes:
+    """Archive log and files, or see that the running service does; return the SHA-256s of all files, joined."""
+    with open_shipper(settings, server, archive) as shipper:
+        if shipper is not None:
+            files = shipper.compare()
+            shipper.ship()
+            return files
+    wait_until_archived(settings, server, archive, lsn=0)
+    return archive_files(server.url(user=SUPERUSER), open_files(settings), archive)
 
 
 def wait_until_archived(settings: Settings, server: EmbeddedPostgres, archive: Archive, *, lsn: int) -> None:

@@ -13,15 +13,17 @@ class _Described(BaseModel):
 
 
 class Position(_Described):
-    """How far the log is archived: at the time `at`, everything before the byte `lsn` of the log.
+    """How far the log is archived: at the time `at`, all of it from the byte `begins_lsn` to the byte `lsn`.
 
-    Every file that this part of the log refers to is archived, too.
+    Every file that this part of the log refers to is archived, too. A backup whose log begins before `begins_lsn` leads
+    to no moment behind the gap there.
     """
 
     at: datetime
     timeline: Count
     lsn: Count
     segment_bytes: Count
+    begins_lsn: Count = 0
 
 
 class Base(_Described):
@@ -43,6 +45,10 @@ class Base(_Described):
     size: Count
     sha256: str
     files: Count
+
+    def leads_to(self, position: Position) -> bool:
+        """Check whether all of the log between the backup and a position is archived."""
+        return self.timeline == position.timeline and self.start_lsn >= position.begins_lsn
 
 
 class _Range(BaseModel):

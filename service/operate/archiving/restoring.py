@@ -78,9 +78,13 @@ def plan_restore(archive: Archive, to: datetime | None) -> Plan:
         raise MomentError(
             f"The archive ends at {format_moment(position.at)}. Name a moment before that, or leave out --to."
         )
-    earlier = [base for base in bases if to is None or base.ended_at <= to]
+    pieces = archive.log_pieces()
+    # Of a backup that others are based on, the log may have been removed.
+    first = min(pieces, default="")
+    usable = [base for base in bases if _first_segment(base, position) >= first] or bases
+    earlier = [base for base in usable if to is None or base.ended_at <= to]
     if not earlier:
-        raise MomentError(f"The first moment that can be restored is {format_moment(bases[0].ended_at)}.")
+        raise MomentError(f"The first moment that can be restored is {format_moment(usable[0].ended_at)}.")
     base = earlier[-1]
     if not migrations.is_known(base.schema_revision):
         raise ArchiveError(
@@ -91,7 +95,7 @@ def plan_restore(archive: Archive, to: datetime | None) -> Plan:
             f"This backup is of PostgreSQL {base.postgresql}, and this Carrel has PostgreSQL {ours}. Restore it with a"
             f" Carrel that has PostgreSQL {base.postgresql}."
         )
-    segments, is_whole = _find_log(archive, base, position)
+    segments, is_whole = _find_log(archive, pieces, base, position)
     return Plan(to, chain(bases, base), segments, position, is_whole)
 
 
@@ -121,9 +125,16 @@ def restore_moment(
     return Restored(moment, rows, copied.files, copied.faulty, has_key=key is not None or fingerprint is None)
 
 
-def _find_log(archive: Archive, base: Base, position: Position) -> tuple[dict[str, list[int]], bool]:
+def _first_segment(base: Base, position: Position) -> str:
+    size = position.segment_bytes
+    return segment_name(base.timeline, base.start_lsn // size, segment_bytes=size)
+
+
+def _find_log(
+    archive: Archive, pieces: dict[str, list[int]], base: Base, position: Position
+) -> tuple[dict[str, list[int]], bool]:
     """Return the segments from a backup on, as far as none is missing, and whether they reach the position."""
-    size, pieces = position.segment_bytes, archive.log_pieces()
+    size = position.segment_bytes
     names = [
         segment_name(base.timeline, number, segment_bytes=size)
         for number in range(base.start_lsn // size, -(-position.lsn // size))

@@ -37,9 +37,10 @@ from service.platform.postgres.host import cluster_folder
 from service.platform.postgres.server import DATABASE, SUPERUSER, EmbeddedPostgres
 from service.platform.processes import READY, end_when_parent_dies
 from service.platform.settings import Settings
+from service.platform.sharing import Figure
 
 Check = Callable[[], None]
-Tell = Callable[[float], None]
+Tell = Callable[[Figure, float], None]
 LOOK_SECONDS = 1.0
 # An archive of a database that isn't written to says so often that it is alive.
 SAY_SECONDS = 30.0
@@ -91,10 +92,10 @@ class _Orders:
 
 
 class Shipper:
-    """Brings what is new into the archive, round by round."""
+    """Brings what is new into the archive: what it lacks of earlier files (`compare`), then round by round (`ship`)."""
 
     def __init__(
-        self, connection: queries.Connection, archive: Archive, files: FileStore, *, log: Path, spool: Path
+        self, connection: queries.Connection, archive: Archive, files: FileStore, *, owner: URL, log: Path, spool: Path
     ) -> None:
         """Begin where the log is kept.
 
@@ -104,6 +105,7 @@ class Shipper:
         self._connection = connection
         self._archive = archive
         self._files = files
+        self._owner = owner
         self._log = log
         self._spool = spool
         self._segment_bytes = queries.read_segment_bytes(connection)
@@ -118,7 +120,9 @@ class Shipper:
             )
         kept, is_new = queries.ensure_slot(connection)
         self._sent = kept - kept % self._segment_bytes
-        if is_new or self._has_gap(end.timeline, position):
+        has_gap = self._has_gap(end.timeline, position)
+        self._begins = position.begins_lsn if position is not None and not has_gap else self._sent
+        if is_new or has_gap:
             logger.warning("archive_begins", advice="Take a backup now: python -m service backup --incremental.")
 
     def _has_gap(self, timeline: int, position: Position | None) -> bool:
@@ -128,6 +132,10 @@ class Shipper:
         before = segment_name(timeline, self._sent // self._segment_bytes - 1, segment_bytes=self._segment_bytes)
         return not self._archive.has_segment(before, segment_bytes=self._segment_bytes)
 
+    def compare(self, check: Check = lambda: None) -> bytes:
+        """Archive the files that documents have and the archive lacks, which may take hours; as `archive_files`."""
+        return archive_files(self._owner, self._files, self._archive, spool=self._spool, check=check)
+
     def ship(self, check: Check = lambda: None) -> Position:
         """Archive all that is on the disk by now: files, log, and then the position.
 
@@ -136,7 +144,13 @@ class Shipper:
         end = queries.read_log_end(self._connection)
         self._archive_noted(check)
         self._ship_log(end, check)
-        position = Position(at=end.at, timeline=end.timeline, lsn=end.lsn, segment_bytes=self._segment_bytes)
+        position = Position(
+            at=end.at,
+            timeline=end.timeline,
+            lsn=end.lsn,
+            segment_bytes=self._segment_bytes,
+            begins_lsn=self._begins,
+        )
         moved = self._said is None or self._said.lsn != end.lsn
         if moved or time.monotonic() - self._said_at > SAY_SECONDS:
             self._archive.move_position(position)
@@ -172,17 +186,8 @@ class Shipper:
 
 
 @contextmanager
-def open_shipper(
-    settings: Settings,
-    server: EmbeddedPostgres,
-    archive: Archive,
-    *,
-    check: Check = lambda: None,
-    begin: Callable[[], None] = lambda: None,
-) -> Generator[Shipper | None]:
-    """Begin to archive: keep the secret key and all files that there are; None when another process archives.
-
-    `begin` is called before the files, which may take hours.
+def open_shipper(settings: Settings, server: EmbeddedPostgres, archive: Archive) -> Generator[Shipper | None]:
+    """Begin to archive, with the secret key; None when another process archives.
 
     Raises:
         ArchiveError: the archive is not the one that was written to before.
@@ -197,10 +202,7 @@ def open_shipper(
         files, spool = open_files(settings), settings.uploads_dir
         spool.mkdir(mode=0o700, parents=True, exist_ok=True)
         log = cluster_folder(settings.data_dir) / "pg_wal"
-        shipper = Shipper(connection, archive, files, log=log, spool=spool)
-        begin()
-        archive_files(server.url(user=SUPERUSER), files, archive, spool=spool, check=check)
-        yield shipper
+        yield Shipper(connection, archive, files, owner=server.url(user=SUPERUSER), log=log, spool=spool)
 
 
 def claim_archive(connection: queries.Connection, archive: Archive) -> None:
@@ -254,7 +256,8 @@ def archive_files(
 def keep_archiving(settings: Settings, server: EmbeddedPostgres, orders: socket, tell: Tell) -> None:
     """Archive until an order comes, or the process that gives orders has ended; failures are logged, and tried again.
 
-    `tell` is told the time, in seconds since 1970, up to which all is archived, after each round.
+    `tell` is told the time up to which all is archived, after each round, and that of the newest backup (`ARCHIVED_AT`
+    and `BACKED_UP_AT`, in seconds since 1970).
 
     Raises:
         ForeignArchiveError: the archive is another deployment's.
@@ -281,29 +284,41 @@ def keep_archiving(settings: Settings, server: EmbeddedPostgres, orders: socket,
 def _archive_until_ordered(settings: Settings, server: EmbeddedPostgres, orders: _Orders, tell: Tell) -> None:
     assert settings.archive_url is not None  # noqa: S101 - else nothing is archived
     archive = Archive.create(settings.archive_url)
-
-    def begin() -> None:
-        orders.say_ready()
-        if (position := _find_position(archive)) is not None:
-            tell(position.at.timestamp())
-
     while True:
-        with open_shipper(settings, server, archive, check=orders.check, begin=begin) as shipper:
+        with open_shipper(settings, server, archive) as shipper:
             if shipper is not None:
-                _ship_until_ordered(shipper, orders, tell)
+                orders.say_ready()
+                if (position := _find_position(archive)) is not None:
+                    tell(Figure.ARCHIVED_AT, position.at.timestamp())
+                    tell_backup(archive, position, tell)
+                shipper.compare(orders.check)
+                _ship_until_ordered(shipper, archive, orders, tell)
                 return
         orders.say_ready()  # another process archives
         if orders.wait(LOOK_SECONDS):
             return
 
 
-def _ship_until_ordered(shipper: Shipper, orders: _Orders, tell: Tell) -> None:
+def _ship_until_ordered(shipper: Shipper, archive: Archive, orders: _Orders, tell: Tell) -> None:
+    looked_at = float("-inf")
     with suppress(_EndedError):
-        tell(shipper.ship(orders.check).at.timestamp())
-        while not orders.wait(LOOK_SECONDS):
-            tell(shipper.ship(orders.check).at.timestamp())
+        while True:
+            position = shipper.ship(orders.check)
+            tell(Figure.ARCHIVED_AT, position.at.timestamp())
+            if time.monotonic() - looked_at > SAY_SECONDS:
+                tell_backup(archive, position, tell)
+                looked_at = time.monotonic()
+            if orders.wait(LOOK_SECONDS):
+                break
     # The workers have ended: this is all that they have acknowledged.
     shipper.ship(partial(orders.check_hurry, time.monotonic() + LAST_SECONDS))
+
+
+def tell_backup(archive: Archive, position: Position, tell: Tell) -> None:
+    """Tell the end of the newest backup that leads to this moment; 0 without one."""
+    with suppress(ArchiveError):  # a backup of a newer Carrel is no reason to archive nothing
+        leading = [base.ended_at.timestamp() for base in archive.bases() if base.leads_to(position)]
+        tell(Figure.BACKED_UP_AT, max(leading, default=0.0))
 
 
 def _log_faulty(faulty: list[bytes]) -> None:

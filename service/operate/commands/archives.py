@@ -79,7 +79,12 @@ def backup(
 
 def restore(context: typer.Context, source: Source, *, to: Moment = None) -> None:
     """Restore a backup, or a moment from an archive, into an empty data folder and an empty database."""
-    _restore(settings_of(context), source, to)
+    restored = _restore(settings_of(context), source, to)
+    if restored is not None and restored.moment is None:
+        raise CommandError(
+            "The archive's log has a gap: what was written behind it isn't in what was restored. Use that as it is, or"
+            " empty the folder and restore from elsewhere."
+        )
 
 
 def verify(context: typer.Context, source: Source, *, to: Moment = None) -> None:

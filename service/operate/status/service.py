@@ -71,5 +71,8 @@ async def get_status(
 
 
 def _describe_archive(runtime: Runtime) -> ArchiveState:
-    archived_at = runtime.share.total(Figure.ARCHIVED_AT)
-    return ArchiveState(archived_at=datetime.fromtimestamp(archived_at, UTC) if archived_at else None)
+    archived_at, backed_up_at = (
+        datetime.fromtimestamp(told, UTC) if (told := runtime.share.total(figure)) else None
+        for figure in (Figure.ARCHIVED_AT, Figure.BACKED_UP_AT)
+    )
+    return ArchiveState(archived_at=archived_at, backed_up_at=backed_up_at)
