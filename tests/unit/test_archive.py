@@ -23,12 +23,14 @@ from service.operate.archiving.archive import Archive
 from service.operate.archiving.bases import remove_old
 from service.operate.archiving.copying import Copied, copy_files
 from service.operate.archiving.errors import ForeignArchiveError, MomentError
+from service.operate.archiving.following import Follower, GapError
 from service.operate.archiving.models import Base, Position, read_log_range, segment_name
 from service.operate.archiving.restoring import plan_restore
 from service.operate.backup.errors import ArchiveError, BackupError
 from service.platform.files import FileStore
 from service.platform.identifiers import uuid7
 from service.platform.postgres.server import EmbeddedPostgres
+from service.platform.postgres.standby import EmbeddedStandby
 from service.platform.processes import READY, ForkedProcess
 from service.platform.settings import Settings
 from service.platform.sharing import Figure
@@ -73,6 +75,11 @@ def test_pieces_of_a_segment_are_put_together(
         end = max(end, min(offset + length, SEGMENT)) if offset <= end else end
     offsets = archive.log_pieces().get("0" * 24, [])
     assert archive.read_log("0" * 24, offsets, segment_bytes=SEGMENT) == whole[:end].ljust(SEGMENT, b"\0")
+    for known in {0, end // 2, end, *(offset for offset in offsets if offset <= end)} if offsets else ():
+        seen = bytearray(whole[:known])
+        begin, content = archive.read_log_since("0" * 24, known, segment_bytes=SEGMENT)
+        seen[begin : begin + len(content)] = content
+        assert seen[:end] == whole[:end]
 
 
 @pytest.fixture
@@ -269,6 +276,29 @@ def test_a_backup_of_another_postgresql_is_refused(archive: Archive) -> None:
     archive.finish_base(base.model_copy(update={"postgresql": 17}), manifest=b"{}")
     with pytest.raises(ArchiveError, match="Carrel that has PostgreSQL 17"):
         plan_restore(archive, None)
+
+
+def test_a_standby_gets_the_log_that_is_new(archive: Archive, tmp_path: Path) -> None:
+    """From the newest segment that it has; where the log doesn't go on from there, it has to be made anew."""
+    data = tmp_path / "standby"
+    log = data / "postgres" / "pg_wal"
+    log.mkdir(parents=True)
+    (log / segment_name(1, 10, segment_bytes=SEGMENT)).touch()
+    follower = Follower(archive, EmbeddedStandby(data), FileStore.from_url((data / "files").as_uri()))
+    follower.bring_log()
+    names = [segment_name(1, number, segment_bytes=SEGMENT) for number in (10, 11, 12, 13)]
+    for number in (1, 2):
+        archive.put_log(names[2], (number - 1) * 100, bytes([number] * 100))
+        end = 12 * SEGMENT + number * 100
+        archive.move_position(archive.position().model_copy(update={"lsn": end}))
+        follower.bring_log()
+    assert sorted(path.name for path in log.iterdir()) == names[:3]
+    assert (log / names[2]).read_bytes() == (bytes([1] * 100) + bytes([2] * 100)).ljust(SEGMENT, b"\0")
+    position = archive.position().model_copy(update={"lsn": 14 * SEGMENT})
+    for changes in ({}, {"begins_lsn": 13 * SEGMENT}, {"timeline": 2}):
+        archive.move_position(position.model_copy(update=changes))
+        with pytest.raises(GapError):
+            follower.bring_log()
 
 
 def test_a_segment_that_became_full_is_read_whole(archive: Archive) -> None:

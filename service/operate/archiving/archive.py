@@ -100,10 +100,10 @@ class Archive:
         if pieces:
             obstore.delete(self._store, pieces)
 
-    def log_pieces(self) -> dict[str, list[int]]:
-        """Return the offsets of the pieces of each segment, in order."""
+    def log_pieces(self, segment: str | None = None) -> dict[str, list[int]]:
+        """Return the offsets of the pieces of each segment, or of one, in order."""
         found: dict[str, list[int]] = defaultdict(list)
-        for key in self._list("log"):
+        for key in self._list("log" if segment is None else f"log/{segment}"):
             if named := _PIECE.fullmatch(key):
                 found[named[1]].append(int(named[2], 16))
         return {segment: sorted(offsets) for segment, offsets in found.items()}
@@ -129,6 +129,25 @@ class Archive:
         except FileNotFoundError:
             # Since the pieces were listed, the segment became full: it is there whole, and they are deleted.
             return self._join(segment, [0], segment_bytes)
+
+    def read_log_since(self, segment: str, offset: int, *, segment_bytes: int) -> tuple[int, bytes]:
+        """Return what is new of a segment of which all before an offset is known, and where that begins.
+
+        It may begin earlier. Raises FileNotFoundError when nothing of the segment is there.
+        """
+        offsets = self.log_pieces(segment).get(segment)
+        if not offsets:
+            raise FileNotFoundError(segment)
+        content = bytearray()
+        with suppress(FileNotFoundError):  # the segment has just become full
+            for each in (each for each in offsets if each >= offset):
+                if each != offset + len(content):
+                    break  # what lies between is in a piece that was written anew
+                content += self._unpack(segment, each)
+            else:
+                if content:
+                    return offset, bytes(content)
+        return 0, self.read_log(segment, offsets, segment_bytes=segment_bytes)
 
     def has_segment(self, segment: str, *, segment_bytes: int) -> bool:
         """Check whether a segment is there whole."""

@@ -7,7 +7,8 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
+from operator import itemgetter
 from pathlib import Path
 from threading import Lock
 from typing import IO
@@ -66,6 +67,17 @@ def copy_files(
                 if isinstance(result, _UnreadableError):
                     copied.unreadable.append(sha256)
     return copied
+
+
+def select_lacking(target: FileStore, sha256s: Iterable[bytes]) -> Iterator[bytes]:
+    """Yield those of some contents, in order, that a store lacks.
+
+    The store's names are listed by the first byte, so that a 256th part of them is in memory at a time.
+    """
+    for first_byte, wanted in groupby(sha256s, key=itemgetter(0)):
+        batches = target.list_stored(first_byte=first_byte)
+        stored = {each.sha256 for batch in batches for each in batch}
+        yield from (sha256 for sha256 in wanted if sha256 not in stored)
 
 
 def _copy(

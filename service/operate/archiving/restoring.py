@@ -18,7 +18,7 @@ from sqlalchemy.engine import URL
 from service import migrations
 from service.operate.archiving.archive import Archive
 from service.operate.archiving.bases import chain
-from service.operate.archiving.copying import Copied, copy_files
+from service.operate.archiving.copying import Copied, copy_files, select_lacking
 from service.operate.archiving.errors import MomentError
 from service.operate.archiving.models import Base, Position, format_moment, parse_lsn, segment_name
 from service.operate.backup import postgres_tools, queries
@@ -108,13 +108,25 @@ def restore_moment(
         BackupError: the target must not be used then.
         RecoveryError: PostgreSQL can't replay the log.
     """
-    _unpack(archive, plan, server)
+    unpack(archive, plan, server)
     moment = _replay(plan, server)
+    return finish_restore(archive, server, moment=moment, files=files, key_folder=key_folder)
+
+
+def finish_restore(
+    archive: Archive | None,
+    server: RecoveringPostgres,
+    *,
+    moment: datetime | None,
+    files: FileStore,
+    key_folder: Path | None,
+) -> Restored:
+    """Bring the files and the key of an open database, migrate its schema, and make it a deployment of its own."""
     owner = server.url(user=SUPERUSER)
-    copied = _bring_files(archive, owner, files)
+    copied = Copied() if archive is None else _bring_files(archive, owner, files)
     with queries.connect(owner) as connection:
         fingerprint = queries.read_key_fingerprint(connection)
-    key = None if fingerprint is None else archive.key(fingerprint)
+    key = None if fingerprint is None or archive is None else archive.key(fingerprint)
     if key is not None and key_folder is not None:
         key_files.keep_key(key_folder, key)
     migrations.upgrade(owner)
@@ -151,7 +163,8 @@ def _find_log(
     return {name: begun[name] for name in list(begun)[: full + 1]}, is_whole
 
 
-def _unpack(archive: Archive, plan: Plan, server: RecoveringPostgres) -> None:
+def unpack(archive: Archive, plan: Plan, server: RecoveringPostgres) -> None:
+    """Unpack the backups of a plan, and put the log beside them."""
     progress = Progress("Backup")
     for number, base in enumerate(plan.bases):
         source = _Checked(archive.read_base(base.name), progress)
@@ -204,7 +217,7 @@ def _bring_files(archive: Archive, owner: URL, files: FileStore) -> Copied:
             progress.add(size)
 
     with queries.open_snapshot(owner) as snapshot:
-        copied = copy_files(archive.files, files, list_contents())
+        copied = copy_files(archive.files, files, select_lacking(files, list_contents()))
     progress.end()
     return copied
 

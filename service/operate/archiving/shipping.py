@@ -23,7 +23,7 @@ from sqlalchemy.engine import URL
 
 from service.operate.archiving import queries
 from service.operate.archiving.archive import Archive
-from service.operate.archiving.copying import copy_files
+from service.operate.archiving.copying import copy_files, select_lacking
 from service.operate.archiving.errors import ForeignArchiveError
 from service.operate.archiving.models import Position, segment_name
 from service.operate.backup.errors import ArchiveError
@@ -236,20 +236,15 @@ def archive_files(
     """
     wanted = bytearray()
 
-    def lacking() -> Iterator[bytes]:
-        stored, first_byte = set[bytes](), -1
+    def list_wanted() -> Iterator[bytes]:
         for sha256, _ in snapshot.files():
-            if sha256[0] != first_byte:
-                first_byte = sha256[0]
-                batches = archive.files.list_stored(first_byte=first_byte)
-                stored = {each.sha256 for batch in batches for each in batch}
+            check()
             wanted.extend(sha256)
-            if sha256 not in stored:
-                check()
-                yield sha256
+            yield sha256
 
     with open_snapshot(owner) as snapshot:
-        _log_faulty(copy_files(files, archive.files, lacking(), spool=spool, check=check).faulty)
+        lacking = select_lacking(archive.files, list_wanted())
+        _log_faulty(copy_files(files, archive.files, lacking, spool=spool, check=check).faulty)
     return bytes(wanted)
 
 

@@ -34,6 +34,8 @@ app.add_typer(files.app, name="files")
 app.command()(archives.backup)
 app.command()(archives.restore)
 app.command()(archives.verify)
+app.command()(archives.follow)
+app.command()(archives.promote)
 app.command("rotate-key")(keys.rotate_key)
 app.command("distribute-index")(cluster.distribute_index)
 

@@ -1,6 +1,9 @@
-"""`backup`, `restore` and `verify`."""
+"""`backup`, `restore` and `verify`; `follow` and `promote`, of a standby."""
 
 import shutil
+import signal
+import sys
+import time
 from collections.abc import Generator
 from contextlib import contextmanager
 from datetime import datetime, timedelta
@@ -10,14 +13,16 @@ from tempfile import TemporaryDirectory
 from typing import IO, Annotated
 
 import typer
+from obstore.exceptions import BaseError
 
 from service.operate.archiving.archive import Archive, is_address
 from service.operate.archiving.bases import remove_old, take_base
+from service.operate.archiving.following import Follower, make_standby, promote_standby
 from service.operate.archiving.models import format_moment
 from service.operate.archiving.restoring import Restored, plan_restore, restore_moment
 from service.operate.backup import queries
 from service.operate.backup.checking import check_files
-from service.operate.backup.errors import NotEmptyError
+from service.operate.backup.errors import ArchiveError, NotEmptyError
 from service.operate.backup.manifest import Manifest
 from service.operate.backup.restoring import fill, refuse_filled_database
 from service.operate.backup.restoring import verify as verify_archive
@@ -27,14 +32,18 @@ from service.operate.commands.context import settings_of
 from service.operate.commands.errors import CommandError
 from service.operate.commands.formatting import format_count, format_size
 from service.operate.deployment import key_files, restore_mark
+from service.platform import logs
 from service.platform.database import driver_url
 from service.platform.files import FileStore, open_files
+from service.platform.postgres.host import DatabaseServerError
 from service.platform.postgres.recovery import RecoveringPostgres
 from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres, FolderLock, remove_cluster
+from service.platform.postgres.standby import EmbeddedStandby
 from service.platform.settings import Settings
 
 BackupFile = Annotated[Path | None, typer.Argument(metavar="[FILE]", show_default=False)]
 Source = Annotated[str, typer.Argument(metavar="FILE|ARCHIVE", show_default=False)]
+Followed = Annotated[str, typer.Argument(metavar="ARCHIVE", show_default=False)]
 Incremental = Annotated[
     bool, typer.Option("--incremental", help="Write what changed since the last backup to CARREL_ARCHIVE_URL.")
 ]
@@ -105,6 +114,81 @@ def verify(context: typer.Context, source: Source, *, to: Moment = None) -> None
     typer.echo(f"Verified: {format_count(checked.files, 'file')}, {format_size(checked.bytes)}.", err=True)
 
 
+def follow(context: typer.Context, source: Followed) -> None:
+    """Make a standby of the deployment whose archive this is, and keep it up to date until it is promoted."""
+    settings = settings_of(context)
+    _refuse_outside_database(settings)
+    archive = Archive.find(source)
+    if restore_mark.read_standby(settings.data_dir) is None or restore_mark.is_marked(settings.data_dir):
+        _make_standby(settings, source, archive)
+    logs.configure(settings.log_level)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    with _open_standby(settings, FolderLock(settings.data_dir)) as server:
+        typer.echo(f"Following {source}. To promote: python -m service promote", err=True)
+        Follower(archive, server, open_files(settings)).follow(
+            lambda: restore_mark.is_promotion_asked(settings.data_dir)
+        )
+        _promote(settings, server)
+
+
+def promote(context: typer.Context) -> None:
+    """Make the standby in the data folder a deployment of its own, with all that the archive has."""
+    settings = settings_of(context)
+    if restore_mark.read_standby(settings.data_dir) is None:
+        raise CommandError(f"There is no standby in {settings.data_dir}. Set CARREL_DATA_DIR to its folder.")
+    restore_mark.ask_promotion(settings.data_dir)
+    while restore_mark.read_standby(settings.data_dir) is not None:
+        try:
+            lock = FolderLock(settings.data_dir)
+        except DatabaseServerError:  # the process that follows has the folder, and promotes it
+            time.sleep(0.2)
+            continue
+        with _open_standby(settings, lock) as server:
+            if restore_mark.read_standby(settings.data_dir) is not None:
+                _promote(settings, server)
+    typer.echo("Promoted. Start the service on it, with an archive of its own.", err=True)
+
+
+def _make_standby(settings: Settings, source: str, archive: Archive) -> None:
+    _refuse_filled_folder(settings)
+    plan = plan_restore(archive, None)
+    with _mark_folder(settings):
+        make_standby(archive, plan, EmbeddedStandby(settings.data_dir))
+        restore_mark.set_standby(settings.data_dir, source)
+
+
+@contextmanager
+def _open_standby(settings: Settings, lock: FolderLock) -> Generator[EmbeddedStandby]:
+    try:
+        server = EmbeddedStandby(settings.data_dir)
+        try:
+            yield server
+        finally:
+            server.stop()
+    finally:
+        lock.release()
+
+
+def _promote(settings: Settings, server: EmbeddedStandby) -> None:
+    source = restore_mark.read_standby(settings.data_dir)
+    assert source is not None  # noqa: S101 - looked at by whoever calls this
+    try:
+        archive = Archive.find(source)
+        archive.position()
+    except (ArchiveError, BaseError) as error:
+        typer.echo(f"The archive can't be read, so the standby has what was copied before: {error}", err=True)
+        archive = None
+    key_folder = settings.data_dir if settings.secret_key is None else None
+    restored = promote_standby(archive, server, files=open_files(settings), key_folder=key_folder)
+    restore_mark.remove_standby(settings.data_dir)
+    _show_restored(restored)
+
+
+def _refuse_outside_database(settings: Settings) -> None:
+    if settings.database_url is not None:
+        raise CommandError("An archive is restored to an embedded database. Unset CARREL_DATABASE_URL.")
+
+
 def _restore(settings: Settings, source: str, to: str | None) -> Restored | None:
     if is_address(source) or Path(source).is_dir():
         restored = _restore_moment(settings, source, None if to is None else _parse_moment(to))
@@ -146,8 +230,7 @@ def _back_up_to_archive(settings: Settings, keep_days: int | None) -> None:
 
 
 def _restore_moment(settings: Settings, source: str, to: datetime | None) -> Restored:
-    if settings.database_url is not None:
-        raise CommandError("An archive is restored to an embedded database. Unset CARREL_DATABASE_URL.")
+    _refuse_outside_database(settings)
     _refuse_filled_folder(settings)
     archive = Archive.find(source)
     plan = plan_restore(archive, to)
@@ -258,6 +341,7 @@ def _refuse_filled_folder(settings: Settings) -> None:
 
 def _empty(settings: Settings) -> None:
     """Delete what a restore has written."""
+    restore_mark.remove_standby(settings.data_dir)
     remove_cluster(settings.data_dir)
     if settings.files_url is None:
         shutil.rmtree(settings.files_dir, ignore_errors=True)

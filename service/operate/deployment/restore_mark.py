@@ -1,6 +1,7 @@
-"""The mark on a data folder that a restore is filling: until it is gone, nothing starts there.
+"""The marks on a data folder that a restore is filling, or that is a standby: nothing starts there until they are gone.
 
-It is there before anything else is, so that whatever lies in a marked folder came from that restore.
+A restore's is there before anything else is, so that whatever lies in a marked folder came from that restore. A
+standby's names the archive that it follows.
 """
 
 from pathlib import Path
@@ -9,6 +10,8 @@ from service.operate.deployment.key_files import sync_folder
 from service.platform.deployment_errors import UnfinishedRestoreError
 
 _MARK = "restore.unfinished"
+_STANDBY = "standby.archive"
+_PROMOTE = "standby.promote"
 
 
 def set_mark(data_dir: Path) -> None:
@@ -28,8 +31,43 @@ def is_marked(data_dir: Path) -> bool:
     return (data_dir / _MARK).exists()
 
 
+def set_standby(data_dir: Path, archive: str) -> None:
+    """Mark a data folder as a standby that follows an archive; durable when this returns."""
+    (data_dir / _STANDBY).write_text(archive)
+    sync_folder(data_dir)
+
+
+def remove_standby(data_dir: Path) -> None:
+    """Remove the mark of a standby, and that it is to be promoted."""
+    for name in (_STANDBY, _PROMOTE):
+        (data_dir / name).unlink(missing_ok=True)
+    sync_folder(data_dir)
+
+
+def ask_promotion(data_dir: Path) -> None:
+    """Note that a standby is to be promoted."""
+    (data_dir / _PROMOTE).touch(mode=0o600)
+
+
+def is_promotion_asked(data_dir: Path) -> bool:
+    """Check whether a standby is to be promoted."""
+    return (data_dir / _PROMOTE).exists()
+
+
+def read_standby(data_dir: Path) -> str | None:
+    """Return the archive that a standby follows; None when the folder isn't one."""
+    try:
+        return (data_dir / _STANDBY).read_text()
+    except FileNotFoundError:
+        return None
+
+
 def refuse_marked(data_dir: Path) -> None:
     """Raise UnfinishedRestoreError when the folder is marked."""
+    if read_standby(data_dir) is not None:
+        raise UnfinishedRestoreError(
+            f"{data_dir} is a standby. `python -m service promote` makes it a deployment of its own, which can be used."
+        )
     if is_marked(data_dir):
         raise UnfinishedRestoreError(
             f"A restore into {data_dir} is going on, or was cut off: wait for it, or run it again, which begins from"

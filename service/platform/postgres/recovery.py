@@ -33,10 +33,13 @@ class RecoveryError(DatabaseServerError):
 class RecoveringPostgres(EmbeddedPostgres):
     """A cluster that is made in an empty data folder: `unpack` each backup, `combine` them, `put_log`, `recover`."""
 
+    signal_file = "recovery.signal"
+
     def __init__(self, data_dir: Path) -> None:
         super().__init__(data_dir)
         # Named like a cluster that is being made, so that whatever removes those removes this.
         self._work = self._folder.with_name(f"{PARTIAL}{secrets.token_hex(4)}")
+        self._combined = self._work / _COMBINED
         self._recovery: dict[str, str] = {}
         self._show: Callable[[str], None] = lambda _: None
 
@@ -60,21 +63,26 @@ class RecoveringPostgres(EmbeddedPostgres):
             if number > 1:
                 self._run("pg_combinebackup", "--link", f"--output={_COMBINED}", *names, folder=self._work)
             else:
-                (self._work / names[0]).rename(self._work / _COMBINED)
+                (self._work / names[0]).rename(self._combined)
         except subprocess.CalledProcessError as error:
             raise RecoveryError(f"The backups in the archive don't fit together:\n{error.output}") from error
-        folder = self._work / _COMBINED
+        folder = self._combined
         # What the server that was backed up had open.
         for copied in ("log", *(path.name for path in folder.glob(".s.PGSQL.*"))):
             (folder / copied).unlink(missing_ok=True)
-        (folder / "recovery.signal").touch()
-        self._give(folder / "recovery.signal")
+        (folder / self.signal_file).touch()
+        self._give(folder / self.signal_file)
 
     def put_log(self, segment: str, content: bytes) -> None:
         """Put a segment of the log where the recovery looks for it."""
-        path = self._work / _COMBINED / "pg_wal" / segment
+        path = self._combined / "pg_wal" / segment
         path.write_bytes(content)
         self._give(path)
+
+    def place(self) -> None:
+        """Put what was made where the server looks for it."""
+        self._combined.rename(self._folder)
+        shutil.rmtree(self._work)
 
     def recover(self, *, until: datetime | None, show: Callable[[str], None]) -> bool:
         """Start the server on what was made, replay the log, and open the database for writing.
@@ -86,8 +94,7 @@ class RecoveringPostgres(EmbeddedPostgres):
             RecoveryError: the log can't be replayed.
         """
         if not (self._folder / "PG_VERSION").exists():
-            (self._work / _COMBINED).rename(self._folder)
-            shutil.rmtree(self._work)
+            self.place()
         self._show = show
         self._recovery = {"recovery_target_time": until.isoformat(sep=" ")} if until is not None else {}
         if self._launch():

@@ -1,0 +1,95 @@
+"""A cluster that replays log as somebody brings it, until it is promoted; nobody reads from it meanwhile.
+
+PostgreSQL looks into `pg_wal` for more, again and again: nothing else has to be told that there is some.
+"""
+
+import os
+import subprocess
+from pathlib import Path
+from typing import NamedTuple
+
+from service.platform.postgres.host import DatabaseServerError
+from service.platform.postgres.recovery import RecoveringPostgres, RecoveryError
+
+_DIGITS = 8
+_SEGMENTS = "[0-9A-F]" * 24
+# What is left to replay when it is promoted may be long.
+PROMOTE_SECONDS = 24 * 3600
+
+
+class Segment(NamedTuple):
+    """A segment of the log: its timeline, and what its name says of its place."""
+
+    timeline: int
+    high: int
+    low: int
+
+    def number(self, segment_bytes: int) -> int:
+        """Return how many segments there are before it."""
+        return self.high * (2**32 // segment_bytes) + self.low
+
+
+class EmbeddedStandby(RecoveringPostgres):
+    """A standby: made as by a recovery, then `place`, `follow`, `write_log` again and again, and `promote`."""
+
+    signal_file = "standby.signal"
+
+    def __init__(self, data_dir: Path) -> None:
+        super().__init__(data_dir)
+        self._recovery = {
+            "wal_retrieve_retry_interval": "500ms",
+            # It would give old segments the names of those that are brought later.
+            "wal_recycle": "off",
+        }
+
+    def follow(self) -> None:
+        """Make sure that the server runs; it isn't asked whether it answers, because it answers nobody.
+
+        Raises:
+            RecoveryError: it does not start.
+        """
+        if self.process() is None and not self._launch():
+            raise RecoveryError(f"The standby does not start. Its log ends:\n{self._log_end()}")
+
+    def newest_segment(self) -> Segment:
+        """Return the newest segment of the log that was brought."""
+        name = max(path.name for path in (self._folder / "pg_wal").glob(_SEGMENTS))
+        timeline, high, low = (int(name[start : start + _DIGITS], 16) for start in range(0, len(name), _DIGITS))
+        return Segment(timeline, high, low)
+
+    def write_log(self, segment: str, offset: int, content: bytes, *, segment_bytes: int) -> None:
+        """Write bytes of a segment from an offset on; a new one has zeros in place of what wasn't brought yet."""
+        path = self._folder / "pg_wal" / segment
+        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT, 0o600)
+        try:
+            if os.fstat(descriptor).st_size < segment_bytes:
+                os.truncate(descriptor, segment_bytes)
+                os.fchown(descriptor, self._account.pw_uid, self._account.pw_gid)
+            with os.fdopen(descriptor, "wb", closefd=False) as file:
+                file.seek(offset)
+                file.write(content)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def promote(self) -> None:
+        """Replay what was brought, and open the database for writing; nothing is done to one that was promoted before.
+
+        Raises:
+            RecoveryError: PostgreSQL can't.
+        """
+        if self.is_standby():
+            wait = ("-w", "-t", str(PROMOTE_SECONDS))
+            try:
+                self._run("pg_ctl", "-D", self._name(), *wait, "promote", folder=self._folder)
+            except subprocess.CalledProcessError as error:
+                raise RecoveryError(f"The standby can't be promoted. PostgreSQL says:\n{error.output}") from error
+        if not self._answers():
+            raise DatabaseServerError(f"The promoted database does not answer. Its log ends:\n{self._log_end()}")
+
+    def is_standby(self) -> bool:
+        """Check whether it was not promoted yet."""
+        return (self._folder / self.signal_file).exists()
+
+    def _answers(self) -> bool:
+        return self.process() is not None if self.is_standby() else super()._answers()
