@@ -242,7 +242,7 @@ def test_a_gap_within_a_segment_is_told(
     for arguments in (["restore", str(copy), "--to", archived.moments["end"]], newest):
         assert run(arguments, Settings(data_dir=folder)) == 1
         assert "log has a gap" in capsys.readouterr().err
-    assert folder.exists() is is_full
+    assert (folder / "postgres").exists() is is_full
 
 
 @pytest.mark.long
