@@ -122,7 +122,7 @@ def follow(context: typer.Context, source: Followed) -> None:
     if restore_mark.read_standby(settings.data_dir) is None or restore_mark.is_marked(settings.data_dir):
         _make_standby(settings, source, archive)
     logs.configure(settings.log_level)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    signal.signal(signal.SIGTERM, lambda _number, _frame: sys.exit(0))
     with _open_standby(settings, FolderLock(settings.data_dir)) as server:
         typer.echo(f"Following {source}. To promote: python -m service promote", err=True)
         Follower(archive, server, open_files(settings)).follow(
