@@ -10,6 +10,7 @@ from mcp.client import Client
 from mcp.client.client import ConnectMode
 from mcp.client.streamable_http import streamable_http_client
 
+from tests.harness.processes import ServiceProcess
 from tests.harness.services import RunningService
 
 REVISION = "2026-07-28"
@@ -19,7 +20,7 @@ META = {
 }
 
 
-def send(service: RunningService, token: str | None, method: str, /, **params: Any) -> httpx.Response:
+def send(service: RunningService | ServiceProcess, token: str | None, method: str, /, **params: Any) -> httpx.Response:
     """Send a request, and return its whole answer."""
     message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": {**params, "_meta": META}}
     headers = {

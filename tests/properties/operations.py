@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from time import sleep
 from typing import Any
 
-from tests.properties.asking import Asking
+from tests.properties.elsewhere import Elsewhere
 from tests.properties.model import READING, Model, outcome
 from tests.properties.world import ADMIN, World, outcome_of
 
@@ -39,7 +39,7 @@ def an_operation(name: str, *args: Any, **options: Any) -> Operation:
     return Operation(name, args, tuple(options.items()))
 
 
-class Operations(Asking):
+class Operations(Elsewhere):
     """Carries operations out on model and service; `taken` counts them by their outcome."""
 
     taken: "Counter[str]"

@@ -43,6 +43,8 @@ WAYS = {
     *("transfer invalid_new_owner", "offboard own_account", "provision_new uniqueness"),
     *(f"message {code}" for code in ("agent_not_found", "conversation_not_found", "api_access_off", "missing_scope")),
     *("message again shown", "message again blocked"),
+    *(f"elsewhere {what}" for what in ("search", "fetch", "fetch document_not_found", "ask", "ask refused")),
+    *(f"elsewhere {what}" for what in ("who", "who refused", "inactive")),
 }
 
 COMMON = settings(

@@ -8,16 +8,36 @@ from uuid import UUID
 
 import httpx
 
+from carrel.wire.scopes import ApiScope
 from service.domains.directory.organizations import create_organization
 from service.platform.database import Database
 from service.platform.identifiers import document_id_for, uuid7
-from service.platform.secrets import API_KEY, mint
+from service.platform.secrets import ACCESS_TOKEN, API_KEY, mint
 from tests.harness.databases import connect
 from tests.harness.processes import ServiceProcess
 from tests.properties.model import EVERYONE, Text
 
 ADMIN = "admin@example.test"
 MODES = ("HYBRID", "LEXICAL", "SEMANTIC")
+_OF_USER = "FROM principals WHERE organization_id = %(organization)s AND email = %(email)s"
+# A consent, and what was given for it.
+ALLOWING = (
+    f"""
+    INSERT INTO oauth_consents (principal_id, client_id, organization_id, scopes, granted_at)
+    SELECT principal_id, %(client)s, organization_id, %(scopes)s, now() {_OF_USER}
+    ON CONFLICT (principal_id, client_id) DO UPDATE SET scopes = excluded.scopes
+    """,
+    f"""
+    INSERT INTO oauth_token_families (family_id, organization_id, client_id, principal_id, scopes, created_at)
+    SELECT %(family)s, organization_id, %(client)s, principal_id, %(scopes)s, now() {_OF_USER}
+    """,
+    f"""
+    INSERT INTO oauth_access_tokens
+        (token_id, organization_id, family_id, client_id, principal_id, scopes, secret_hash, expires_at)
+    SELECT %(token)s, organization_id, %(family)s, %(client)s, principal_id, %(scopes)s, %(hash)s,
+        now() + interval '1 day' {_OF_USER}
+    """,
+)
 
 
 def contents(text: Text) -> bytes:
@@ -57,6 +77,7 @@ class World:
         self.document_names: dict[str, str] = {}
         self.credential_ids: dict[str, str] = {}
         self._scim_token = ""
+        self._agent_client: str | None = None
         asyncio.run(self._create())
 
     async def _create(self) -> None:
@@ -108,6 +129,11 @@ class World:
         """The model's names of resources that a look-up lists."""
         known = {tuple(self.resource(name).values()): name for name in names}
         return [known[one["resourceId"], one["resourceType"]] for one in resources]
+
+    @property
+    def service(self) -> ServiceProcess:
+        """The service that is asked."""
+        return self._service
 
     @property
     def organization_id(self) -> UUID:
@@ -217,6 +243,27 @@ class World:
         statement = f"UPDATE {table} SET expires_at = now() - interval '1 second' WHERE {key} = %s"  # noqa: S608
         with connect(self._service.owner_url()) as connection:
             assert connection.execute(statement, [self.credential_ids[credential]]).rowcount == 1
+
+    def agent_token(self, user: str) -> str:
+        """A new access token of a user's for /mcp; to allow it in a browser would take longer than to ask."""
+        if self._agent_client is None:
+            body = {"name": "Agent", "redirectUris": ["https://agent.example.test/"], "scopes": [*ApiScope]}
+            made = self.ask("admin/oauthClients/create", audience="mcp", **body)
+            self._agent_client = made["clientId"]
+        secret = mint(ACCESS_TOKEN)
+        given = {
+            "organization": self._organization_id,
+            "client": self._agent_client,
+            "email": user,
+            "scopes": [str(scope) for scope in ApiScope],
+            "family": uuid7(),
+            "token": uuid7(),
+            "hash": secret.hash,
+        }
+        with connect(self._service.owner_url()) as connection:
+            for statement in ALLOWING:
+                assert connection.execute(statement, given).rowcount == 1
+        return secret.value.get_secret_value()
 
     def is_token(self, credential: str) -> bool:
         """Whether a credential is a service account's."""
