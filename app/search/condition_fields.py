@@ -9,13 +9,13 @@ import streamlit as st
 
 from app.search.conditions import IN_WORDS, MOST, OF_TIMES, OFFERED, Condition, Kinds, condition_of, kinds_of
 from app.search.queries import Answer, SearchQuery
-from app.ui.notices import show_text
+from app.ui.notices import show_text, show_warning
 from carrel.wire.collections import DocumentCollection, FieldType
 from carrel.wire.search import SearchDocumentCollectionResponse
 
 Go = Callable[[SearchQuery], None]
 
-_ONLY, _FIELD = "only", "only.field"
+_ONLY, _DRAWN, _FIELD = "only", "only.drawn", "only.field"
 _YES_NO = {"true": "yes", "false": "no"}
 _FOR_CATALOG = tuple(IN_WORDS)
 
@@ -41,9 +41,28 @@ def offer_conditions(question: SearchQuery, collection: DocumentCollection | Non
             _offer(question, kinds, go, has_schema=collection is not None)
 
 
-def show_applied(found: Answer, kinds: Kinds) -> None:
-    """Show the filters that the service applied."""
-    if isinstance(found, SearchDocumentCollectionResponse) and found.structured_filters_applied:
+def show_applied(found: Answer, question: SearchQuery, kinds: Kinds, go: Go) -> None:
+    """Show what the service made of the question and the filters it applied; one that it drew can be taken away."""
+    if not isinstance(found, SearchDocumentCollectionResponse):
+        return
+    extracted, drawn = found.applied.extraction, found.applied.filtering
+    if extracted and extracted.questions != [question.text]:
+        st.html(f'<p class="carrel-facts">Searched for: {escape(" · ".join(extracted.questions))}</p>')
+    if drawn and drawn.filters and drawn.dropped:
+        told = " · ".join(condition_of(one).in_words(kinds) for one in drawn.filters)
+        show_warning("Nothing was found with the filters in the question.", f"They were left out: {told}.")
+    elif drawn and drawn.filters:
+        conditions = [condition_of(one) for one in drawn.filters]
+        st.session_state[_DRAWN] = conditions
+        st.multiselect(
+            "From the question",
+            conditions,
+            key=_DRAWN,
+            format_func=lambda condition: condition.in_words(kinds),
+            on_change=_keep_drawn,
+            args=(question, go),
+        )
+    if found.structured_filters_applied:
         told = " · ".join(condition_of(one).in_words(kinds) for one in found.structured_filters_applied)
         st.html(f'<p class="carrel-facts">Filters the service applied: {escape(told)}</p>')
 
@@ -105,3 +124,10 @@ def _add(question: SearchQuery, condition: Condition, go: Go) -> None:
 def _keep(question: SearchQuery, go: Go) -> None:
     kept = cast("list[Condition]", st.session_state[_ONLY])
     go(replace(question, only=tuple(condition for condition in question.only if condition in kept)))
+
+
+def _keep_drawn(question: SearchQuery, go: Go) -> None:
+    """Search with the filters that are left as the question's own, and draw none."""
+    kept = cast("list[Condition]", st.session_state[_DRAWN])
+    only = tuple(dict.fromkeys((*question.only, *kept)))
+    go(replace(question, only=only, draws_filters=False))

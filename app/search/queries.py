@@ -9,6 +9,7 @@ from app.search.conditions import Condition, Kinds, from_address
 from carrel.wire.search import SearchDocumentCatalogResponse, SearchDocumentCollectionResponse, SearchMode
 
 CATALOG = "catalog"
+FILTERS, QUESTIONS = "filters", "questions"
 LONGEST = 1000
 """Characters of a question that pages ask: fewer than the service takes, since its address has all of them."""
 
@@ -29,13 +30,16 @@ Answer = SearchDocumentCatalogResponse | SearchDocumentCollectionResponse
 class SearchQuery:
     """A search with everything its answer depends on; the answer is cached by this value.
 
-    `where` is CATALOG or a collection's id; `only` are conditions that a document's metadata must all meet.
+    `where` is CATALOG or a collection's id; `only` are conditions that a document's metadata must all meet. In a
+    collection the service may draw further ones from the text, and look for the questions in it.
     """
 
     text: str
     where: str = CATALOG
     mode: SearchMode = SearchMode.HYBRID
     only: tuple[Condition, ...] = ()
+    draws_filters: bool = False
+    extracts_questions: bool = False
 
     @classmethod
     def from_address(cls, parameters: Mapping[str, Sequence[str]]) -> "SearchQuery":
@@ -48,8 +52,9 @@ class SearchQuery:
             mode = SearchMode(last.get("by", "").upper())
         except ValueError:
             mode = SearchMode.HYBRID
-        only = from_address(parameters.get("only", ()))
-        return cls(last.get("q", "").replace("\0", " "), last.get("in") or CATALOG, mode, only)
+        only, reads = from_address(parameters.get("only", ())), parameters.get("read", ())
+        text, where = last.get("q", "").replace("\0", " "), last.get("in") or CATALOG
+        return cls(text, where, mode, only, FILTERS in reads, QUESTIONS in reads)
 
     def address(self) -> dict[str, list[str]]:
         """Return the address parameters for this query, without default values."""
@@ -58,6 +63,7 @@ class SearchQuery:
             "in": ["" if self.where == CATALOG else self.where],
             "by": ["" if self.mode is SearchMode.HYBRID else self.mode.value.lower()],
             "only": [condition.in_address() for condition in self.only],
+            "read": [FILTERS] * self.draws_filters + [QUESTIONS] * self.extracts_questions,
         }
         return {name: values for name, values in wanted.items() if any(values)}
 
@@ -78,4 +84,6 @@ def search(question: SearchQuery, kinds: Kinds, *, size: int) -> Answer:
         max_chunks=size,
         mode=question.mode,
         structured_query_filters=conditions,
+        enable_smart_filtering=question.draws_filters or None,
+        enable_query_extraction=question.extracts_questions or None,
     )

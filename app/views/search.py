@@ -23,6 +23,11 @@ from carrel.wire.collections import DocumentCollection
 from carrel.wire.reranking import AppliedReranking
 from carrel.wire.search import CatalogSearchResult, SearchMode
 
+_READS = (
+    "In a collection: conditions that the text states, such as *finance reports since March 2025*, become filters, "
+    "which you can take away; of a long message, the questions in it are searched for."
+)
+
 
 def ask() -> SearchQuery | None:
     """Show the form, filled from the page's address, and return the query; None while there is none."""
@@ -64,6 +69,8 @@ def show_fields(places: Mapping[str, str], collections: Mapping[str, DocumentCol
     left, right = st.columns([3, 5])
     left.selectbox("Search in", list(places), key="place", format_func=lambda key: places[key])
     right.segmented_control("Match by", list(MODES), key="mode", format_func=lambda mode: MODES[mode], required=True)
+    if collections:
+        st.toggle("Read filters and questions from the text", key="reads", help=_READS)
 
 
 def address_now() -> dict[str, list[str]]:
@@ -80,6 +87,7 @@ def follow_address(places: Mapping[str, str]) -> None:
         state["words"] = wanted.text
         state["place"] = wanted.where if wanted.where in places else CATALOG
         state["mode"] = wanted.mode
+        state["reads"] = wanted.draws_filters or wanted.extracts_questions
         state["address"] = address
     elif state["place"] not in places:
         state["place"] = CATALOG
@@ -100,7 +108,8 @@ def submit(collections: Mapping[str, DocumentCollection]) -> None:
         kinds = kinds_of(collection)
         only = tuple(condition for condition in only if condition.field in kinds)
     # A quick Enter comes before the browser has told which one is chosen.
-    go(SearchQuery(words_now(), state["place"], state["mode"] or SearchMode.HYBRID, only))
+    reads = bool(state.get("reads")) and collection is not None
+    go(SearchQuery(words_now(), state["place"], state["mode"] or SearchMode.HYBRID, only, reads, reads))
 
 
 def go(question: SearchQuery) -> None:
@@ -216,7 +225,7 @@ def page() -> None:
         show_own_searches(places_of(collections_by_id()), go)
         return
     found = find(question)
-    show_applied(found.answer, kinds_of(collections_by_id().get(question.where)))
+    show_applied(found.answer, question, kinds_of(collections_by_id().get(question.where)), go)
     show_reranking(found.answer.applied.reranking)
     if not found.answer.results:
         show_no_results(found.answer, question)

@@ -497,6 +497,23 @@ def test_a_collection_is_filtered_by_its_fields(
     assert "only" not in again.query_params
 
 
+def test_a_filter_from_the_question_is_taken_away_with_one_click(house: House, pen: str) -> None:
+    """It is shown as a chip; without it the search is the same, with the others as filters of its own."""
+    page = house.open("search", q="deck documents since 2026 about sheep", **{"in": pen})
+    page.toggle(key="reads").set_value(True)
+    page.button[0].click().run()
+    assert found(page) == ["Lambs"]
+    assert page.query_params["read"] == ["filters", "questions"]
+    drawn = page.multiselect(key="only.drawn")
+    assert drawn.options == ["team is deck", "due on or after 2026-01-01"]
+    drawn.set_value(drawn.value[1:]).run()
+    assert found(page) == ["Goats", "Lambs"]
+    assert page.query_params["only"] in ("due:from:2026-01-01", ["due:from:2026-01-01"])
+    dropped = house.open("search", q="documents with more than 900 pages on sheep", read="filters", **{"in": pen})
+    assert found(dropped) == ["Goats", "Lambs"]
+    assert "Nothing was found with the filters in the question." in html_of(dropped)
+
+
 def test_a_time_is_on_a_day_whatever_its_hour(house: House) -> None:
     """From the day's beginning until the next one's, in UTC; a moment is that moment alone."""
     collection = new_collection(house.client, f"Watches {uuid4()}")
