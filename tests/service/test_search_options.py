@@ -33,7 +33,6 @@ def test_stated_filters_are_applied_and_shown(service: RunningService) -> None:
     assert names(answer) == ["diesel"]
     assert filters(answer) == [("team", "==", "Finance"), ("issued", ">=", "2025-01-01")]
     assert answer["applied"]["filtering"] == {
-        "by": "RULES",
         "dropped": False,
         "filters": [
             {"field": "team", "operator": "==", "value": "Finance", "words": "finance"},
@@ -66,7 +65,7 @@ def test_values_of_unreadable_documents_are_no_values(service: RunningService) -
     ok(service.call("admin/grants/set", {"resource": resource, "grants": [], "organizationWide": True}))
     query = "board documents about fuel"
     ann = asked(service, collection, query, as_user=ANN, enableSmartFiltering=True)
-    assert ann["applied"]["filtering"] == {"by": "RULES", "filters": [], "dropped": False}
+    assert ann["applied"]["filtering"] == {"filters": [], "dropped": False}
     assert "merger" not in names(ann)
     assert names(asked(service, collection, query, enableSmartFiltering=True)) == ["merger"]
 
@@ -84,7 +83,7 @@ def test_the_questions_of_a_message_are_each_answered(service: RunningService) -
     answer = asked(service, collection, message, enableQueryExtraction=True, maxChunks=2)
     assert sorted(names(answer)) == ["dogs", "sheep"]
     questions = ["How do sheep travel", "what kind of leash do dogs need?"]
-    assert answer["applied"] == {"extraction": {"by": "RULES", "questions": questions}}
+    assert answer["applied"] == {"extraction": {"questions": questions}}
     assert set(answer["searchTermsUsed"]) >= {"sheep", "dogs"}
     switches: dict[str, Any] = {"enableSmartFiltering": True, "enableQueryExtraction": True, "enableReranking": True}
     assert names(asked(service, collection, "leash", **switches))[0] == "dogs"

@@ -66,13 +66,6 @@ class AppliedFilter(ResponseModel):
 Filters = Annotated[list[MetadataFilter], Field(max_length=50)]
 
 
-class ReadBy(StrEnum):
-    """By rules, or by the language model that the service is set up with."""
-
-    RULES = "RULES"
-    MODEL = "MODEL"
-
-
 class DrawnFilter(AppliedFilter):
     """A filter that the query states."""
 
@@ -83,25 +76,17 @@ class DrawnFilter(AppliedFilter):
 class AppliedFiltering(ResponseModel):
     """What `enableSmartFiltering` did; to leave out one, send the others as `structuredQueryFilters` instead."""
 
-    by: ReadBy
-    """What has read the query."""
     filters: list[DrawnFilter]
     """Filters that the query states; none where nothing is sure."""
     dropped: bool
     """Whether the results are without these filters, because nothing was found with them."""
-    note: str | None = None
-    """Why the language model has not read the query; absent: it has, or there is none."""
 
 
 class AppliedExtraction(ResponseModel):
     """What `enableQueryExtraction` did."""
 
-    by: ReadBy
-    """What has read the query."""
     questions: list[str]
     """Questions that were searched for in place of the query, 1 to 4; what they found is one list."""
-    note: str | None = None
-    """Why the language model has not read the query; absent: it has, or there is none."""
 
 
 class AppliedOptions(ResponseModel):

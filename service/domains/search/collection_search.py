@@ -18,7 +18,6 @@ from carrel.wire.search import (
     CollectionSearchResult,
     DrawnFilter,
     FoundChunk,
-    ReadBy,
     SearchDocumentCollectionRequest,
     SearchDocumentCollectionResponse,
 )
@@ -145,15 +144,13 @@ async def _rank_within(
 
 def _say_applied(search: Search, drawn: Sequence[DrawnCondition] | None, *, dropped: bool) -> AppliedOptions:
     """Return what the options of a search did."""
-    extraction = AppliedExtraction(by=ReadBy.RULES, questions=list(search.questions)) if search.questions else None
+    extraction = AppliedExtraction(questions=list(search.questions)) if search.questions else None
     if drawn is None:
         return AppliedOptions(extraction=extraction)
     filters = [
         DrawnFilter(field=each.field, operator=each.operator, value=each.value, words=each.words) for each in drawn
     ]
-    return AppliedOptions(
-        filtering=AppliedFiltering(by=ReadBy.RULES, filters=filters, dropped=dropped), extraction=extraction
-    )
+    return AppliedOptions(filtering=AppliedFiltering(filters=filters, dropped=dropped), extraction=extraction)
 
 
 def _score_results(ranking: Ranking, metric: str) -> dict[Hit, float]:
