@@ -12,9 +12,12 @@ from uuid import UUID
 from sqlalchemy import (
     ARRAY,
     BigInteger,
+    ColumnElement,
+    FromClause,
     Select,
     TableValuedAlias,
     Uuid,
+    and_,
     any_,
     bindparam,
     column,
@@ -31,8 +34,10 @@ from carrel.wire.common import Role
 from service.auth.callers import Caller
 from service.permissions.access import RANKED
 from service.platform.batches import Answer, Batch
+from service.platform.errors import Forbidden
 from service.platform.sql import ORGANIZATION, columns_of, find_row, find_rows, in_array, param, params
-from service.schema.indexing import INDEX_TABLES, spaces
+from service.schema.collections import collections
+from service.schema.indexing import INDEX_TABLES, space_documents, spaces
 from service.schema.permissions import access_classes, class_readers, resources
 
 
@@ -70,8 +75,60 @@ _RESOURCE = columns_of(resources, Resource)
 def readable_classes(caller: Reader, *, at_least: Role = Role.VIEWER) -> Select[int]:
     """Select the access classes the caller has a role in: THE condition of visibility, default deny.
 
-    Compose it inside every query that lists, counts or ranks resources or their contents, before its LIMIT.
+    Compose it inside every query that lists, counts or ranks resources or their contents, before its LIMIT. Where a
+    caller who is narrowed to collections may read, too, it is `is_readable` that stands there: this raises Forbidden
+    for them.
     """
+    _refuse_narrowed(caller)
+    return classes_of(caller, at_least=at_least)
+
+
+def is_readable(caller: Reader, resource: FromClause) -> ColumnElement[bool]:
+    """Build the condition that the caller may read a document, whose resource it is, narrowed to collections or not."""
+    readable = resource.c.access_class.in_(classes_of(caller))
+    narrowed_to = collections_of(caller)
+    if narrowed_to is None:
+        return readable
+    within = documents_within(literal(caller.organization_id, Uuid), literal(list(narrowed_to), ARRAY(Uuid)))
+    return and_(readable, resource.c.object_id.in_(within))
+
+
+def documents_within(organization_id: ColumnElement[UUID], collection_ids: ColumnElement[Any]) -> Select[UUID]:
+    """Select the documents in these collections, given as an array."""
+    return (
+        select(space_documents.c.document_id)
+        .join(collections, collections.c.space_id == space_documents.c.space_id)
+        .where(
+            space_documents.c.organization_id == organization_id,
+            collections.c.organization_id == organization_id,
+            collections.c.collection_id == any_(collection_ids),
+        )
+    )
+
+
+async def is_within(connection: AsyncConnection, caller: Caller, *, object_id: UUID) -> bool:
+    """Return whether a document is in one of the collections that the caller is narrowed to."""
+    narrowed_to = literal(list(caller.collection_ids or ()), ARRAY(Uuid))
+    within = documents_within(literal(caller.organization_id, Uuid), narrowed_to)
+    held = within.where(space_documents.c.document_id == object_id).exists()
+    return (await connection.execute(select(held))).scalar_one()
+
+
+def collections_of(caller: Reader) -> frozenset[UUID] | None:
+    """Return the collections that a caller is narrowed to; None for one who isn't."""
+    return caller.collection_ids if isinstance(caller, Caller) else None
+
+
+def _refuse_narrowed(caller: Reader) -> None:
+    if collections_of(caller) is not None:
+        raise Forbidden(
+            "You let this client read some collections alone; this goes beyond them.",
+            code="narrowed_to_collections",
+        )
+
+
+def classes_of(caller: Reader, *, at_least: Role = Role.VIEWER) -> Select[int]:
+    """Select the access classes the caller has a role in, for what lies in no collection, such as agents."""
     statement = (
         select(class_readers.c.access_class)
         .where(
@@ -98,9 +155,24 @@ def readable_by_parameters() -> Select[int]:
     )
 
 
-def reader_parameters(caller: Caller) -> dict[str, object]:
-    """Return the parameters of `readable_by_parameters`; default deny, since a statement can't run without them."""
-    return {"reading_organization": caller.organization_id, "reading_principals": list(caller.principals)}
+def reader_parameters(caller: Caller, *, is_narrowing: bool = False) -> dict[str, object]:
+    """Return the parameters of `readable_by_parameters`; default deny, since a statement can't run without them.
+
+    For a caller who is narrowed to collections, `is_narrowing` says that the statement has `within_parameters`, too.
+    """
+    if not is_narrowing:
+        _refuse_narrowed(caller)
+    return {
+        "reading_organization": caller.organization_id,
+        "reading_principals": list(caller.principals),
+        "narrowed_to": list(caller.collection_ids or ()),
+    }
+
+
+def within_parameters() -> Select[UUID]:
+    """Build `documents_within` for a statement that is built once; `reader_parameters` passes the collections."""
+    narrowed_to: Any = bindparam("narrowed_to", type_=ARRAY(Uuid()))
+    return documents_within(bindparam("reading_organization", type_=Uuid()), narrowed_to)
 
 
 def owned_classes(organization_id: UUID, owner_id: UUID) -> Select[int]:

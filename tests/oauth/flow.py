@@ -108,7 +108,7 @@ class Page(HTMLParser):
             self.forms.append(
                 Form(urljoin(str(self.response.url), named["action"]), {}, [], named.get("data-options", ""))
             )
-        elif tag == "input":
+        elif tag == "input" and (named.get("type") not in {"radio", "checkbox"} or "checked" in named):
             self.forms[-1].fields[named["name"]] = named.get("value", "")
         elif tag == "button":
             self.forms[-1].buttons.append(named.get("value", ""))

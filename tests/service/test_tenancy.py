@@ -42,6 +42,7 @@ from service.domains.docstore.running import queries as docstore_runs
 from service.domains.documents import queries as documents
 from service.domains.documents.contained import queries as contained
 from service.domains.oauth import queries as oauth
+from service.domains.oauth.consented import queries as consented
 from service.domains.recognition.queries import replace_pages
 from service.domains.search import queries as search
 from service.domains.search.search_query import WHOLE, Hit, Scope, SearchQuery, prepare_query
@@ -448,8 +449,8 @@ def reads(tenant: Tenant) -> dict[str, Work]:
         "hold collections": lambda c: agents.lock_collections(c, own, collection_ids=[collection]),
         "get a client": lambda c: oauth.get_client(c, own, client_id=client),
         "list clients": lambda c: oauth.list_clients(c, own, status=None, ids=None, **page),
-        "get a consent": lambda c: oauth.get_consent(c, own, principal_id=ada, client_id=client),
-        "list consents": lambda c: oauth.list_consents(c, own, principal_id=ada),
+        "get a consent": lambda c: consented.get_consent(c, own, principal_id=ada, client_id=client),
+        "list consents": lambda c: consented.list_consents(c, own, principal_id=ada),
         "list families": lambda c: oauth.families_of(c, own, principal_id=ada, client_id=client),
         "get a person": lambda c: signin.get_person(c, own, principal_id=ada),
         "find a person": lambda c: signin.find_person(c, own, email=ADA),

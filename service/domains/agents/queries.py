@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.agents import Agent
 from service.auth.callers import Caller
-from service.permissions.queries import Reader, readable_classes
+from service.permissions.queries import Reader, classes_of, readable_classes
 from service.platform.sql import columns_of, find_row, find_rows, in_array, optional_in, rows_of
 from service.schema.agents import agent_collections, agents
 from service.schema.collections import collections
@@ -71,7 +71,7 @@ def _deployed_conditions(caller: Reader) -> tuple[ColumnElement[bool], ...]:
     return (
         agents.c.organization_id == caller.organization_id,
         agents.c.deleted_at.is_(None),
-        resources.c.access_class.in_(readable_classes(caller)),
+        resources.c.access_class.in_(classes_of(caller)),
     )
 
 

@@ -40,7 +40,7 @@ from service.domains.documents.queries import (
     read_document,
     read_file,
 )
-from service.domains.documents.rights import role_in, unknown_document
+from service.domains.documents.rights import role_in, unknown_document, widen
 from service.domains.recognition.queries import read_recognition
 from service.index.progress import indexing_status
 from service.platform.batches import Batch
@@ -51,8 +51,9 @@ from service.web.pagination import Cursor, Page
 
 async def get_document(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> GetDocumentResponse:
     """Return a document with its versions and where it is indexed, for its readers and admins; 404 for others."""
+    reader = await widen(connection, caller, document_id=document_id)
     document = await read_document(connection, caller.organization_id, document_id=document_id)
-    if document is None or (role_in(document.access, caller) is None and not caller.is_admin):
+    if document is None or (role_in(document.access, reader) is None and not caller.is_admin):
         raise unknown_document()
     versions = await queries.list_versions(connection, caller.organization_id, document_id=document_id)
     owner = await queries.read_principal(connection, caller.organization_id, principal_id=document.fields.owner_id)
@@ -129,8 +130,9 @@ async def find_download(
 
 async def _read_readable(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> StoredDocument:
     """Return a document that the caller may READ; 404 for others, admins too."""
+    reader = await widen(connection, caller, document_id=document_id)
     document = await read_document(connection, caller.organization_id, document_id=document_id)
-    if document is None or role_in(document.access, caller) is None:
+    if document is None or role_in(document.access, reader) is None:
         raise unknown_document()
     return document
 

@@ -29,7 +29,7 @@ from service.auth.callers import Caller
 from service.domains.documents.queries import DocumentFields, StoredFile, existing_documents
 from service.domains.recognition.queries import is_being_read
 from service.index.queries import has_status
-from service.permissions.queries import readable_classes
+from service.permissions.queries import is_readable, readable_classes
 from service.platform.batches import Batch
 from service.platform.sql import ORGANIZATION, as_member, columns_of, find_rows, get_row, in_array, param, params
 from service.schema.catalog import document_contents, document_versions, documents
@@ -354,8 +354,8 @@ async def list_documents(
                 space_id=_catalog(organization_id),
             )
         )
-    if not caller.is_admin:
-        statement = statement.where(resources.c.access_class.in_(readable_classes(caller)))
+    if not caller.is_admin or caller.collection_ids is not None:
+        statement = statement.where(is_readable(caller, resources))
     if after is not None:
         statement = statement.where(tuple_(documents.c.created_at, documents.c.document_id) < tuple_(*after))
     return await find_rows(connection, statement, ListedDocument)

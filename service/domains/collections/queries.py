@@ -17,7 +17,7 @@ from service.auth.callers import Caller
 from service.index.queries import has_status
 from service.index.spaces.queries import is_searched, stands_for
 from service.permissions.access import RANKED
-from service.permissions.queries import readable_classes
+from service.permissions.queries import classes_of, readable_classes
 from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array, optional_in
 from service.schema.catalog import documents
 from service.schema.collections import caller_chunks, collections
@@ -90,13 +90,14 @@ class DocumentEntry:
 
 
 def _roles(caller: Caller) -> ColumnElement[Any]:
-    """Select every role the caller has on the collection at hand, as an array."""
+    """Select every role the caller has on the collection at hand, as an array; none on one beyond what they are let."""
     return (
         select(func.array_agg(class_readers.c.role.distinct()))
         .where(
             class_readers.c.organization_id == caller.organization_id,
             class_readers.c.access_class == resources.c.access_class,
             in_array(class_readers.c.principal_id, caller.principals),
+            optional_in(collections.c.collection_id, caller.collection_ids),
         )
         .scalar_subquery()
         .label("roles")
@@ -159,7 +160,8 @@ async def list_searchable(
         _collections(caller)
         .where(
             in_array(collections.c.collection_id, collection_ids),
-            resources.c.access_class.in_(readable_classes(caller)),
+            optional_in(collections.c.collection_id, caller.collection_ids),
+            resources.c.access_class.in_(classes_of(caller)),
         )
         .order_by(collections.c.collection_id)
     )
@@ -226,13 +228,17 @@ async def list_collections(
         .join(_document_resources, _document_resources.c.object_id == space_documents.c.document_id)
         .where(
             space_documents.c.space_id == collections.c.space_id,
-            _document_resources.c.access_class.in_(readable_classes(caller)),
+            _document_resources.c.access_class.in_(classes_of(caller)),
         )
         .scalar_subquery()
     )
     statement = (
         _collections(caller, count.label("document_count"))
-        .where(collections.c.collection_id > after, resources.c.access_class.in_(readable_classes(caller)))
+        .where(
+            collections.c.collection_id > after,
+            optional_in(collections.c.collection_id, caller.collection_ids),
+            resources.c.access_class.in_(classes_of(caller)),
+        )
         .order_by(collections.c.collection_id)
         .limit(limit)
     )
@@ -338,9 +344,9 @@ async def list_memberships(connection: AsyncConnection, caller: Caller, *, docum
         .order_by(spaces.c.is_catalog.desc(), collections.c.collection_id)
     )
     if not caller.is_admin:
-        statement = statement.where(
-            spaces.c.is_catalog | resources.c.access_class.in_(readable_classes(caller)),
-        )
+        statement = statement.where(spaces.c.is_catalog | resources.c.access_class.in_(classes_of(caller)))
+    if caller.collection_ids is not None:
+        statement = statement.where(spaces.c.is_catalog | in_array(collections.c.collection_id, caller.collection_ids))
     return await find_rows(connection, statement, DocumentEntry)
 
 

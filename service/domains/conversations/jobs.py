@@ -5,7 +5,7 @@ turn enqueues the job of the next.
 """
 
 import asyncio
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from uuid import UUID
 
@@ -122,6 +122,8 @@ async def _sender(runtime: Runtime, connection: AsyncConnection, work: Work) -> 
         raise Forbidden(
             "The person who sent this message is not active any more. Ask an admin.", code="sender_inactive"
         )
+    if work.collection_ids is not None:
+        caller = replace(caller, collection_ids=frozenset(work.collection_ids))
     agent = await get_deployed_agent(connection, caller, agent_id=work.agent_id)
     if agent is None:
         raise unknown_agent()

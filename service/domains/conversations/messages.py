@@ -45,10 +45,13 @@ async def begin_turn(
     """
     connection = request.connection
     agent = await _require_agent(connection, caller, agent_id=message.agent_id)
-    if message.conversation_id is not None and not await queries.lock_conversation(
-        connection, caller, conversation_id=message.conversation_id, agent_id=agent.agent_id
-    ):
-        raise unknown_conversation()
+    if message.conversation_id is not None:
+        # What was said before may rest on documents outside the collections that a caller is narrowed to.
+        is_beyond = caller.collection_ids is not None
+        if is_beyond or not await queries.lock_conversation(
+            connection, caller, conversation_id=message.conversation_id, agent_id=agent.agent_id
+        ):
+            raise unknown_conversation()
     if by_program:
         _require_api_access(agent)
     kept = await request.claim()
@@ -105,6 +108,7 @@ async def _add(runtime: Runtime, request: Request, caller: Caller, *, message: M
         "request_id": request_id() or None,
         **current_sender().columns,
         "message": text,
+        "collection_ids": None if caller.collection_ids is None else sorted(caller.collection_ids),
     }
     busy = await queries.find_next_running(connection, caller.organization_id, conversation_id=conversation_id)
     await queries.insert_turn(connection, caller, conversation_id=conversation_id, row=row)

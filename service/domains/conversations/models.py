@@ -38,6 +38,7 @@ class Work:
     credential_id: UUID
     acting_through_id: UUID | None
     request_id: str | None
+    collection_ids: Sequence[UUID] | None
     address: str | None
     device: str | None
 

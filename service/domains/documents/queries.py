@@ -12,7 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.auth.callers import Caller
 from service.index.spaces.queries import is_searched
 from service.permissions.access import Access
-from service.permissions.queries import ask_lock, readable_classes
+from service.permissions.queries import ask_lock, is_readable
 from service.platform.batches import Answer, Batch
 from service.platform.sql import ORGANIZATION, columns_of, find_row, in_array, param, params
 from service.schema.catalog import document_contents, document_versions, documents, left_out_files, scanned_pages
@@ -194,7 +194,7 @@ async def find_text(connection: AsyncConnection, caller: Caller, *, document_id:
     columns = columns_of(documents, StoredText, document_versions.c.media_type, document_contents.c.blocks)
     found = existing_documents(caller.organization_id, *columns)
     statement = found.outerjoin(document_contents, document_contents.c.document_id == documents.c.document_id).where(
-        documents.c.document_id == document_id, resources.c.access_class.in_(readable_classes(caller))
+        documents.c.document_id == document_id, is_readable(caller, resources)
     )
     return await find_row(connection, statement, StoredText)
 

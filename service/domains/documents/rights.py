@@ -1,19 +1,39 @@
 """What a caller may do with a document: readers READ, editors and its owner update, its owner and admins share it."""
 
+from dataclasses import replace
+from uuid import UUID
+
+from sqlalchemy.ext.asyncio import AsyncConnection
+
 from carrel.wire.common import Role
 from service.auth.callers import Caller
 from service.permissions.access import Access
+from service.permissions.queries import is_within
 from service.platform.errors import Forbidden, NotFound
 
 
 def role_in(access: Access, caller: Caller) -> Role | None:
-    """Return the best role that an access gives the caller, directly or through a group; None without any."""
+    """Return the best role that an access gives the caller, directly or through a group; None without any.
+
+    A caller who is narrowed to collections has none: an access says nothing of where a document is.
+    """
+    if caller.collection_ids is not None:
+        return None
     held = frozenset(caller.principals)
     if access.owner_id in held:
         return Role.OWNER
     if not access.editors.isdisjoint(held):
         return Role.EDITOR
     return None if access.viewers.isdisjoint(held) else Role.VIEWER
+
+
+async def widen(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> Caller:
+    """Return the caller as they are without what they are narrowed to, for a document within that; 404 for others."""
+    if caller.collection_ids is None:
+        return caller
+    if not await is_within(connection, caller, object_id=document_id):
+        raise unknown_document()
+    return replace(caller, collection_ids=None)
 
 
 def require_update(access: Access, caller: Caller) -> None:

@@ -4,17 +4,20 @@ Every page's address is the authorization request itself, and its forms go to th
 each other, going back shows the page anew, and nothing is kept until somebody has signed in.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request, Response
 
+from carrel.wire.oauth_clients import OAuthAudience
 from carrel.wire.scopes import ApiScope
 from service.audit.service import Change, record_for
+from service.auth.queries import get_acting_principal
 from service.auth.scopes import covers
-from service.domains.oauth import queries
+from service.domains.oauth.consented import queries as consented
 from service.domains.oauth.meanings import meanings_to
-from service.domains.oauth.requests import first_of, form_of
+from service.domains.oauth.records import ReadableCollection
+from service.domains.oauth.requests import all_of, first_of, form_of
 from service.domains.oauth.second_factor import ACTIONS
 from service.domains.oauth.server import Answer
 from service.domains.oauth.signing_in import SIGN_INS, second_step, sign_in_page, submit_second_factor, submit_sign_in
@@ -26,6 +29,9 @@ from service.platform.errors import BadRequest
 from service.web.dependencies import RuntimeDep
 from service.web.pages import page
 from service.web.pages.routing import PageRoute, depth_of
+
+MOST_COLLECTIONS = 200
+NONE_CHOSEN = "Choose what it may read: everything that you may read, or one collection at least."
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -45,7 +51,8 @@ async def authorize(request: Request, runtime: RuntimeDep) -> Response:
 async def decide(request: Request, runtime: RuntimeDep) -> Response:
     """Take what a person did on one of the pages."""
     visit = Visit.of(request, runtime)
-    form = first_of(await form_of(request))
+    sent = await form_of(request)
+    form = first_of(sent)
     if form.get("action") in SIGN_INS:
         return await submit_sign_in(visit, form)
     if form.get("action") in ACTIONS:
@@ -58,7 +65,7 @@ async def decide(request: Request, runtime: RuntimeDep) -> Response:
             return visit.show_next()
         if not visit.is_own_form(form, visit.consent_purpose(asked.person)):
             return await _next_page(visit, asked, notice=STALE)
-        return await _apply_decision(visit, asked, action=form.get("action"), person=asked.person)
+        return await _apply_decision(visit, asked, sent=all_of(sent), person=asked.person)
 
 
 async def _next_page(visit: Visit, asked: AuthorizationRequest, *, notice: str | None = None) -> Response:
@@ -68,7 +75,7 @@ async def _next_page(visit: Visit, asked: AuthorizationRequest, *, notice: str |
     scopes = grantable(asked.scopes, person)
     if not scopes:
         return visit.redirect(asked.refuse("access_denied", "Only an admin can allow api:admin."))
-    allowed = await queries.get_consent(
+    allowed = await consented.get_consent(
         asked.connection,
         person.organization_id,
         principal_id=person.principal_id,
@@ -100,10 +107,11 @@ def grantable(scopes: Sequence[str], person: SignedIn) -> tuple[str, ...]:
 
 
 async def _apply_decision(
-    visit: Visit, asked: AuthorizationRequest, *, action: str | None, person: SignedIn
+    visit: Visit, asked: AuthorizationRequest, *, sent: Mapping[str, Sequence[str]], person: SignedIn
 ) -> Response:
+    action = next(iter(sent.get("action", ())), None)
     if action == "allow":
-        return await _allow(visit, asked, person=person)
+        return await _allow(visit, asked, sent=sent, person=person)
     if action == "deny":
         return visit.redirect(await asked.respond(None))
     if action == "switch":
@@ -112,22 +120,45 @@ async def _apply_decision(
     raise BadRequest("This form has no such button. Go back and try again.")
 
 
-async def _allow(visit: Visit, asked: AuthorizationRequest, *, person: SignedIn) -> Response:
+async def _allow(
+    visit: Visit, asked: AuthorizationRequest, *, sent: Mapping[str, Sequence[str]], person: SignedIn
+) -> Response:
     scopes = grantable(asked.scopes, person)
     if not scopes:
         return visit.redirect(asked.refuse("access_denied", "Only an admin can allow api:admin."))
-    await queries.put_consent(
+    offered = await list_offered(asked, person)
+    reach, chosen = sent.get("reach"), sent.get("collection", ())
+    collection_ids = (
+        None if offered is None else [one.collection_id for one in offered if str(one.collection_id) in chosen]
+    )
+    if offered is not None and reach == ["everything"]:
+        collection_ids = None
+    elif offered is not None and not collection_ids:
+        return await _consent_page(visit, asked, person=person, new=(), notice=NONE_CHOSEN)
+    await consented.put_consent(
         asked.connection,
         person.organization_id,
         principal_id=person.principal_id,
         client_id=asked.client.client_id,
         scopes=scopes,
+        collection_ids=collection_ids,
         now=asked.now,
     )
-    change = Change("consent.grant", "oauthClient", asked.client.client_id, details={"scopes": list(scopes)})
+    details: dict[str, object] = {"scopes": list(scopes)}
+    if collection_ids is not None:
+        details["collectionIds"] = sorted(map(str, collection_ids))
+    change = Change("consent.grant", "oauthClient", asked.client.client_id, details=details)
     await record_for(asked.connection, person.organization_id, actor_id=person.principal_id, change=change)
     asked.grant_scopes(scopes, person)
     return visit.redirect(await asked.respond(person.principal_id))
+
+
+async def list_offered(asked: AuthorizationRequest, person: SignedIn) -> Sequence[ReadableCollection] | None:
+    """List the collections that a person may narrow a client for /mcp to; None for a client of v1."""
+    if asked.client.audience is not OAuthAudience.MCP:
+        return None
+    reader = await get_acting_principal(asked.connection, person.organization_id, principal_id=person.principal_id)
+    return await consented.list_readable_collections(asked.connection, reader, limit=MOST_COLLECTIONS) if reader else ()
 
 
 async def _consent_page(
@@ -135,6 +166,12 @@ async def _consent_page(
 ) -> Response:
     scopes = grantable(asked.scopes, person)
     meanings = await meanings_to(asked.connection, person, scopes=scopes)
+    narrowed_to = await consented.get_narrowing(
+        asked.connection,
+        person.organization_id,
+        principal_id=person.principal_id,
+        client_id=asked.client.client_id,
+    )
     return page(
         "consent.html",
         depth=depth_of(visit.request),
@@ -146,6 +183,8 @@ async def _consent_page(
         client=asked.client.name,
         scopes=[{"meaning": meaning, "is_new": scope in new} for scope, meaning in zip(scopes, meanings, strict=True)],
         left_out=len(scopes) < len(asked.scopes),
+        collections=await list_offered(asked, person),
+        narrowed_to=frozenset(narrowed_to or ()),
         returns_to=urlsplit(asked.redirect_uri).netloc,
         action=visit.address,
         csrf=visit.browser.form_token(visit.runtime, visit.consent_purpose(person)),

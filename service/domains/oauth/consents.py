@@ -7,6 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.audit.service import Change, record_for
 from service.domains.oauth import queries
+from service.domains.oauth.consented import queries as consented
 from service.domains.oauth.leaving import find_session_there, sign_out_address
 from service.domains.oauth.meanings import meanings_to
 from service.domains.oauth.requests import first_of, form_of
@@ -62,7 +63,7 @@ async def withdraw(runtime: Runtime, connection: AsyncConnection, *, person: Sig
     """Delete a person's consent to a client, and revoke the client's codes and tokens for them."""
     organization_id, whose = person.organization_id, {"principal_id": person.principal_id, "client_id": client_id}
     now = await runtime.clock.now(connection)
-    if not await queries.delete_consent(connection, organization_id, **whose):
+    if not await consented.delete_consent(connection, organization_id, **whose):
         return
     family_ids = await queries.families_of(connection, organization_id, **whose)
     await queries.revoke_families(connection, organization_id, family_ids=family_ids, now=now)
@@ -80,7 +81,7 @@ async def _consents_page(
     notice: str | None = None,
 ) -> Response:
     left = await find_session_there(connection, browser, person)
-    rows = await queries.list_consents(connection, person.organization_id, principal_id=person.principal_id)
+    rows = await consented.list_consents(connection, person.organization_id, principal_id=person.principal_id)
     scopes = sorted({scope for row in rows for scope in row.scopes})
     meanings = dict(zip(scopes, await meanings_to(connection, person, scopes=scopes), strict=True))
     return page(
@@ -96,6 +97,9 @@ async def _consents_page(
                 "client_id": row.client_id,
                 "name": row.name,
                 "granted_at": row.granted_at,
+                "last_used_at": row.last_used_at,
+                "is_narrowed": row.collection_ids is not None,
+                "collections": row.collection_names or [],
                 "meanings": [meanings[scope] for scope in sorted(row.scopes)],
             }
             for row in rows

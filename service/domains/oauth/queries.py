@@ -1,6 +1,6 @@
 """SQL of OAuth clients, consents, codes and tokens. Times come from the caller's clock."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
@@ -10,14 +10,18 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.oauth_clients import OAuthClient
-from service.domains.oauth.records import Consent, StoredClient, StoredCode, StoredRefreshToken, StoredToken
+from service.domains.oauth.records import (
+    StoredClient,
+    StoredCode,
+    StoredRefreshToken,
+    StoredToken,
+)
 from service.platform.sql import columns_of, find_row, find_rows, in_array, optional_in, param, set_organization
 from service.schema.identity import organizations, principals
 from service.schema.oauth import (
     oauth_access_tokens,
     oauth_clients,
     oauth_codes,
-    oauth_consents,
     oauth_refresh_tokens,
     oauth_token_families,
 )
@@ -116,78 +120,6 @@ async def count_pending_clients(connection: AsyncConnection, organization_id: UU
         oauth_clients.c.status == "pending",
     )
     return (await connection.execute(statement)).scalar_one()
-
-
-async def get_consent(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
-) -> Sequence[str]:
-    """Return the scopes that a person has allowed a client, or none; lock the consent until the transaction ends."""
-    statement = select(oauth_consents.c.scopes).where(
-        oauth_consents.c.organization_id == organization_id,
-        oauth_consents.c.principal_id == principal_id,
-        oauth_consents.c.client_id == client_id,
-    )
-    held = statement.with_for_update(read=True, key_share=True)
-    return (await connection.execute(held)).scalar_one_or_none() or ()
-
-
-async def put_consent(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    principal_id: UUID,
-    client_id: UUID,
-    scopes: Sequence[str],
-    now: datetime,
-) -> None:
-    """Add scopes to those that a person allows a client."""
-    new = insert(oauth_consents).values(
-        organization_id=organization_id, principal_id=principal_id, client_id=client_id, scopes=scopes, granted_at=now
-    )
-    both = func.array_cat(oauth_consents.c.scopes, new.excluded.scopes)
-    each = func.unnest(both).column_valued("scope")
-    merged = select(func.array_agg(each.distinct())).scalar_subquery()
-    statement = new.on_conflict_do_update(
-        index_elements=[oauth_consents.c.principal_id, oauth_consents.c.client_id],
-        set_={"scopes": merged, "granted_at": now},
-        where=oauth_consents.c.organization_id == organization_id,
-    )
-    await connection.execute(statement)
-
-
-async def list_consents(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> list[Consent]:
-    """List the clients that a person has allowed something, with the scopes, by the clients' names."""
-    statement = (
-        select(*columns_of(oauth_consents, Consent, oauth_clients.c.name))
-        .join(oauth_clients, oauth_clients.c.client_id == oauth_consents.c.client_id)
-        .where(oauth_consents.c.organization_id == organization_id, oauth_consents.c.principal_id == principal_id)
-        .order_by(oauth_clients.c.name, oauth_consents.c.client_id)
-    )
-    return await find_rows(connection, statement, Consent)
-
-
-async def delete_consent(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
-) -> bool:
-    """Delete a person's consent to a client, and the codes not used yet; False when there was no consent."""
-    statement = (
-        delete(oauth_consents)
-        .where(
-            oauth_consents.c.organization_id == organization_id,
-            oauth_consents.c.principal_id == principal_id,
-            oauth_consents.c.client_id == client_id,
-        )
-        .returning(oauth_consents.c.client_id)
-    )
-    found = (await connection.execute(statement)).one_or_none() is not None
-    unused = delete(oauth_codes).where(
-        oauth_codes.c.organization_id == organization_id,
-        oauth_codes.c.principal_id == principal_id,
-        oauth_codes.c.client_id == client_id,
-        oauth_codes.c.used_at.is_(None),
-    )
-    await connection.execute(unused)
-    return found
 
 
 async def insert_code(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:

@@ -140,7 +140,14 @@ class Findings:
 def shape_of(scope: Scope) -> Shape:
     """Return the shape of a scope's statements."""
     comparisons = tuple(Comparison(each.field, each.operator, each.kind) for each in scope.conditions)
-    return Shape(scope.space.dimensions, scope.by_chunk, comparisons, bool(scope.resource_types), scope.is_distributed)
+    return Shape(
+        scope.space.dimensions,
+        scope.by_chunk,
+        comparisons,
+        by_resource_type=bool(scope.resource_types),
+        is_distributed=scope.is_distributed,
+        is_narrowed=scope.caller.collection_ids is not None,
+    )
 
 
 def _parameters(scope: Scope, search_query: SearchQuery) -> dict[str, Any]:
@@ -153,7 +160,7 @@ def _parameters(scope: Scope, search_query: SearchQuery) -> dict[str, Any]:
         "code": search_query.code,
         "terms": search_query.terms,
         **{name_of_value(number): each.value for number, each in enumerate(scope.conditions)},
-        **reader_parameters(scope.caller),
+        **reader_parameters(scope.caller, is_narrowing=True),
     }
 
 
@@ -234,8 +241,10 @@ def ask_found_documents(
 
 def ask_readable_documents(batch: Batch, caller: Caller, *, document_ids: Collection[UUID]) -> Answer[ReadableDocument]:
     """Ask which of these documents the caller may read now."""
-    parameters = {"organization_id": caller.organization_id, "ids": list(document_ids), **reader_parameters(caller)}
-    return batch.ask(found_sql.readable_documents(), ReadableDocument, parameters)
+    reader = reader_parameters(caller, is_narrowing=True)
+    parameters = {"organization_id": caller.organization_id, "ids": list(document_ids), **reader}
+    statement = found_sql.readable_documents(is_narrowed=caller.collection_ids is not None)
+    return batch.ask(statement, ReadableDocument, parameters)
 
 
 def ask_found_chunks(

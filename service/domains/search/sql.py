@@ -46,7 +46,7 @@ from sqlalchemy.types import NullType, TypeEngine
 from service.domains.search.filters import Comparison
 from service.domains.search.matching import fits
 from service.domains.search.search_query import WHOLE
-from service.permissions.queries import readable_by_parameters
+from service.permissions.queries import readable_by_parameters, within_parameters
 from service.platform.sql import count_of
 from service.schema.catalog import documents
 from service.schema.indexing import CHUNKS_PER_PAGE, INDEX_TABLES, TERM_DIMENSIONS, space_documents
@@ -80,6 +80,7 @@ class Shape:
     conditions: tuple[Comparison, ...] = ()
     by_resource_type: bool = False
     is_distributed: bool = False
+    is_narrowed: bool = False
 
 
 ORGANIZATION: ColumnElement[UUID] = bindparam("organization_id", type_=Uuid())
@@ -137,6 +138,8 @@ def _in_scope(table: FromClause, shape: Shape) -> ColumnElement[bool]:
         of_type = resources.c.resource_type == any_(array_of("resource_types", Text()))
         kinds = select(resources.c.object_id).where(resources.c.organization_id == ORGANIZATION, of_type)
         conditions.append(document_id.in_(kinds))
+    if shape.is_narrowed:
+        conditions.append(document_id.in_(within_parameters()))
     if shape.conditions:
         conditions.append(document_id.in_(select(_fitting(shape).c.document_id)))
     return and_(*conditions)

@@ -39,7 +39,9 @@ def _to_shared(*, grants: Sequence[str] | None, **columns: Any) -> Callable[[Cal
         granted = (grant.partition(":") for grant in grants or ())
         acting = {*map(str, caller.principals)}
         roles = [role for role, _, principal_id in granted if principal_id in acting]
-        return to_collection(roles=roles, **columns)
+        narrowed_to = caller.collection_ids
+        is_within = narrowed_to is None or columns["collection_id"] in narrowed_to
+        return to_collection(roles=roles if is_within else (), **columns)
 
     return as_seen_by
 

@@ -16,7 +16,7 @@ from carrel.wire.common import ResourceType
 from carrel.wire.messages import Verdict
 from carrel.wire.places import PassagePlace
 from service.auth.callers import Caller
-from service.permissions.queries import readable_classes
+from service.permissions.queries import is_readable
 from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array
 from service.schema.agents import agents
 from service.schema.catalog import documents
@@ -99,7 +99,7 @@ def is_withheld_from(caller: Caller) -> ColumnElement[bool]:
         .where(
             resources.c.organization_id == caller.organization_id,
             resources.c.object_id == turn_passages.c.document_id,
-            resources.c.access_class.in_(readable_classes(caller)),
+            is_readable(caller, resources),
         )
         .exists()
     )
@@ -189,7 +189,7 @@ async def list_sources(
             turn_passages.c.organization_id == caller.organization_id,
             in_array(turn_passages.c.turn_id, turn_ids),
             turn_passages.c.text.is_not(None),
-            resources.c.access_class.in_(readable_classes(caller)),
+            is_readable(caller, resources),
         )
         .order_by(turn_passages.c.turn_id, turn_passages.c.passage_no)
     )
@@ -204,7 +204,7 @@ async def list_names(connection: AsyncConnection, caller: Caller, *, document_id
         .where(
             documents.c.organization_id == caller.organization_id,
             in_array(documents.c.document_id, document_ids),
-            resources.c.access_class.in_(readable_classes(caller)),
+            is_readable(caller, resources),
         )
     )
     return {row.document_id: row.name for row in await connection.execute(statement)}

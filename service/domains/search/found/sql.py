@@ -31,7 +31,7 @@ from service.domains.search.sql import (
     lexical_score,
     select_chunks,
 )
-from service.permissions.queries import readable_by_parameters
+from service.permissions.queries import readable_by_parameters, within_parameters
 from service.platform.sql import as_member
 from service.schema.catalog import documents
 from service.schema.indexing import INDEX_TABLES, space_documents
@@ -107,14 +107,15 @@ def found_documents(shape: Shape) -> AnySelect:
     return select(*found.c, best.c.text, best.c.place).join(best, best.c.document_id == found.c.document_id)
 
 
-@lru_cache(1)
-def readable_documents() -> AnySelect:
+@lru_cache(2)
+def readable_documents(*, is_narrowed: bool) -> AnySelect:
     """Build the statement of those documents (`ids`) that the caller may read."""
-    return select(resources.c.object_id.label("document_id")).where(
+    statement = select(resources.c.object_id.label("document_id")).where(
         resources.c.organization_id == ORGANIZATION,
         resources.c.object_id == any_(array_of("ids", Uuid())),
         resources.c.access_class.in_(readable_by_parameters()),
     )
+    return statement.where(resources.c.object_id.in_(within_parameters())) if is_narrowed else statement
 
 
 @lru_cache(SHAPES)

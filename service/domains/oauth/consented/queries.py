@@ -1,0 +1,142 @@
+"""SQL of consents: the scopes that people allow clients, and the collections that they narrow them to."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from uuid import UUID
+
+from sqlalchemy import any_, delete, func, select
+from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from service.domains.oauth.records import Consent, ReadableCollection
+from service.permissions.queries import Reader, classes_of
+from service.platform.sql import columns_of, find_rows
+from service.schema.collections import collections
+from service.schema.oauth import oauth_clients, oauth_codes, oauth_consents, oauth_token_families
+from service.schema.permissions import resources
+
+
+async def get_consent(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
+) -> Sequence[str]:
+    """Return the scopes that a person has allowed a client, or none; lock the consent until the transaction ends."""
+    statement = select(oauth_consents.c.scopes).where(
+        oauth_consents.c.organization_id == organization_id,
+        oauth_consents.c.principal_id == principal_id,
+        oauth_consents.c.client_id == client_id,
+    )
+    held = statement.with_for_update(read=True, key_share=True)
+    return (await connection.execute(held)).scalar_one_or_none() or ()
+
+
+async def get_narrowing(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
+) -> Sequence[UUID] | None:
+    """Return the collections that a person has narrowed a client to; None when to none, or without a consent."""
+    statement = select(oauth_consents.c.collection_ids).where(
+        oauth_consents.c.organization_id == organization_id,
+        oauth_consents.c.principal_id == principal_id,
+        oauth_consents.c.client_id == client_id,
+    )
+    return (await connection.execute(statement)).scalar_one_or_none()
+
+
+async def list_readable_collections(
+    connection: AsyncConnection, caller: Reader, *, limit: int
+) -> list[ReadableCollection]:
+    """List the collections that a person may search, by name."""
+    statement = (
+        select(*columns_of(collections, ReadableCollection))
+        .join(resources, resources.c.object_id == collections.c.collection_id)
+        .where(
+            collections.c.organization_id == caller.organization_id,
+            resources.c.access_class.in_(classes_of(caller)),
+        )
+        .order_by(collections.c.name, collections.c.collection_id)
+        .limit(limit)
+    )
+    return await find_rows(connection, statement, ReadableCollection)
+
+
+async def put_consent(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    principal_id: UUID,
+    client_id: UUID,
+    scopes: Sequence[str],
+    collection_ids: Collection[UUID] | None,
+    now: datetime,
+) -> None:
+    """Add scopes to those that a person allows a client, from now on in these collections (None: in all)."""
+    narrowed_to = None if collection_ids is None else sorted(collection_ids)
+    new = insert(oauth_consents).values(
+        organization_id=organization_id,
+        principal_id=principal_id,
+        client_id=client_id,
+        scopes=scopes,
+        collection_ids=narrowed_to,
+        granted_at=now,
+    )
+    both = func.array_cat(oauth_consents.c.scopes, new.excluded.scopes)
+    each = func.unnest(both).column_valued("scope")
+    merged = select(func.array_agg(each.distinct())).scalar_subquery()
+    statement = new.on_conflict_do_update(
+        index_elements=[oauth_consents.c.principal_id, oauth_consents.c.client_id],
+        set_={"scopes": merged, "collection_ids": narrowed_to, "granted_at": now},
+        where=oauth_consents.c.organization_id == organization_id,
+    )
+    await connection.execute(statement)
+
+
+async def list_consents(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> list[Consent]:
+    """List the clients that a person has allowed something, with the scopes, by the clients' names."""
+    used = (
+        select(func.max(oauth_token_families.c.last_used_at))
+        .where(
+            oauth_token_families.c.organization_id == organization_id,
+            oauth_token_families.c.principal_id == principal_id,
+            oauth_token_families.c.client_id == oauth_consents.c.client_id,
+        )
+        .scalar_subquery()
+    )
+    names = (
+        select(func.array_agg(aggregate_order_by(collections.c.name, collections.c.name)))
+        .where(
+            collections.c.organization_id == organization_id,
+            collections.c.collection_id == any_(oauth_consents.c.collection_ids),
+        )
+        .scalar_subquery()
+    )
+    further = (oauth_clients.c.name, used.label("last_used_at"), names.label("collection_names"))
+    statement = (
+        select(*columns_of(oauth_consents, Consent, *further))
+        .join(oauth_clients, oauth_clients.c.client_id == oauth_consents.c.client_id)
+        .where(oauth_consents.c.organization_id == organization_id, oauth_consents.c.principal_id == principal_id)
+        .order_by(oauth_clients.c.name, oauth_consents.c.client_id)
+    )
+    return await find_rows(connection, statement, Consent)
+
+
+async def delete_consent(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
+) -> bool:
+    """Delete a person's consent to a client, and the codes not used yet; False when there was no consent."""
+    statement = (
+        delete(oauth_consents)
+        .where(
+            oauth_consents.c.organization_id == organization_id,
+            oauth_consents.c.principal_id == principal_id,
+            oauth_consents.c.client_id == client_id,
+        )
+        .returning(oauth_consents.c.client_id)
+    )
+    found = (await connection.execute(statement)).one_or_none() is not None
+    unused = delete(oauth_codes).where(
+        oauth_codes.c.organization_id == organization_id,
+        oauth_codes.c.principal_id == principal_id,
+        oauth_codes.c.client_id == client_id,
+        oauth_codes.c.used_at.is_(None),
+    )
+    await connection.execute(unused)
+    return found

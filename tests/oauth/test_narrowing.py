@@ -1,0 +1,97 @@
+"""Consent narrowed to collections: an agent reads what is in them, and nothing else that the person may read."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from tests.harness.documents import add_to_collection, ok, uploaded
+from tests.harness.services import RunningService
+from tests.oauth.flow import EVERY_SCOPE, App, Page, Person, Pkce, an_mcp_client, call_mcp, sent_back
+from tests.oauth.talking import refusal, result, send, use
+from tests.service.conversations import Desk, a_desk
+from tests.service.directory import done
+
+
+@dataclass(frozen=True)
+class Scene:
+    """Two collections with a document each, a document in none, and an admin whose agent may read the first alone."""
+
+    service: RunningService
+    agent: App
+    admin: Person
+    token: str
+    first: Desk
+    second: Desk
+    loose: str
+
+    def narrowed_to(self) -> list[str]:
+        """What the token is narrowed to."""
+        return [*map(str, call_mcp(self.service, self.token).collection_ids or ())]
+
+    def found(self) -> set[str]:
+        """The documents that a search and a list of resources name; both are the same."""
+        found = {one["id"] for one in use(self.service, self.token, "search", query="ferry")["results"]}
+        listed = result(send(self.service, self.token, "resources/list"))["resources"]
+        assert {one["uri"].rpartition("/")[2] for one in listed} == found
+        return found
+
+
+@pytest.fixture
+def scene(service: RunningService) -> Scene:
+    """The person chooses on the page; choosing nothing is asked again, what they may not choose counts for nothing."""
+    first, second = a_desk(service, "First"), a_desk(service, "Second", text="The second ferry leaves at midnight.")
+    parts = {"internalPublic": "true", "allowedUsersEmailAddresses": "[]"}
+    loose = uploaded(service, "loose", "A ferry in no collection.", **parts)["documentId"]
+    agent, pkce = an_mcp_client(service, scopes=EVERY_SCOPE), Pkce()
+    admin = Person(service)
+    page = admin.sign_in(admin.open(agent, pkce, scope=" ".join(EVERY_SCOPE)))
+    assert "First documents" in Page(page).text
+    unknown = "00000000-0000-0000-0000-000000000000"
+    page = admin.press(page, "allow", reach="collections", collection=unknown)
+    assert "one collection at least" in page.text
+    code = sent_back(admin.press(page, "allow", reach="collections", collection=first.collection_id))["code"]
+    token = done(agent.exchange(code, pkce))["access_token"]
+    return Scene(service, agent, admin, token, first, second, loose)
+
+
+def test_an_agent_reads_no_more_than_the_collections_it_was_let(scene: Scene) -> None:
+    """By every tool, an admin's too; an answer rests on nothing else, and what was said before isn't gone on with."""
+    service, token, first, second = scene.service, scene.token, scene.first, scene.second
+    assert scene.narrowed_to() == [first.collection_id]
+    assert scene.found() == {first.document_id}
+    assert use(service, token, "fetch", id=first.document_id)["title"] == "Ferries"
+    assert use(service, token, "who_can_read", document_id=first.document_id)
+    for beyond in (second.document_id, scene.loose):
+        assert "document_not_found" in refusal(service, token, "fetch", id=beyond)
+        for tool, arguments in (("who_can_read", {}), ("why", {"email": service.admin_email})):
+            assert "not_found" in refusal(service, token, tool, document_id=beyond, **arguments)
+        answer = send(service, token, "resources/read", uri=f"carrel://documents/{beyond}")
+        assert answer.json()["error"]["data"]["code"] == "document_not_found"
+    second.update(collectionIds=[first.collection_id, second.collection_id])
+    asked = use(service, token, "ask_agent", question="When does the ferry leave?", agent=second.agent_id)
+    assert {source["id"] for source in asked["sources"]} == {first.document_id}
+    again: dict[str, Any] = {"agent": second.agent_id, "conversation_id": asked["conversation_id"]}
+    assert "conversation_not_found" in refusal(service, token, "ask_agent", question="And back?", **again)
+
+
+def test_what_is_in_the_collections_counts_at_the_next_call(scene: Scene) -> None:
+    """A document that comes in or goes out, a collection that is deleted, and another choice of the person's."""
+    service, first, admin = scene.service, scene.first, scene.admin
+    into = {"documentId": scene.loose, "documentCollectionId": first.collection_id}
+    ok(add_to_collection(service, scene.loose, first.collection_id))
+    assert scene.found() == {first.document_id, scene.loose}
+    ok(service.call("documentCollections/removeDocumentFromCollection", into))
+    assert scene.found() == {first.document_id}
+    shown = Page(admin.http.get("/account/consents")).text
+    assert "First documents" in shown
+    assert "Last used" in shown
+    page = admin.open(scene.agent, scope="api:catalog:read", prompt="consent")
+    assert f'value="{first.collection_id}" checked' in page.text
+    admin.press(page, "allow", reach="everything")
+    assert len(scene.found()) == 3
+    page = admin.open(scene.agent, scope="api:catalog:read", prompt="consent")
+    admin.press(page, "allow", reach="collections", collection=first.collection_id)
+    ok(service.call("documentCollections/deleteDocumentCollection", {"documentCollectionId": first.collection_id}))
+    assert scene.found() == set()
+    assert "collections that are gone" in admin.http.get("/account/consents").text
