@@ -2,6 +2,8 @@
 
 import re
 from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from sqlalchemy.dialects import postgresql
@@ -75,7 +77,8 @@ def test_access_stands_in_both_legs_of_a_search(shape):
 
 def test_another_value_to_compare_with_is_the_same_statement():
     """The value is a parameter: a statement is neither built nor compiled again for each value that is asked for."""
-    scope = Scope(caller=None, space=Space(1, "model", 384), by_chunk=False, conditions=CONDITION)
+    caller: Any = SimpleNamespace(collection_ids=None)
+    scope = Scope(caller=caller, space=Space(1, "model", 384), by_chunk=False, conditions=CONDITION)
     other = replace(scope, conditions=(replace(CONDITION[0], value="c"),))
     shapes = [queries.shape_of(each) for each in (scope, other)]
     assert both_legs(shapes[0]) is both_legs(shapes[1])
