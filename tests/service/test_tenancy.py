@@ -79,6 +79,8 @@ CREDENTIALS = {
     "invitations",
     "oauth_access_tokens",
     "oauth_clients",
+    "oauth_codes",
+    "oauth_refresh_tokens",
     "organizations",
     "passkeys",
     "pending_sign_ins",
