@@ -4,6 +4,7 @@ They run one after the other against a service of their own with the sample orga
 is the same wherever and whenever it is made, but for ids and times. Name some of them to run these alone.
 """
 
+import asyncio
 import os
 import secrets
 import shutil
@@ -74,7 +75,9 @@ def run(notebook: NotebookNode, environment: Mapping[str, str]) -> NotebookNode:
         coalesce_streams=True,  # what is printed comes in as many parts as it may
         resources={"metadata": {"path": str(FOLDER)}},
     )
-    client.execute(env=dict(environment), transport_encryption="auto")
+    # `execute` would leave its event loop open, and asyncio.run the thread without the one that it had.
+    with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+        runner.run(client.async_execute(env=dict(environment), transport_encryption="auto"))
     # Which Python it was is nobody's business, and changes with every machine.
     notebook.metadata = {
         "kernelspec": {"display_name": "Python 3", "language": "python", "name": "python3"},
