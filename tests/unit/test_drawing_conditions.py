@@ -42,3 +42,9 @@ def test_nine_of_ten_conditions_are_right() -> None:
     assert len(QUESTIONS) == 60
     assert count["right"] >= 0.9 * count["drawn"], wrong
     assert count["right"] >= 0.9 * count["expected"], wrong
+
+
+def test_other_languages_are_left_alone() -> None:
+    """A denial in another language is none that the rules can read: nothing is drawn."""
+    assert draw("documents, team: finance") == [["team", "==", "finance"]]
+    assert draw("documents, nicht team: finance") == []

@@ -59,3 +59,5 @@ def test_there_are_never_many_questions() -> None:
     assert len(extract_questions("What is one? Who is two? " * 50)) <= MOST_QUESTIONS
     assert len(extract_questions(" ".join(f"What is thing {number}?" for number in range(100)))) == MOST_QUESTIONS
     assert extract_questions("?! ...") == ["?! ..."]
+    # Patterns that begin at each of many empty lines would take seconds, in which the service answers nobody.
+    assert extract_questions("\n" * 1_000_000 + "?") == ["\n" * 1_000_000 + "?"]

@@ -36,11 +36,11 @@ _AND = re.compile(
 _RELATIVE = re.compile(r"(?<=\w) that (?=(?:is|are|was|were|has|have|had|can|will|we|i|they|you)\b)", re.IGNORECASE)
 
 _QUOTED_FROM = re.compile(
-    r"^\s*(?:-{2,} ?(?:original|forwarded) message ?-{2,}|on .{4,120} wrote:|from: .+|_{10,})\s*$",
+    r"^(?:-{2,} ?(?:original|forwarded) message ?-{2,}|on .{4,120} wrote:|from: .+|_{10,})\s*$",
     re.IGNORECASE | re.MULTILINE,
 )
 _SIGNATURE = re.compile(
-    r"^\s*(?:-- ?|(?:(?:kind|best|warm) )?regards|best(?: wishes)?|yours \w+|cheers|sincerely|many thanks)[,.!]?\s*$",
+    r"^(?:-- ?|(?:(?:kind|best|warm) )?regards|best(?: wishes)?|yours \w+|cheers|sincerely|many thanks)[,.!]?\s*$",
     re.IGNORECASE | re.MULTILINE,
 )
 _GREETING = re.compile(
@@ -85,8 +85,9 @@ def _drop_history(message: str) -> tuple[str, str]:
 
     Of a conversation they are the last turn that asks, and the one before of the same speaker.
     """
-    lines = [line for line in message.splitlines() if not line.lstrip().startswith(">")]
-    text = "\n".join(lines)
+    lines = [line.strip() for line in message.splitlines() if not line.lstrip().startswith(">")]
+    # The patterns look for white space at every place: of many empty lines in a row, one is left.
+    text = "\n".join(line for at, line in enumerate(lines) if line or (at and lines[at - 1]))
     for end in (_QUOTED_FROM, _SIGNATURE):
         if (match := end.search(text)) and text[: match.start()].strip():
             text = text[: match.start()]
