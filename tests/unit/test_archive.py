@@ -77,7 +77,7 @@ def test_pieces_of_a_segment_are_put_together(
     assert archive.read_log("0" * 24, offsets, segment_bytes=SEGMENT) == whole[:end].ljust(SEGMENT, b"\0")
     for known in {0, end // 2, end, *(offset for offset in offsets if offset <= end)} if offsets else ():
         seen = bytearray(whole[:known])
-        begin, content = archive.read_log_since("0" * 24, known, segment_bytes=SEGMENT)
+        begin, content = archive.read_log_since("0" * 24, known, until=end, segment_bytes=SEGMENT)
         seen[begin : begin + len(content)] = content
         assert seen[:end] == whole[:end]
 

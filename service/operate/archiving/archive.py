@@ -130,10 +130,10 @@ class Archive:
             # Since the pieces were listed, the segment became full: it is there whole, and they are deleted.
             return self._join(segment, [0], segment_bytes)
 
-    def read_log_since(self, segment: str, offset: int, *, segment_bytes: int) -> tuple[int, bytes]:
-        """Return what is new of a segment of which all before an offset is known, and where that begins.
+    def read_log_since(self, segment: str, offset: int, *, until: int, segment_bytes: int) -> tuple[int, bytes]:
+        """Return a segment's bytes from an offset to another one, at least, and where they begin.
 
-        It may begin earlier. Raises FileNotFoundError when nothing of the segment is there.
+        They may begin earlier. Raises FileNotFoundError when nothing of the segment is there.
         """
         offsets = self.log_pieces(segment).get(segment)
         if not offsets:
@@ -142,11 +142,11 @@ class Archive:
         with suppress(FileNotFoundError):  # the segment has just become full
             for each in (each for each in offsets if each >= offset):
                 if each != offset + len(content):
-                    break  # what lies between is in a piece that was written anew
+                    break
                 content += self._unpack(segment, each)
-            else:
-                if content:
-                    return offset, bytes(content)
+        if offset + len(content) >= until:
+            return offset, bytes(content)
+        # The rest is in a piece that was written anew, and begins earlier.
         return 0, self.read_log(segment, offsets, segment_bytes=segment_bytes)
 
     def has_segment(self, segment: str, *, segment_bytes: int) -> bool:

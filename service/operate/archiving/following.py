@@ -102,14 +102,15 @@ class Follower:
         while self._reached < position.lsn:
             number, offset = divmod(self._reached, size)
             name = segment_name(position.timeline, number, segment_bytes=size)
-            begin, content = self._read(name, offset, size)
+            until = min(position.lsn - number * size, size)
+            begin, content = self._read(name, offset, until=until, segment_bytes=size)
             self._server.write_log(name, begin, content, segment_bytes=size)
-            self._reached = min(position.lsn, (number + 1) * size)
+            self._reached = number * size + until
         return position
 
-    def _read(self, segment: str, offset: int, size: int) -> tuple[int, bytes]:
+    def _read(self, segment: str, offset: int, *, until: int, segment_bytes: int) -> tuple[int, bytes]:
         try:
-            return self._archive.read_log_since(segment, offset, segment_bytes=size)
+            return self._archive.read_log_since(segment, offset, until=until, segment_bytes=segment_bytes)
         except FileNotFoundError as exc:
             raise GapError(_MADE_ANEW) from exc
 
