@@ -84,7 +84,7 @@ def test_types_of_both_modes(tmp_path: Path) -> None:
 def test_choices_are_those_of_the_enums() -> None:
     """Each text that a type checker lets pass is an enum's, none is missing, and another is an error at runtime."""
     choices = [getattr(_choices, name) for name in vars(_choices) if name.startswith("Any")]
-    assert len(choices) == 17
+    assert len(choices) == 18
     for kind, texts in map(get_args, choices):
         assert list(get_args(texts)) == [member.value for member in kind]
     with Carrel("svc_key_x") as client, pytest.raises(ValueError, match="'HYBRID', 'LEXICAL' or 'SEMANTIC'"):
