@@ -95,17 +95,16 @@ class Follower:
         position = self._archive.position()
         size = position.segment_bytes
         newest = self._server.newest_segment()
-        if self._reached is None:
-            self._reached = newest.number(size) * size
-        if position.timeline != newest.timeline or position.begins_lsn > self._reached:
+        reached = newest.number(size) * size if self._reached is None else self._reached
+        if position.timeline != newest.timeline or position.begins_lsn > reached:
             raise GapError(_MADE_ANEW)
-        while self._reached < position.lsn:
-            number, offset = divmod(self._reached, size)
+        while reached < position.lsn:
+            number, offset = divmod(reached, size)
             name = segment_name(position.timeline, number, segment_bytes=size)
             until = min(position.lsn - number * size, size)
             begin, content = self._read(name, offset, until=until, segment_bytes=size)
             self._server.write_log(name, begin, content, segment_bytes=size)
-            self._reached = number * size + until
+            self._reached = reached = number * size + until
         return position
 
     def _read(self, segment: str, offset: int, *, until: int, segment_bytes: int) -> tuple[int, bytes]:
