@@ -11,9 +11,11 @@ from sqlalchemy import (
     Label,
     Select,
     Table,
+    Text,
     Uuid,
     and_,
     case,
+    delete,
     exists,
     func,
     literal,
@@ -27,6 +29,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.platform.database import Database, enter_organization
 from service.platform.sql import columns_of, find_row, find_rows, get_row, in_array, optional_in, rows_of
 from service.schema.identity import api_keys, group_members, organizations, principals
+from service.schema.oauth import oauth_clients
 
 # What changes when a principal is put again; its id, kind and address stay.
 _CHANGEABLE = ("active", "external_id", "is_admin", "name", "password_hash")
@@ -68,6 +71,7 @@ class Organization:
     domain: str
     service_accounts_enabled: bool
     second_factor: str
+    client_document_hosts: Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -141,6 +145,18 @@ async def update_organization(
     """Change the organization's settings."""
     statement = update(organizations).where(organizations.c.organization_id == organization_id)
     await connection.execute(statement.values(values))
+
+
+async def delete_described_clients(
+    connection: AsyncConnection, organization_id: UUID, *, hosts: Collection[str]
+) -> None:
+    """Delete the clients that documents of other hosts describe, with what people allowed them and their tokens."""
+    statement = delete(oauth_clients).where(
+        oauth_clients.c.organization_id == organization_id,
+        oauth_clients.c.document_url.is_not(None),
+        ~in_array(func.split_part(oauth_clients.c.document_url, "/", 3, type_=Text()), hosts),
+    )
+    await connection.execute(statement)
 
 
 async def find_principals(

@@ -60,6 +60,8 @@ WITHOUT_ORGANIZATION = {
     "operate.backup.take_new_store": "the restored database is written as a whole, by its owner",
     "operate.status._number": "it counts what it is given, which its caller narrows to the organization",
     "operate.status._oldest": "likewise",
+    "domains.oauth.described.list_allowing": "it asks which organizations allow a host, for who is signed in to none",
+    "domains.oauth.described.find_organization": "it asks whose a code or token is, as authentication does",
     "permissions.readable_by_parameters": "its parameters, the organization among them, come with the execution",
 }
 

@@ -20,6 +20,7 @@ from carrel.wire.common import (
     Tabular,
 )
 from carrel.wire.fields import EmailAddress, Identifier, Instant, Label, Password, StrictFlag
+from carrel.wire.oauth_clients import ClientDocumentHosts
 from carrel.wire.operations import ADMIN, CONFIRMED, CONFLICT, KEYED, NOT_FOUND, ApiOperation
 
 Members = Annotated[list[PrincipalReference], Field(max_length=10_000)]
@@ -40,6 +41,8 @@ class AdminOrganizationUpdateRequest(RequestModel):
     """New domain for addresses of service accounts; absent: unchanged."""
     second_factor: SecondFactorPolicy | None = None
     """Who must give a second factor after a password that is kept here; absent: unchanged."""
+    client_document_hosts: ClientDocumentHosts | None = None
+    """Hosts whose documents describe clients for /mcp; absent: unchanged. One taken away takes its clients along."""
 
 
 class Organization(ResponseModel):
@@ -55,6 +58,8 @@ class Organization(ResponseModel):
     """Whether service accounts may be used."""
     second_factor: SecondFactorPolicy = SecondFactorPolicy.NOBODY
     """Who must give a second factor after a password that is kept here; who has none sets one up at the next one."""
+    client_document_hosts: list[str] = Field(default_factory=list)
+    """Hosts whose documents describe OAuth clients for /mcp that people may allow."""
 
 
 class AdminOrganizationGetResponse(Organization):
@@ -155,10 +160,7 @@ class AdminUsersListResponse(PagedResponse):
 
 
 class GroupUpsert(RequestModel):
-    """A group to create or change.
-
-    Without ids, it is found by name among the groups without an external id.
-    """
+    """A group to create or change; without ids, found by name among the groups without an external id."""
 
     id: UUID | None = None
     """Id of the group to change; absent: it is found by `externalId`, else by `name`."""

@@ -13,15 +13,24 @@ from uuid import UUID
 from pydantic import AfterValidator, Field, model_validator
 
 from carrel.wire.common import NarrowedRequest, PagedResponse, RequestModel, ResponseModel
-from carrel.wire.fields import Instant, Label, StrictFlag
+from carrel.wire.fields import NO_NUL, Instant, Label, StrictFlag
 from carrel.wire.operations import ADMIN, CONFIRMED, KEYED, MEMBER, NOT_FOUND, SECRET, ApiOperation
 from carrel.wire.scopes import ApiScope
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 # What an answer adds to a redirect URI, once each (RFC 6749, section 3.1; RFC 9207).
 ANSWERED = frozenset({"code", "error", "error_description", "error_uri", "iss", "state"})
+_DOCUMENT_HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::[0-9]{1,5})?", re.ASCII)
 _MESSAGE_ONE = re.compile(r"api:agent:message:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _HOST_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9.-]*[A-Za-z0-9])?\.?")
+
+
+def _refuse_odd_host(text: str) -> str:
+    host = text.strip().lower()
+    if not _DOCUMENT_HOST.fullmatch(host):
+        msg = "must be a host, such as claude.ai, without https:// and without a path"
+        raise ValueError(msg)
+    return host
 
 
 def is_api_scope(text: str) -> bool:
@@ -61,6 +70,9 @@ def _refuse_odd_redirect_uri(text: str) -> str:
 
 RedirectUri = Annotated[str, Field(min_length=1, max_length=2000), AfterValidator(_refuse_odd_redirect_uri)]
 RedirectUris = Annotated[list[RedirectUri], Field(min_length=1, max_length=20)]
+ClientDocumentHosts = Annotated[
+    list[Annotated[str, Field(max_length=300), NO_NUL, AfterValidator(_refuse_odd_host)]], Field(max_length=100)
+]
 ApiScopes = Annotated[
     list[Annotated[str, Field(max_length=100), AfterValidator(_refuse_unknown_scope)]],
     Field(min_length=1, max_length=100),

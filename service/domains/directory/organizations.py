@@ -64,6 +64,7 @@ async def get_organization(connection: AsyncConnection, caller: Caller) -> Organ
         domain=row.domain,
         service_accounts_enabled=row.service_accounts_enabled,
         second_factor=SecondFactorPolicy(row.second_factor),
+        client_document_hosts=list(row.client_document_hosts),
     )
 
 
@@ -74,6 +75,9 @@ async def update_organization(
     values = {name: value for name, value in changes.model_dump(by_alias=False).items() if value is not None}
     if "domain" in values:
         values["domain"] = _domain(values["domain"])
+    if (hosts := values.get("client_document_hosts")) is not None:
+        values["client_document_hosts"] = sorted(set(hosts))
+        await queries.delete_described_clients(connection, caller.organization_id, hosts=hosts)
     if values:
         await queries.update_organization(connection, caller.organization_id, values=values)
         await record(
@@ -93,6 +97,7 @@ def _details(values: Mapping[str, Any]) -> dict[str, Any]:
         "serviceAccountsEnabled": "service_accounts_enabled",
         "domain": "domain",
         "secondFactor": "second_factor",
+        "clientDocumentHosts": "client_document_hosts",
     }
     details = {name: values[field] for name, field in named.items() if field in values}
     return details | ({"nameSet": True} if "name" in values else {})

@@ -15,6 +15,7 @@ from service.audit.service import Change, record_for
 from service.auth.queries import get_acting_principal
 from service.auth.scopes import covers
 from service.domains.oauth.consented import queries as consented
+from service.domains.oauth.describing import describe_client
 from service.domains.oauth.meanings import meanings_to
 from service.domains.oauth.records import ReadableCollection
 from service.domains.oauth.requests import all_of, first_of, form_of
@@ -40,6 +41,9 @@ router = APIRouter(route_class=PageRoute, include_in_schema=False)
 async def authorize(request: Request, runtime: RuntimeDep) -> Response:
     """Ask the person to sign in and to allow what the client asks for; nothing they allowed before is asked again."""
     visit = Visit.of(request, runtime)
+    if not await describe_client(runtime, visit.browser, visit.parameters):
+        # Of several organizations, one is asked: that of who signs in. Then the client sends them again.
+        return Response(status_code=303, headers={"Location": "../../account/sign-in"})
     async with runtime.database.transaction(None) as connection:
         asked = await visit.open(connection)
         if isinstance(asked, Answer):

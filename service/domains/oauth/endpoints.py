@@ -12,6 +12,7 @@ from fastapi.routing import APIRoute
 from carrel.wire.oauth_clients import OAuthAudience
 from carrel.wire.scopes import ApiScope
 from service.auth.audiences import WELL_KNOWN, resource_of
+from service.domains.oauth.describing import with_client_of_secret
 from service.domains.oauth.grants import CLIENT_AUTHENTICATION
 from service.domains.oauth.models import Request as OAuthRequest
 from service.domains.oauth.requests import form_of
@@ -109,6 +110,7 @@ def description(issuer: str) -> dict[str, object]:
         "grant_types_supported": ["authorization_code", "refresh_token"],
         "code_challenge_methods_supported": ["S256"],
         "authorization_response_iss_parameter_supported": True,
+        "client_id_metadata_document_supported": True,
     }
 
 
@@ -117,8 +119,10 @@ async def _answer(
 ) -> Response:
     """Answer from a transaction that is committed, whatever the answer is: a refusal may have revoked something."""
     refuse_readable(request, runtime)
-    asked = OAuthRequest("POST", parameters=await form_of(request), headers=request.headers)
+    sent = await form_of(request)
     async with runtime.database.transaction(None) as connection:
+        parameters = await with_client_of_secret(connection, sent)
+        asked = OAuthRequest("POST", parameters=parameters, headers=request.headers)
         store = Store(connection, await runtime.clock.now(connection))
         server = AuthorizationServer(store, issuer=runtime.settings.issuer)
         answer = await in_thread(endpoint, server, asked)

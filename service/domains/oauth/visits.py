@@ -9,10 +9,12 @@ from uuid import UUID
 from fastapi import Request, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.domains.oauth.client_documents import is_address
+from service.domains.oauth.describing import with_client_of
 from service.domains.oauth.grants import CodeGrant
 from service.domains.oauth.models import Client
 from service.domains.oauth.models import Request as OAuthRequest
-from service.domains.oauth.requests import Parameters, query_of
+from service.domains.oauth.requests import Parameters, first_of, query_of
 from service.domains.oauth.server import Answer, AuthorizationServer, Unusable
 from service.domains.oauth.store import Store, in_thread
 from service.domains.signin.browsers import Browser
@@ -98,7 +100,9 @@ class Visit:
         """
         now = await self.runtime.clock.now(connection)
         server = AuthorizationServer(Store(connection, now), issuer=self.runtime.settings.issuer)
-        request = OAuthRequest("GET", parameters=self.parameters)
+        named = first_of(self.parameters).get("client_id", "")
+        known = await find_session(connection, self.browser, now=now) if is_address(named) else None
+        request = OAuthRequest("GET", parameters=await with_client_of(connection, self.parameters, known))
         try:
             grant = await in_thread(server.open_grant, request)
         except Unusable as error:

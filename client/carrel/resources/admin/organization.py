@@ -64,17 +64,20 @@ class OrganizationSettings(Resource[M]):
         domain: str | None = None,
         service_accounts_enabled: bool | None = None,
         second_factor: AnySecondFactorPolicy | None = None,
+        client_document_hosts: Iterable[str] | None = None,
     ) -> Call[wire.AdminOrganizationUpdateResponse]:
         """Change the organization's settings; what is left out stays. Service accounts have addresses on `domain`.
 
         `second_factor` says who must give one after a password that is kept here: `"NOBODY"`, `"ADMINS"` or
-        `"EVERYBODY"`.
+        `"EVERYBODY"`. `client_document_hosts` are hosts, such as `claude.ai`, whose documents describe OAuth clients
+        for /mcp that people may allow; one that is taken away takes its clients with it.
         """
         request = wire.AdminOrganizationUpdateRequest(
             name=name,
             domain=domain,
             service_accounts_enabled=service_accounts_enabled,
             second_factor=as_any(SecondFactorPolicy, second_factor),
+            client_document_hosts=as_list(str, client_document_hosts),
         )
         return Call(wire.ADMIN_ORGANIZATION_UPDATE, request)
 

@@ -1,0 +1,164 @@
+"""Client ID metadata documents: clients that nobody registered, described at the address that is their id.
+
+draft-ietf-oauth-client-id-metadata-document. An admin allows hosts, which is the approval of what they describe; an
+address of another host is never asked. Documents are fetched from public addresses alone, or from those that
+CARREL_WEBHOOK_ALLOWED_HOSTS names, and kept as long as their headers say, within bounds.
+"""
+
+import asyncio
+import json
+import re
+import socket
+import ssl
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, cast
+from urllib.parse import urlsplit
+from uuid import UUID, uuid5
+
+import httpcore
+import httpx
+from pydantic import TypeAdapter, ValidationError
+
+from carrel.wire.oauth_clients import RedirectUri
+from carrel.wire.scopes import ApiScope
+from service.platform.addresses import parts_of
+from service.platform.networks import AllowedHosts, GuardedTransport
+from service.platform.settings import Settings
+from service.platform.version import VERSION
+
+SECONDS = 10.0
+MOST_BYTES = 64 * 1024
+LONGEST_ADDRESS = 2000
+LONGEST_NAME = 200
+MOST_REDIRECT_URIS = 20
+# What a document lets people be asked for, unless an admin changes it: what only admins may do is never among it.
+SCOPES = (ApiScope.CATALOG_READ.value, ApiScope.AGENT_MESSAGE.value)
+KEPT = timedelta(hours=1)
+KEPT_AT_LEAST, KEPT_AT_MOST = timedelta(minutes=1), timedelta(days=1)
+_MAX_AGE = re.compile(r"(?:^|[\s,])max-age=\"?(\d{1,9})", re.ASCII | re.IGNORECASE)
+_NOT_KEPT = re.compile(r"(?:^|[\s,])no-(?:store|cache)\b", re.IGNORECASE)
+_REDIRECT_URI: TypeAdapter[str] = TypeAdapter(RedirectUri)
+
+
+class Unreadable(Exception):  # noqa: N818 - what the document is
+    """A document that can't be used: why, for the people who run the client."""
+
+
+@dataclass(frozen=True, slots=True)
+class ClientDocument:
+    """What a document says of its client, and how long that may be kept."""
+
+    name: str
+    redirect_uris: Sequence[str]
+    kept_for: timedelta
+
+
+def is_address(client_id: str) -> bool:
+    """Return whether a client's id is the address of a document, not the id of a registered client."""
+    return client_id.startswith(("https://", "http://"))
+
+
+def host_of(address: str) -> str | None:
+    """Return the host of a document's address, with its port if it names one; None for what is no such address.
+
+    It has a path, without dots that lead elsewhere, and neither a fragment nor a user.
+    """
+    parts = parts_of(address)
+    if parts is None or len(address) > LONGEST_ADDRESS or parts.path in {"", "/"}:
+        return None
+    return None if {".", ".."} & set(parts.path.split("/")) else parts.netloc.lower()
+
+
+def client_id_of(organization_id: UUID, address: str) -> UUID:
+    """Return the id of the client that a document describes in an organization."""
+    return uuid5(organization_id, address)
+
+
+async def fetch_document(settings: Settings, address: str) -> ClientDocument:
+    """Fetch a document. Raises Unreadable; redirects are not followed."""
+    hosts = AllowedHosts.of(settings.webhook_allowed_hosts)
+    parts = urlsplit(address)
+    if not hosts.may_allow(parts.hostname or ""):
+        raise Unreadable("Its host is not public.")
+    try:
+        async with asyncio.timeout(SECONDS):
+            transport = GuardedTransport(await asyncio.to_thread(hosts.resolve))
+            content, kept_for = await _get(transport, address)
+    except (TimeoutError, httpcore.TimeoutException) as error:
+        raise Unreadable("Its host doesn't answer in time.") from error
+    except (
+        httpcore.NetworkError,
+        httpcore.ProtocolError,
+        httpx.HTTPError,
+        httpx.InvalidURL,
+        socket.gaierror,
+        ssl.SSLError,
+        OSError,  # AddressDenied, too
+    ) as error:
+        raise Unreadable("Its host can't be reached, or is not public.") from error
+    return _read(address, content, kept_for)
+
+
+async def _get(transport: GuardedTransport, address: str) -> tuple[bytes, timedelta]:
+    headers = {"Accept": "application/json", "Accept-Encoding": "identity", "User-Agent": f"carrel/{VERSION}"}
+    async with (
+        httpx.AsyncClient(transport=transport, timeout=SECONDS) as http,
+        http.stream("GET", address, headers=headers) as response,
+    ):
+        if response.status_code != 200:
+            raise Unreadable(f"Its host answers {response.status_code}.")
+        kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
+        if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
+            raise Unreadable("It is not JSON.")
+        content = bytearray()
+        async for piece in response.aiter_raw():
+            content += piece
+            if len(content) > MOST_BYTES:
+                raise Unreadable(f"It is larger than {MOST_BYTES // 1024} kB.")
+        return bytes(content), _kept_for(response.headers.get("Cache-Control", ""))
+
+
+def _kept_for(cache_control: str) -> timedelta:
+    if _NOT_KEPT.search(cache_control):
+        return KEPT_AT_LEAST
+    found = _MAX_AGE.search(cache_control)
+    wanted = KEPT if found is None else timedelta(seconds=int(found[1]))
+    return min(max(wanted, KEPT_AT_LEAST), KEPT_AT_MOST)
+
+
+def _read(address: str, content: bytes, kept_for: timedelta) -> ClientDocument:
+    try:
+        said: Any = json.loads(content)
+    except (ValueError, RecursionError) as error:
+        raise Unreadable("It is not JSON.") from error
+    if not isinstance(said, dict):
+        raise Unreadable("It is no JSON object.")
+    document = cast("dict[str, Any]", said)
+    if document.get("client_id") != address:
+        raise Unreadable("Its client_id is not its address.")
+    if "client_secret" in document or document.get("token_endpoint_auth_method", "none") != "none":
+        raise Unreadable("Its token_endpoint_auth_method is not none: here, such a client has no secret and no key.")
+    redirect_uris = _redirect_uris_in(document.get("redirect_uris"))
+    if not redirect_uris:
+        raise Unreadable("It names no redirect_uris by https, or at this machine.")
+    return ClientDocument(_name_in(document, address), redirect_uris, kept_for)
+
+
+def _redirect_uris_in(named: object) -> list[str]:
+    """Return the usable addresses of a document: others, such as those of an app's own scheme, are passed over."""
+    usable: list[str] = []
+    for one in cast("list[object]", named)[:MOST_REDIRECT_URIS] if isinstance(named, list) else ():
+        try:
+            usable.append(_REDIRECT_URI.validate_python(one, strict=True))
+        except ValidationError:
+            continue
+    return list(dict.fromkeys(usable))
+
+
+def _name_in(document: dict[str, Any], address: str) -> str:
+    """Return the name that people read, with the host, so that nobody takes another's name."""
+    name, host = document.get("client_name"), host_of(address)
+    shown = " ".join(name.split())[:LONGEST_NAME] if isinstance(name, str) and name.isprintable() else ""
+    return f"{shown} ({host})" if shown else f"{host}"

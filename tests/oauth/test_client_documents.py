@@ -1,0 +1,159 @@
+"""Clients that nobody registered: a document at an allowed host describes them, and nothing else is ever asked."""
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+
+from service.domains.oauth import client_documents
+from service.domains.oauth.client_documents import Unreadable, fetch_document, host_of
+from tests.harness.services import RunningService, ServiceHarness
+from tests.oauth.flow import App, Pkce, a_person, call_mcp, error, sent_back
+from tests.service.directory import done
+
+LOCAL = "http://127.0.0.1/callback"
+
+
+class Publisher:
+    """A host of documents on this machine; `asked` are the paths that it was asked for."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        self.answers: dict[str, tuple[int, dict[str, str], bytes]] = {}
+        publisher = self
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_GET(self) -> None:
+                publisher.asked.append(self.path)
+                status, headers, body = publisher.answers.get(self.path, (404, {}, b""))
+                self.send_response(status)
+                for name, value in {"Content-Length": str(len(body)), **headers}.items():
+                    self.send_header(name, value)
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_request(self, code: object = "-", size: object = "-") -> None:
+                pass
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.host = f"127.0.0.1:{self.server.server_port}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def publish(
+        self, path: str = "/agent.json", *, body: bytes | None = None, status: int = 200, **changes: Any
+    ) -> str:
+        """Answer a path with a document, and return its address."""
+        address = f"http://{self.host}{path}"
+        document = {"client_id": address, "client_name": "Desk agent", "redirect_uris": [LOCAL], **changes}
+        kind = {"Content-Type": "application/json"} | changes.pop("headers", {})
+        self.answers[path] = (status, kind, json.dumps(document).encode() if body is None else body)
+        return address
+
+
+@pytest.fixture(scope="module")
+def publisher() -> Iterator[Publisher]:
+    """One for the module."""
+    one = Publisher()
+    yield one
+    one.server.shutdown()
+    one.server.server_close()
+
+
+@pytest.fixture(scope="module")
+def near(service_harness: ServiceHarness) -> Iterator[RunningService]:
+    """A service whose operator lets it ask this machine."""
+    service, stack = service_harness.start(webhook_allowed_hosts=["127.0.0.1"])
+    yield service
+    service_harness.stop(service, stack)
+
+
+def allow(service: RunningService, *hosts: str) -> dict[str, Any]:
+    """Say whose documents describe clients."""
+    return done(service.call("admin/organization/update", {"clientDocumentHosts": list(hosts)}))
+
+
+def test_a_document_of_an_allowed_host_is_the_registration(near: RunningService, publisher: Publisher) -> None:
+    """Without an admin's word its host is never asked; taking the word back ends what came of it."""
+    ada, address, pkce = a_person(near), publisher.publish(), Pkce()
+    agent = App(near, address, None, "http://127.0.0.1:49152/callback")
+    asked = {"scope": None, "resource": f"{near.runtime.settings.issuer}/mcp"}
+    allow(near)
+    refused = ada.open(agent, pkce, **asked)
+    assert (refused.status_code, publisher.asked) == (403, [])
+    assert allow(near, publisher.host)["clientDocumentHosts"] == [publisher.host]
+    answer = ada.allow(agent, pkce, **asked)
+    code = sent_back(answer, agent.redirect_uri)["code"]
+    assert error(App(near, f"{address}?", None).exchange(code, pkce))[0] in {400, 401}
+    tokens = done(agent.exchange(code, pkce))
+    tokens = done(agent.refresh(tokens["refresh_token"]))
+    assert call_mcp(near, tokens["access_token"]).scopes == {"api:catalog:read", "api:agent:message:*"}
+    assert "Desk agent (127.0.0.1" in ada.http.get("/account/consents").text
+    assert ada.open(agent, redirect_uri="http://127.0.0.1:49152/other").status_code == 400
+    assert publisher.asked == ["/agent.json"]
+    [listed] = done(near.call("admin/oauthClients/list", {}))["oauthClients"]
+    assert (listed["documentUrl"], listed["isPublic"], listed["audience"]) == (address, True, "mcp")
+    allow(near)
+    assert error(agent.refresh(tokens["refresh_token"]))[0] in {400, 401}
+    assert ada.open(agent, pkce, **asked).status_code == 403
+
+
+@pytest.mark.parametrize(
+    ("told", "reason"),
+    [
+        ({"client_id": "https://elsewhere.test/agent.json"}, "client_id"),
+        ({"body": b"<html>"}, "not JSON"),
+        ({"body": b"[1]"}, "no JSON object"),
+        ({"body": b"[" * 60_000}, "not JSON"),
+        ({"body": b" " * (client_documents.MOST_BYTES + 1)}, "larger"),
+        ({"headers": {"Content-Type": "text/html"}}, "not JSON"),
+        ({"status": 302, "headers": {"Location": "/agent.json"}}, "answers 302"),
+        ({"status": 500}, "answers 500"),
+        ({"redirect_uris": []}, "redirect_uris"),
+        ({"redirect_uris": ["javascript:alert(1)", "http://evil.test/"]}, "redirect_uris"),
+        ({"token_endpoint_auth_method": "private_key_jwt"}, "none"),
+        ({"client_secret": "x"}, "none"),
+    ],
+    ids=lambda value: str(value)[:30],
+)
+def test_a_document_that_is_none_is_refused(
+    near: RunningService, publisher: Publisher, told: dict[str, Any], reason: str
+) -> None:
+    """Each with its reason; a redirect isn't followed."""
+    address = publisher.publish("/odd.json", **told)
+    publisher.asked.clear()
+    with pytest.raises(Unreadable, match=reason):
+        near.run(fetch_document(near.settings, address))
+    assert publisher.asked == ["/odd.json"]
+
+
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost", "[::1]", "169.254.169.254", "10.0.0.1", "[::ffff:127.0.0.1]"]
+)
+def test_an_internal_address_is_never_asked(service: RunningService, publisher: Publisher, host: str) -> None:
+    """Whatever its name resolves to, though an admin has allowed the host."""
+    address = publisher.publish("/inside.json").replace("127.0.0.1", host)
+    publisher.asked.clear()
+    for scheme in ("http", "https"):
+        with pytest.raises(Unreadable):
+            service.run(fetch_document(service.settings, address.replace("http", scheme, 1)))
+    assert publisher.asked == []
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "https://a.test",
+        "https://a.test/",
+        "https://u@a.test/c",
+        "https://a.test/c#f",
+        "https://a.test/../c",
+        "ftp://a.test/c",
+    ],
+)
+def test_only_an_address_with_a_path_is_an_id(address: str) -> None:
+    """draft-ietf-oauth-client-id-metadata-document, section 3."""
+    assert host_of(address) is None
+    assert host_of("https://A.test/c") == "a.test"
