@@ -180,7 +180,7 @@ def test_empty_parameters_count_as_left_out_and_unknown_ones_are_ignored(service
     """RFC 6749, section 3.1."""
     app, ada = an_app(service), a_person(service)
     assert sent_back(ada.open(app, code_challenge=""))["error"] == "invalid_request"
-    back = sent_back(ada.allow(app, state="", unknown="x", resource="https://elsewhere.test"))
+    back = sent_back(ada.allow(app, state="", unknown="x", audience="https://api.example.test"))
     assert "code" in back
     assert "state" not in back
 
