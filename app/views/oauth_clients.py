@@ -9,6 +9,7 @@ from streamlit.delta_generator import DeltaGenerator
 from app import api
 from app.credentials.application_form import AUDIENCES, EDIT, NEW, open_edit, open_new, secret_of, show_edit, show_new
 from app.credentials.applications import CLIENTS, agents, application, clear_caches, count_waiting, meaning_of
+from app.credentials.client_hosts import show_hosts
 from app.formatting import moment, one_line
 from app.labels import scope_named, scopes_named
 from app.ui.access import require_admin
@@ -182,6 +183,7 @@ def page() -> None:
     if is_open(NEW):
         show_new()
     show_clients(count)
+    show_hosts()
 
 
 page()

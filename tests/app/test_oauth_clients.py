@@ -93,6 +93,16 @@ def test_an_application_is_changed(house: House) -> None:
     assert "http://localhost:9000/back" in html_of(page)
 
 
+def test_hosts_of_agents_are_allowed_after_asking(house: House) -> None:
+    """One a line, each once, in lower case."""
+    page = house.open("oauth_clients")
+    page.text_area(key="hosts").set_value("VSCode.dev\nclaude.ai\nclaude.ai").run()
+    page.button(key="hosts.save").click().run()
+    page.button(key="confirm.yes").click().run()
+    assert house.client.admin.organization.get().client_document_hosts == ["claude.ai", "vscode.dev"]
+    house.client.admin.organization.update(client_document_hosts=[])
+
+
 def test_a_new_secret_takes_the_old_ones_place(house: House) -> None:
     """It is asked for first, then shown once; the one before stops at once."""
     client = made(house, "Rotating")

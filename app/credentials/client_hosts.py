@@ -1,0 +1,37 @@
+"""Hosts whose documents describe clients of /mcp: a part of the page about applications."""
+
+from collections.abc import Sequence
+from functools import partial
+
+import streamlit as st
+
+from app import api
+from app.credentials.applications import clear_caches
+from app.ui.dialogs import confirm
+from app.ui.errors import show_errors
+from app.ui.notices import show_text
+
+
+def show_hosts() -> None:
+    """Show which hosts are allowed, with a field that changes them."""
+    st.subheader("Hosts of agents", anchor=False)
+    show_text(
+        "Well-known agents describe themselves at an address of their maker's. Allowing its host lets your people "
+        "connect the agents described there to /mcp, as themselves and with what they allow."
+    )
+    allowed = show_errors(lambda: api.client().admin.organization.get().client_document_hosts)
+    text = st.text_area("Allowed hosts, one a line", "\n".join(allowed), key="hosts", placeholder="claude.ai")
+    hosts = sorted({line.strip().lower() for line in text.splitlines() if line.strip()})
+    if hosts != sorted(allowed) and st.button("Save", key="hosts.save", type="primary"):
+        confirm(
+            "Change the allowed hosts?",
+            "People can connect the agents of the hosts in the list. Agents of hosts that are no longer in it stop at "
+            "once, and what people allowed them is forgotten.",
+            doing="Change them",
+            action=partial(_change, hosts),
+        )
+
+
+def _change(hosts: Sequence[str]) -> None:
+    api.client().admin.organization.update(client_document_hosts=hosts)
+    clear_caches()
