@@ -69,7 +69,7 @@ def test_every_block_says_what_language_it_is_in() -> None:
 def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every Python block of docs/sdk.md works, in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    assert run_code_of(ROOT / "docs" / "sdk.md") == 24
+    assert run_code_of(ROOT / "docs" / "sdk.md") == 26
 
 
 def test_the_page_about_access_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -134,7 +134,7 @@ def test_the_page_about_oauth_runs(
     monkeypatch.setattr("webbrowser.open", lambda url: came_back.append(callback(ada, url)))
     monkeypatch.setattr("builtins.input", lambda _: came_back.pop())
     page: dict[str, Any] = {}
-    assert run_code_of(ROOT / "docs" / "oauth.md", page) == 5
+    assert run_code_of(ROOT / "docs" / "oauth.md", page) == 7
     assert {"state_mismatch", "send the browser to login()"} <= set(capsys.readouterr().out.splitlines())
     session: dict[str, str] = {}
     answer = callback(ada, page["login"](session))
