@@ -20,6 +20,7 @@ ELSEWHERE = (
     "service.domains.oauth.authorize",
     "service.domains.oauth.confirming",
     "service.domains.oauth.consents",
+    "service.domains.oauth.describing",
     "service.domains.oauth.endpoints",
     "service.domains.oauth.requests",
     "service.domains.oauth.upstream",
