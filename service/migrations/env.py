@@ -12,6 +12,8 @@ from sqlalchemy import text
 from service.migrations.job_queue import PREFIX
 from service.migrations.tables import metadata
 
+_RAISE = "UPDATE alembic_version SET usable_from = :oldest WHERE usable_from IS NULL OR usable_from < :oldest"
+
 
 def _is_ours(name: str | None, kind: str, _parents: Any) -> bool:
     """Leave out the job queue's tables: the library that they are of declares them nowhere but in SQL."""
@@ -19,11 +21,14 @@ def _is_ours(name: str | None, kind: str, _parents: Any) -> bool:
 
 
 def _keep_usable_from(ctx: MigrationContext, step: MigrationInfo, *_: Any, **__: Any) -> None:
-    """Keep from which schema on code can use the database, where a migration has taken something away."""
+    """Keep from which schema on code can use the database, where a migration has taken something away.
+
+    A later bound stays: that of an index that was spread over several servers, for one.
+    """
     usable_from = getattr(context.script.get_revision(step.up_revision_id or "").module, "usable_from", None)
     if usable_from is not None:
         assert ctx.connection is not None  # noqa: S101 - nothing is migrated without a database
-        ctx.connection.execute(text("UPDATE alembic_version SET usable_from = :oldest"), {"oldest": usable_from})
+        ctx.connection.execute(text(_RAISE), {"oldest": usable_from})
 
 
 context.configure(

@@ -143,6 +143,15 @@ def test_a_newer_version_that_only_added_something_can_be_served(databases: Test
         assert connection.execute("SELECT version_num FROM alembic_version").fetchall() == [("9999",)]
 
 
+def test_a_migration_never_lets_older_releases_in_again(databases: TestDatabases, outside: URL) -> None:
+    """What an older bound needs is less than what a later one does, such as that of a spread index."""
+    migrate(outside, "0045")
+    with databases.connect(str(outside.database)) as connection:
+        connection.execute("UPDATE alembic_version SET usable_from = '0041'")
+        migrations.upgrade(outside)
+        assert connection.execute("SELECT usable_from FROM alembic_version").fetchall() == [("0041",)]
+
+
 def test_a_newer_version_may_migrate_while_an_older_one_waits_for_it(
     databases: TestDatabases, outside: URL, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -545,6 +554,8 @@ def test_only_credentials_show_before_authentication(databases: TestDatabases, m
         "invitations",
         "oauth_access_tokens",
         "oauth_clients",
+        "oauth_codes",
+        "oauth_refresh_tokens",
         "organizations",
         "passkeys",
         "pending_sign_ins",
