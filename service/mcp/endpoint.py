@@ -7,6 +7,7 @@ message.
 
 import asyncio
 from collections.abc import Callable
+from functools import cache
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, Request
@@ -45,10 +46,16 @@ async def exchange(request: Request, _caller: CallerDep) -> Response:
     except BadRequest as error:
         refusal = {"code": PARSE_ERROR, "message": error.message}
         return JSONResponse({"jsonrpc": "2.0", "id": None, "error": refusal}, status_code=error.status)
-    answer = await asyncio.to_thread(_load)
+    answer = await _loaded()
     return answer(body)
 
 
+async def _loaded() -> Callable[[bytes], Response]:
+    """Return what answers; the first time from a thread, of which there are too few for each message to take one."""
+    return _load() if _load.cache_info().currsize else await asyncio.to_thread(_load)
+
+
+@cache
 def _load() -> Callable[[bytes], Response]:
     from service.mcp.exchange import Exchange  # noqa: PLC0415 - see above
 

@@ -8,7 +8,7 @@ from carrel.wire.catalog import GET_DOCUMENT, LIST_DOCUMENTS, Document, ListDocu
 from service.domains.catalog.documents import list_documents
 from service.domains.documents.rights import unknown_document
 from service.mcp.calls import Call
-from service.mcp.documents import MOST_CHARACTERS, SCHEME, open_document, uri_of
+from service.mcp.documents import SCHEME, open_document, uri_of
 
 PAGE_SIZE = 100
 MEDIA_TYPE = "text/plain"
@@ -34,9 +34,8 @@ async def read(call: Call, *, uri: str) -> ReadResourceResult:
     call.require(GET_DOCUMENT)
     document = await open_document(call, _document_id(uri))
     text = document.text
-    if len(text) > MOST_CHARACTERS:
-        rest = f"\n\n[{len(text):,} characters in all. The tool `fetch` reads on from start={MOST_CHARACTERS}.]"
-        text = text[:MOST_CHARACTERS] + rest
+    if document.next_start is not None:
+        text += f"\n\n[The text goes on. The tool `fetch` reads on from start={document.next_start}.]"
     return ReadResourceResult(
         contents=[TextResourceContents(uri=uri_of(document.document_id), mime_type=MEDIA_TYPE, text=text)]
     )

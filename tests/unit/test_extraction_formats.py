@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from carrel.wire.formats import BY_NAME, FORMATS, in_words
-from service.text.extraction import Block, Extraction, pack_blocks, unpack_blocks
+from service.text.extraction import Block, Extraction, are_short, iterate_blocks, pack_blocks, unpack_blocks
 from service.text.extraction.building import BlockBuilder, Limits
 from service.text.extraction.parsing import READERS, parse_file
 from service.text.extraction.pdf_layout import Line, add_pages
@@ -46,6 +46,26 @@ def test_blocks_survive_packing():
         Block("code", "x\n\ty"),
     )
     assert unpack_blocks(pack_blocks(blocks)) == blocks
+
+
+def test_blocks_longer_than_what_is_unpacked_at_once_survive_packing():
+    """Rows and characters of several bytes may be cut anywhere; none at all comes back as none; a rest is missed."""
+    blocks = tuple(Block("table_row", "Ü🍐x" * length, rows=(length, length)) for length in (1, 200_000, 3, 90_000))
+    packed = pack_blocks(blocks * 2)
+    assert unpack_blocks(packed) == blocks * 2
+    assert unpack_blocks(pack_blocks(())) == ()
+    with pytest.raises(ValueError, match="cut off"):
+        unpack_blocks(packed[:-2000])
+
+
+def test_the_first_blocks_are_unpacked_without_the_others():
+    """What follows them may even be missing. However small it is packed, much is not called short."""
+    packed = pack_blocks(Block("table_row", str(number)) for number in range(300_000))
+    assert next(iterate_blocks(packed[:200_000])) == Block("table_row", "0")
+    alike = pack_blocks([Block("table_row", "x")] * 10_000)
+    assert len(alike) < 2_000
+    assert not are_short(alike)
+    assert are_short(pack_blocks([Block("table_row", "x")] * 100))
 
 
 def test_blocks_that_version_1_packed_are_read():

@@ -1,9 +1,11 @@
 """The text of a document for those who read it in pieces: agents of elsewhere, and their models."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -11,15 +13,18 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from service.auth.callers import Caller
 from service.domains.documents.queries import StoredText, find_text
 from service.domains.documents.rights import unknown_document
-from service.text.extraction import Block, unpack_blocks
+from service.text.extraction import Block, are_short, iterate_blocks
 
-# Larger ones are unpacked in a thread, so that others' requests go on meanwhile.
-INLINE_BYTES = 64 * 1024
+# As much as most clients give their model at once.
+MOST_CHARACTERS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
 class DocumentText:
-    """A document with its whole text; headings are marked as in Markdown."""
+    """A document with a part of its text, MOST_CHARACTERS at most; headings are marked as in Markdown.
+
+    `next_start` is the number of the first character after the part; None: the text ends with it.
+    """
 
     document_id: UUID
     name: str
@@ -29,6 +34,7 @@ class DocumentText:
     version: int
     media_type: str
     text: str
+    next_start: int | None
 
 
 async def read_text(connection: AsyncConnection, caller: Caller, *, document_id: UUID) -> StoredText:
@@ -39,10 +45,18 @@ async def read_text(connection: AsyncConnection, caller: Caller, *, document_id:
     return stored
 
 
-async def unpack_text(stored: StoredText) -> DocumentText:
-    """Unpack the text of a document; no transaction has to wait for it."""
+async def unpack_text(stored: StoredText, *, start: int) -> DocumentText:
+    """Unpack the text of a document from its character `start` on; no transaction has to wait for it.
+
+    Long texts are unpacked one at a time, in a thread of their own: they slow down neither other requests much, nor
+    what else is done in threads.
+    """
     packed = stored.blocks or b""
-    text = _join(packed) if len(packed) <= INLINE_BYTES else await asyncio.to_thread(_join, packed)
+    if are_short(packed):
+        text, next_start = _unpack_part(packed, start)
+    else:
+        loop = asyncio.get_running_loop()
+        text, next_start = await loop.run_in_executor(_executor(), _unpack_part, packed, start)
     return DocumentText(
         document_id=stored.document_id,
         name=stored.name,
@@ -52,16 +66,33 @@ async def unpack_text(stored: StoredText) -> DocumentText:
         version=stored.version,
         media_type=stored.media_type,
         text=text,
+        next_start=next_start,
     )
 
 
-def _join(packed: bytes) -> str:
-    """Return packed blocks as one text: rows of a table a line each, everything else a paragraph each."""
-    pieces: list[str] = []
+def _unpack_part(packed: bytes, start: int) -> tuple[str, int | None]:
+    """Return a part of a text, and where the next one begins; blocks after it are not unpacked."""
+    part: list[str] = []
+    at, end = 0, start + MOST_CHARACTERS
+    for piece in _pieces(packed):
+        if at + len(piece) > start:
+            part.append(piece[max(start - at, 0) : end - at])
+        at += len(piece)
+        if at > end:
+            return "".join(part), end
+    return "".join(part), None
+
+
+def _pieces(packed: bytes) -> Iterator[str]:
+    """Give packed blocks as the pieces of one text: rows of a table a line each, all else a paragraph each."""
     before: Block | None = None
-    for block in unpack_blocks(packed) if packed else ():
+    for block in iterate_blocks(packed) if packed else ():
         if before is not None:
-            pieces.append("\n" if block.kind == before.kind == "table_row" else "\n\n")
-        pieces.append(f"{'#' * block.level} {block.text}" if block.kind == "heading" else block.text)
+            yield "\n" if block.kind == before.kind == "table_row" else "\n\n"
+        yield f"{'#' * block.level} {block.text}" if block.kind == "heading" else block.text
         before = block
-    return "".join(pieces)
+
+
+@cache
+def _executor() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="text")

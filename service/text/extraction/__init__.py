@@ -14,6 +14,8 @@ from service.text.extraction.blocks import (
     Extraction,
     FoundPicture,
     NotRead,
+    are_short,
+    iterate_blocks,
     pack_blocks,
     unpack_blocks,
 )
@@ -36,6 +38,8 @@ __all__ = [
     "Limits",
     "NotRead",
     "UnreadableFile",
+    "are_short",
+    "iterate_blocks",
     "pack_blocks",
     "unpack_blocks",
 ]

@@ -20,14 +20,12 @@ from service.platform import traces
 from service.platform.errors import ServiceError
 from service.platform.logs import logger
 from service.text.extraction import task
-from service.text.extraction.blocks import ContainedFile, Extraction, unpack_blocks
+from service.text.extraction.blocks import ContainedFile, Extraction, are_short, unpack_blocks
 from service.text.extraction.building import Limits
 from service.text.extraction.failures import FailureCode, Unreadable, too_complex
 
 # Workers are replaced after so many files: parsers written in C leak, and a new worker is forked in milliseconds.
 _FILES_PER_WORKER = 1_000
-# Unpacking more than this is done off the event loop.
-_UNPACK_INLINE = 32_768
 Result = TypeVar("Result")
 _UNSUPPORTED: frozenset[FailureCode] = frozenset({"file_type_unsupported", "file_type_mismatch"})
 
@@ -138,8 +136,7 @@ class Extractor:
 
 async def _unpack(extracted: task.Extracted) -> Extraction:
     packed = extracted.packed
-    inline = len(packed) <= _UNPACK_INLINE
-    blocks = unpack_blocks(packed) if inline else await asyncio.to_thread(unpack_blocks, packed)
+    blocks = unpack_blocks(packed) if are_short(packed) else await asyncio.to_thread(unpack_blocks, packed)
     return Extraction(
         extracted.media_type,
         extracted.title,
