@@ -7,10 +7,22 @@ describes itself to them (RFC 9728).
 from urllib.parse import urlsplit
 
 from carrel.wire.oauth_clients import OAuthAudience
+from service.platform.secrets import ACCESS_TOKEN, MCP_ACCESS_TOKEN, Prefix, hash_secret
 
 MCP_PATH = "/mcp"
 WELL_KNOWN = "/.well-known/oauth-protected-resource"
 _PATHS = {OAuthAudience.API: "/api/v1", OAuthAudience.MCP: MCP_PATH}
+
+PREFIXES: dict[OAuthAudience, Prefix] = {OAuthAudience.API: ACCESS_TOKEN, OAuthAudience.MCP: MCP_ACCESS_TOKEN}
+
+
+def hash_client_secret(value: str, audience: OAuthAudience) -> bytes:
+    """Hash the secret of a client of this audience for storage.
+
+    One for /mcp is hashed with its audience: a release that knows no audiences, beside this one during an upgrade or
+    after a rollback, then takes it for wrong, and gives the client no tokens for v1.
+    """
+    return hash_secret(value if audience is OAuthAudience.API else f"{audience.value} {value}")
 
 
 def resource_of(audience: OAuthAudience, issuer: str) -> str:

@@ -17,6 +17,7 @@ from carrel.wire.fields import normal_email
 from carrel.wire.oauth_clients import OAuthAudience
 from carrel.wire.scopes import ApiScope
 from service.auth import queries
+from service.auth.audiences import PREFIXES
 from service.auth.queries import ActingPrincipal, Consent, Credential, CredentialAnswers, CredentialKind
 from service.auth.scopes import intersect_scopes
 from service.identity.queries import get_organization
@@ -73,17 +74,18 @@ class _Kind:
 
 
 _ACCESS_TOKEN = _Kind("accessToken", secrets.ACCESS_TOKEN, "access token", "user", "Refresh it, or sign in again.")
+_MCP_ACCESS_TOKEN = replace(_ACCESS_TOKEN, prefix=secrets.MCP_ACCESS_TOKEN)
 _KINDS: dict[Version, tuple[_Kind, ...]] = {
     "v0": (
         _Kind("apiKey", secrets.API_KEY, "API key", "owner"),
         _Kind("serviceAccountToken", secrets.SERVICE_ACCOUNT_TOKEN, "token", "service account"),
     ),
     "v1": (_ACCESS_TOKEN,),
-    "mcp": (_ACCESS_TOKEN,),
+    "mcp": (_MCP_ACCESS_TOKEN,),
 }
 _AUDIENCES: dict[Version, OAuthAudience] = {"v1": OAuthAudience.API, "mcp": OAuthAudience.MCP}
 _OTHER_VERSION: dict[Version, str] = {
-    "v0": "An access token works on /api/v1; /api/v0 takes an API key or a service-account token.",
+    "v0": "An access token works on /api/v1 or at /mcp; /api/v0 takes an API key or a service-account token.",
     "v1": "API keys and service-account tokens work on /api/v0; /api/v1 takes an access token.",
     "mcp": "API keys and service-account tokens work on /api/v0; /mcp takes an access token.",
 }
@@ -372,6 +374,8 @@ def _kind(value: str, *, version: Version) -> _Kind:
         if value.startswith(kind.prefix):
             return kind
     others = [kind.prefix for other, kinds in _KINDS.items() if other != version for kind in kinds]
+    if value.startswith(tuple(PREFIXES.values())) and version in _OTHER_AUDIENCE:
+        raise _unauthenticated("wrong_audience", _OTHER_AUDIENCE[version])
     if value.startswith(tuple(others)):
         raise _unauthenticated("wrong_version", _OTHER_VERSION[version])
     prefixes = " or ".join(repr(kind.prefix) for kind in _KINDS[version])

@@ -12,11 +12,15 @@ from typing import Literal
 
 from pydantic import SecretStr
 
-Prefix = Literal["svc_key_", "svc_sa_", "svc_at_", "svc_rt_", "svc_ac_", "svc_cs_", "svc_ss_", "svc_iv_", "svc_sc_"]
+Prefix = Literal[
+    "svc_key_", "svc_sa_", "svc_at_", "svc_mt_", "svc_rt_", "svc_ac_", "svc_cs_", "svc_ss_", "svc_iv_", "svc_sc_"
+]
 
 API_KEY: Prefix = "svc_key_"
 SERVICE_ACCOUNT_TOKEN: Prefix = "svc_sa_"  # noqa: S105 (the prefix of a token, not a token)
 ACCESS_TOKEN: Prefix = "svc_at_"  # noqa: S105 (likewise)
+# Of its own: releases that know no audiences would take one of v1's prefix on v1.
+MCP_ACCESS_TOKEN: Prefix = "svc_mt_"  # noqa: S105 (likewise)
 REFRESH_TOKEN: Prefix = "svc_rt_"  # noqa: S105 (likewise)
 AUTHORIZATION_CODE: Prefix = "svc_ac_"
 CLIENT_SECRET: Prefix = "svc_cs_"  # noqa: S105 (likewise)
@@ -27,6 +31,7 @@ PREFIXES: tuple[Prefix, ...] = (
     API_KEY,
     SERVICE_ACCOUNT_TOKEN,
     ACCESS_TOKEN,
+    MCP_ACCESS_TOKEN,
     REFRESH_TOKEN,
     AUTHORIZATION_CODE,
     CLIENT_SECRET,

@@ -66,7 +66,7 @@ OAUTH_SCHEMAS: Json = {
         "description": "Tokens (RFC 6749, section 5.1).",
         "required": ["access_token", "token_type", "expires_in", "refresh_token"],
         "properties": {
-            "access_token": _text("Token for v1, or for /mcp, as the client is registered (svc_at_…)."),
+            "access_token": _text("Token for v1, or for /mcp, as the client is registered (svc_at_… or svc_mt_…)."),
             "token_type": {"const": "Bearer", "description": "How the access token is sent."},
             "expires_in": {"type": "integer", "description": "Seconds for which the access token works; 3600."},
             "refresh_token": _text("Token for the next tokens; works once, for 30 days."),

@@ -1,12 +1,15 @@
 """Tokens for one audience: what v1 takes, /mcp refuses, and the reverse (RFC 8707, 9728)."""
 
+from dataclasses import replace
+
 import httpx
 import pytest
 
 from service.platform.errors import Unauthenticated
+from service.platform.secrets import ACCESS_TOKEN, hash_secret
 from tests.harness.services import RunningService
 from tests.oauth.conftest import Standing
-from tests.oauth.flow import Page, Pkce, a_person, an_mcp_client, call_mcp, error, sent_back, v1, works
+from tests.oauth.flow import Page, Pkce, a_person, an_app, an_mcp_client, call_mcp, error, sent_back, v1, works
 from tests.oauth.talking import send
 from tests.service.directory import done
 
@@ -38,6 +41,28 @@ def test_a_token_is_for_one_audience_and_refreshing_it_keeps_that(standing: Stan
         assert sent_back(ada.open(client, resource=wrong))["error"] == "invalid_target"
     assert error(agent.refresh(ours["refresh_token"], resource=for_api)) == (400, "invalid_target")
     assert call_mcp(service, done(agent.refresh(ours["refresh_token"]))["access_token"])
+
+
+def test_a_release_without_audiences_takes_nothing_of_a_client_for_mcp(service: RunningService) -> None:
+    """It knows tokens of v1 by their prefix, and secrets by their plain hash: neither is what a client for /mcp has.
+
+    What it gave such a client nevertheless, this release refuses on v1.
+    """
+    ada, agent = a_person(service), an_app(service, audience="mcp", scopes=["api:catalog:read"])
+    assert agent.client_secret is not None
+    tokens = ada.tokens(agent)
+    tokens = done(agent.refresh(tokens["refresh_token"]))
+    rotated = done(service.call("admin/oauthClients/rotateSecret", {"clientId": agent.client_id}))["clientSecret"]
+    assert error(agent.refresh(tokens["refresh_token"]))[0] == 401
+    assert done(replace(agent, client_secret=rotated).refresh(tokens["refresh_token"]))
+    assert not tokens["access_token"].startswith(ACCESS_TOKEN)
+    with service.owner_connection() as owner:
+        [kept] = owner.execute("SELECT secret_hash FROM oauth_clients").fetchall()
+        assert kept[0] not in {hash_secret(agent.client_secret), hash_secret(rotated)}
+        app = an_app(service)
+        token = ada.tokens(app)["access_token"]
+        owner.execute("UPDATE oauth_clients SET audience = 'mcp' WHERE client_id = %s", [app.client_id])
+    assert v1(service, "me", token).json()["error"]["code"] == "wrong_audience"
 
 
 def test_a_public_client_has_no_secret_and_any_port_of_its_machine(standing: Standing) -> None:

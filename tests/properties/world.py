@@ -12,7 +12,7 @@ from carrel.wire.scopes import ApiScope
 from service.domains.directory.organizations import create_organization
 from service.platform.database import Database
 from service.platform.identifiers import document_id_for, uuid7
-from service.platform.secrets import ACCESS_TOKEN, API_KEY, mint
+from service.platform.secrets import API_KEY, MCP_ACCESS_TOKEN, mint
 from tests.harness.databases import connect
 from tests.harness.processes import ServiceProcess
 from tests.properties.model import EVERYONE, Text
@@ -250,7 +250,7 @@ class World:
             body = {"name": "Agent", "redirectUris": ["https://agent.example.test/"], "scopes": [*ApiScope]}
             made = self.ask("admin/oauthClients/create", audience="mcp", **body)
             self._agent_client = made["clientId"]
-        secret = mint(ACCESS_TOKEN)
+        secret = mint(MCP_ACCESS_TOKEN)
         given = {
             "organization": self._organization_id,
             "client": self._agent_client,

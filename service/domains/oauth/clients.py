@@ -20,6 +20,7 @@ from carrel.wire.oauth_clients import (
     OAuthClientWithSecret,
 )
 from service.audit.service import record
+from service.auth.audiences import hash_client_secret
 from service.auth.callers import Caller
 from service.domains.oauth import queries
 from service.platform import secrets
@@ -61,7 +62,7 @@ async def create_client(
         "audience": fields["audience"].value,
         "is_public": fields["is_public"],
         "hint": "" if fields["is_public"] else secret.hint,
-        "secret_hash": secret.hash,
+        "secret_hash": hash_client_secret(secret.value.get_secret_value(), fields["audience"]),
         "requested_by": caller.principal_id,
     }
     await queries.insert_client(connection, caller.organization_id, row=row)
@@ -116,10 +117,12 @@ async def rotate_secret(connection: AsyncConnection, caller: Caller, *, client_i
 
     Raises NotFound when unknown, Conflict `public_client` for a client that has none.
     """
-    if (await _get(connection, caller, client_id)).is_public:
+    client = await _get(connection, caller, client_id)
+    if client.is_public:
         raise Conflict("A public client has no secret.", code="public_client")
     secret = secrets.mint(secrets.CLIENT_SECRET)
-    await _change(connection, caller, client_id, values={"secret_hash": secret.hash, "hint": secret.hint})
+    values = {"secret_hash": hash_client_secret(secret.value.get_secret_value(), client.audience), "hint": secret.hint}
+    await _change(connection, caller, client_id, values=values)
     await _record(connection, caller, "oauthClient.rotateSecret", client_id)
     return await _with_secret(connection, caller, client_id, secret)
 

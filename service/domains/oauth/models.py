@@ -11,10 +11,10 @@ from typing import Any, Literal
 from authlib.oauth2.rfc6749 import AuthorizationCodeMixin, ClientMixin, OAuth2Payload, OAuth2Request, TokenMixin
 
 from carrel.wire.oauth_clients import OAuthAudience
+from service.auth.audiences import hash_client_secret
 from service.auth.scopes import covers, intersect_scopes, parse_scopes
 from service.domains.oauth.records import StoredClient, StoredCode, StoredRefreshToken, StoredToken
 from service.domains.oauth.requests import Parameters, all_of, first_of
-from service.platform import secrets
 from service.platform.addresses import without_local_port
 from service.platform.senders import Sender
 
@@ -107,7 +107,7 @@ class Client(ClientMixin):
         """Return whether a secret is the client's, compared in constant time; a public client sends none."""
         if self.is_public:
             return not client_secret
-        return hmac.compare_digest(self._secret_hash, secrets.hash_secret(client_secret))
+        return hmac.compare_digest(self._secret_hash, hash_client_secret(client_secret, self.audience))
 
     def check_endpoint_auth_method(self, *_: str) -> bool:
         """Return True: `check_client_secret` has judged what the client has proven itself by."""

@@ -9,7 +9,7 @@ It is synchronous, so it runs in a thread (`store.in_thread`), and asks the data
 import base64
 import binascii
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, cast
 from urllib.parse import unquote
@@ -21,7 +21,7 @@ from authlib.oauth2.rfc6749.errors import InvalidClientError, InvalidRequestErro
 from authlib.oauth2.rfc6750 import BearerTokenGenerator
 
 from service.auth import lifetimes
-from service.auth.audiences import names_resource, resource_of
+from service.auth.audiences import PREFIXES, names_resource, resource_of
 from service.domains.oauth.grants import (
     CodeGrant,
     InvalidTargetError,
@@ -74,8 +74,8 @@ class AuthorizationServer(AuthlibServer):
         self.store = store
         self._issuer = issuer
         generator = BearerTokenGenerator(
-            _make_mint(secrets.ACCESS_TOKEN),
-            _make_mint(secrets.REFRESH_TOKEN),
+            _mint_access_token,
+            _mint_refresh_token,
             _seconds,
         )
         self.register_token_generator("default", generator)
@@ -207,11 +207,12 @@ def _seconds(_client: object, _grant_type: str) -> int:
     return int(lifetimes.ACCESS_TOKEN.total_seconds())
 
 
-def _make_mint(prefix: secrets.Prefix) -> Callable[..., str]:
-    def mint(**_: object) -> str:
-        return secrets.mint(prefix).value.get_secret_value()
+def _mint_access_token(*, client: Any, **_: object) -> str:
+    return secrets.mint(PREFIXES[client.audience]).value.get_secret_value()
 
-    return mint
+
+def _mint_refresh_token(**_: object) -> str:
+    return secrets.mint(secrets.REFRESH_TOKEN).value.get_secret_value()
 
 
 def _basic(authorization: str) -> tuple[str | None, str]:
