@@ -3,7 +3,7 @@
 from pathlib import Path
 from urllib.parse import SplitResult, unquote, urlsplit
 
-from carrel.wire.oauth_clients import LOOPBACK
+from carrel.wire.oauth_clients import IN_BRACKETS, LOOPBACK
 
 
 def parts_of(address: str) -> SplitResult | None:
@@ -18,7 +18,9 @@ def parts_of(address: str) -> SplitResult | None:
     except ValueError:
         return None
     odd = not address.isascii() or not address.isprintable() or any(char in address for char in ' "<>\\^`{|}#')
-    return parts if parts.scheme in {"http", "https"} and host and "@" not in parts.netloc and not odd else None
+    # Python takes what stands in brackets for the host, whatever is beside them; browsers don't.
+    odd = odd or "@" in parts.netloc or ("[" in parts.netloc and not IN_BRACKETS.fullmatch(parts.netloc))
+    return parts if parts.scheme in {"http", "https"} and host and not odd else None
 
 
 def is_confidential(address: str) -> bool:

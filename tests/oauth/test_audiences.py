@@ -87,6 +87,17 @@ def test_a_public_client_has_no_secret_and_any_port_of_its_machine(standing: Sta
     assert (answer.status_code, answer.json()["error"]["code"]) == (409, "public_client")
 
 
+def test_a_public_client_of_this_machine_gets_nothing_unasked(standing: Standing) -> None:
+    """Whatever listens there may name itself so (RFC 8252, section 8.6): who allowed it once is asked each time."""
+    service, ada = standing.service, standing.person()
+    agent, web = an_mcp_client(service, LOCAL), an_mcp_client(service)
+    for client in (agent, web):
+        assert "code" in sent_back(ada.allow(client), client.redirect_uri)
+    assert "allow" in Page(ada.open(agent)).forms[0].buttons
+    assert sent_back(ada.open(agent, prompt="none"), LOCAL)["error"] == "consent_required"
+    assert "code" in sent_back(ada.open(web, prompt="none"))
+
+
 def test_a_consent_taken_back_counts_at_the_next_call(service: RunningService) -> None:
     """Without its consent, a token for /mcp is worth nothing, whatever else is left of it; the refusal leads on."""
     agent, ada = an_mcp_client(service), a_person(service)

@@ -18,6 +18,8 @@ from carrel.wire.operations import ADMIN, CONFIRMED, KEYED, MEMBER, NOT_FOUND, S
 from carrel.wire.scopes import ApiScope
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+# An IPv6 address as a host, alone or with a port.
+IN_BRACKETS = re.compile(r"\[[^\[\]]+\](?::[0-9]*)?")
 # What an answer adds to a redirect URI, once each (RFC 6749, section 3.1; RFC 9207).
 ANSWERED = frozenset({"code", "error", "error_description", "error_uri", "iss", "state"})
 _DOCUMENT_HOST = re.compile(r"[a-z0-9](?:[a-z0-9.-]*[a-z0-9])?(?::[0-9]{1,5})?", re.ASCII)
@@ -52,7 +54,7 @@ def _refuse_odd_redirect_uri(text: str) -> str:
     try:
         parts = urlsplit(text)
         host, _port = parts.hostname or "", parts.port
-        literal = parts.netloc.startswith("[") and bool(IPv6Address(host))
+        literal = IN_BRACKETS.fullmatch(parts.netloc) is not None and bool(IPv6Address(host))
     except ValueError:
         msg = "must be an absolute address, such as https://app.example.com/callback"
         raise ValueError(msg) from None

@@ -86,7 +86,7 @@ async def _next_page(visit: Visit, asked: AuthorizationRequest, *, notice: str |
         client_id=asked.client.client_id,
     )
     new = [scope for scope in scopes if not covers(allowed, scope)]
-    if not new and "consent" not in prompts:
+    if not new and "consent" not in prompts and not asked.may_be_another_program:
         asked.grant_scopes(scopes, person)
         return visit.redirect(await asked.respond(person.principal_id))
     if "none" in prompts:

@@ -19,6 +19,7 @@ from service.domains.oauth.server import Answer, AuthorizationServer, Unusable
 from service.domains.oauth.store import Store, in_thread
 from service.domains.signin.browsers import Browser
 from service.domains.signin.sessions import SignedIn, find_session
+from service.platform.addresses import without_local_port
 from service.platform.errors import BadRequest
 from service.runtime import Runtime
 
@@ -57,6 +58,14 @@ class AuthorizationRequest:
     def scopes(self) -> tuple[str, ...]:
         """The scopes that the client requests."""
         return tuple((self.client.get_allowed_scope(self.request.form.get("scope")) or "").split(" "))
+
+    @property
+    def may_be_another_program(self) -> bool:
+        """Whether the response goes to whatever program listens on the person's machine, and proves itself by nothing.
+
+        Then the person is asked each time, whatever they allowed before (RFC 8252, section 8.6).
+        """
+        return self.client.is_public and without_local_port(self.redirect_uri) is not None
 
     def is_too_old(self, person: SignedIn) -> bool:
         """Return whether the client wants a newer sign-in than the person's (`max_age`, RFC 9470, section 4)."""
