@@ -6,6 +6,8 @@ from datetime import date
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from service.domains.search.understanding.drawing import draw_conditions, keys_of
 from service.domains.search.understanding.folding import fold
 
@@ -48,3 +50,65 @@ def test_other_languages_are_left_alone() -> None:
     """A denial in another language is none that the rules can read: nothing is drawn."""
     assert draw("documents, team: finance") == [["team", "==", "finance"]]
     assert draw("documents, nicht team: finance") == []
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "reports from 2024 or 2025",
+        "reports from 2024 and 2025",
+        "reports from 2024-2026",
+        "reports from 2024/25",
+        "reports from March 2024 \u2013 April 2025",
+        "reports from 2022, 2023 and 2024",
+        "reports from March 2024 or later",
+        "reports issued in 2024 through 2025",
+        "confidential or archived documents",
+        "confidential/archived documents",
+        "documents that are confidential or final",
+        "finance documents or documents from 2024",
+        "documents by Nobody or documents from finance",
+        "documents with more than 20 pages or under 5 MB",
+        "documents with more than 20 pages or fewer than 5 pages",
+        "documents with a budget over 20-30 EUR",
+        "finance documents as well as legal documents",
+        "finance documents written in 2024 and legal ones written in 2025",
+        "finance documents on cats or dogs that are confidential",
+        "documents from finance, marketing and people",
+        "documents from finance, legal",
+        "letters by Hanna Vogt and the legal documents",
+    ],
+)
+def test_one_of_several_alternatives_is_no_condition(question: str) -> None:
+    """A search with the first of them would leave out what fits another."""
+    assert draw(question) == []
+
+
+@pytest.mark.parametrize(
+    ("question", "fields", "drawn"),
+    [
+        ("reports from 2024", {"expires": "DATETIME"}, []),
+        ("reports dated 2024", {"birth_date": "DATETIME"}, []),
+        ("reports dated in 2024", {"publishedAt": "DATETIME"}, ["publishedAt", "publishedAt"]),
+        ("reports since 2024", {"date": "DATETIME"}, ["date"]),
+        ("contracts expired before 2024", {"expired": "DATETIME"}, ["expired"]),
+        ("Which reports describe a crew size over 10?", {"size": "INT"}, []),
+        ("reports of a size over 10", {"size": "INT"}, ["size"]),
+        ("team documents: draft", {"team": "BOOLEAN", "teams": "BOOLEAN"}, ["team"]),
+        ("documents with a budget over 5", {"budget": "INT", "budgets": "INT"}, []),
+    ],
+)
+def test_a_field_is_meant_only_by_its_name_or_as_the_documents_own_time(
+    question: str, fields: dict[str, str], drawn: list[str]
+) -> None:
+    """A time of what a text is about is not the document's, and a size of something else is not the field."""
+    assert [each.field for each in draw_conditions(question, fields, today=TODAY, values={})] == drawn
+
+
+def test_long_texts_are_not_read() -> None:
+    """Every pattern looks at every place of a question, so a longer one would keep other requests waiting."""
+    fields = {f"x{'y' * (number % 40)} {number}": kind for number in range(200) for kind in ("BOOLEAN", "STRING")}
+    question = "finance documents " + "documents " * 48
+    assert len(draw(question.strip()[:500])) == 1
+    assert draw(question + "and more of them") == []
+    assert keys_of("documents x " * 50, fields) == []

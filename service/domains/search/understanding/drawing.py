@@ -7,28 +7,25 @@ we carry in 2024". So each is one only where the words tie it to documents ("rep
 
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import date
 from typing import NamedTuple
 
 from carrel.wire.search import FilterOperator
 from service.domains.collections.metadata_schema import fits
 from service.domains.search.filters import Kind
-from service.domains.search.understanding.amounts import COMPARED, UNIT, MeasuredUnit, read_bounds, unit_of
-from service.domains.search.understanding.folding import Words, fold, words_of
+from service.domains.search.understanding.alternatives import DOCUMENTS, has_alternatives
+from service.domains.search.understanding.amounts import COMPARED, UNIT, read_bounds, unit_of
+from service.domains.search.understanding.folding import Words, fold
 from service.domains.search.understanding.moments import PERIOD, Period, read_period
-from service.index.stemming import ENGLISH, stemmer_for
+from service.domains.search.understanding.query_texts import Field, QueryText, any_of, read_query, stem
 
 LONGEST_VALUE = 6
 """Words of a value that is looked for."""
 MOST_KEYS = 100
 """Texts that are looked for among the values."""
+_REACH = 200
+"""Characters before a value in which the words that link it to documents or name its field must begin."""
 
-_DOCUMENTS = (
-    r"(?:documents?|files?|papers?|pages?|records?|reports?|policy|policies|minutes|letters?|e mails?|e?mails?"
-    r"|contracts?|notes?|articles?|guides?|manuals?|handbooks?|presentations?|slides|spreadsheets?|memos?|invoices?"
-    r"|entry|entries|posts?|projects?|anything|everything|something|those|these|ones)"
-)
 _SEVERAL = (
     r"(?:documents|files|papers|pages|records|reports|policies|minutes|letters|e mails|e?mails|contracts|notes|articles"
     r"|guides|manuals|handbooks|presentations|slides|spreadsheets|memos|invoices|entries|posts|projects|ones)"
@@ -37,14 +34,11 @@ _SEVERAL = (
 _EXCEPT = r"(?:except(?: for)?|excluding|other than|apart from|outside(?: of)?)"
 _NOT = rf"(?:{_EXCEPT}|but not|not|without|anything but|everything but)"
 _MADE = r"(?:written|made|issued|published|created|sent|signed|prepared)"
-_BEFORE = frozenset({
-    "!", "(", ".", ":", ";", "?", "a", "all", "an", "any", "are", "but", "by", "do", "does", "every", "except",
-    "excluding", "find", "for", "from", "give", "has", "have", "how", "in", "is", "latest", "list", "me", "new",
-    "newest", "not", "of", "old", "on", "only", "our", "outside", "recent", "search", "show", "some", "than",
-    "that", "the", "their", "there", "these", "those", "we", "what", "where", "which", "who", "with", "without",
-    "your", ",",
-})  # fmt: skip
-"""Words that begin a name of documents: before others, a value may be a part of a longer name ("fire safety")."""
+_OWN_TIMES = (
+    *("date", "day", "time", "datetime", "when", "at", "on", "issued", "published", "publication", "created"),
+    *("creation", "updated", "written", "signed", "sent", "modified"),
+)
+"""Words of the name of a field that holds a time of the document itself, not one that its text is about."""
 _AFTER = (
     r" (?:$|[,.;:?!)(]|(?:about|after|and|are|before|but|concerning|contain|containing|cover|describe|except|excluding"
     r"|explain|for|from|have|in|is|issued|mention|mentioning|on|or|published|regarding|say|since|that|until|updated"
@@ -65,17 +59,6 @@ class DrawnCondition(NamedTuple):
     words: str
 
 
-@dataclass(frozen=True, slots=True)
-class _Field:
-    """A field, the pattern of its words, their stems, and the unit that its name ends with, if it does."""
-
-    name: str
-    kind: Kind
-    pattern: str
-    stems: frozenset[str]
-    unit: MeasuredUnit | None
-
-
 class _Match(NamedTuple):
     """What was read: a field's bounds, and where in the line they stand."""
 
@@ -90,81 +73,47 @@ def draw_conditions(question: str, fields: Mapping[str, str], *, today: date, va
 
     `values` are those of `keys_of` that occur. What isn't of its field's type is none of them.
     """
-    words, known = words_of(question), _fields(fields)
-    if not _may_state(words):
+    asked = read_query(question, fields)
+    if asked is None or not asked.may_state:
         return []
     matches = [
-        *_draw_periods(words, known, today),
-        *_draw_amounts(words, known),
-        *_draw_flags(words, known),
-        *_draw_values(words, known, values),
+        *_draw_periods(asked, today),
+        *_draw_amounts(asked),
+        *_draw_flags(asked),
+        *_draw_values(asked, values),
     ]
-    return [each for each in _agreeing(words, matches) if fits(Kind(fields[each.field]), each.value)]
+    return [each for each in _agreeing(asked.words, matches) if fits(Kind(fields[each.field]), each.value)]
 
 
 def keys_of(question: str, fields: Mapping[str, str]) -> list[str]:
     """Return the folded texts of a question that would be conditions if they were values; none of most questions."""
-    words, known = words_of(question), _fields(fields)
-    has_texts = any(field.kind is Kind.STRING for field in known)
-    return _keys(words, known) if has_texts and _may_state(words) else []
+    has_texts = any(Kind(kind) is Kind.STRING for kind in fields.values())
+    asked = read_query(question, fields) if has_texts else None
+    return _keys(asked) if asked and asked.may_state else []
 
 
-def _fields(fields: Mapping[str, str]) -> list[_Field]:
-    return [_field(name, Kind(kind)) for name, kind in fields.items()]
-
-
-def _may_state(words: Words) -> bool:
-    """Return whether a question may state a condition: it names documents, or a field with a mark behind it."""
-    return not words.is_foreign and re.search(f" {_DOCUMENTS} | [:=] ", words.line) is not None
-
-
-def _keys(words: Words, fields: Sequence[_Field]) -> list[str]:
-    cue = re.compile(
-        rf"(?:{_DOCUMENTS}|{_names(fields, Kind.STRING)}|from|by|of|for|:|=|is|{_EXCEPT}|but|the|and|or|,)$"
-    )
+def _keys(asked: QueryText) -> list[str]:
+    folded = asked.words.folded
+    cue = re.compile(rf"(?:{DOCUMENTS}|{any_of(asked.texts)}|from|by|of|for|:|=|is|{_EXCEPT}|but|the|and|or|,)$")
     keys: dict[str, None] = {}
-    for start, length in ((at, size) for at in range(len(words.folded)) for size in range(1, LONGEST_VALUE + 1)):
-        part = words.folded[start : start + length]
-        before, after = words.folded[max(0, start - 1) : start], words.folded[start + length : start + length + 1]
+    for start, length in ((at, size) for at in range(len(folded)) for size in range(1, LONGEST_VALUE + 1)):
+        part = folded[start : start + length]
+        before, after = folded[max(0, start - 1) : start], folded[start + length : start + length + 1]
         if len(part) == length and (cue.match(" ".join(before)) or cue.match(" ".join(after))):
             keys.setdefault(fold(" ".join(part)))
     return [key for key in keys if key][:MOST_KEYS]
 
 
-def _field(name: str, kind: Kind) -> _Field:
-    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
-    parts = [part for part in fold(words).split() if part]
-    unit = unit_of(parts[-1]) if parts and kind in {Kind.INT, Kind.DOUBLE} else None
-    named = parts[:-1] if unit and parts[1:] else parts
-    if kind is Kind.BOOLEAN and parts[1:] and parts[0] in {"is", "has"}:
-        named = parts[1:]
-    pattern = " ".join(re.escape(part) for part in named) or "(?!)"
-    if kind is not Kind.BOOLEAN:
-        pattern = f"{pattern.removesuffix('s')}s?"
-    if unit and unit.measure == "time" and parts[1:]:
-        pattern = f"{pattern}(?: time)?"
-    return _Field(name, kind, pattern, frozenset(map(_stem, named)), unit)
-
-
-def _stem(word: str) -> str:
-    stemmer = stemmer_for(ENGLISH)
-    return stemmer.stemWord(word) if stemmer else word
-
-
-def _names(fields: Sequence[_Field], *kinds: Kind) -> str:
-    return "|".join(sorted((field.pattern for field in fields if field.kind in kinds), key=len, reverse=True)) or "(?!)"
-
-
-def _draw_periods(words: Words, fields: Sequence[_Field], today: date) -> Iterator[_Match]:
+def _draw_periods(asked: QueryText, today: date) -> Iterator[_Match]:
     """Read "reports since March 2024" and "issued last year"; a number field `year` takes whole years."""
-    times = [field for field in fields if field.kind is Kind.DATETIME]
-    years = [field for field in fields if field.kind is Kind.INT and field.pattern == "years?"]
-    for match in re.finditer(r" (?:of|from|in|for) the year (?P<year>(?:19|20)\d\d)(?= )", words.line):
+    times = [field for field in asked.fields if field.kind is Kind.DATETIME]
+    years = [field for field in asked.fields if field.kind is Kind.INT and "year" in field.names]
+    for match in re.finditer(r" (?:of|from|in|for) the year (?P<year>(?:19|20)\d\d)(?= )", asked.line):
         if len(years) == 1:
             yield _Match(years[0].name, [(FilterOperator.EQUAL, match["year"])], *match.span())
     made = r"(?P<made>(?:written|\w+ed|sent))"
-    before = rf" (?P<documents>{_DOCUMENTS} )(?:(?:that|which) (?:were|was|are|is|have been) )?(?P<not>not )?"
-    for match in re.finditer(rf"{before}(?:{made} )?{PERIOD}(?= )", words.line):
+    before = rf" (?P<documents>{DOCUMENTS} )(?:(?:that|which) (?:were|was|are|is|have been) )?(?P<not>not )?"
+    for match in re.finditer(rf"{before}(?:{made} )?{PERIOD}(?= )", asked.line):
         period = read_period(match, today=today)
         if period is None:
             continue
@@ -180,10 +129,12 @@ def _draw_periods(words: Words, fields: Sequence[_Field], today: date) -> Iterat
             yield _Match(years[0].name, bounds, start, match.end())
 
 
-def _is_made_then(field: _Field, made: str | None) -> bool:
-    """Return whether a field may be the time that a participle speaks of; None: documents' time, whichever it is."""
-    is_plain = not field.stems - {_stem(word) for word in ("date", "day", "time", "datetime", "when", "at", "on")}
-    return made is None or made == "dated" or is_plain or _stem(made) in field.stems
+def _is_made_then(field: Field, made: str | None) -> bool:
+    """Return whether a field may be the time that a participle speaks of; None: the document's own, whichever it is."""
+    if made is None or made == "dated":
+        return not field.stems - {stem(word) for word in _OWN_TIMES}
+    is_plain = not field.stems - {stem(word) for word in _OWN_TIMES[:7]}
+    return is_plain or stem(made) in field.stems
 
 
 def _in_years(period: Period) -> list[tuple[FilterOperator, str]]:
@@ -195,29 +146,30 @@ def _in_years(period: Period) -> list[tuple[FilterOperator, str]]:
     return [(operator, str(day.year)) for operator, day in period.bounds()]
 
 
-def _draw_amounts(words: Words, fields: Sequence[_Field]) -> Iterator[_Match]:
+def _draw_amounts(asked: QueryText) -> Iterator[_Match]:
     """Read "with more than 20 pages", "a budget over 2 million euros" and "files larger than 5 MB"."""
-    if not re.search(f" {_DOCUMENTS} ", words.line):
+    if not re.search(f" {DOCUMENTS} ", asked.line):
         return
-    numbers = [field for field in fields if field.kind in {Kind.INT, Kind.DOUBLE}]
-    unit = rf"(?: (?P<unit>{UNIT}))?"
-    for field in numbers:
-        for pattern in (
-            rf" (?:with|of|having|have|has) {COMPARED}(?P<unit>) (?:{field.pattern})(?= )",
-            rf" (?:{field.pattern}) (?:(?:of|is|are|:) )?{COMPARED}{unit}(?= )",
-        ):
-            for match in re.finditer(pattern, words.line):
-                yield from _amount(match, field, start=match.start())
+    named = asked.find_named(Kind.INT, Kind.DOUBLE)
+    name = f"(?P<name>{any_of(named)})"
+    counted = rf" (?:with|of|having|have|has) {COMPARED}(?P<unit>) {name}(?= )"
+    measured = rf" {name} (?:(?:of|is|are|:) )?{COMPARED}(?: (?P<unit>{UNIT}))?(?= )"
+    for match in re.finditer(counted, asked.line):
+        yield from _amount(match, named[match["name"]], start=match.start())
+    for match in re.finditer(measured, asked.line):
+        if asked.begins_at(match.start("name")) or _ends_with_documents(asked.line, match.start("name")):
+            yield from _amount(match, named[match["name"]], start=match.start())
+    numbers = [field for field in asked.fields if field.kind in {Kind.INT, Kind.DOUBLE}]
     measures = [field.unit.measure for field in numbers if field.unit]
-    of_documents = rf" {_DOCUMENTS}(?: (?:that|which) are)?(?P<what> ){COMPARED} (?P<unit>{UNIT})(?= )"
-    for match in re.finditer(of_documents, words.line):
+    of_documents = rf" {DOCUMENTS}(?: (?:that|which) are)?(?P<what> ){COMPARED} (?P<unit>{UNIT})(?= )"
+    for match in re.finditer(of_documents, asked.line):
         unit_read = unit_of(match["unit"])
         if unit_read and measures.count(unit_read.measure) == 1:
             [field] = [one for one in numbers if one.unit and one.unit.measure == unit_read.measure]
             yield from _amount(match, field, start=match.start("what"))
 
 
-def _amount(match: re.Match[str], field: _Field, *, start: int) -> Iterator[_Match]:
+def _amount(match: re.Match[str], field: Field, *, start: int) -> Iterator[_Match]:
     """Read a number in the field's unit; one in another measure than the field's is in doubt."""
     asked = unit_of(match["unit"] or match["sign"])
     if asked and (field.unit is None or asked.measure != field.unit.measure):
@@ -228,50 +180,45 @@ def _amount(match: re.Match[str], field: _Field, *, start: int) -> Iterator[_Mat
         yield _Match(field.name, bounds, start, match.end())
 
 
-def _draw_flags(words: Words, fields: Sequence[_Field]) -> Iterator[_Match]:
+def _draw_flags(asked: QueryText) -> Iterator[_Match]:
     """Read "confidential documents" and "documents on pay that are not confidential".
 
     "Not" is "not true", which documents without the field fit, too.
     """
-    for field in (field for field in fields if field.kind is Kind.BOOLEAN):
-        name = field.pattern
-        before = rf" (?P<first>(?P<not>(?:not|non) )?{name})(?: \w+){{0,3}}? {_DOCUMENTS}(?= )"
-        is_it = rf"(?:that|which) (?:is|are|(?P<not>isn't|aren't|is not|are not)) {name}"
-        after = rf" {_DOCUMENTS} (?:[^.?!;]* )?(?P<first>{is_it})(?={_AFTER})"
-        for pattern in (before, after):
-            for match in re.finditer(pattern, words.line):
-                start, end = match.span("first")
-                if pattern is before and not _begins(words, start, fields):
-                    continue
+    named = asked.find_named(Kind.BOOLEAN)
+    name = f"(?P<name>{any_of(named)})"
+    before = rf" (?P<first>(?P<not>(?:not|non) )?{name})(?=(?: \w+){{0,3}}? {DOCUMENTS} )"
+    is_it = rf"(?:that|which) (?:is|are|(?P<not>isn't|aren't|is not|are not)) {name}"
+    for pattern in (before, rf" (?P<first>{is_it})(?={_AFTER})"):
+        for match in re.finditer(pattern, asked.line):
+            start, end = match.span("first")
+            clause = re.split(" [.?!;] ", asked.line[:start])[-1]
+            if asked.begins_at(start) if pattern is before else re.search(f" {DOCUMENTS} ", f" {clause}"):
                 operator = FilterOperator.NOT_EQUAL if match["not"] else FilterOperator.EQUAL
-                yield _Match(field.name, [(operator, "true")], start, end)
+                yield _Match(named[match["name"]].name, [(operator, "true")], start, end)
 
 
-def _begins(words: Words, start: int, fields: Sequence[_Field]) -> bool:
-    """Return whether the word at this place begins a name of documents, be it behind another condition's words."""
-    flags = {field.pattern.split()[-1] for field in fields if field.kind is Kind.BOOLEAN}
-    before = words.line[:start].split()
-    return not before or before[-1] in _BEFORE | flags
+def _ends_with_documents(line: str, end: int) -> bool:
+    return re.compile(f" {DOCUMENTS} $").search(line, max(0, end - _REACH), end) is not None
 
 
-def _draw_values(words: Words, fields: Sequence[_Field], values: Values) -> Iterator[_Match]:
+def _draw_values(asked: QueryText, values: Values) -> Iterator[_Match]:
     """Read "finance documents", "reports by Customer Care", "pages in the section tools", each with its negations."""
     if not values:
         return
-    texts = {field.name for field in fields if field.kind is Kind.STRING}
-    keys = "|".join(re.escape(key) for key in sorted(values, key=lambda key: (-len(key), key)))
-    places = [match.span(1) for match in re.finditer(rf"(?<= )({keys})(?= )", words.line)]
+    texts = {field.name for field in asked.fields if field.kind is Kind.STRING}
+    places = [match.span() for match in re.finditer(rf"(?<= )(?:{any_of(values)})(?= )", asked.line)]
     for at, (start, end) in enumerate(places):
         joined = re.match(
-            r" (?:and|or|,|/)(?: the)? $", words.line[end : places[at + 1][0]] if places[at + 1 :] else ""
+            r" (?:and|or|,|/)(?: the)? $", asked.line[end : places[at + 1][0]] if places[at + 1 :] else ""
         )
-        found = _value(words, fields, start, end)
+        found = _value(asked, start, end)
         if found is None or joined:  # several values of a field at once are no condition that a search knows
             continue
         named, is_not, start_of_all, end_of_all = found
         fitting = {
             (field, value)
-            for field, value in values[words.line[start:end]]
+            for field, value in values[asked.line[start:end]]
             if field in texts and named in {None, field}
         }
         if len(fitting) == 1:
@@ -289,28 +236,28 @@ class _Stated(NamedTuple):
     end: int
 
 
-def _value(words: Words, fields: Sequence[_Field], start: int, end: int) -> _Stated | None:
+def _value(asked: QueryText, start: int, end: int) -> _Stated | None:
     """Return how a value that stands there is stated; None where it needn't be a condition."""
-    line, texts = words.line, [one for one in fields if one.kind is Kind.STRING]
-    if following := _field_at(texts, line[end:], " {}(?= )"):
-        field, length = following
-        return _linked(line, field, start, end + length)
-    if preceding := _field_at(texts, line[:start], " {}(?: called| named| :| =| is(?: not)?)? $"):
-        field, length = preceding
-        mark = line[start - length : start].split()[-1]
-        start -= length - 1
-        if mark not in {":", "=", "is", "not"}:
+    line, furthest = asked.line, max(0, start - _REACH)
+    if behind := asked.field_behind.match(line, end):
+        return _linked(line, asked.texts[behind["name"]].name, start, behind.end())
+    if before := asked.field_before.search(line, furthest, start):
+        field, mark = asked.texts[before["name"]].name, (before["mark"] or "").strip()
+        start = before.start("name")
+        if mark in {"", "called", "named"}:
             return _linked(line, field, start, end)
-        return _Stated(field, mark == "not", start, end) if re.match(_AFTER, line[end:]) else None
+        return _Stated(field, mark == "is not", start, end) if re.match(_AFTER, line[end:]) else None
     if not re.match(f" {_SEVERAL} ", line[end:]):
         return _linked(line, None, start, end)
-    if denied := re.search(rf" ({_NOT})(?: the| any)? $", line[:start]):
+    if denied := _DENIED.search(line, furthest, start):
         return _Stated(None, True, denied.start() + 1, end)
-    return _Stated(None, False, start, end) if _begins(words, start, fields) else None
+    return _Stated(None, False, start, end) if asked.begins_at(start) else None
 
 
+_DENIED = re.compile(rf" ({_NOT})(?: the| any)? $")
+_EXCEPTED = re.compile(rf" {_EXCEPT}(?: the)? $")
 _LINK = (
-    rf" (?P<not>{_NOT} (?:the )?)?{_DOCUMENTS}(?P<part> (?:(?:that|which) )?"
+    rf" (?P<not>{_NOT} (?:the )?)?{DOCUMENTS}(?P<part> (?:(?:that|which) )?"
     rf"(?:(?:are|were|is|was) |(?P<are_not>(?:are|is|were|was)n't ))?(?P<not_after>{_NOT} )?(?:{_MADE} )?"
     r"(?:from|by{})"
     r"(?: the)? )$"
@@ -322,10 +269,10 @@ def _linked(line: str, field: str | None, start: int, end: int) -> _Stated | Non
     """Return how a value behind "documents from" or "except" is stated; None where it is linked to no documents."""
     if not re.match(_AFTER, line[end:]):
         return None
-    before = line[:start]
-    if field and (excepted := re.search(rf" {_EXCEPT}(?: the)? $", before)):
+    furthest = max(0, start - _REACH)
+    if field and (excepted := _EXCEPTED.search(line, furthest, start)):
         return _Stated(field, True, excepted.start() + 1, end)
-    link = re.search(_LINK.format("|of|in|for" if field else ""), before)
+    link = re.compile(_LINK.format("|of|in|for" if field else "")).search(line, furthest, start)
     denials = [name for name in ("not", "are_not", "not_after") if link[name]] if link else []
     if link is None or len(denials) > 1:
         return None
@@ -333,24 +280,21 @@ def _linked(line: str, field: str | None, start: int, end: int) -> _Stated | Non
     return _Stated(field, bool(denials), first, end)
 
 
-def _field_at(fields: Sequence[_Field], line: str, pattern: str) -> tuple[str, int] | None:
-    """Return the field whose words stand at the line's beginning or end as `pattern` says, and the length of that."""
-    for field in fields:
-        if match := (re.search if pattern.endswith("$") else re.match)(pattern.format(f"(?:{field.pattern})"), line):
-            return field.name, len(match.group())
-    return None
-
-
 def _agreeing(words: Words, matches: Sequence[_Match]) -> list[DrawnCondition]:
-    """Return the conditions of matches; none of a field that is stated in two ways."""
+    """Return the conditions of matches; none where a field is stated in two ways, or alternatives are named.
+
+    Either speaks of several kinds of documents, and each condition would exclude the others' documents.
+    """
     by_field: dict[str, list[_Match]] = {}
-    for match in sorted(matches, key=lambda each: each.start):
+    ordered = sorted(matches, key=lambda each: each.start)
+    for match in ordered:
         known = by_field.setdefault(match.field, [])
         if not any(list(match.bounds) == list(each.bounds) for each in known):
             known.append(match)
-    stated = [found[0] for found in by_field.values() if len(found) == 1 or _is_negative(found)]
-    several = [found for found in by_field.values() if len(found) > 1 and _is_negative(found)]
-    chosen = sorted([*stated, *(each for found in several for each in found[1:])], key=lambda each: each.start)
+    is_several = any(len(found) > 1 and not _is_negative(found) for found in by_field.values())
+    if is_several or has_alternatives(words, [(each.start, each.end) for each in ordered]):
+        return []
+    chosen = sorted((each for found in by_field.values() for each in found), key=lambda each: each.start)
     return [
         DrawnCondition(match.field, operator, value, words.original(match.start, match.end))
         for match in chosen

@@ -57,10 +57,21 @@ class Words:
 
     def original(self, start: int, end: int) -> str:
         """Return the question's own text for a part of the line that begins and ends with a word."""
+        first, last = self._places(start, end)
+        return self.text[self.spans[first][0] : self.spans[last][1]]
+
+    def beside(self, start: int, end: int) -> str:
+        """Return what stands between a part of the line and the words before and after it, which is in no word."""
+        first, last = self._places(start, end)
+        before = self.spans[first - 1][1] if first else 0
+        after = self.spans[last + 1][0] if self.spans[last + 1 :] else len(self.text)
+        return self.text[before : self.spans[first][0]] + self.text[self.spans[last][1] : after]
+
+    def _places(self, start: int, end: int) -> tuple[int, int]:
+        """Return the numbers of a part's first and last word."""
         start += self.line[start] == " "
         end -= self.line[end - 1] == " "
-        first, last = self._starts[start], self._starts[end + 1] - 1
-        return self.text[self.spans[first][0] : self.spans[last][1]]
+        return self._starts[start], self._starts[end + 1] - 1
 
 
 def words_of(question: str) -> Words:

@@ -19,17 +19,18 @@ _COUNT = rf"(?:\d{{1,3}}|{'|'.join(_NUMBERS)})"
 _YEAR = r"(?:19|20)\d\d"
 _UNIT = r"(?:day|week|month|year)"
 
-_POINT = (
+POINT = (
     rf"(?:\d{{4}}-\d\d-\d\d|\d{{1,2}}(?: (?:st|nd|rd|th))? (?:{_MONTH})(?: ,)? {_YEAR}"
     rf"|(?:{_MONTH}) \d{{1,2}}(?: (?:st|nd|rd|th))?(?: ,)? {_YEAR}|(?:{_MONTH}) {_YEAR}|q [1-4] {_YEAR}|{_YEAR}"
     rf"|today|yesterday|(?:last|this) (?:week|month|quarter|year)"
     rf"|(?:the )?(?:last|past) {_COUNT} {_UNIT}s?|the (?:last|past) {_UNIT})"
 )
+"""Pattern of a point in time, in a line of folded words."""
 PERIOD = (
-    rf"(?:between (?P<first>{_POINT}) and (?P<last>{_POINT})|from (?P<begin>{_POINT}) (?:to|until) (?P<finish>{_POINT})"
+    rf"(?:between (?P<first>{POINT}) and (?P<last>{POINT})|from (?P<begin>{POINT}) (?:to|until) (?P<finish>{POINT})"
     rf"|older than (?P<age>{_COUNT} {_UNIT}s?)"
     rf"|(?:(?P<relation>since|on or after|on or before|after|later than|newer than|before|earlier than|older than"
-    rf"|prior to|until|up to|in|of|on|during|within|from|for) )?(?P<point>{_POINT})(?P<onward> onwards?)?"
+    rf"|prior to|until|up to|in|of|on|during|within|from|for) )?(?P<point>{POINT})(?P<onward> onwards?)?"
     rf"(?! (?:to|until) ))"
 )
 """Pattern of a period, in a line of folded words."""

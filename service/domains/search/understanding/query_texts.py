@@ -1,0 +1,121 @@
+"""The text of a query, and the fields of a collection that it may name."""
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+
+from service.domains.search.filters import Kind
+from service.domains.search.understanding.alternatives import DOCUMENTS
+from service.domains.search.understanding.amounts import MeasuredUnit, unit_of
+from service.domains.search.understanding.folding import Words, fold, words_of
+from service.index.stemming import ENGLISH, stemmer_for
+
+LONGEST_QUESTION = 500
+"""Characters of a question that conditions are drawn from. A longer one is a text, and would take too much time."""
+_BEFORE = frozenset({
+    "!", "(", ".", ":", ";", "?", "a", "all", "an", "any", "are", "but", "by", "do", "does", "every", "except",
+    "excluding", "find", "for", "from", "give", "has", "have", "how", "in", "is", "latest", "list", "me", "new",
+    "newest", "not", "of", "old", "on", "only", "our", "outside", "recent", "search", "show", "some", "than",
+    "that", "the", "their", "there", "these", "those", "we", "what", "where", "which", "who", "with", "without",
+    "your", ",",
+})  # fmt: skip
+"""Words that begin a name of documents: before others, a value may be a part of a longer name ("fire safety")."""
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field, the words that name it, their stems, and the unit that its name ends with, if it does."""
+
+    name: str
+    kind: Kind
+    names: tuple[str, ...]
+    stems: frozenset[str]
+    unit: MeasuredUnit | None
+
+
+@dataclass(frozen=True)
+class QueryText:
+    """The words of a question, and the fields of the collection that it searches."""
+
+    words: Words
+    fields: Sequence[Field]
+
+    @property
+    def line(self) -> str:
+        """The folded words in one line."""
+        return self.words.line
+
+    @property
+    def may_state(self) -> bool:
+        """Whether there may be a condition: the question names documents, or a field with a mark behind it."""
+        return not self.words.is_foreign and re.search(f" {DOCUMENTS} | [:=] ", self.line) is not None
+
+    def find_named(self, *kinds: Kind) -> dict[str, Field]:
+        """Return the fields of these kinds that the question may name, by their names in it; none of a shared name."""
+        by_name: dict[str, list[Field]] = {}
+        for field in self.fields:
+            if field.kind in kinds:
+                for name in field.names:
+                    if f" {name} " in self.line:
+                        by_name.setdefault(name, []).append(field)
+        return {name: found[0] for name, found in by_name.items() if len(found) == 1}
+
+    @cached_property
+    def texts(self) -> dict[str, Field]:
+        """The text fields that the question may name."""
+        return self.find_named(Kind.STRING)
+
+    @cached_property
+    def field_behind(self) -> re.Pattern[str]:
+        """Pattern of a text field that is named behind a value."""
+        return re.compile(rf" (?P<name>{any_of(self.texts)})(?= )")
+
+    @cached_property
+    def field_before(self) -> re.Pattern[str]:
+        """Pattern of a text field that is named before a value, and of the mark between them."""
+        return re.compile(rf" (?P<name>{any_of(self.texts)})(?P<mark> called| named| :| =| is(?: not)?)? $")
+
+    @cached_property
+    def _begins(self) -> frozenset[str]:
+        """The words behind which a name of documents may begin, those of truth values among them."""
+        return _BEFORE | {name.split()[-1] for name in self.find_named(Kind.BOOLEAN)}
+
+    def begins_at(self, start: int) -> bool:
+        """Return whether the word at this place begins a name of documents, be it behind another condition's words."""
+        before = self.line[:start].split()
+        return not before or before[-1] in self._begins
+
+
+def read_query(question: str, fields: Mapping[str, str]) -> QueryText | None:
+    """Read a question about fields (types by name); None for one that is too long."""
+    if len(question) > LONGEST_QUESTION:
+        return None
+    return QueryText(words_of(question), [_field(name, Kind(kind)) for name, kind in fields.items()])
+
+
+@lru_cache(10_000)
+def _field(name: str, kind: Kind) -> Field:
+    words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
+    parts = [part for part in fold(words).split() if part]
+    unit = unit_of(parts[-1]) if parts and kind in {Kind.INT, Kind.DOUBLE} else None
+    named = parts[:-1] if unit and parts[1:] else parts
+    if kind is Kind.BOOLEAN and parts[1:] and parts[0] in {"is", "has"}:
+        named = parts[1:]
+    names = [" ".join(named)] if named else []
+    if kind is not Kind.BOOLEAN:
+        names = [each for name in names for each in (name.removesuffix("s"), f"{name.removesuffix('s')}s")]
+    if unit and unit.measure == "time" and parts[1:]:
+        names += [f"{name} time" for name in names]
+    return Field(name, kind, tuple(names), frozenset(map(stem, named)), unit)
+
+
+def stem(word: str) -> str:
+    """Return the stem of an English word."""
+    stemmer = stemmer_for(ENGLISH)
+    return stemmer.stemWord(word) if stemmer else word
+
+
+def any_of(texts: Collection[str]) -> str:
+    """Return the pattern of any of these texts, of two that begin alike the longer one."""
+    return "|".join(re.escape(text) for text in sorted(texts, key=lambda text: (-len(text), text))) or "(?!)"
