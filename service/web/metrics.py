@@ -63,11 +63,11 @@ class Metrics:
     def watch_archive(self) -> None:
         """Show how far the archive is, too."""
         said = "Time up to which all is archived, in seconds since 1970."
-        self._read("archive_timestamp_seconds", said, lambda: self._told(Figure.ARCHIVED_AT), "livemax")
+        self._read("archive_timestamp_seconds", said, lambda: self._look_up(Figure.ARCHIVED_AT), "livemax")
         said = "End of the newest backup that leads to now, in seconds since 1970."
-        self._read("archive_backup_timestamp_seconds", said, lambda: self._told(Figure.BACKED_UP_AT), "livemax")
+        self._read("archive_backup_timestamp_seconds", said, lambda: self._look_up(Figure.BACKED_UP_AT), "livemax")
 
-    def _told(self, figure: Figure) -> float:
+    def _look_up(self, figure: Figure) -> float:
         return self._runtime.share.total(figure)
 
     def keep_told(self, background: Background) -> None:
