@@ -154,7 +154,7 @@ async def delete_described_clients(
     statement = delete(oauth_clients).where(
         oauth_clients.c.organization_id == organization_id,
         oauth_clients.c.document_url.is_not(None),
-        ~in_array(func.split_part(oauth_clients.c.document_url, "/", 3, type_=Text()), hosts),
+        ~in_array(func.lower(func.split_part(oauth_clients.c.document_url, "/", 3), type_=Text()), hosts),
     )
     await connection.execute(statement)
 

@@ -2,7 +2,8 @@
 
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -18,16 +19,22 @@ LOCAL = "http://127.0.0.1/callback"
 
 
 class Publisher:
-    """A host of documents on this machine; `asked` are the paths that it was asked for."""
+    """A host of documents on this machine.
+
+    `asked` are the paths that it was asked for; `meanwhile` is done once, before the next answer.
+    """
 
     def __init__(self) -> None:
         self.asked: list[str] = []
+        self.meanwhile: list[Callable[[], object]] = []
         self.answers: dict[str, tuple[int, dict[str, str], bytes]] = {}
         publisher = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
                 publisher.asked.append(self.path)
+                while publisher.meanwhile:
+                    publisher.meanwhile.pop()()
                 status, headers, body = publisher.answers.get(self.path, (404, {}, b""))
                 self.send_response(status)
                 for name, value in {"Content-Length": str(len(body)), **headers}.items():
@@ -86,7 +93,8 @@ def test_a_document_of_an_allowed_host_is_the_registration(near: RunningService,
     assert allow(near, publisher.host)["clientDocumentHosts"] == [publisher.host]
     answer = ada.allow(agent, pkce, **asked)
     code = sent_back(answer, agent.redirect_uri)["code"]
-    assert error(App(near, f"{address}?", None).exchange(code, pkce))[0] in {400, 401}
+    for other in (f"{address}?", "https://elsewhere.test/agent.json"):
+        assert error(App(near, other, None).exchange(code, pkce)) == (400, "invalid_grant")
     tokens = done(agent.exchange(code, pkce))
     tokens = done(agent.refresh(tokens["refresh_token"]))
     assert call_mcp(near, tokens["access_token"]).scopes == {"api:catalog:read", "api:agent:message:*"}
@@ -95,9 +103,36 @@ def test_a_document_of_an_allowed_host_is_the_registration(near: RunningService,
     assert publisher.asked == ["/agent.json"]
     [listed] = done(near.call("admin/oauthClients/list", {}))["oauthClients"]
     assert (listed["documentUrl"], listed["isPublic"], listed["audience"]) == (address, True, "mcp")
+    assert ada.open(replace(agent, client_id=listed["clientId"]), pkce, **asked).status_code == 400
+    assert error(agent.exchange("svc_ac_unknown", pkce)) == (400, "invalid_grant")
+    assert agent.revoke("svc_rt_unknown").status_code == 200
+    assert error(agent.revoke("svc_rt_unknown", client_secret="x"))[0] == 401
     allow(near)
-    assert error(agent.refresh(tokens["refresh_token"]))[0] in {400, 401}
+    assert error(agent.refresh(tokens["refresh_token"])) == (400, "invalid_grant")
+    assert agent.revoke(tokens["refresh_token"]).status_code == 200
     assert ada.open(agent, pkce, **asked).status_code == 403
+
+
+def test_a_host_that_is_taken_away_meanwhile_describes_nothing(near: RunningService, publisher: Publisher) -> None:
+    """A document that was being fetched then adds no client, which nothing would end any more."""
+    ada, agent = a_person(near), App(near, publisher.publish("/late.json"), None, LOCAL)
+    allow(near, publisher.host)
+    publisher.meanwhile.append(lambda: allow(near))
+    assert ada.open(agent).status_code == 403
+    assert done(near.call("admin/oauthClients/list", {}))["oauthClients"] == []
+
+
+def test_a_host_has_no_case(near: RunningService, publisher: Publisher) -> None:
+    """Neither in what an admin allows nor in the address of a document."""
+    allow(near, publisher.host)
+    ada, agent = a_person(near), App(near, publisher.publish("/case.json"), None, LOCAL)
+    ada.allow(agent)
+    with near.owner_connection() as owner:
+        owner.execute("UPDATE oauth_clients SET document_url = 'https://Agents.EXAMPLE.test/c'")
+    allow(near, "agents.example.test")
+    assert len(done(near.call("admin/oauthClients/list", {}))["oauthClients"]) == 1
+    allow(near)
+    assert done(near.call("admin/oauthClients/list", {}))["oauthClients"] == []
 
 
 @pytest.mark.parametrize(

@@ -77,9 +77,12 @@ async def update_organization(
         values["domain"] = _domain(values["domain"])
     if (hosts := values.get("client_document_hosts")) is not None:
         values["client_document_hosts"] = sorted(set(hosts))
-        await queries.delete_described_clients(connection, caller.organization_id, hosts=hosts)
     if values:
         await queries.update_organization(connection, caller.organization_id, values=values)
+    if hosts is not None:
+        # After the update, whose lock a document that is fetched just now waits for.
+        await queries.delete_described_clients(connection, caller.organization_id, hosts=hosts)
+    if values:
         await record(
             connection,
             caller,

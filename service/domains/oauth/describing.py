@@ -18,6 +18,7 @@ from service.domains.oauth.described import queries
 from service.domains.oauth.requests import Parameters, first_of
 from service.domains.signin.browsers import Browser
 from service.domains.signin.sessions import SignedIn, find_session
+from service.identity.queries import lock_organization
 from service.platform.errors import BadRequest, Forbidden
 from service.platform.secrets import hash_secret
 from service.runtime import Runtime
@@ -65,6 +66,9 @@ async def describe_client(runtime: Runtime, browser: Browser, parameters: Parame
             "document_url": address,
             "document_fresh_until": now + document.kept_for,
         }
+        # Who takes the host away meanwhile waits for this, and then deletes the client.
+        await lock_organization(connection, organization_id)
+        await _organization(connection, person, host=host)
         await queries.put_client(connection, organization_id, row=row)
     return True
 

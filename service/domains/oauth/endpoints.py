@@ -15,7 +15,7 @@ from service.auth.audiences import WELL_KNOWN, resource_of
 from service.domains.oauth.describing import with_client_of_secret
 from service.domains.oauth.grants import CLIENT_AUTHENTICATION
 from service.domains.oauth.models import Request as OAuthRequest
-from service.domains.oauth.requests import form_of
+from service.domains.oauth.requests import first_of, form_of
 from service.domains.oauth.server import NO_STORE, Answer, AuthorizationServer
 from service.domains.oauth.store import Store, in_thread
 from service.platform.errors import DATABASE_ERRORS, ServiceError, answer_for_database
@@ -123,7 +123,8 @@ async def _answer(
     async with runtime.database.transaction(None) as connection:
         parameters = await with_client_of_secret(connection, sent)
         asked = OAuthRequest("POST", parameters=parameters, headers=request.headers)
-        store = Store(connection, await runtime.clock.now(connection))
+        named = first_of(sent).get("client_id", "")
+        store = Store(connection, await runtime.clock.now(connection), named=named)
         server = AuthorizationServer(store, issuer=runtime.settings.issuer)
         answer = await in_thread(endpoint, server, asked)
     if answer.status == HTTPStatus.UNAUTHORIZED:

@@ -19,6 +19,7 @@ class StoredClient:
     status: str
     audience: str
     is_public: bool
+    document_url: str | None
     secret_hash: bytes = field(repr=False)
     entered: InitVar[str]  # not kept: the column enters the organization (set_organization)
 

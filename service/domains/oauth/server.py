@@ -17,11 +17,12 @@ from uuid import UUID
 
 from authlib.oauth2 import AuthorizationServer as AuthlibServer
 from authlib.oauth2 import OAuth2Error
-from authlib.oauth2.rfc6749.errors import InvalidClientError, InvalidRequestError, InvalidScopeError
+from authlib.oauth2.rfc6749.errors import InvalidClientError, InvalidGrantError, InvalidRequestError, InvalidScopeError
 from authlib.oauth2.rfc6750 import BearerTokenGenerator
 
 from service.auth import lifetimes
 from service.auth.audiences import PREFIXES, names_resource, resource_of
+from service.domains.oauth.client_documents import is_address
 from service.domains.oauth.grants import (
     CodeGrant,
     InvalidTargetError,
@@ -116,6 +117,8 @@ class AuthorizationServer(AuthlibServer):
         """Answer a request to the revocation endpoint (RFC 7009)."""
         if any(len(values) > 1 for values in request.values.values()):
             return self.handle_error_response(request, repeated_parameter())
+        if self._is_described(request) and is_address(request.form["client_id"]) and "token" in request.form:
+            return Answer(200, headers=NO_STORE)  # no organization has this token
         return cast("Answer", self.create_endpoint_response("revocation", request))
 
     def query_client(self, client_id: str | None) -> Client | None:
@@ -125,7 +128,8 @@ class AuthorizationServer(AuthlibServer):
     def authenticate_client(self, request: Request, *_: object) -> Client:
         """Return the client that has proven itself, by HTTP Basic or form fields but not both.
 
-        RFC 6749, section 2.3. Raises InvalidRequestError or InvalidClientError.
+        RFC 6749, section 2.3. Raises InvalidRequestError or InvalidClientError; InvalidGrantError where a document
+        describes the client: only its code or token says in which organization it is known.
         """
         authorization = request.headers.get("authorization")
         form = request.form
@@ -133,12 +137,19 @@ class AuthorizationServer(AuthlibServer):
             raise InvalidRequestError("Send the client's secret once: in the Authorization header, or in the form.")
         client_id, secret = _basic(authorization) if authorization else (form.get("client_id"), None)
         client = self.query_client(client_id)
+        if client is None and self._is_described(request):
+            raise InvalidGrantError
         if client is None or not client.check_client_secret(secret or form.get("client_secret", "")):
             raise InvalidClientError("The client is unknown, not approved, or its secret is wrong or missing.")
         if form.get("client_id", client_id) != client_id:
             raise InvalidRequestError("The form names another client than the Authorization header.")
         self.require_resource(request, client)
         return client
+
+    def _is_described(self, request: Request) -> bool:
+        """Return whether a client is named by the address of a document, and proves itself by nothing."""
+        is_proven = "client_secret" in request.form or "authorization" in request.headers
+        return is_address(self.store.named) and not is_proven
 
     def require_resource(self, request: Request, client: Client) -> None:
         """Raise InvalidTargetError unless each `resource` of a request names what the client's tokens are for."""

@@ -34,9 +34,11 @@ class Store:
     The first client looked up decides the organization: from there on nothing of another one is to be seen.
     """
 
-    def __init__(self, connection: AsyncConnection, now: datetime) -> None:
+    def __init__(self, connection: AsyncConnection, now: datetime, *, named: str) -> None:
+        """Begin; `named` is the client_id that the request has, which may be the address of a document."""
         self._connection = connection
         self.now = now
+        self.named = named
 
     def ask(
         self,
@@ -52,9 +54,12 @@ class Store:
         return from_thread.run(run)
 
     def client(self, client_id: str | None) -> Client | None:
-        """Find an approved client by its id, and lock it against deletion until the transaction ends."""
+        """Find an approved client by its id, and lock it against deletion until the transaction ends.
+
+        One that a document describes is found by the document's address alone, whose host was judged before.
+        """
         row = self.ask(queries.enter_by_client, client_id=parsed) if (parsed := _uuid(client_id)) else None
-        if row is None or row.status != "approved":
+        if row is None or row.status != "approved" or row.document_url not in {None, self.named}:
             return None
         held = self.ask(queries.lock_client, row.organization_id, client_id=row.client_id)
         return Client(row) if held else None

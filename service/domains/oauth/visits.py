@@ -108,8 +108,8 @@ class Visit:
         Returns an error for the client as an Answer. Raises BadRequest when nobody can be redirected to the client.
         """
         now = await self.runtime.clock.now(connection)
-        server = AuthorizationServer(Store(connection, now), issuer=self.runtime.settings.issuer)
         named = first_of(self.parameters).get("client_id", "")
+        server = AuthorizationServer(Store(connection, now, named=named), issuer=self.runtime.settings.issuer)
         known = await find_session(connection, self.browser, now=now) if is_address(named) else None
         request = OAuthRequest("GET", parameters=await with_client_of(connection, self.parameters, known))
         try:
