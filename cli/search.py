@@ -1,6 +1,7 @@
 """`carrel search`: the catalog or a collection, as the key's owner may read it."""
 
 import re
+import shlex
 from typing import Annotated
 
 import typer
@@ -92,7 +93,7 @@ def _show_applied(applied: AppliedOptions, *, screen: Screen) -> None:
         screen.say(f"Searched for: {' | '.join(applied.extraction.questions)}")
     if applied.filtering is not None and applied.filtering.filters:
         conditions = " ".join(
-            f"--where '{each.field} {each.operator} {each.value}'" for each in applied.filtering.filters
+            f"--where {shlex.quote(f'{each.field} {each.operator} {each.value}')}" for each in applied.filtering.filters
         )
         dropped = (
             "Nothing was found with these, so they are left out" if applied.filtering.dropped else "From the query"

@@ -64,27 +64,32 @@ def driver_url(url: str, *, setting: str = "CARREL_DATABASE_URL") -> URL:
     except (ArgumentError, ValueError):
         msg = (
             f"{setting} can't be read. It is postgresql://user:password@host:port/database, with"
-            " @ : / ? # , and % percent-encoded in user and password."
+            " @ : / ? # , and % percent-encoded in user and password. Several servers are host:port,host:port, none of"
+            " them by an IPv6 address."
         )
         raise ValueError(msg) from None
 
 
 def _move_hosts(rest: str) -> str:
     """Move several hosts of an address, without its scheme, to where SQLAlchemy reads them."""
-    server, slash, database = rest.partition("/")
-    user, _, hosts = server.rpartition("@")
+    place, _, query = rest.partition("?")
+    user, _, server = place.rpartition("@")
+    hosts, _, database = server.partition("/")
     if "," not in hosts:
         return rest
-    database, _, query = database.partition("?")
     named = "&".join(f"host={host}" for host in hosts.split(","))
-    return f"{user}@{slash or '/'}{database}?{named}" + (f"&{query}" if query else "")
+    return f"{user}@/{database}?{named}" + (f"&{query}" if query else "")
 
 
 def _prefer_primary(url: URL) -> URL:
-    """Have the server that takes writes be connected to where an address names several."""
-    hosts = url.query.get("host", "")
-    is_one = isinstance(hosts, str) and "," not in hosts
-    return url if is_one or _ATTRIBUTES in url.query else url.update_query_dict({_ATTRIBUTES: "read-write"})
+    """Have the server that takes writes be connected to where an address names several; ValueError for IPv6."""
+    named = url.query.get("host", url.host or "")
+    hosts = named if isinstance(named, str) else ",".join(named)
+    if "," not in hosts:
+        return url
+    if "[" in hosts or hosts.count(":") > hosts.count(",") + 1:
+        raise ValueError("IPv6")
+    return url if _ATTRIBUTES in url.query else url.update_query_dict({_ATTRIBUTES: "read-write"})
 
 
 async def enter_organization(connection: AsyncConnection, organization_id: UUID | None) -> None:

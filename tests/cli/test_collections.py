@@ -1,9 +1,13 @@
 """`carrel collections` and `carrel search`, against the real service."""
 
 import json
+import shlex
 
 import pytest
 
+from carrel.wire.search import AppliedFiltering, AppliedOptions, DrawnFilter, FilterOperator
+from cli.screen import Screen
+from cli.search import _show_applied
 from tests.cli.conftest import Run
 from tests.harness.services import RunningService
 
@@ -75,3 +79,11 @@ def test_search_shows_what_its_owner_may_read(run: Run, service: RunningService,
     hers = run("search", "noon", "--as", "ada@example.test")
     assert (hers.code, hers.out) == (0, "")
     assert run("search", "noon", "--where", "year 2026").code == 2
+
+
+def test_a_filter_from_the_query_is_shown_as_a_shell_reads_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """Copied into the next command it is one condition, whatever stands in a document's metadata."""
+    drawn = DrawnFilter(field="owner", operator=FilterOperator.EQUAL, value="O'Hara; $(id)", words="of O'Hara")
+    applied = AppliedOptions(filtering=AppliedFiltering(filters=[drawn], dropped=False))
+    _show_applied(applied, screen=Screen(as_json=False))
+    assert shlex.split(capsys.readouterr().err.partition(": ")[2]) == ["--where", "owner == O'Hara; $(id)"]

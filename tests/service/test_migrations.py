@@ -703,6 +703,8 @@ def test_an_outside_database_is_served_as_the_restricted_role(service: RunningSe
         "postgresql://user:secret",
         "postgresql://user:1@host:secret/name",
         "postgresql://[::secret/name",
+        "postgresql://u:secret@[::1]:5432,[::2]:5433/name",
+        "postgresql://u:secret@/name?host=[::1],[::2]",
     ],
 )
 def test_an_address_that_is_not_postgresql_is_refused(address: str) -> None:
@@ -719,6 +721,8 @@ def test_an_address_that_is_not_postgresql_is_refused(address: str) -> None:
         ("u:p%2C@a:1,b:2/n?sslmode=require", "p,", "a,b", "1,2", "read-write"),
         ("u@a,b/n", None, "a,b", ",", "read-write"),
         ("a,b/n?target_session_attrs=any", None, "a,b", ",", "any"),
+        ("u:p/w@a:1,b:2/n", "p/w", "a,b", "1,2", "read-write"),
+        ("u:p/w,@a:1/n", "p/w,", "a", 1, None),
         ("u@/n?host=/a,/b", None, "/a,/b", ",", "read-write"),
         ("u:p@a:1/n", "p", "a", 1, None),
     ],
@@ -730,3 +734,11 @@ def test_an_address_may_name_several_servers(
     read = Database(driver_url(f"postgresql://{given}")).driver_parameters()
     assert (read["host"], read["port"], read.get("target_session_attrs")) == (hosts, ports, attributes)
     assert (read["dbname"], read.get("password")) == ("n", password)
+    assert read.get("sslmode") == ("require" if "sslmode" in given else None)
+
+
+@pytest.mark.parametrize("given", ["u@a,b?sslmode=require", "u@a,b/?sslmode=require"])
+def test_an_address_of_several_servers_may_leave_the_database_out(given: str) -> None:
+    """What follows the servers counts all the same."""
+    read = Database(driver_url(f"postgresql://{given}")).driver_parameters()
+    assert (read["host"], read["sslmode"], read["target_session_attrs"]) == ("a,b", "require", "read-write")
