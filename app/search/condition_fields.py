@@ -62,8 +62,9 @@ def show_applied(found: Answer, question: SearchQuery, kinds: Kinds, go: Go) -> 
             on_change=_keep_drawn,
             args=(question, go),
         )
-    if found.structured_filters_applied:
-        told = " · ".join(condition_of(one).in_words(kinds) for one in found.structured_filters_applied)
+    shown = {condition_of(one) for one in drawn.filters} if drawn else set[Condition]()
+    if others := [one for one in map(condition_of, found.structured_filters_applied) if one not in shown]:
+        told = " · ".join(one.in_words(kinds) for one in others)
         st.html(f'<p class="carrel-facts">Filters the service applied: {escape(told)}</p>')
 
 

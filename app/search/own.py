@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
@@ -25,6 +26,7 @@ _MOST_RECENT = 8
 _MOST_UNFOLDED = 10
 _LONGEST_SHOWN = 120
 _PROBLEM = "own.problem"
+_WITHOUT_READING = "Its own filters are kept with it; that filters and questions are read from the text is not"
 
 
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
@@ -84,14 +86,19 @@ def _offer(query: SearchQuery, places: Mapping[str, str], go: Go, *, key: str, w
 
 
 def offer_saving(query: SearchQuery) -> None:
-    """Show a button that saves the search that was done, or takes it out of the saved ones."""
+    """Show a button that saves the search that was done, or takes it out of the saved ones.
+
+    Whether filters and questions are read from the text is not kept with it.
+    """
+    reads = query.draws_filters or query.extracts_questions
+    query = replace(query, draws_filters=False, extracts_questions=False)
     is_saved = query in show_errors(read_saved)
     st.button(
         "Saved" if is_saved else "Save this search",
         key="own.save",
         type="tertiary",
         icon=":material/bookmark_added:" if is_saved else ":material/bookmark_add:",
-        help="Take it out of your saved searches" if is_saved else None,
+        help="Take it out of your saved searches" if is_saved else _WITHOUT_READING if reads else None,
         on_click=_delete if is_saved else _save,
         args=(query,),
     )

@@ -82,7 +82,8 @@ def follow_address(places: Mapping[str, str]) -> None:
     """Fill the form from the page's address when that is new: opened, or gone back to."""
     address = address_now()
     state = st.session_state
-    if state.get("address") != address or "words" not in state:
+    # Streamlit forgets the values of fields that a run has not drawn, such as one that an error has ended.
+    if state.get("address") != address or not {"words", "place", "mode"} <= state.keys():
         wanted = SearchQuery.from_address(address)
         state["words"] = wanted.text
         state["place"] = wanted.where if wanted.where in places else CATALOG
@@ -95,7 +96,7 @@ def follow_address(places: Mapping[str, str]) -> None:
 
 def words_now() -> str:
     """Return the text in the form."""
-    return str(st.session_state["words"] or "").strip()
+    return str(st.session_state.get("words") or "").strip()
 
 
 def submit(collections: Mapping[str, DocumentCollection]) -> None:
@@ -103,13 +104,18 @@ def submit(collections: Mapping[str, DocumentCollection]) -> None:
     if len(words_now()) > LONGEST:
         return
     state = st.session_state
-    only = SearchQuery.from_address(address_now()).only
-    if (collection := collections.get(state["place"])) is not None:
+    before = SearchQuery.from_address(address_now())
+    only, words, place = before.only, words_now(), state.get("place", before.where)
+    if (collection := collections.get(place)) is not None:
         kinds = kinds_of(collection)
         only = tuple(condition for condition in only if condition.field in kinds)
     # A quick Enter comes before the browser has told which one is chosen.
     reads = bool(state.get("reads")) and collection is not None
-    go(SearchQuery(words_now(), state["place"], state["mode"] or SearchMode.HYBRID, only, reads, reads))
+    draws = reads
+    if (words, place) == (before.text, before.where) and before.extracts_questions:
+        # Filters that were taken away stay away as long as the question is the same.
+        draws = reads and before.draws_filters
+    go(SearchQuery(words, place, state.get("mode") or before.mode, only, draws, reads))
 
 
 def go(question: SearchQuery) -> None:
