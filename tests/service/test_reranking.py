@@ -116,9 +116,11 @@ def test_the_searchs_order_stands_without_scores(
 
 
 def test_without_an_endpoint_a_search_says_so(service: RunningService) -> None:
-    """It is answered as ever."""
-    uploaded(service, "a", "The zebra report.")
+    """It is answered as ever; so is one of a catalog that never had a document."""
     body = {"searchQuery": QUERY, "searchOptions": {"enableReranking": True}}
+    empty = ok(service.call("search/searchDocumentCatalog", body))
+    assert empty["applied"]["reranking"]["reason"] == "NOT_CONFIGURED"
+    uploaded(service, "a", "The zebra report.")
     answer = ok(service.call("search/searchDocumentCatalog", body))
     assert names(answer) == ["a"]
     assert answer["applied"]["reranking"]["reason"] == "NOT_CONFIGURED"
@@ -134,10 +136,13 @@ def test_a_longer_list_begins_like_a_short_one(reranked: RunningService, endpoin
     document = uploaded(reranked, "parts", "\n\n".join(passages), internalPublic="true", file_name="a.md")
     ok(add_to_collection(reranked, document["documentId"], collection))
 
-    def chunks(**options: Any) -> list[str]:
+    def scores(**options: Any) -> dict[str, float]:
         body = {"documentCollectionId": collection, "searchQuery": QUERY, "searchOptions": options}
         results = ok(reranked.call("search/searchDocumentCollection", body))["results"]
-        return [chunk["chunkId"] for result in results for chunk in result["chunks"]]
+        return {chunk["chunkId"]: chunk["score"] for result in results for chunk in result["chunks"]}
+
+    def chunks(**options: Any) -> list[str]:
+        return list(scores(**options))
 
     everything, before = chunks(maxChunks=100, enableReranking=True), chunks(maxChunks=100)
     assert len(endpoint.texts) == CANDIDATES
@@ -148,3 +153,16 @@ def test_a_longer_list_begins_like_a_short_one(reranked: RunningService, endpoin
     for most in (1, 7, CANDIDATES):
         assert chunks(maxChunks=most, enableReranking=True) == everything[:most]
     assert chunks(enableReranking=True, threshold=1.0) == []
+    # A threshold finds the same chunks with reranking as without, and none of them scores less.
+    endpoint.answer = lambda body: (
+        200,
+        {"results": [{"index": at, "relevance_score": float(at)} for at in range(len(body["documents"]))]},
+    )
+    threshold = sorted(scores(maxChunks=100).values())[MANY * 3 // 4]
+    reaching = scores(maxChunks=100, threshold=threshold)
+    again = scores(maxChunks=100, threshold=threshold, enableReranking=True)
+    assert 1 < len(reaching) < MANY
+    assert sorted(again) == sorted(reaching)
+    assert list(again) != list(reaching)
+    assert min(again.values()) >= threshold
+    assert list(again.values()) == sorted(again.values(), reverse=True)

@@ -1,9 +1,11 @@
 """Searching a collection's chunks.
 
-A search waits for as many answers of the database as one of the catalog (`service.domains.search.service`).
+A search waits for as many answers of the database as one of the catalog (`service.domains.search.service`), and for
+the ranking's again with each further question. Smart filtering waits for two more, the time and the values, and where
+its filters find nothing, for the ranking's again.
 """
 
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from math import sqrt
 from uuid import UUID
@@ -86,14 +88,13 @@ async def _find_chunks(
         if dropped := bool(drawn and not scores):
             scope, ranking, scores = await rank_within(conditions)
         last = Batch()
-        # The scores follow the order, so a threshold can cut nothing off before reranking.
-        hits = ranking.hits[: max(options.max_chunks, search.candidates)] if search.candidates else list(scores)
+        hits = list(scores)[: max(options.max_chunks, search.candidates)]
         chunks = queries.ask_found_chunks(last, scope, read.search_query, hits=hits)
-        entry = search.entry(list(scores), has_words=ranking.has_words)
+        entry = search.entry(hits[: options.max_chunks], has_words=ranking.has_words)
         await search.finish(read, last, entry)
     found = await read.keep_readable(search.caller, {Hit(row.document_id, row.hit_no): row for row in chunks.rows})
     ranking, reranking = await search.rerank(ranking, {hit: text_of(row) for hit, row in found.items()})
-    scores = _cut_below(options, _score_results(ranking, collection.distance_metric), among=found)
+    scores = _score_in_order([hit for hit in ranking.hits if hit in found][: options.max_chunks], scores)
     search_id = await search.log_after(read, entry, list(scores))
     return SearchDocumentCollectionResponse(
         search_id=search_id,
@@ -131,7 +132,10 @@ async def _rank_within(
     options: CollectionSearchOptions,
     conditions: tuple[Condition, ...],
 ) -> tuple[Scope, Ranking, dict[Hit, float]]:
-    """Rank the chunks that fit conditions for each question; return also those to show, with their scores."""
+    """Rank the chunks that fit conditions for each question; return also those that may be shown, with their scores.
+
+    The threshold is held against the scores of this ranking: reranking neither adds to what reaches it nor takes away.
+    """
     scope = Scope(
         caller=search.caller, space=read.space, by_chunk=True, conditions=conditions, is_distributed=read.is_distributed
     )
@@ -139,7 +143,8 @@ async def _rank_within(
     rankings = [await rank(read.connection, scope, each, at_least=most) for each in read.search_queries]
     ranking = merge_rankings(rankings)
     scores = _score_results(ranking, collection.distance_metric)
-    return scope, ranking, _cut_below(options, scores, among=scores)
+    least = options.threshold or 0
+    return scope, ranking, {hit: score for hit, score in scores.items() if score >= least}
 
 
 def _say_applied(search: Search, drawn: Sequence[DrawnCondition] | None, *, dropped: bool) -> AppliedOptions:
@@ -165,13 +170,9 @@ def _score_results(ranking: Ranking, metric: str) -> dict[Hit, float]:
     return dict(zip(ranking.hits, smooth_scores(similarities), strict=True))
 
 
-def _cut_below(
-    options: CollectionSearchOptions, scores: Mapping[Hit, float], *, among: Container[Hit]
-) -> dict[Hit, float]:
-    """Return the best hits among those that may be shown, as many as are asked for and none below the threshold."""
-    least = options.threshold or 0
-    kept = [(hit, score) for hit, score in scores.items() if score >= least and hit in among]
-    return dict(kept[: options.max_chunks])
+def _score_in_order(hits: Sequence[Hit], scores: Mapping[Hit, float]) -> dict[Hit, float]:
+    """Return the scores of hits in the order in which they are shown, which they don't contradict."""
+    return dict(zip(hits, smooth_scores([scores[hit] for hit in hits]), strict=True))
 
 
 def _group_by_document(

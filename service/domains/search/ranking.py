@@ -42,6 +42,10 @@ class Ranking:
         return replace(self, hits=hits, cosines=[cosines[hit] for hit in hits])
 
 
+NOTHING_RANKED = Ranking((), (), ChunkWeights(0, 1), None)
+"""The ranking of a search of which nothing is in scope."""
+
+
 async def rank(
     connection: AsyncConnection, scope: Scope, search_query: SearchQuery, *, at_least: int, feedback: bool = True
 ) -> Ranking:
@@ -53,7 +57,7 @@ async def rank(
     scores = {hit: each.scores for hit, each in exact.items()}
     has_words = bool(legs.lexical) if search_query.looks_for_words else None
     if not scores:
-        return Ranking((), (), ChunkWeights(0, 1), has_words)
+        return replace(NOTHING_RANKED, has_words=has_words)
     if search_query.mode is SearchMode.HYBRID:
         fusion = fusion_of(legs, scores)
         hits = fuse(scores, fusion)

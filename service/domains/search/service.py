@@ -1,7 +1,8 @@
 """Searching the catalog, and feedback on what was found; collections are searched in `collection_search`.
 
 A query is embedded before the transaction of its search opens; that one reads a single snapshot from the legs to the
-names in the results, and keeps the search in the log. A search waits for six answers of the database at most. Where a
+names in the results, and keeps the search in the log. A search waits for six answers of the database at most; for one
+more to be logged afterwards, and for one more to ask again who may read what in an index on several servers. Where a
 standby of the database is read from, it keeps no log: the primary does, in a transaction of its own. So does the
 coordinator of an index on several servers, once it has checked what may be shown.
 """
@@ -26,7 +27,7 @@ from service.audit.feedback import find_author, record_feedback
 from service.auth.callers import Caller, ask_acting_for
 from service.domains.search import queries
 from service.domains.search.filters import conditions_without_schema
-from service.domains.search.ranking import rank
+from service.domains.search.ranking import NOTHING_RANKED, rank
 from service.domains.search.reranking import text_of
 from service.domains.search.search_query import Scope
 from service.domains.search.searching import Search, require_text
@@ -58,8 +59,11 @@ async def search_catalog(
         runtime, asked.caller(), query, options.mode, collection_id=None, reranks=bool(options.enable_reranking)
     )
     if space is None:
+        _, reranking = await search.rerank(NOTHING_RANKED, {})
         search_id = await search.log(search.entry((), has_words=None))
-        return SearchDocumentCatalogResponse(search_id=search_id, results=[])
+        return SearchDocumentCatalogResponse(
+            search_id=search_id, results=[], applied=AppliedOptions(reranking=reranking)
+        )
     find = partial(_find_documents, search, space, options)
     return await runtime.standbys.read(runtime.database, position, find)
 
