@@ -43,6 +43,19 @@ Bot: Let me look."""
         ),
         ("how do terms and conditions apply to dogs and cats", ["how do terms and conditions apply to dogs and cats"]),
         ("refund", ["refund"]),
+        (
+            "The error 4711 appears on the printer after the update. How can I fix the printer?",
+            ["The error 4711 appears on the printer after the update. How can I fix the printer?"],
+        ),
+        ("We sail on the Kittiwake. It rains. Is there tea?", ["We sail on the Kittiwake. Is there tea?"]),
+        (
+            "Note: the fee is 20.\nQuestion: why is it so high?",
+            ["Note: the fee is 20. Question: why is it so high?"],
+        ),
+        (
+            "Q: What is the fee?\nA: 20 EUR. And why so much?",
+            ["Q: What is the fee?", "A: 20 EUR. And why so much?"],
+        ),
         ("Fibre shows inductive properties.", ["Fibre shows inductive properties."]),
         ("Wo ist der Schirm und wann fährt die Fähre?", ["Wo ist der Schirm und wann fährt die Fähre?"]),
         ("Hello!", ["Hello!"]),
@@ -61,3 +74,6 @@ def test_there_are_never_many_questions() -> None:
     assert extract_questions("?! ...") == ["?! ..."]
     # Patterns that begin at each of many empty lines would take seconds, in which the service answers nobody.
     assert extract_questions("\n" * 1_000_000 + "?") == ["\n" * 1_000_000 + "?"]
+    # A long sentence that tells a number is left out rather than the question after it.
+    long = f"The number is 4711 {'and so on ' * 60}."
+    assert extract_questions(f"{long} How can I fix the printer?") == ["How can I fix the printer?"]

@@ -1,12 +1,14 @@
 """Extracting the questions of a long message or of a conversation by rules; what is in doubt stays one question.
 
 Greetings, signatures, thanks and quoted history are dropped; of the sentences that are left, those that ask are kept,
-each with the one before it if it can't be understood alone. The rules read English; of other languages they know the
-question mark.
+each with the one before it if it can't be understood alone, and with those that tell it a number or a name. The rules
+read English; of other languages they know the question mark.
 """
 
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from service.domains.search.understanding.folding import words_of
 from service.domains.search.understanding.following import leans_on_another
@@ -49,6 +51,11 @@ _GREETING = re.compile(
     re.IGNORECASE,
 )
 _THANKS = re.compile(r"\s*(?:many )?(?:thanks?(?: you)?|thx|cheers)\b[^?]{0,60}[.!]?\s*$", re.IGNORECASE)
+_WORD = re.compile(r"\w+(?:[.,'\u2019-]\w+)*")
+# Words with a capital that are no names, or that say when somebody wrote.
+_NO_NAMES = frozenset({
+    "i", "i'm", "i've", "i'd", "i'll", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday",
+})  # fmt: skip
 _SPEAKER = re.compile(r"^[ \t]*(?P<name>[^\W\d][\w .'-]{0,30}):[ \t]+(?=\S)", re.MULTILINE)
 
 
@@ -60,12 +67,12 @@ def extract_questions(message: str) -> list[str]:
     if not asked:
         return [" ".join(sentences)[:LONGEST_QUESTION] if _is_cut(own, message) and sentences else message]
     questions: list[str] = []
-    for number in asked:
+    for last, number in pairwise([-1, *asked]):
         parts = _split(sentences[number])
-        for at, part in enumerate(parts):
-            before = parts[at - 1] if at else sentences[number - 1] if number else context
-            whole = f"{before} {part}" if before and _leans(part) else part
-            questions.append(whole.strip()[:LONGEST_QUESTION])
+        previous = sentences[number - 1] if number else context
+        questions.append(_join(_needed(sentences[last + 1 : number], previous, parts[0]), parts[0]))
+        pairs = pairwise(parts)
+        questions.extend(_join([before] if _leans(part) else [], part) for before, part in pairs)
     if len(asked) == len(sentences) == len(questions) == 1 and not _is_cut(own, message):
         return [message]
     return list(dict.fromkeys(questions))[:MOST_QUESTIONS]
@@ -73,6 +80,35 @@ def extract_questions(message: str) -> list[str]:
 
 def _is_cut(own: str, message: str) -> bool:
     return own.strip() != message.strip()
+
+
+def _needed(told: Sequence[str], previous: str, question: str) -> list[str]:
+    """Return what a question needs: sentences told before it that have details it lacks, and what it leans on."""
+    details = _details(question)
+    needed = [text for text in told if _details(text) - details]
+    if _leans(question) and needed[-1:] != [previous]:
+        needed.append(previous)
+    return needed
+
+
+def _details(sentence: str) -> set[str]:
+    """Return the numbers and the names in a sentence."""
+    words = _WORD.findall(sentence)
+    return {
+        word.casefold()
+        for at, word in enumerate(words)
+        if word.casefold() not in _NO_NAMES
+        and (any(map(str.isdigit, word)) or (at and word[0].isupper()) or (len(word) > 1 and word.isupper()))
+    }
+
+
+def _join(before: Sequence[str], question: str) -> str:
+    """Return a question with as many of the last sentences before it as there is room for."""
+    whole = question[:LONGEST_QUESTION]
+    for text in reversed(before):
+        if text and len(text) + 1 + len(whole) <= LONGEST_QUESTION:
+            whole = f"{text} {whole}"
+    return whole.strip()
 
 
 def _leans(question: str) -> bool:
@@ -93,7 +129,9 @@ def _drop_history(message: str) -> tuple[str, str]:
             text = text[: match.start()]
     speakers = list(_SPEAKER.finditer(text))
     before = ""
-    if len(speakers) > 1 and not text[: speakers[0].start()].strip():
+    # Labels ("Note:", "Question:") stand once; of a conversation somebody speaks twice.
+    turns = Counter(speaker["name"].casefold() for speaker in speakers)
+    if any(count > 1 for count in turns.values()) and not text[: speakers[0].start()].strip():
         text, before = _last_turn(text, speakers)
     rest = _GREETING.sub("", text, count=1)
     return (rest if rest.strip() else text).strip(), before
