@@ -61,7 +61,7 @@ def client_row(client: OAuthClient, names: dict[str, str]) -> dict[str, object]:
         "Name": one_line(client.name),
         "Status": STATUSES[client.status],
         "May ask people for": one_line(scopes_named(client.scopes, agents=names)),
-        "Asked for by": client.requested_by,
+        "Asked for by": client.requested_by or "described by a document",
         "Created": time_cell(client.created_at),
     }
 
@@ -88,7 +88,7 @@ def show_client(client_id: str) -> None:
     show_table(
         [
             ("Client id", str(client.client_id)),
-            ("Asked for by", client.requested_by),
+            ("Asked for by", client.requested_by or f"described by {client.document_url}"),
             ("Created", moment(client.created_at)),
             ("Calls", AUDIENCES[client.audience]),
             ("Secret ends in", "none: it keeps no secret" if client.is_public else f"…{client.hint}"),
@@ -126,7 +126,7 @@ def show_actions(client: OAuthClient) -> None:
                 doing="Make a new secret",
                 action=partial(rotate, client),
             )
-        if st.button("Delete", key="delete", icon=":material/delete:"):
+        if client.document_url is None and st.button("Delete", key="delete", icon=":material/delete:"):
             confirm(
                 "Delete this application?",
                 f"“{client.name}” is gone for good. Everybody who signed in there is signed out of it at once, and "

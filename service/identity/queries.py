@@ -147,14 +147,22 @@ async def update_organization(
     await connection.execute(statement.values(values))
 
 
-async def delete_described_clients(
-    connection: AsyncConnection, organization_id: UUID, *, hosts: Collection[str]
-) -> None:
-    """Delete the clients that documents of other hosts describe, with what people allowed them and their tokens."""
-    statement = delete(oauth_clients).where(
+async def list_described_clients(
+    connection: AsyncConnection, organization_id: UUID, *, other_than: Collection[str]
+) -> Mapping[UUID, str]:
+    """List the clients that documents of other hosts describe, with the addresses of the documents."""
+    statement = select(oauth_clients.c.client_id, oauth_clients.c.document_url).where(
         oauth_clients.c.organization_id == organization_id,
         oauth_clients.c.document_url.is_not(None),
-        ~in_array(func.lower(func.split_part(oauth_clients.c.document_url, "/", 3), type_=Text()), hosts),
+        ~in_array(func.lower(func.split_part(oauth_clients.c.document_url, "/", 3), type_=Text()), other_than),
+    )
+    return {row.client_id: row.document_url for row in await connection.execute(statement)}
+
+
+async def delete_clients(connection: AsyncConnection, organization_id: UUID, *, ids: Collection[UUID]) -> None:
+    """Delete OAuth clients with what people allowed them and their tokens."""
+    statement = delete(oauth_clients).where(
+        oauth_clients.c.organization_id == organization_id, in_array(oauth_clients.c.client_id, ids)
     )
     await connection.execute(statement)
 

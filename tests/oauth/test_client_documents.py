@@ -13,6 +13,7 @@ from service.domains.oauth import client_documents
 from service.domains.oauth.client_documents import Unreadable, fetch_document, host_of
 from tests.harness.services import RunningService, ServiceHarness
 from tests.oauth.flow import App, Pkce, a_person, call_mcp, error, sent_back
+from tests.oauth.test_clients import entries
 from tests.service.directory import done
 
 LOCAL = "http://127.0.0.1/callback"
@@ -120,6 +121,32 @@ def test_a_host_that_is_taken_away_meanwhile_describes_nothing(near: RunningServ
     publisher.meanwhile.append(lambda: allow(near))
     assert ada.open(agent).status_code == 403
     assert done(near.call("admin/oauthClients/list", {}))["oauthClients"] == []
+
+
+def test_what_documents_describe_is_audited_and_nobodys_to_change(near: RunningService, publisher: Publisher) -> None:
+    """The document's host says it all, and whoever takes the host away ends it; scopes alone are an admin's word."""
+    allow(near, publisher.host)
+    ada, address = a_person(near), publisher.publish("/audited.json")
+    agent = App(near, address, None, LOCAL)
+    ada.allow(agent)
+    [client] = done(near.call("admin/oauthClients/list", {}))["oauthClients"]
+    assert client["requestedBy"] == ""
+    publisher.publish("/audited.json", client_name="Other")
+    with near.owner_connection() as owner:
+        for _ in range(2):
+            owner.execute("UPDATE oauth_clients SET document_fresh_until = now()")
+            ada.open(agent)
+    for action in ("oauthClient.create", "oauthClient.update"):
+        [entry] = [one for one in entries(near, action) if one["details"].get("documentUrl") == address]
+        assert (entry.get("actor"), entry["details"]["documentUrl"]) == (None, address)
+    named = {"clientId": client["clientId"]}
+    for path, fields in (("update", {"name": "Mine"}), ("update", {"redirectUris": [f"{LOCAL}/2"]}), ("delete", {})):
+        answer = near.call(f"admin/oauthClients/{path}", named | fields)
+        assert (answer.status_code, answer.json()["error"]["code"]) == (409, "described_client")
+    assert done(near.call("admin/oauthClients/update", named | {"scopes": ["api:catalog:read"]}))["scopes"]
+    allow(near)
+    deleted = entries(near, "oauthClient.delete")[0]
+    assert (deleted["actor"]["email"], deleted["details"]) == (near.admin_email, {"documentUrl": address})
 
 
 def test_a_host_has_no_case(near: RunningService, publisher: Publisher) -> None:

@@ -14,7 +14,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from carrel.wire.common import NarrowedRequest, PagedResponse, RequestModel, ResponseModel
 from carrel.wire.fields import NO_NUL, Instant, Label, StrictFlag
-from carrel.wire.operations import ADMIN, CONFIRMED, KEYED, MEMBER, NOT_FOUND, SECRET, ApiOperation
+from carrel.wire.operations import ADMIN, CONFIRMED, CONFLICT, KEYED, MEMBER, NOT_FOUND, SECRET, ApiOperation
 from carrel.wire.scopes import ApiScope
 
 LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
@@ -145,7 +145,7 @@ class OAuthClient(ResponseModel):
     hint: str
     """The last four characters of the secret value, to tell it from others; empty for a public client."""
     requested_by: str
-    """Email address of the member who registered or asked for the client."""
+    """Email address of the member who registered or asked for the client; empty for one that a document describes."""
     created_at: Instant
     """When it was created."""
 
@@ -255,7 +255,7 @@ ADMIN_OAUTH_CLIENTS_UPDATE = ApiOperation(
     AdminOAuthClientsUpdateRequest,
     AdminOAuthClientsUpdateResponse,
     ADMIN,
-    NOT_FOUND | CONFIRMED,
+    NOT_FOUND | CONFLICT | CONFIRMED,
 )
 ADMIN_OAUTH_CLIENTS_APPROVE = ApiOperation(
     "admin/oauthClients/approve",

@@ -1,6 +1,6 @@
 """Organizations: creating one with its first admin, and changing its settings, as only admins may."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -8,7 +8,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.admin import AdminOrganizationUpdateRequest, Organization
 from carrel.wire.common import SecondFactorPolicy
-from service.audit.service import Change, record, record_unattended
+from service.audit.service import Change, record, record_all, record_unattended
 from service.auth.callers import Caller
 from service.identity import queries
 from service.identity.queries import Principal
@@ -81,7 +81,7 @@ async def update_organization(
         await queries.update_organization(connection, caller.organization_id, values=values)
     if hosts is not None:
         # After the update, whose lock a document that is fetched just now waits for.
-        await queries.delete_described_clients(connection, caller.organization_id, hosts=hosts)
+        await _delete_described_clients(connection, caller, hosts=hosts)
     if values:
         await record(
             connection,
@@ -92,6 +92,16 @@ async def update_organization(
             details=_details(values),
         )
     return await get_organization(connection, caller)
+
+
+async def _delete_described_clients(connection: AsyncConnection, caller: Caller, *, hosts: Collection[str]) -> None:
+    gone = await queries.list_described_clients(connection, caller.organization_id, other_than=hosts)
+    changes = [
+        Change("oauthClient.delete", "oauthClient", client_id, details={"documentUrl": address})
+        for client_id, address in gone.items()
+    ]
+    await record_all(connection, caller, changes=changes)
+    await queries.delete_clients(connection, caller.organization_id, ids=gone)
 
 
 def _details(values: Mapping[str, Any]) -> dict[str, Any]:

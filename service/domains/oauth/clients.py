@@ -88,14 +88,24 @@ async def list_clients(
 async def update_client(
     connection: AsyncConnection, caller: Caller, *, changes: AdminOAuthClientsUpdateRequest
 ) -> OAuthClient:
-    """Change the fields of a client that the request names; for admins. NotFound when unknown."""
+    """Change the fields of a client that the request names; for admins.
+
+    Raises NotFound when unknown, Conflict `described_client` for what a document says.
+    """
     given = {"name": changes.name, "redirect_uris": changes.redirect_uris, "scopes": changes.scopes}
     values = {name: value for name, value in given.items() if value is not None}
     for name in ("redirect_uris", "scopes"):
         if name in values:
             values[name] = _each_once(values[name])
+    before = await _get(connection, caller, changes.client_id)
+    said = before.document_url is not None and (
+        values.get("name", before.name) != before.name
+        or values.get("redirect_uris", before.redirect_uris) != before.redirect_uris
+    )
+    if said:
+        raise _described(before, "Its name and its redirect URIs are what the document says.")
     if not values:
-        return await _get(connection, caller, changes.client_id)
+        return before
     client = await _change(connection, caller, changes.client_id, values=values)
     details = {"scopes": client.scopes, "redirectUris": client.redirect_uris, "renamed": changes.name is not None}
     await _record(connection, caller, "oauthClient.update", changes.client_id, details=details)
@@ -128,7 +138,13 @@ async def rotate_secret(connection: AsyncConnection, caller: Caller, *, client_i
 
 
 async def delete_client(connection: AsyncConnection, caller: Caller, *, client_id: UUID) -> None:
-    """Delete a client with its consents, codes and tokens; for admins. NotFound when unknown."""
+    """Delete a client with its consents, codes and tokens; for admins.
+
+    Raises NotFound when unknown, Conflict `described_client` for one that the next person would bring back.
+    """
+    client = await _get(connection, caller, client_id)
+    if client.document_url is not None:
+        raise _described(client, "To end it, take its host away from the hosts whose documents describe clients.")
     await _record(connection, caller, "oauthClient.delete", client_id)
     if not await queries.delete_client(connection, caller.organization_id, client_id=client_id):
         raise _not_found()
@@ -181,6 +197,10 @@ async def _record(
 
 def _each_once(values: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(values))
+
+
+def _described(client: OAuthClient, what: str) -> Conflict:
+    return Conflict(f"A document describes this client: {client.document_url}. {what}", code="described_client")
 
 
 def _not_found() -> NotFound:

@@ -1,13 +1,16 @@
 """Finding the client of a request whose client_id is the address of a document, in the organization it is asked in."""
 
 import secrets
+from datetime import datetime
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.oauth_clients import OAuthAudience
+from service.audit.service import Change, record_unattended
 from service.domains.oauth.client_documents import (
     SCOPES,
+    ClientDocument,
     Unreadable,
     client_id_of,
     fetch_document,
@@ -15,6 +18,7 @@ from service.domains.oauth.client_documents import (
     is_address,
 )
 from service.domains.oauth.described import queries
+from service.domains.oauth.queries import get_client
 from service.domains.oauth.requests import Parameters, first_of
 from service.domains.signin.browsers import Browser
 from service.domains.signin.sessions import SignedIn, find_session
@@ -52,25 +56,38 @@ async def describe_client(runtime: Runtime, browser: Browser, parameters: Parame
     except Unreadable as error:
         raise _unusable(f"The document at {address} can't be used. {error}") from error
     async with runtime.database.transaction(organization_id) as connection:
-        row = {
-            "client_id": client_id,
-            "name": document.name,
-            "redirect_uris": list(document.redirect_uris),
-            "scopes": list(SCOPES),
-            "status": "approved",
-            "hint": "",
-            "secret_hash": secrets.token_bytes(32),
-            "requested_by": await queries.any_admin(connection, organization_id),
-            "audience": OAuthAudience.MCP.value,
-            "is_public": True,
-            "document_url": address,
-            "document_fresh_until": now + document.kept_for,
-        }
         # Who takes the host away meanwhile waits for this, and then deletes the client.
         await lock_organization(connection, organization_id)
         await _organization(connection, person, host=host)
-        await queries.put_client(connection, organization_id, row=row)
+        await _keep(connection, organization_id, address, document, now=now)
     return True
+
+
+async def _keep(
+    connection: AsyncConnection, organization_id: UUID, address: str, document: ClientDocument, *, now: datetime
+) -> None:
+    client_id, redirect_uris = client_id_of(organization_id, address), list(document.redirect_uris)
+    before = await get_client(connection, organization_id, client_id=client_id)
+    row = {
+        "client_id": client_id,
+        "name": document.name,
+        "redirect_uris": redirect_uris,
+        "scopes": list(SCOPES),
+        "status": "approved",
+        "hint": "",
+        "secret_hash": secrets.token_bytes(32),
+        "requested_by": await queries.any_person(connection, organization_id),
+        "audience": OAuthAudience.MCP.value,
+        "is_public": True,
+        "document_url": address,
+        "document_fresh_until": now + document.kept_for,
+    }
+    await queries.put_client(connection, organization_id, row=row)
+    if before is None or (before.name, before.redirect_uris) != (document.name, redirect_uris):
+        details = {"documentUrl": address, "redirectUris": redirect_uris}
+        action = "oauthClient.create" if before is None else "oauthClient.update"
+        change = Change(action, "oauthClient", client_id, details=details)
+        await record_unattended(connection, organization_id, change=change)
 
 
 async def with_client_of(connection: AsyncConnection, parameters: Parameters, person: SignedIn | None) -> Parameters:

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Select, and_, delete, func, select, update
+from sqlalchemy import ColumnElement, Select, and_, case, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -105,8 +105,9 @@ async def list_clients(
 
 
 def _clients(organization_id: UUID) -> Select[*tuple[Any, ...]]:
+    asked_by = case((oauth_clients.c.document_url.is_(None), principals.c.email), else_="")
     return (
-        select(*columns_of(oauth_clients, OAuthClient, principals.c.email.label("requested_by")))
+        select(*columns_of(oauth_clients, OAuthClient, asked_by.label("requested_by")))
         .join(principals, principals.c.principal_id == oauth_clients.c.requested_by)
         .where(oauth_clients.c.organization_id == organization_id)
     )

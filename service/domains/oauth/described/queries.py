@@ -49,12 +49,12 @@ async def list_admins(connection: AsyncConnection, organization_id: UUID, *, lim
     return list((await connection.execute(statement)).scalars())
 
 
-async def any_admin(connection: AsyncConnection, organization_id: UUID) -> UUID:
-    """Return the admin who has been here longest, as the one who stands for what a document describes."""
+async def any_person(connection: AsyncConnection, organization_id: UUID) -> UUID:
+    """Return a person, an admin if there is one: each client's row names one, who is shown for no described client."""
     statement = (
         select(principals.c.principal_id)
-        .where(principals.c.organization_id == organization_id, principals.c.is_admin)
-        .order_by(principals.c.created_at, principals.c.principal_id)
+        .where(principals.c.organization_id == organization_id, principals.c.kind == "user")
+        .order_by(principals.c.is_admin.desc(), principals.c.created_at, principals.c.principal_id)
         .limit(1)
     )
     return (await connection.execute(statement)).scalar_one()
