@@ -16,9 +16,10 @@ def filters(answer: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 def shelf(service: RunningService) -> str:
     """A collection with documents of two teams that everybody may read, and one of a third that few may."""
-    collection = create_collection(service, "shelf", team="STRING", pages="INT", issued="DATETIME")
+    collection = create_collection(service, "shelf", team="STRING", note="STRING", pages="INT", issued="DATETIME")
     a_document(service, "fuel", "Fuel of the ferries.", collection, team="Finance", pages="30", issued="2024-03-01")
-    a_document(service, "diesel", "Fuel of the vans.", collection, team="Finance", pages="3", issued="2026-01-31")
+    vans = {"team": "Finance", "pages": "3", "issued": "2026-01-31", "note": f"Finance {'-' * 100}"}
+    a_document(service, "diesel", "Fuel of the vans.", collection, **vans)
     a_document(service, "spare", "Fuel pumps.", collection, team="Génie-Civil", issued="2024-05-01T10:00:00Z")
     hidden = uploaded(service, "merger", "Fuel and the merger.", file_name="a.md")["documentId"]
     ok(add_to_collection(service, hidden, collection, customMetadata={"team": "Board"}))

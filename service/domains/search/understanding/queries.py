@@ -16,6 +16,9 @@ from service.schema.permissions import resources
 MOST_DOCUMENTS = 1000
 """Documents with a value that are looked at; where the caller may read none of so many, it is no value for them."""
 
+LONGEST_INDEXED = 100
+"""Characters of a value that is compared: the index has no longer ones, and their spelling takes time."""
+
 
 class OccurringValue(NamedTuple):
     """A value of a field, and the folded text that it was found by."""
@@ -58,7 +61,10 @@ def _values() -> AnySelect:
         select(found.c.key, entry.c.key.label("field"), entry.c.value)
         .select_from(found)
         .join(resources, resources.c.object_id == found.c.document_id)
-        .join(entry, func.metadata_key(entry.c.value) == found.c.key)
+        .join(
+            entry,
+            case((func.length(entry.c.value) <= LONGEST_INDEXED, func.metadata_key(entry.c.value))) == found.c.key,
+        )
         .where(
             found.c.organization_id == ORGANIZATION,
             resources.c.organization_id == ORGANIZATION,
