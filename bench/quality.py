@@ -39,6 +39,7 @@ from service.platform.identifiers import document_id_for, uuid7
 from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres
 from service.platform.settings import Settings
 from service.runtime import Runtime
+from service.runtime.standbys.service import Source
 from service.text.chunking import Chunk, chunk_blocks
 from service.text.embedding import Embedder, open_embedders
 from service.text.extraction import Block
@@ -173,12 +174,13 @@ async def write(index: Index, collection: Collection, keys: Sequence[UUID]) -> N
 async def search(index: Index, question: str, vector: Any, mode: SearchMode, *, feedback: bool = True) -> list[str]:
     """The ids of the best ten documents."""
 
-    async def prepare(space: Space) -> SearchQuery:
+    async def prepare(space: Space) -> list[SearchQuery]:
         mean = index.embedder.model.mean
-        return prepare_query(question, mode=mode, language=space.language, embedding=vector, mean=mean)
+        return [prepare_query(question, mode=mode, language=space.language, embedding=vector, mean=mean)]
 
     organization_id = index.caller.organization_id
-    async with open_snapshot(index.runtime, organization_id, index.space, prepare=prepare, read_only=True) as read:
+    source = Source(index.runtime.database)
+    async with open_snapshot(source, organization_id, index.space, prepare=prepare, read_only=True) as read:
         scope = Scope(caller=index.caller, space=read.space, by_chunk=False)
         ranking = await rank(read.connection, scope, read.search_query, at_least=CUTOFF, feedback=feedback)
     return [index.names[hit.document_id] for hit in ranking.hits[:CUTOFF]]

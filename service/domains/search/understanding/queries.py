@@ -29,13 +29,16 @@ class OccurringValue(NamedTuple):
 
 
 def ask_values(batch: Batch, caller: Caller, *, space_id: int, keys: Collection[str]) -> Answer[OccurringValue]:
-    """Ask which of these folded texts are values in a collection's documents that the caller may read."""
+    """Ask which of these folded texts are values in a collection's documents that the caller may read.
+
+    A caller who is narrowed to collections searches one of these, whose space this is.
+    """
     parameters = {
         "organization_id": caller.organization_id,
         "space_id": space_id,
         "keys": list(keys),
         "most": MOST_DOCUMENTS,
-        **reader_parameters(caller),
+        **reader_parameters(caller, is_narrowing=True),
     }
     return batch.ask(_values(), OccurringValue, parameters)
 
