@@ -101,7 +101,7 @@ async def _sign_in_page(visit: Visit, asked: AuthorizationRequest, *, notice: st
     if asked.person is None and not asked.prompts & PROMPTS_SIGN_IN:
         pending = await find_pending(asked.connection, visit.browser, now=asked.now)
         if pending is not None:
-            return await second_step(visit, leads_to=[asked.redirect_uri]).show(pending)
+            return await second_step(visit, leads_to=[asked.redirect_uri]).show(pending, now=asked.now)
     return await sign_in_page(visit, asked, asked.connection, Refused(notice, 200) if notice else None)
 
 

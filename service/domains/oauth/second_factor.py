@@ -40,16 +40,19 @@ class Step:
     done: str
     leads_to: Collection[str] = ()
 
-    async def show(self, pending: Pending, refused: Refused | None = None) -> Response:
-        """Ask for the second factor, or show how to set one up."""
-        if not pending.factors.factors:
+    async def show(self, pending: Pending, refused: Refused | None = None, *, now: datetime | None = None) -> Response:
+        """Ask for the second factor, or show how to set one up; `now` is what a caller within a transaction knows."""
+        if now is None:
             async with self.runtime.database.transaction(pending.organization_id) as connection:
-                enrolment = Enrolment.begin(now=await self.runtime.clock.now(connection))
+                now = await self.runtime.clock.now(connection)
+        if not pending.factors.factors:
             return self.show_new_app(
-                pending.person, enrolment, refused, organization_name=pending.organization_name, pending=pending
+                pending.person,
+                Enrolment.begin(now=now),
+                refused,
+                organization_name=pending.organization_name,
+                pending=pending,
             )
-        async with self.runtime.database.transaction(pending.organization_id) as connection:
-            now = await self.runtime.clock.now(connection)
         ceremony = Ceremony(self.runtime, self.browser, pending.purpose)
         response = page(
             "second_factor.html",
