@@ -14,7 +14,7 @@ from app.ui.notices import show_text
 
 def show_hosts() -> None:
     """Show which hosts are allowed, with a field that changes them."""
-    st.subheader("Hosts of agents", anchor=False)
+    st.header("Hosts of agents", anchor=False)
     show_text(
         "Well-known agents describe themselves at an address of their maker's. Allowing its host lets your people "
         "connect the agents described there to /mcp, as themselves and with what they allow."

@@ -42,7 +42,7 @@ def _carrels(words: list[str]) -> Iterator[list[str]]:
     command: list[str] = []
     for word in [*words, ";"]:
         if word in SEPARATORS:
-            if command and Path(command[0]).name == "carrel":
+            if command and Path(command[0]).name == "carrel" and "=" not in command[0]:  # a setting may end so
                 yield command[1:]
             command = []
         else:

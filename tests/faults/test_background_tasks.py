@@ -42,6 +42,7 @@ DISKS = {"storage", "broken-off-uploads"}
 OWN_TASKS = {
     "platform/background.py": "the one place where tasks are kept",
     "text/embedding/remote.py": "the slices of a request's texts",
+    "text/reranking.py": "the parts of a request's passages, awaited together",
     "text/embedding/exchange.py": "an answer, or a connection that begins, in a process that is started again whole",
     "index/ingestion/indexer.py": "the indexing of a document, found again by the sweeper",
     "web/listener.py": "a connection that begins",

@@ -80,7 +80,7 @@ def test_the_metadata_is_valid_and_true(standing: Standing) -> None:
     assert metadata["code_challenge_methods_supported"] == ["S256"]
     assert metadata["response_types_supported"] == ["code"]
     assert metadata["grant_types_supported"] == ["authorization_code", "refresh_token"]
-    assert "none" not in metadata["token_endpoint_auth_methods_supported"]
+    assert metadata["token_endpoint_auth_methods_supported"] == ["client_secret_basic", "client_secret_post", "none"]
     assert httpx.get(metadata["authorization_endpoint"]).status_code == 400
     assert httpx.post(metadata["token_endpoint"], data={"grant_type": "x"}).status_code == 400
     assert httpx.post(metadata["revocation_endpoint"], data={"token": "x"}).status_code == 401

@@ -16,7 +16,7 @@ import pytest
 import service
 
 FOLDER = Path(service.__file__).parent
-CONDITIONS = {"readable_classes", "readable_by_parameters"}
+CONDITIONS = {"classes_of", "is_readable", "readable_by_parameters", "readable_classes"}
 SELECTING = {"select", "exists"}
 PROTECTED = {
     "INDEX_TABLES",
@@ -88,6 +88,7 @@ EXCUSED = {
     "domains.conversations.question_log.queries.list_questions": ADMINS_ALONE,
     "domains.conversations.question_log.queries.rank_agents": ADMINS_ALONE,
     "domains.conversations.reading.queries.find_conversation": OWN,
+    "domains.oauth.consented.queries.list_consents": OWN,
     "domains.conversations.reading.queries.list_conversations": OWN,
     "domains.docstore.queries.document_exists": PART,
     "domains.docstore.queries.read_sync": ADMINS_ALONE,
