@@ -125,6 +125,12 @@ def go(question: SearchQuery) -> None:
     st.session_state.pop("answer", None)
 
 
+def open_search(question: SearchQuery) -> None:
+    """Search again for a query of the past, and have the form filled with it."""
+    go(question)
+    del st.session_state["address"]
+
+
 @dataclass(frozen=True)
 class Found:
     """The answer to a query, for at most `size` results, with the documents that it names."""
@@ -228,7 +234,7 @@ def page() -> None:
     if question is None:
         st.caption("Ask in your own words, or name a thing: *how high may the waves be*, *refund*, *D-2219*.")
         show_welcome()
-        show_own_searches(places_of(collections_by_id()), go)
+        show_own_searches(places_of(collections_by_id()), open_search)
         return
     found = find(question)
     show_applied(found.answer, question, kinds_of(collections_by_id().get(question.where)), go)

@@ -122,6 +122,7 @@ def test_searches_are_saved_and_recent_ones_listed_for_the_person_alone(house: H
     assert "Keywords · team is deck</p>" in html_of(page)
     page = listed[0].click().run()
     assert not page.exception
+    assert page.text_input(key="words").value == hostile
     assert page.query_params.get("only") in (["team:is:deck"], "team:is:deck")
     page = press(page, "Saved")
     assert button(page, "Save this search")
