@@ -12,7 +12,7 @@ import pytest
 from service.domains.oauth import client_documents
 from service.domains.oauth.client_documents import Unreadable, fetch_document, host_of
 from tests.harness.services import RunningService, ServiceHarness
-from tests.oauth.flow import App, Pkce, a_person, call_mcp, error, sent_back
+from tests.oauth.flow import App, Person, Pkce, a_person, call_mcp, error, sent_back
 from tests.oauth.test_clients import entries
 from tests.service.directory import done
 
@@ -147,6 +147,17 @@ def test_what_documents_describe_is_audited_and_nobodys_to_change(near: RunningS
     allow(near)
     deleted = entries(near, "oauthClient.delete")[0]
     assert (deleted["actor"]["email"], deleted["details"]) == (near.admin_email, {"documentUrl": address})
+
+
+def test_documents_are_asked_for_in_vain_so_often_alone(service_harness: ServiceHarness, publisher: Publisher) -> None:
+    """Whoever sends the service after what isn't there has to wait then, as after refused sign-ins."""
+    service, stack = service_harness.start(webhook_allowed_hosts=["127.0.0.1"], rate_limit_failures=2)
+    allow(service, publisher.host)
+    publisher.asked.clear()
+    agent = App(service, f"http://{publisher.host}/none.json", None, LOCAL)
+    assert [Person(service).open(agent).status_code for _ in range(5)][-1] == 429
+    assert len(publisher.asked) <= 3
+    service_harness.stop(service, stack)
 
 
 def test_a_host_has_no_case(near: RunningService, publisher: Publisher) -> None:

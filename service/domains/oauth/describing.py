@@ -25,6 +25,7 @@ from service.domains.signin.sessions import SignedIn, find_session
 from service.identity.queries import lock_organization
 from service.platform.errors import BadRequest, Forbidden
 from service.platform.secrets import hash_secret
+from service.platform.senders import current_sender
 from service.runtime import Runtime
 
 MOST_ADMINS = 5
@@ -34,7 +35,8 @@ async def describe_client(runtime: Runtime, browser: Browser, parameters: Parame
     """Fetch the document of a request's client, unless it is known; nothing for a client that is registered.
 
     Returns False when it isn't known which organization is asked: somebody has to sign in first. Raises BadRequest for
-    a document that can't be used, Forbidden for a host that isn't allowed, and fetches nothing of it then.
+    a document that can't be used, Forbidden for a host that isn't allowed, and fetches nothing of it then; TooMany
+    where too many from this address were fetched in vain.
     """
     address = first_of(parameters).get("client_id", "")
     if not is_address(address):
@@ -51,9 +53,12 @@ async def describe_client(runtime: Runtime, browser: Browser, parameters: Parame
         client_id = client_id_of(organization_id, address)
         if await queries.is_fresh(connection, organization_id, client_id=client_id, now=now):
             return True
+    sender = current_sender().address
+    await runtime.rate_limits.require_few_refused_sign_ins(sender)
     try:
         document = await fetch_document(runtime.settings, address)
     except Unreadable as error:
+        await runtime.rate_limits.count_refused_sign_in(sender)
         raise _unusable(f"The document at {address} can't be used. {error}") from error
     async with runtime.database.transaction(organization_id) as connection:
         # Who takes the host away meanwhile waits for this, and then deletes the client.
