@@ -27,6 +27,7 @@ _KINDS = {
     "key": "API key",
     "sa": "service account token",
     "at": "access token",
+    "mt": "access token for /mcp",
     "rt": "refresh token",
     "ac": "authorization code",
     "cs": "client secret",
