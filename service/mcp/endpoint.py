@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response
 
+from service.platform.bodies import read_at_most
 from service.platform.errors import BadRequest, Forbidden, TooLarge
 from service.web.dependencies import MCP_PATH, CallerDep, RuntimeDep
 from service.web.multipart import declared_length
@@ -65,12 +66,10 @@ def _load() -> Callable[[bytes], Response]:
 async def _read(request: Request) -> bytes:
     if (declared_length(request) or 0) > MOST_BYTES:
         raise _too_large()
-    received = bytearray()
-    async for piece in request.stream():
-        received += piece
-        if len(received) > MOST_BYTES:
-            raise _too_large()
-    return bytes(received)
+    received = await read_at_most(request.stream(), most_bytes=MOST_BYTES)
+    if received is None:
+        raise _too_large()
+    return received
 
 
 def _too_large() -> TooLarge:

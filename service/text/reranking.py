@@ -16,6 +16,7 @@ from opentelemetry.trace import SpanKind
 from pydantic import AliasChoices, BaseModel, Field, TypeAdapter, ValidationError
 
 from service.platform import traces
+from service.platform.bodies import read_at_most
 from service.platform.logs import logger
 from service.platform.settings import Settings
 from service.platform.sharing import Figure, Share
@@ -192,12 +193,10 @@ class Reranker:
                 status = response.status_code
                 if not response.is_success:
                     raise _Failed("refused", status=status, passes=status not in _OF_ONE_REQUEST)
-                content = bytearray()
-                async for piece in response.aiter_bytes():
-                    content += piece
-                    if len(content) > LARGEST_ANSWER:
-                        raise _Failed("answer too large", status=status)
-                return bytes(content)
+                content = await read_at_most(response.aiter_bytes(), most_bytes=LARGEST_ANSWER)
+                if content is None:
+                    raise _Failed("answer too large", status=status)
+                return content
         except httpx.HTTPError as error:
             raise _Failed(type(error).__name__, passes=True) from error
 

@@ -23,6 +23,7 @@ from carrel.wire.operations import ADDS_DATA, CONFIRMED, KEYED, SECRET, ApiOpera
 from service.auth.authorization import authorize
 from service.auth.callers import ACTING_MEMBERS, Caller, acts_as_its_user
 from service.auth.confirmation import may_have_to_confirm, require_confirmation
+from service.platform.bodies import read_at_most
 from service.platform.disk import Promise
 from service.platform.errors import BadRequest, ServiceError, TooLarge, UnsupportedMedia
 from service.runtime import Runtime
@@ -172,12 +173,10 @@ class CheckedRequest(Request):
         limit = cast("int", self.app.state.runtime.settings.max_json_bytes)
         if (declared_length(self) or 0) > limit:
             raise _too_large(limit)
-        received = bytearray()
-        async for piece in self.stream():
-            received += piece
-            if len(received) > limit:
-                raise _too_large(limit)
-        content = body_of(self.scope, bytes(received))
+        received = await read_at_most(self.stream(), most_bytes=limit)
+        if received is None:
+            raise _too_large(limit)
+        content = body_of(self.scope, received)
         if content and not _is_json(self.headers.get("content-type", "")):
             raise UnsupportedMedia("This endpoint takes JSON in UTF-8: send it with Content-Type: application/json.")
         if not content:

@@ -24,6 +24,7 @@ from pydantic import TypeAdapter, ValidationError
 from carrel.wire.oauth_clients import RedirectUri
 from carrel.wire.scopes import ApiScope
 from service.platform.addresses import parts_of
+from service.platform.bodies import read_at_most
 from service.platform.networks import AllowedHosts, GuardedTransport
 from service.platform.settings import Settings
 from service.platform.version import VERSION
@@ -112,12 +113,10 @@ async def _get(transport: GuardedTransport, address: str) -> tuple[bytes, timede
         kind = response.headers.get("Content-Type", "").partition(";")[0].strip().lower()
         if kind != "application/json" and not (kind.startswith("application/") and kind.endswith("+json")):
             raise Unreadable("It is not JSON.")
-        content = bytearray()
-        async for piece in response.aiter_raw():
-            content += piece
-            if len(content) > MOST_BYTES:
-                raise Unreadable(f"It is larger than {MOST_BYTES // 1024} kB.")
-        return bytes(content), _kept_for(response.headers.get("Cache-Control", ""))
+        content = await read_at_most(response.aiter_raw(), most_bytes=MOST_BYTES)
+        if content is None:
+            raise Unreadable(f"It is larger than {MOST_BYTES // 1024} kB.")
+        return content, _kept_for(response.headers.get("Cache-Control", ""))
 
 
 def _kept_for(cache_control: str) -> timedelta:

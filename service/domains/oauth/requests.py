@@ -6,6 +6,7 @@ from urllib.parse import parse_qsl, urlencode
 
 from fastapi import Request
 
+from service.platform.bodies import read_at_most
 from service.platform.errors import BadRequest, TooLarge, UnsupportedMedia
 
 FORM = "application/x-www-form-urlencoded"
@@ -28,12 +29,10 @@ async def form_of(request: Request) -> Parameters:
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind != FORM:
         raise UnsupportedMedia(f"This endpoint takes a form: send it with Content-Type: {FORM}.")
-    content = bytearray()
-    async for piece in request.stream():
-        content += piece
-        if len(content) > MOST_FORM_BYTES:
-            raise TooLarge(f"The form is larger than {MOST_FORM_BYTES} bytes.")
-    return _parse(bytes(content))
+    content = await read_at_most(request.stream(), most_bytes=MOST_FORM_BYTES)
+    if content is None:
+        raise TooLarge(f"The form is larger than {MOST_FORM_BYTES} bytes.")
+    return _parse(content)
 
 
 def first_of(parameters: Parameters) -> dict[str, str]:

@@ -15,6 +15,7 @@ from fastapi import APIRouter, Request, Response
 from carrel.wire import scim_tokens as wire
 from service.domains.scim import tokens
 from service.domains.scim.tokens import PATH, ScimCaller
+from service.platform.bodies import read_at_most
 from service.platform.errors import (
     DATABASE_ERRORS,
     BadRequest,
@@ -95,13 +96,12 @@ async def _authenticate(request: Request, runtime: Runtime) -> ScimCaller:
 async def _read(request: Request, runtime: Runtime, path: str) -> "ScimRequest":
     from scim2_server.requests import ScimRequest  # noqa: PLC0415 - see above
 
-    limit, body = runtime.settings.max_json_bytes, bytearray()
-    async for piece in request.stream():
-        body += piece
-        if len(body) > limit:
-            raise TooLarge(f"The body is larger than {limit} bytes. Send fewer members at a time.")
+    limit = runtime.settings.max_json_bytes
+    body = await read_at_most(request.stream(), most_bytes=limit)
+    if body is None:
+        raise TooLarge(f"The body is larger than {limit} bytes. Send fewer members at a time.")
     if body:
-        _refuse_long(await to_thread.run_sync(decode, bytes(body)))
+        _refuse_long(await to_thread.run_sync(decode, body))
     try:
         query = dict(parse_qsl(request.scope["query_string"].decode(), keep_blank_values=True, max_num_fields=100))
     except ValueError as exc:
@@ -112,7 +112,7 @@ async def _read(request: Request, runtime: Runtime, path: str) -> "ScimRequest":
         path=f"/{path}",
         query=query,
         headers=request.headers.items(),
-        body=bytes(body),
+        body=body,
     )
 
 

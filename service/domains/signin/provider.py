@@ -37,6 +37,7 @@ from service.domains.signin.id_tokens import (
 )
 from service.platform import base64url
 from service.platform.addresses import is_confidential, parts_of
+from service.platform.bodies import read_at_most
 from service.platform.logs import logger
 from service.platform.networks import AddressDenied, AllowedHosts, GuardedTransport
 from service.platform.settings import Settings
@@ -314,15 +315,13 @@ class Provider:
 
     async def _answer(self, method: str, address: str, *, most_bytes: int, **options: Any) -> tuple[int, bytes]:
         """Return the status and the bytes of a response, not unpacked, because unpacked its size is known too late."""
-        content = bytearray()
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         http = await self._client()
         async with http.stream(method, address, headers=headers, timeout=SECONDS, **options) as response:
-            async for piece in response.aiter_raw():
-                content += piece
-                if len(content) > most_bytes:
-                    raise _away("too large", "Its answer is too large.")
-        return response.status_code, bytes(content)
+            content = await read_at_most(response.aiter_raw(), most_bytes=most_bytes)
+        if content is None:
+            raise _away("too large", "Its answer is too large.")
+        return response.status_code, content
 
 
 def _asking_again(issuer: str) -> Mapping[str, str]:
