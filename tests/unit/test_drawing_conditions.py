@@ -10,6 +10,7 @@ import pytest
 
 from service.domains.search.understanding.drawing import draw_conditions, keys_of
 from service.domains.search.understanding.folding import fold
+from service.domains.search.understanding.query_texts import read_query
 
 SET: dict[str, Any] = json.loads((Path(__file__).parents[1] / "data" / "filtering-questions.json").read_text())
 TODAY = date.fromisoformat(SET["today"])
@@ -19,14 +20,16 @@ QUESTIONS: list[dict[str, Any]] = SET["questions"]
 def draw(question: str, corpus: str = "sample") -> list[list[str]]:
     """The conditions of a question over a corpus."""
     about = SET["corpora"][corpus]
-
-    keys = keys_of(question, about["fields"])
+    asked = read_query(question, about["fields"])
+    if asked is None:
+        return []
+    keys = keys_of(asked)
     found: dict[str, list[tuple[str, str]]] = {}
     for field, values in about["values"].items():
         for value in values:
             if fold(value) in keys:
                 found.setdefault(fold(value), []).append((field, value))
-    drawn = draw_conditions(question, about["fields"], today=TODAY, values=found)
+    drawn = draw_conditions(asked, today=TODAY, values=found)
     assert all(each.words in question for each in drawn)  # what is applied is shown with the words that state it
     return [[each.field, each.operator.value, each.value] for each in drawn]
 
@@ -102,7 +105,9 @@ def test_a_field_is_meant_only_by_its_name_or_as_the_documents_own_time(
     question: str, fields: dict[str, str], drawn: list[str]
 ) -> None:
     """A time of what a text is about is not the document's, and a size of something else is not the field."""
-    assert [each.field for each in draw_conditions(question, fields, today=TODAY, values={})] == drawn
+    asked = read_query(question, fields)
+    assert asked is not None
+    assert [each.field for each in draw_conditions(asked, today=TODAY, values={})] == drawn
 
 
 def test_long_texts_are_not_read() -> None:
@@ -111,4 +116,4 @@ def test_long_texts_are_not_read() -> None:
     question = "finance documents " + "documents " * 48
     assert len(draw(question.strip()[:500])) == 1
     assert draw(question + "and more of them") == []
-    assert keys_of("documents x " * 50, fields) == []
+    assert read_query("documents x " * 50, fields) is None

@@ -8,14 +8,14 @@ from collections.abc import Mapping
 from typing import Protocol, TypeVar
 
 from carrel.wire.reranking import AppliedReranking, WhyNotReranked
+from service.domains.search.ranking import RECIPROCAL_OFFSET
 from service.text.reranking import NotReranked, Outcome, Reranker
 
 CANDIDATES = 50
 """So many of the best hits are scored, however many are asked for: a longer list of results begins like a short one."""
 
-# Reciprocal ranks (Cormack et al., 2009), of which the model's count for this share. See docs/decisions.
+# Of the sum of reciprocal ranks, the model's count for this share. See docs/decisions.
 _MODEL_SHARE = 0.5
-_RANK_OFFSET = 10
 
 _NOTES = {
     WhyNotReranked.NOT_CONFIGURED: "Not reranked: the service has no reranking endpoint (CARREL_RERANKING_URL).",
@@ -72,7 +72,7 @@ def blend(count: int, scores: Mapping[int, float]) -> list[int]:
     ranks = {score: rank for rank, score in reversed(list(enumerate(sorted(scores.values(), reverse=True))))}
     by_model = [ranks[scores[place]] if place in scores else len(scores) for place in range(count)]
     blended = [
-        (1 - _MODEL_SHARE) / (_RANK_OFFSET + place) + _MODEL_SHARE / (_RANK_OFFSET + rank)
+        (1 - _MODEL_SHARE) / (RECIPROCAL_OFFSET + place) + _MODEL_SHARE / (RECIPROCAL_OFFSET + rank)
         for place, rank in enumerate(by_model)
     ]
     return sorted(range(count), key=lambda place: (-blended[place], place))

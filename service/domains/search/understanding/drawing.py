@@ -17,7 +17,7 @@ from service.domains.search.understanding.alternatives import DOCUMENTS, has_alt
 from service.domains.search.understanding.amounts import COMPARED, UNIT, read_bounds, unit_of
 from service.domains.search.understanding.folding import Words, fold
 from service.domains.search.understanding.moments import PERIOD, Period, read_period
-from service.domains.search.understanding.query_texts import Field, QueryText, any_of, read_query, stem
+from service.domains.search.understanding.query_texts import Field, QueryText, any_of, stem
 
 LONGEST_VALUE = 6
 """Words of a value that is looked for."""
@@ -68,31 +68,25 @@ class _Match(NamedTuple):
     end: int
 
 
-def draw_conditions(question: str, fields: Mapping[str, str], *, today: date, values: Values) -> list[DrawnCondition]:
-    """Return the conditions that a question states on fields (types by name); none of a field that is in doubt.
+def draw_conditions(asked: QueryText, *, today: date, values: Values) -> list[DrawnCondition]:
+    """Return the conditions that a question states on fields; none of a field that is in doubt.
 
     `values` are those of `keys_of` that occur. What isn't of its field's type is none of them.
     """
-    asked = read_query(question, fields)
-    if asked is None or not asked.may_state:
-        return []
+    kinds = {field.name: field.kind for field in asked.fields}
     matches = [
         *_draw_periods(asked, today),
         *_draw_amounts(asked),
         *_draw_flags(asked),
         *_draw_values(asked, values),
     ]
-    return [each for each in _agreeing(asked.words, matches) if fits(Kind(fields[each.field]), each.value)]
+    return [each for each in _agreeing(asked.words, matches) if fits(kinds[each.field], each.value)]
 
 
-def keys_of(question: str, fields: Mapping[str, str]) -> list[str]:
-    """Return the folded texts of a question that would be conditions if they were values; none of most questions."""
-    has_texts = any(Kind(kind) is Kind.STRING for kind in fields.values())
-    asked = read_query(question, fields) if has_texts else None
-    return _keys(asked) if asked and asked.may_state else []
-
-
-def _keys(asked: QueryText) -> list[str]:
+def keys_of(asked: QueryText) -> list[str]:
+    """Return the folded texts of a question that would be conditions if they were values; none without text fields."""
+    if not any(field.kind is Kind.STRING for field in asked.fields):
+        return []
     folded = asked.words.folded
     cue = re.compile(rf"(?:{DOCUMENTS}|{any_of(asked.texts)}|from|by|of|for|:|=|is|{_EXCEPT}|but|the|and|or|,)$")
     keys: dict[str, None] = {}

@@ -88,10 +88,11 @@ class QueryText:
 
 
 def read_query(question: str, fields: Mapping[str, str]) -> QueryText | None:
-    """Read a question about fields (types by name); None for one that is too long."""
+    """Read a question about fields (types by name); None for one that is too long, or that can't state a condition."""
     if len(question) > LONGEST_QUESTION:
         return None
-    return QueryText(words_of(question), [_field(name, Kind(kind)) for name, kind in fields.items()])
+    asked = QueryText(words_of(question), [_field(name, Kind(kind)) for name, kind in fields.items()])
+    return asked if asked.may_state else None
 
 
 @lru_cache(10_000)

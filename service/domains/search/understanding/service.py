@@ -7,6 +7,7 @@ from service.domains.search.filters import Condition, Kind, parse_as
 from service.domains.search.snapshot import Snapshot
 from service.domains.search.understanding.drawing import DrawnCondition, Values, draw_conditions, keys_of
 from service.domains.search.understanding.queries import ask_values
+from service.domains.search.understanding.query_texts import read_query
 from service.platform.batches import Batch
 from service.platform.clock import Clock
 
@@ -18,12 +19,12 @@ async def draw_readable(
 
     Values are those of documents that the caller may read in this snapshot: of others nobody learns that they occur.
     """
-    if not fields:
+    asked = read_query(question, fields) if fields else None
+    if asked is None:
         return []
     today = (await clock.now(read.connection)).date()
-    keys = keys_of(question, fields)
-    values = await _find_values(read, caller, keys)
-    return draw_conditions(question, fields, today=today, values=values)
+    values = await _find_values(read, caller, keys_of(asked))
+    return draw_conditions(asked, today=today, values=values)
 
 
 async def _find_values(read: Snapshot, caller: Caller, keys: list[str]) -> Values:
