@@ -20,7 +20,7 @@ from service.domains.conversations.models import Message
 from service.domains.conversations.reading.jobs import job_of, see_job
 from service.domains.conversations.waiting import RETRY_SECONDS, wait_until_done
 from service.mcp.calls import Call
-from service.mcp.documents import DATA_ALONE, uri_of
+from service.mcp.documents import DATA_ALONE, url_of
 from service.mcp.tools import Arguments, Result, Tool
 from service.platform.errors import BadRequest, FieldError, Unavailable
 from service.web.dependencies import reauthenticate
@@ -110,7 +110,7 @@ async def _read_answer(call: Call, begun: BegunTurn) -> AgentAnswer:
     return AgentAnswer(
         answer=job.result.agent_response_text,
         sources=[
-            Source(id=str(one.id), title=one.name, url=one.url or uri_of(one.id), quote=one.quote)
+            Source(id=str(one.id), title=one.name, url=url_of(one.url, one.id), quote=one.quote)
             for one in job.result.referenced_sources
         ],
         warnings=list(job.result.warnings),

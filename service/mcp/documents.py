@@ -12,7 +12,8 @@ from carrel.wire.search import (
     CatalogSearchOptions,
     SearchDocumentCatalogRequest,
 )
-from service.domains.documents.texts import MOST_CHARACTERS, DocumentText, read_text, unpack_text
+from service.domains.documents.queries import StoredText
+from service.domains.documents.texts import MOST_CHARACTERS, TextPart, read_text, unpack_text
 from service.domains.search import service
 from service.mcp.calls import Call
 from service.mcp.tools import Arguments, Result, Tool
@@ -55,7 +56,7 @@ async def _search(call: Call, arguments: SearchArguments) -> SearchResult:
             FoundDocument(
                 id=str(one.document_id),
                 title=one.document_name,
-                url=one.document_external_url or uri_of(one.document_id),
+                url=url_of(one.document_external_url, one.document_id),
                 text=one.snippet.text,
             )
             for one in found.results
@@ -94,19 +95,19 @@ class FetchedDocument(Result):
 
 
 async def _fetch(call: Call, arguments: FetchArguments) -> FetchedDocument:
-    document = await open_document(call, arguments.id, start=arguments.start)
+    document, part = await open_document(call, arguments.id, start=arguments.start)
     return FetchedDocument(
         id=str(document.document_id),
         title=document.name,
-        text=document.text,
-        url=document.external_url or uri_of(document.document_id),
+        text=part.text,
+        url=url_of(document.external_url, document.document_id),
         metadata={
             **document.custom_metadata,
             "updated_at": document.updated_at.isoformat(),
             "version": str(document.version),
             "media_type": document.media_type,
         },
-        next_start=document.next_start,
+        next_start=part.next_start,
     )
 
 
@@ -121,10 +122,15 @@ FETCH = Tool(
 )
 
 
-async def open_document(call: Call, document_id: UUID, *, start: int = 0) -> DocumentText:
-    """Read a part of a document that the caller may READ; NotFound for others, admins too."""
+async def open_document(call: Call, document_id: UUID, *, start: int = 0) -> tuple[StoredText, TextPart]:
+    """Read a document that the caller may READ, and a part of its text; NotFound for others, admins too."""
     stored = await call.read(lambda connection: read_text(connection, call.reader, document_id=document_id))
-    return await unpack_text(stored, start=start)
+    return stored, await unpack_text(stored, start=start)
+
+
+def url_of(external_url: str | None, document_id: UUID) -> str:
+    """Return the address to cite: the one in the document's source system, or else the one among the resources."""
+    return external_url or uri_of(document_id)
 
 
 def uri_of(document_id: UUID) -> str:

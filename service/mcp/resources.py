@@ -32,10 +32,9 @@ async def list_page(call: Call, *, cursor: str | None) -> ListResourcesResult:
 async def read(call: Call, *, uri: str) -> ReadResourceResult:
     """Read the text of a document by its address; NotFound for what is none, or the caller may not READ."""
     call.require(GET_DOCUMENT)
-    document = await open_document(call, _document_id(uri))
-    text = document.text
-    if document.next_start is not None:
-        text += f"\n\n[The text goes on. The tool `fetch` reads on from start={document.next_start}.]"
+    document, (text, next_start) = await open_document(call, _document_id(uri))
+    if next_start is not None:
+        text += f"\n\n[The text goes on. The tool `fetch` reads on from start={next_start}.]"
     return ReadResourceResult(
         contents=[TextResourceContents(uri=uri_of(document.document_id), mime_type=MEDIA_TYPE, text=text)]
     )

@@ -1,11 +1,10 @@
 """The text of a document for those who read it in pieces: agents of elsewhere, and their models."""
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from datetime import datetime
 from functools import cache
+from typing import NamedTuple
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -19,20 +18,12 @@ from service.text.extraction import Block, are_short, iterate_blocks
 MOST_CHARACTERS = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class DocumentText:
-    """A document with a part of its text, MOST_CHARACTERS at most; headings are marked as in Markdown.
+class TextPart(NamedTuple):
+    """A part of a document's text, MOST_CHARACTERS at most; headings are marked as in Markdown.
 
     `next_start` is the number of the first character after the part; None: the text ends with it.
     """
 
-    document_id: UUID
-    name: str
-    external_url: str | None
-    custom_metadata: Mapping[str, str]
-    updated_at: datetime
-    version: int
-    media_type: str
     text: str
     next_start: int | None
 
@@ -45,7 +36,7 @@ async def read_text(connection: AsyncConnection, caller: Caller, *, document_id:
     return stored
 
 
-async def unpack_text(stored: StoredText, *, start: int) -> DocumentText:
+async def unpack_text(stored: StoredText, *, start: int) -> TextPart:
     """Unpack the text of a document from its character `start` on; no transaction has to wait for it.
 
     Long texts are unpacked one at a time, in a thread of their own: they slow down neither other requests much, nor
@@ -53,24 +44,11 @@ async def unpack_text(stored: StoredText, *, start: int) -> DocumentText:
     """
     packed = stored.blocks or b""
     if are_short(packed):
-        text, next_start = _unpack_part(packed, start)
-    else:
-        loop = asyncio.get_running_loop()
-        text, next_start = await loop.run_in_executor(_executor(), _unpack_part, packed, start)
-    return DocumentText(
-        document_id=stored.document_id,
-        name=stored.name,
-        external_url=stored.external_url,
-        custom_metadata=stored.custom_metadata,
-        updated_at=stored.updated_at,
-        version=stored.version,
-        media_type=stored.media_type,
-        text=text,
-        next_start=next_start,
-    )
+        return _unpack_part(packed, start)
+    return await asyncio.get_running_loop().run_in_executor(_executor(), _unpack_part, packed, start)
 
 
-def _unpack_part(packed: bytes, start: int) -> tuple[str, int | None]:
+def _unpack_part(packed: bytes, start: int) -> TextPart:
     """Return a part of a text, and where the next one begins; blocks after it are not unpacked."""
     part: list[str] = []
     at, end = 0, start + MOST_CHARACTERS
@@ -79,8 +57,8 @@ def _unpack_part(packed: bytes, start: int) -> tuple[str, int | None]:
             part.append(piece[max(start - at, 0) : end - at])
         at += len(piece)
         if at > end:
-            return "".join(part), end
-    return "".join(part), None
+            return TextPart("".join(part), end)
+    return TextPart("".join(part), None)
 
 
 def _pieces(packed: bytes) -> Iterator[str]:

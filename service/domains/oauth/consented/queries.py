@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import any_, delete, func, select
+from sqlalchemy import ColumnElement, and_, any_, delete, func, select
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -16,15 +16,20 @@ from service.schema.oauth import oauth_clients, oauth_codes, oauth_consents, oau
 from service.schema.permissions import resources
 
 
-async def get_consent(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
-) -> Sequence[str]:
-    """Return the scopes that a person has allowed a client, or none; lock the consent until the transaction ends."""
-    statement = select(oauth_consents.c.scopes).where(
+def _is_of(organization_id: UUID, principal_id: UUID, client_id: UUID) -> ColumnElement[bool]:
+    """Build the condition that a consent is that of a person to a client."""
+    return and_(
         oauth_consents.c.organization_id == organization_id,
         oauth_consents.c.principal_id == principal_id,
         oauth_consents.c.client_id == client_id,
     )
+
+
+async def get_consent(
+    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
+) -> Sequence[str]:
+    """Return the scopes that a person has allowed a client, or none; lock the consent until the transaction ends."""
+    statement = select(oauth_consents.c.scopes).where(_is_of(organization_id, principal_id, client_id))
     held = statement.with_for_update(read=True, key_share=True)
     return (await connection.execute(held)).scalar_one_or_none() or ()
 
@@ -33,11 +38,7 @@ async def get_narrowing(
     connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
 ) -> Sequence[UUID] | None:
     """Return the collections that a person has narrowed a client to; None when to none, or without a consent."""
-    statement = select(oauth_consents.c.collection_ids).where(
-        oauth_consents.c.organization_id == organization_id,
-        oauth_consents.c.principal_id == principal_id,
-        oauth_consents.c.client_id == client_id,
-    )
+    statement = select(oauth_consents.c.collection_ids).where(_is_of(organization_id, principal_id, client_id))
     return (await connection.execute(statement)).scalar_one_or_none()
 
 
@@ -124,11 +125,7 @@ async def delete_consent(
     """Delete a person's consent to a client, and the codes not used yet; False when there was no consent."""
     statement = (
         delete(oauth_consents)
-        .where(
-            oauth_consents.c.organization_id == organization_id,
-            oauth_consents.c.principal_id == principal_id,
-            oauth_consents.c.client_id == client_id,
-        )
+        .where(_is_of(organization_id, principal_id, client_id))
         .returning(oauth_consents.c.client_id)
     )
     found = (await connection.execute(statement)).one_or_none() is not None
