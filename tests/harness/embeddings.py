@@ -3,18 +3,17 @@
 Texts that share words are near each other; so what is found by meaning with it is found for a reason.
 """
 
-import json
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from hashlib import sha256
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from tests.harness.json_endpoint import Answer, serving_json
 
 MODEL = "stand-in-large"
 DIMENSIONS = 768
@@ -56,7 +55,7 @@ class EmbeddingsEndpoint:
         """Let requests wait until `behave` or `open.set()`."""
         self.open.clear()
 
-    def answer(self, texts: list[str]) -> tuple[int, object]:
+    def answer(self, texts: list[str]) -> Answer:
         """Return the status and the body of an answer."""
         self.texts += texts
         self.open.wait(60)
@@ -68,33 +67,10 @@ class EmbeddingsEndpoint:
 @contextmanager
 def serving_embeddings() -> Generator[EmbeddingsEndpoint]:
     """Serve on a free port until the block ends."""
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_POST(self) -> None:
-            asked: dict[str, Any] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            status, body = endpoint.answer(asked["input"])
-            content = json.dumps(body).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    endpoint = EmbeddingsEndpoint(f"http://127.0.0.1:{server.server_port}/v1")
-    endpoint.behave()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
-        yield endpoint
-    finally:
-        endpoint.open.set()
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
+    with serving_json(lambda _path, _headers, body: endpoint.answer(body["input"])) as url:
+        endpoint = EmbeddingsEndpoint(url)
+        endpoint.behave()
+        try:
+            yield endpoint
+        finally:
+            endpoint.open.set()

@@ -3,19 +3,16 @@
 A text scores as often as it says `BETTER`, less as often as it says `WORSE`.
 """
 
-import json
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+
+from tests.harness.json_endpoint import Answer, serving_json
 
 KEY = "rerank-key-4711"
 BETTER, WORSE = "splendid", "dreadful"
-
-Answer = tuple[int, object]
-"""A status, and a body: JSON, or bytes as they are."""
 
 
 def score_of(text: str) -> float:
@@ -63,41 +60,16 @@ class RerankingEndpoint:
 def serving_reranking() -> Generator[RerankingEndpoint]:
     """Serve on a free port until the block ends; a request without the key is refused."""
 
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
+    def respond(path: str, headers: Mapping[str, str], body: dict[str, Any]) -> Answer:
+        endpoint.asked.append(body)
+        endpoint.open.wait(60)
+        allowed = path == "/v1/rerank" and headers["Authorization"] == f"Bearer {KEY}"
+        return endpoint.answer(body) if allowed else (401, {"message": "who are you?"})
 
-        def do_POST(self) -> None:
-            body: dict[str, Any] = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-            endpoint.asked.append(body)
-            endpoint.open.wait(60)
-            allowed = self.path == "/v1/rerank" and self.headers["Authorization"] == f"Bearer {KEY}"
-            status, answer = endpoint.answer(body) if allowed else (401, {"message": "who are you?"})
-            content = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
-
-        def handle(self) -> None:
-            try:
-                super().handle()
-            except OSError:
-                self.close_connection = True  # whoever asked has waited long enough
-
-        def log_message(self, *_: object) -> None:
-            """Say nothing."""
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
-    endpoint = RerankingEndpoint(f"http://127.0.0.1:{server.server_port}/v1")
-    endpoint.behave()
-    thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True)
-    thread.start()
-    try:
-        yield endpoint
-    finally:
-        endpoint.open.set()
-        server.shutdown()
-        server.server_close()
-        thread.join(10)
+    with serving_json(respond) as url:
+        endpoint = RerankingEndpoint(url)
+        endpoint.behave()
+        try:
+            yield endpoint
+        finally:
+            endpoint.open.set()

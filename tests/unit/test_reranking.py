@@ -14,7 +14,8 @@ from service.platform.settings import Settings
 from service.platform.sharing import Figure, Share
 from service.text import reranking
 from service.text.reranking import NotReranked, Outcome, Reranker
-from tests.harness.reranking import KEY, Answer, RerankingEndpoint, in_common_shape, in_shape_of_tei, serving_reranking
+from tests.harness.json_endpoint import Answer
+from tests.harness.reranking import KEY, RerankingEndpoint, in_common_shape, in_shape_of_tei, serving_reranking
 
 TEXTS = ["plain", "splendid splendid", "dreadful", "splendid"]
 SCORES = {0: 0.0, 1: 2.0, 2: -1.0, 3: 1.0}
