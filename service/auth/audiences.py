@@ -19,7 +19,7 @@ PREFIXES: dict[OAuthAudience, Prefix] = {OAuthAudience.API: ACCESS_TOKEN, OAuthA
 def hash_client_secret(value: str, audience: OAuthAudience) -> bytes:
     """Hash the secret of a client of this audience for storage.
 
-    One for /mcp is hashed with its audience: a release that knows no audiences, beside this one during an upgrade or
+    One for /mcp is hashed with its audience: a release that knows no audiences, next to this one in an upgrade or
     after a rollback, then takes it for wrong, and gives the client no tokens for v1.
     """
     return hash_secret(value if audience is OAuthAudience.API else f"{audience.value} {value}")

@@ -41,7 +41,7 @@ class Caller:
     user, the organization's own id, which stands for everyone in it. `acting_through` is the owner of the credential
     when the caller is a user whom a key acts for; `scopes` are a token's (None: the credential isn't narrowed by
     scopes); `service_accounts_enabled` is its organization's setting; `page_key` signs page tokens. Who calls with an
-    access token is an admin only with the scope `api:admin`. Whoever gave an access token for /mcp may have narrowed it
+    access token is an admin only with the scope `api:admin`. The person behind a token for /mcp may have narrowed it
     to some collections (`collection_ids`; None: to none): what is in none of them isn't to be read.
     """
 

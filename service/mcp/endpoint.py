@@ -47,11 +47,11 @@ async def exchange(request: Request, _caller: CallerDep) -> Response:
     except BadRequest as error:
         refusal = {"code": PARSE_ERROR, "message": error.message}
         return JSONResponse({"jsonrpc": "2.0", "id": None, "error": refusal}, status_code=error.status)
-    answer = await _loaded()
+    answer = await _get_exchange()
     return answer(body)
 
 
-async def _loaded() -> Callable[[bytes], Response]:
+async def _get_exchange() -> Callable[[bytes], Response]:
     """Return what answers; the first time from a thread, of which there are too few for each message to take one."""
     return _load() if _load.cache_info().currsize else await asyncio.to_thread(_load)
 

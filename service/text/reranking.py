@@ -49,7 +49,7 @@ class Outcome(StrEnum):
     FAILED = "failed"
 
 
-class NotReranked(Exception):  # noqa: N818 - not an error of the request, which goes on without
+class NotReranked(Exception):  # noqa: N818 - not an error of the request, which continues without
     """The endpoint gave no scores; `outcome` says why in a word, and the log in more."""
 
     def __init__(self, outcome: Outcome) -> None:

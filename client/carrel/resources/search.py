@@ -38,7 +38,7 @@ class Search(Resource[M]):
         """Find up to 100 documents, best first, by words and meaning (HYBRID), words (LEXICAL) or meaning (SEMANTIC).
 
         A filter is `{"field": …, "operator": …, "value": …}` with one of `<`, `>`, `<=`, `>=`, `!=`, `==`, `contains`;
-        filters narrow together. `enable_reranking` has a model order the best 50 anew; `applied.reranking` of the
+        filters narrow together. `enable_reranking` has a model order the best 50 again; `applied.reranking` of the
         answer says whether it did.
         """
         options = wire.CatalogSearchOptions(
@@ -74,7 +74,7 @@ class Search(Resource[M]):
         `threshold` drops chunks that score less (0 to 1); `merge_contents` also joins a document's chunks. Filters
         compare by the type the collection's schema gives the field. `enable_smart_filtering` draws filters from the
         query ("finance reports since March 2025"), `enable_query_extraction` searches for the questions of a message;
-        `enable_reranking` has a model order the best 50 chunks anew; `applied` in the answer says what they did.
+        `enable_reranking` has a model order the best 50 chunks again; `applied` in the answer says what they did.
         """
         options = wire.CollectionSearchOptions(
             max_chunks=max_chunks,

@@ -103,7 +103,7 @@ async def update_client(
         or values.get("redirect_uris", before.redirect_uris) != before.redirect_uris
     )
     if said:
-        raise _described(before, "Its name and its redirect URIs are what the document says.")
+        raise _conflict_with_document(before, "Its name and its redirect URIs are what the document says.")
     if not values:
         return before
     client = await _change(connection, caller, changes.client_id, values=values)
@@ -144,7 +144,9 @@ async def delete_client(connection: AsyncConnection, caller: Caller, *, client_i
     """
     client = await _get(connection, caller, client_id)
     if client.document_url is not None:
-        raise _described(client, "To end it, take its host away from the hosts whose documents describe clients.")
+        raise _conflict_with_document(
+            client, "To end it, take its host away from the hosts whose documents describe clients."
+        )
     await _record(connection, caller, "oauthClient.delete", client_id)
     if not await queries.delete_client(connection, caller.organization_id, client_id=client_id):
         raise _not_found()
@@ -199,7 +201,7 @@ def _each_once(values: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(values))
 
 
-def _described(client: OAuthClient, what: str) -> Conflict:
+def _conflict_with_document(client: OAuthClient, what: str) -> Conflict:
     return Conflict(f"A document describes this client: {client.document_url}. {what}", code="described_client")
 
 

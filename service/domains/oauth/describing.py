@@ -61,7 +61,7 @@ async def describe_client(runtime: Runtime, browser: Browser, parameters: Parame
         await runtime.rate_limits.count_refused_sign_in(sender)
         raise _unusable(f"The document at {address} can't be used. {error}") from error
     async with runtime.database.transaction(organization_id) as connection:
-        # Who takes the host away meanwhile waits for this, and then deletes the client.
+        # An admin who takes the host away now waits for this, and then deletes the client.
         await lock_organization(connection, organization_id)
         await _organization(connection, person, host=host)
         await _keep(connection, organization_id, address, document, now=now)
@@ -100,7 +100,7 @@ async def with_client_of(connection: AsyncConnection, parameters: Parameters, pe
     address = first_of(parameters).get("client_id", "")
     host = host_of(address) if is_address(address) else None
     organization_id = None if host is None else await _organization(connection, person, host=host)
-    return parameters if organization_id is None else _renamed(parameters, organization_id, address)
+    return parameters if organization_id is None else _rename_client(parameters, organization_id, address)
 
 
 async def with_client_of_secret(connection: AsyncConnection, parameters: Parameters) -> Parameters:
@@ -111,10 +111,10 @@ async def with_client_of_secret(connection: AsyncConnection, parameters: Paramet
     if not is_address(address) or secret is None:
         return parameters
     organization_id = await queries.find_organization(connection, secret_hash=hash_secret(secret))
-    return parameters if organization_id is None else _renamed(parameters, organization_id, address)
+    return parameters if organization_id is None else _rename_client(parameters, organization_id, address)
 
 
-def _renamed(parameters: Parameters, organization_id: UUID, address: str) -> Parameters:
+def _rename_client(parameters: Parameters, organization_id: UUID, address: str) -> Parameters:
     client_id = str(client_id_of(organization_id, address))
     return [(name, client_id if name == "client_id" and value == address else value) for name, value in parameters]
 

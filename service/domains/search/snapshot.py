@@ -85,7 +85,7 @@ async def open_snapshot(
 ) -> AsyncGenerator[Snapshot]:
     """Open a snapshot of a space that was read a moment ago, or of what has taken its place.
 
-    `prepare` embeds the queries for a space. One that has been deleted meanwhile is searched all the same, and empty.
+    `prepare` embeds the queries for a space. One that has been deleted since is searched all the same, and empty.
     """
     while True:
         search_queries = await prepare(space)

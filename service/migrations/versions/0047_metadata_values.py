@@ -13,13 +13,14 @@ usable_from = None
 
 
 def upgrade() -> None:
-    """Make the functions; the index that the last one reads is the next migration's.
+    """Make the functions; the index that the last one reads is the next migration's."""
+    _make_key()
+    _make_keys()
+    _make_look_up()
 
-    `metadata_key` is the spelling that values are compared in: no accents, no capitals of ASCII, no punctuation.
-    `metadata_keys` are a document's: its short values, but for numbers, times and truth values. As with
-    `chunks_with_terms_…` (0021), the last function reads with the rights of the user who migrates, and returns
-    documents of the transaction's organization alone.
-    """
+
+def _make_key() -> None:
+    """Make `metadata_key`: the spelling that values are compared in, without accents, capitals and punctuation."""
     op.execute(
         r"""
         CREATE FUNCTION metadata_key(value text) RETURNS text
@@ -33,6 +34,10 @@ def upgrade() -> None:
         ))
         """
     )
+
+
+def _make_keys() -> None:
+    """Make `metadata_keys`: those of a document's short values, but for numbers, times and truth values."""
     op.execute(
         r"""
         CREATE FUNCTION metadata_keys(space_id integer, metadata jsonb) RETURNS text[]
@@ -45,13 +50,20 @@ def upgrade() -> None:
         )
         """
     )
+
+
+def _make_look_up() -> None:
+    """Make the function that finds documents by keys, in the transaction's organization alone.
+
+    As with `chunks_with_terms_…` (0021), it reads with the rights of the user who migrates.
+    """
     op.execute(
         f"""
         CREATE FUNCTION documents_with_values(of_space integer, keys text[], most integer)
         RETURNS TABLE (document_id uuid, organization_id uuid, key text, custom_metadata jsonb)
         LANGUAGE sql STABLE SECURITY DEFINER ROWS 100
         BEGIN ATOMIC
-            -- No other condition stands beside the keys, so that no other index can be chosen.
+            -- No other condition stands with the keys, so that no other index can be chosen.
             SELECT found.document_id, found.organization_id, asked.key, found.custom_metadata
             FROM unnest(keys) AS asked (key) CROSS JOIN LATERAL (
                 SELECT document.document_id, document.organization_id, document.custom_metadata

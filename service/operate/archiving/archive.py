@@ -146,7 +146,7 @@ class Archive:
                 content += self._unpack(segment, each)
         if offset + len(content) >= until:
             return offset, bytes(content)
-        # The rest is in a piece that was written anew, and begins earlier.
+        # The rest is in a piece that was written again, and begins earlier.
         return 0, self.read_log(segment, offsets, segment_bytes=segment_bytes)
 
     def has_segment(self, segment: str, *, segment_bytes: int) -> bool:
@@ -220,7 +220,7 @@ class Archive:
             return sum(pool.map(drop, (f"files/{name[:2]}/{name}" for name in map(bytes.hex, sha256s))))
 
     def remove_leftovers(self, *, untouched_seconds: float = UNTOUCHED_SECONDS) -> None:
-        """Remove what was left of writing into a folder by whoever was killed; a bucket shows nothing of it."""
+        """Remove what was left of writing into a folder by a process that was killed; a bucket shows nothing of it."""
         if self._folder is not None:
             remove_untouched(self._folder.rglob("*#*"), seconds=untouched_seconds)
 

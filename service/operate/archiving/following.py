@@ -1,4 +1,4 @@
-"""A standby of the embedded database: a data folder that is made from an archive, and goes on replaying its log.
+"""A standby of the embedded database: a data folder that is made from an archive, and keeps replaying its log.
 
 Nobody reads from it. When it is promoted, it becomes a deployment of its own, as a restored one does.
 """
@@ -57,7 +57,7 @@ class Follower:
         """Follow until `ends` says so; failures are logged, and tried again.
 
         Raises:
-            GapError: the standby has to be made anew.
+            GapError: the standby has to be made again.
         """
         failures, said_at, brought_at = Failures("standby"), float("-inf"), float("-inf")
 
@@ -97,7 +97,7 @@ class Follower:
         newest = self._server.newest_segment()
         reached = newest.number(size) * size if self._reached is None else self._reached
         if position.timeline != newest.timeline or position.begins_lsn > reached:
-            raise GapError(_MADE_ANEW)
+            raise GapError(_MADE_AGAIN)
         while reached < position.lsn:
             number, offset = divmod(reached, size)
             name = segment_name(position.timeline, number, segment_bytes=size)
@@ -111,7 +111,7 @@ class Follower:
         try:
             return self._archive.read_log_since(segment, offset, until=until, segment_bytes=segment_bytes)
         except FileNotFoundError as exc:
-            raise GapError(_MADE_ANEW) from exc
+            raise GapError(_MADE_AGAIN) from exc
 
     def _bring_files(self, check: Callable[[], None]) -> None:
         """Copy the archive's files that the standby lacks; only a 256th part of the names is in memory at a time."""
@@ -139,7 +139,7 @@ def promote_standby(
     return finish_restore(archive, server, moment=moment, files=files, key_folder=key_folder)
 
 
-_MADE_ANEW = (
-    "The archive has no log that goes on from where this standby is: it was away for longer than log is kept, or"
+_MADE_AGAIN = (
+    "The archive has no log that continues from where this standby is: it was away for longer than log is kept, or"
     " the log has a gap. Empty the folder and begin again."
 )

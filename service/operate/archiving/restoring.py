@@ -164,7 +164,7 @@ def _find_log(
 
 
 def unpack(archive: Archive, plan: Plan, server: RecoveringPostgres) -> None:
-    """Unpack the backups of a plan, and put the log beside them."""
+    """Unpack the backups of a plan, and put the log next to them."""
     progress = Progress("Backup")
     for number, base in enumerate(plan.bases):
         source = _Checked(archive.read_base(base.name), progress)

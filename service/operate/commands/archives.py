@@ -171,7 +171,7 @@ def _open_standby(settings: Settings, lock: FolderLock) -> Generator[EmbeddedSta
 
 def _promote(settings: Settings, server: EmbeddedStandby) -> None:
     source = restore_mark.read_standby(settings.data_dir)
-    assert source is not None  # noqa: S101 - looked at by whoever calls this
+    assert source is not None  # noqa: S101 - looked at by its callers
     try:
         archive = Archive.find(source)
         archive.position()

@@ -1,4 +1,4 @@
-"""A cluster that replays log as somebody brings it, until it is promoted; nobody reads from it meanwhile.
+"""A cluster that replays log as somebody brings it, until it is promoted; nobody reads from it until then.
 
 PostgreSQL looks into `pg_wal` for more, again and again: nothing else has to be told that there is some.
 """

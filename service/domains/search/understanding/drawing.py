@@ -80,7 +80,7 @@ def draw_conditions(asked: QueryText, *, today: date, values: Values) -> list[Dr
         *_draw_flags(asked),
         *_draw_values(asked, values),
     ]
-    return [each for each in _agreeing(asked.words, matches) if fits(kinds[each.field], each.value)]
+    return [each for each in _keep_agreeing(asked.words, matches) if fits(kinds[each.field], each.value)]
 
 
 def keys_of(asked: QueryText) -> list[str]:
@@ -234,15 +234,15 @@ def _value(asked: QueryText, start: int, end: int) -> _Stated | None:
     """Return how a value that stands there is stated; None where it needn't be a condition."""
     line, furthest = asked.line, max(0, start - _REACH)
     if behind := asked.field_behind.match(line, end):
-        return _linked(line, asked.texts[behind["name"]].name, start, behind.end())
+        return _find_link(line, asked.texts[behind["name"]].name, start, behind.end())
     if before := asked.field_before.search(line, furthest, start):
         field, mark = asked.texts[before["name"]].name, (before["mark"] or "").strip()
         start = before.start("name")
         if mark in {"", "called", "named"}:
-            return _linked(line, field, start, end)
+            return _find_link(line, field, start, end)
         return _Stated(field, mark == "is not", start, end) if re.match(_AFTER, line[end:]) else None
     if not re.match(f" {_SEVERAL} ", line[end:]):
-        return _linked(line, None, start, end)
+        return _find_link(line, None, start, end)
     if denied := _DENIED.search(line, furthest, start):
         return _Stated(None, True, denied.start() + 1, end)
     return _Stated(None, False, start, end) if asked.begins_at(start) else None
@@ -259,7 +259,7 @@ _LINK = (
 """Pattern of what links documents to a value: "documents that are not from the"."""
 
 
-def _linked(line: str, field: str | None, start: int, end: int) -> _Stated | None:
+def _find_link(line: str, field: str | None, start: int, end: int) -> _Stated | None:
     """Return how a value behind "documents from" or "except" is stated; None where it is linked to no documents."""
     if not re.match(_AFTER, line[end:]):
         return None
@@ -274,7 +274,7 @@ def _linked(line: str, field: str | None, start: int, end: int) -> _Stated | Non
     return _Stated(field, bool(denials), first, end)
 
 
-def _agreeing(words: Words, matches: Sequence[_Match]) -> list[DrawnCondition]:
+def _keep_agreeing(words: Words, matches: Sequence[_Match]) -> list[DrawnCondition]:
     """Return the conditions of matches; none where a field is stated in two ways, or alternatives are named.
 
     Either speaks of several kinds of documents, and each condition would exclude the others' documents.

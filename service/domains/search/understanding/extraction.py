@@ -70,7 +70,7 @@ def extract_questions(message: str) -> list[str]:
     for last, number in pairwise([-1, *asked]):
         parts = _split(sentences[number])
         previous = sentences[number - 1] if number else context
-        questions.append(_join(_needed(sentences[last + 1 : number], previous, parts[0]), parts[0]))
+        questions.append(_join(_select_needed(sentences[last + 1 : number], previous, parts[0]), parts[0]))
         pairs = pairwise(parts)
         questions.extend(_join([before] if _leans(part) else [], part) for before, part in pairs)
     if len(asked) == len(sentences) == len(questions) == 1 and not _is_cut(own, message):
@@ -82,7 +82,7 @@ def _is_cut(own: str, message: str) -> bool:
     return own.strip() != message.strip()
 
 
-def _needed(told: Sequence[str], previous: str, question: str) -> list[str]:
+def _select_needed(told: Sequence[str], previous: str, question: str) -> list[str]:
     """Return what a question needs: sentences told before it that have details it lacks, and what it leans on."""
     details = _details(question)
     needed = [text for text in told if _details(text) - details]

@@ -70,10 +70,10 @@ def _read(groups: dict[str, str | None], today: date) -> Period | None:
     point = _point(named, today)
     if relation is None and not _BARE.match(named):
         return None
-    return _related("since" if groups["onward"] else relation, point)
+    return _relate("since" if groups["onward"] else relation, point)
 
 
-def _related(relation: str | None, point: Period) -> Period | None:
+def _relate(relation: str | None, point: Period) -> Period | None:
     """Return the period that is before, after or in another one; None for what is after the present."""
     match relation:
         case "since" | "on or after":
@@ -97,10 +97,10 @@ def _point(text: str, today: date) -> Period:
         return _calendar(words[1], today, before=words[0] == "last")
     if words[0] in {"today", "yesterday"}:
         return _day(today - timedelta(days=words[0] == "yesterday"))
-    return _dated(words)
+    return _read_date(words)
 
 
-def _dated(words: Sequence[str]) -> Period:
+def _read_date(words: Sequence[str]) -> Period:
     """Read a date: its day, its month, its quarter or its year."""
     if "-" in words[0]:
         return _day(date.fromisoformat(words[0]))
