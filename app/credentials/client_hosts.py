@@ -6,7 +6,8 @@ from functools import partial
 import streamlit as st
 
 from app import api
-from app.credentials.applications import clear_caches
+from app.credentials.accounts import organization
+from app.credentials.applications import addresses_in, clear_caches
 from app.ui.dialogs import confirm
 from app.ui.errors import show_errors
 from app.ui.notices import show_text
@@ -19,9 +20,9 @@ def show_hosts() -> None:
         "Well-known agents describe themselves at an address of their maker's. Allowing its host lets your people "
         "connect the agents described there to /mcp, as themselves and with what they allow."
     )
-    allowed = show_errors(lambda: api.client().admin.organization.get().client_document_hosts)
+    allowed = show_errors(organization).client_document_hosts
     text = st.text_area("Allowed hosts, one a line", "\n".join(allowed), key="hosts", placeholder="claude.ai")
-    hosts = sorted({line.strip().lower() for line in text.splitlines() if line.strip()})
+    hosts = sorted({line.lower() for line in addresses_in(text)})
     if hosts != sorted(allowed) and st.button("Save", key="hosts.save", type="primary"):
         confirm(
             "Change the allowed hosts?",
@@ -34,4 +35,5 @@ def show_hosts() -> None:
 
 def _change(hosts: Sequence[str]) -> None:
     api.client().admin.organization.update(client_document_hosts=hosts)
+    organization.clear()
     clear_caches()
