@@ -46,7 +46,8 @@ LONGEST_SPAN = 2000
 _CHARACTERS_A_PIECE = 24
 """A span has at least a piece for so many characters, which bounds a chunk's length. English has four or five."""
 
-_PATH_SEPARATOR = " > "
+PATH_SEPARATOR = " > "
+"""What stands between the headings of a path."""
 
 _FRESH, _PARAGRAPH, _SENTENCE, _NEVER = range(4)
 """How gladly a chunk begins at a span: always, at a paragraph's start, at a sentence, not between heading and text."""
@@ -270,7 +271,7 @@ def _path(headings: Sequence[tuple[int, _Path]]) -> _Path:
             break
         kept.append(heading.text)
         total += more
-    return _Path(_PATH_SEPARATOR.join(reversed(kept)), total)
+    return _Path(PATH_SEPARATOR.join(reversed(kept)), total)
 
 
 def _pack(units: Sequence[_WholeSpan], budget: int) -> Iterator[tuple[str, Sequence[_WholeSpan]]]:

@@ -3,7 +3,7 @@
 import pytest
 
 from service.domains.answering import BUILT_IN, Exchange, Reply
-from service.domains.answering.extractive import NOTHING_ANSWERS
+from service.domains.answering.phrases import NOTHING_ANSWERS, PHRASES
 from tests.answering.asking import Library
 from tests.harness.documents import add_to_collection, create_collection, ok
 
@@ -105,12 +105,21 @@ def test_it_understands_a_question_by_the_one_before(answered: Library) -> None:
 
 @pytest.mark.parametrize(
     "message",
-    ["Who won the football world cup?", "Thanks!", "?", "the of and", "x" * 20_000, "🦭", "Was kostet ein Haus?"],
+    ["Who won the football world cup?", "?", "the of and", "x" * 20_000, "🦭"],
 )
 def test_it_says_plainly_when_nothing_answers(answered: Library, message: str) -> None:
     """Off the subject, without words, or enormous: the same sentence, without a citation."""
     reply = answered.ask(message)
     assert (reply.text, list(reply.citations)) == (NOTHING_ANSWERS, [])
+
+
+def test_its_own_words_are_in_the_language_of_the_question(answered: Library) -> None:
+    """Small talk is answered without a search; where nothing answers, and what is quoted from where, is said so."""
+    greeted = answered.ask("Guten Tag, was kannst du?")
+    assert (greeted.text, list(greeted.passages)) == (PHRASES["de"].ability, [])
+    assert answered.ask("Was kostet ein Haus?").text == PHRASES["de"].nothing_answers
+    assert answered.ask("Hallo, wie lang ist die Kündigungsfrist?").text.startswith("Aus „Kündigung“:\n\n> Die Künd")
+    assert answered.ask("Thanks!").text == PHRASES["en"].you_are_welcome
 
 
 def test_it_says_the_same_whether_there_is_nothing_or_nothing_readable(library: Library) -> None:

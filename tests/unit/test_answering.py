@@ -54,13 +54,50 @@ def test_what_can_be_quoted_is_whole() -> None:
     assert [segment.text for segment in segments] == [
         "Everyone has 27.5 days, i.e. five weeks and a half.",
         f"Who asks? Dr. Ames in room B-12 does.\n{enrolling}",
-        "Ames in room B-12 does.",
+        "Dr. Ames in room B-12 does.",
         enrolling,
         "- 6 months of service",
         "Passenger: Adult | Single: 12.50",
     ]
     assert segments[0].headings == "Leave > Annual leave"
     assert segments[-1].headings == "Leave > Annual leave\nCarrying over"
+
+
+@pytest.mark.parametrize(
+    ("passage", "quotable"),
+    [
+        # Titles: the document's name, a path with a number, a long first line above prose, a line of capitals.
+        ("Pay 2026\nWages rise in April by 2 %.", {"Pay 2026": ["Wages rise in April by 2 %."]}),
+        ("title: Pay 2026\nband: A | from: 27,400", {"Pay 2026.json": ["band: A | from: 27,400"]}),
+        ("Steps > Step 3 of 4 > What is needed?\nA badge and a coat", {"": ["A badge and a coat"]}),
+        (
+            "How to use your own telephone for the second factor\nIt is simple to do.",
+            {"": ["It is simple to do."]},
+        ),
+        (
+            "FERRIES - BOARD - MINUTES (CONFIDENTIAL), A SUMMARY IN SHORT\n- one more came late",
+            {"": ["- one more came late"]},
+        ),
+        ("Step 3\nSign them all today.", {"": ["Sign them all today."]}),
+        # Statements without a full stop: a list's items, an amount, what is a document's only line.
+        ("Fares 33.4 million\nFreight 6.2 million", {"Budget": ["Fares 33.4 million", "Freight 6.2 million"]}),
+        ("27 days of leave", {"Leave": ["27 days of leave"]}),
+        # What can't be understood alone comes with its neighbour, and a row of a table is whole.
+        ("Six months. The decision is made in person.", {"": ["Six months. The decision is made in person."]}),
+        (
+            "Found items are logged. They are kept for a month.",
+            {"": ["Found items are logged.", "Found items are logged. They are kept for a month."]},
+        ),
+        (
+            "Vessel: Merlin | Master: T. Lind | Mate: R. Ames",
+            {"": ["Vessel: Merlin | Master: T. Lind | Mate: R. Ames"]},
+        ),
+    ],
+)
+def test_titles_are_no_quotes_and_quotes_are_understood_alone(passage: str, quotable: dict[str, list[str]]) -> None:
+    """A title is what the quotes stand under; `quotable` are the quotes by the document's name."""
+    [(document, texts)] = quotable.items()
+    assert [segment.text for segment in segments_of(passage, document=document)] == texts
 
 
 @given(st.text(alphabet="ab1 .:?!\n-|\"']é你。", max_size=200))

@@ -4,6 +4,7 @@ It is a model like any other to the agent: what it knows is the messages it is s
 write text with citations, which are checked as everybody's are. It needs neither key nor network.
 """
 
+import asyncio
 import json
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
@@ -14,14 +15,12 @@ from typing import Any
 from pydantic_ai.messages import ModelMessage, ModelRequest, ToolReturnPart, UserPromptPart
 from pydantic_ai.models.function import AgentInfo, DeltaToolCall, DeltaToolCalls, FunctionModel
 
+from service.domains.answering.phrases import Phrases, answer_small_talk, drop_greeting, phrases_of
 from service.domains.answering.providers import BUILT_IN
 from service.domains.answering.scoring import Quotable, choose_quotes
 from service.domains.answering.segments import segments_of
 from service.domains.search.understanding.following import complete_question
 from service.text.embedding import MINILM, Embedders
-
-NOTHING_ANSWERS = "Nothing that you may read here answers this."
-"""The same whether there is nothing at all, nothing near enough, or only what the person may not read."""
 
 LONGEST_NAME = 120
 _BRACKETS = str.maketrans("[]<>", "()()")
@@ -37,15 +36,20 @@ def extractive_model(embedders: Embedders) -> FunctionModel:
 async def _write(
     embedders: Embedders, messages: list[ModelMessage], info: AgentInfo
 ) -> AsyncIterator[str | DeltaToolCalls]:
-    """Search once, if there is anything to search; then reply."""
-    question = complete_question(_read_messages(messages))
+    """Search once, if there is anything to search; then reply. Small talk is answered without a search."""
+    written = _read_messages(messages)
+    if written and (reply := answer_small_talk(written[-1])):
+        yield reply
+        return
+    question = complete_question([drop_greeting(message) for message in written])
     found = _read_passages(messages)
     if found is None and info.function_tools:
         call = DeltaToolCall(info.function_tools[0].name, json.dumps({"query": question}), tool_call_id="search")
         yield {0: call}
         return
     quotes = await choose_quotes(embedders.get(MINILM), question, _quotable(found or []))
-    yield _reply(quotes) if quotes else NOTHING_ANSWERS
+    phrases = await asyncio.to_thread(phrases_of, written[-1] if written else "")
+    yield _reply(quotes, phrases) if quotes else phrases.nothing_answers
 
 
 def _read_messages(messages: Sequence[ModelMessage]) -> list[str]:
@@ -69,25 +73,25 @@ def _quotable(found: Sequence[dict[str, Any]]) -> list[Quotable]:
     quotable = [
         Quotable(passage["n"], passage["document"], segment.headings, segment.text, segment.section)
         for passage in found
-        for segment in segments_of(passage["text"])
+        for segment in segments_of(passage["text"], document=passage["document"])
     ]
     return quotable[:MOST_QUOTABLE]
 
 
-def _reply(quotes: Sequence[Quotable]) -> str:
+def _reply(quotes: Sequence[Quotable], phrases: Phrases) -> str:
     """Write the quotes down by document and section: words can mean something else under another heading."""
     parts = [
-        f"From {place}:\n\n" + "\n\n".join(_format_quote(quote) for quote in group)
-        for place, group in groupby(quotes, key=_describe_source)
+        f"{place}\n\n" + "\n\n".join(_format_quote(quote) for quote in group)
+        for place, group in groupby(quotes, key=partial(_describe_source, phrases=phrases))
     ]
     return "\n\n".join(parts)
 
 
-def _describe_source(quote: Quotable) -> str:
+def _describe_source(quote: Quotable, phrases: Phrases) -> str:
     """Say where a quote stands: its document, and the section unless that is called like the document."""
     name, section = _line(quote.document), _line(quote.section)
     titled = section and section.casefold() != PurePath(name).stem.casefold()
-    return f"“{name}”, under “{section}”" if titled else f"“{name}”"
+    return (phrases.section if titled else phrases.source).format(name, section)
 
 
 def _line(name: str) -> str:

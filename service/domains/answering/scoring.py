@@ -114,7 +114,9 @@ def _choose(quotable: Sequence[Quotable], scores: Sequence[float]) -> list[Quota
 
 
 def _alike(one: Quotable, other: Quotable) -> bool:
-    """Return whether two sentences say the same. Other numbers are never the same."""
+    """Return whether one of two sentences has the other, or they say the same. Other numbers are never the same."""
+    if one.text in other.text or other.text in one.text:
+        return True
     if _NUMBER.findall(one.text) != _NUMBER.findall(other.text):
         return False
     ours, theirs = _terms(one.text), _terms(other.text)

@@ -1,20 +1,31 @@
 """What of a passage can be quoted: whole sentences, table rows and list items, each with what it stands under."""
 
 from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import PurePath
 
+from service.text.chunking import PATH_SEPARATOR
 from service.text.sentences import Span, cut_lines, cut_sentences
 
 LONGEST_SEGMENT = 600
 """Characters. What announces a list, or asks, is quoted with as much of what follows as this leaves room for."""
 
-LONGEST_HEADING = 120
+LONGEST_HEADING = 160
+"""Characters of the passage's first line that are kept as its heading; a path of headings is hardly longer."""
 MOST_HEADING_WORDS = 8
+MOST_TITLE_WORDS = 14
+"""Words of a line that begins a passage and has prose below it; it is a heading, not a statement."""
+FEWEST_PROSE_WORDS = 3
 FEWEST_WORDS = 4
 """Fewer words than this are a label, unless there is a number among them."""
 
 _LEADING = (":", "?")
+_MARKS = ("-", "*", "•")
+_ROW_SEPARATOR = " | "
+_BACK = frozenset({"he", "it", "its", "she", "such", "that", "their", "these", "they", "this", "those"})
+_TIMES = frozenset({"above", "after", "before", "beyond"})
 _ENDS = (".", "!", "?", ":", ";", ",", "…", "。", "！", "？", "۔", "।")  # noqa: RUF001 - the punctuation of many scripts
 _CLOSERS = " )]}\"'”’»*_"  # noqa: RUF001 - likewise
 
@@ -31,14 +42,20 @@ class Segment:
     section: str = ""
 
 
-def segments_of(passage: str) -> list[Segment]:
-    """Return what can be quoted of a passage, in reading order."""
+def segments_of(passage: str, *, document: str = "") -> list[Segment]:
+    """Return what can be quoted of a passage, in reading order; a line that repeats the document's name is none of it.
+
+    `document` is the name; as a file's name it counts without its ending, too.
+    """
     lines = [span.text.strip() for span in cut_lines(passage) if span.text.strip()]
-    sentences = [list(cut_sentences(line)) for line in lines]
+    sentences = [_cut_line(line) for line in lines]
+    names = {_plain(document), _plain(PurePath(document).stem)} - {""}
     above, section = [lines[0][:LONGEST_HEADING]] if lines else [], ""
     segments: list[Segment] = []
     for number, line in enumerate(lines):
-        if number + 1 < len(lines) and _is_heading(line):
+        if _is_title(line, names):
+            continue
+        if number + 1 < len(lines) and _is_heading(line, below=lines[number + 1], is_first=number == 0):
             above, section = [*above[:1], line], line
             continue
         texts = _texts(sentences[number], sentences[number + 1 :])
@@ -47,21 +64,76 @@ def segments_of(passage: str) -> list[Segment]:
     return segments
 
 
-def _is_heading(line: str) -> bool:
-    """Return whether a line with others below it is too short and bare for a statement."""
-    bare = not line.endswith(_ENDS) and not line.startswith(("-", "*", "•")) and ":" not in line
-    return (
-        bare and len(line.split()) <= MOST_HEADING_WORDS and not any(map(str.isdigit, line)) and not _is_unspaced(line)
-    )
+def _plain(name: str) -> str:
+    return " ".join(name.casefold().split())
+
+
+def _is_title(line: str, names: AbstractSet[str]) -> bool:
+    """Return whether a line is the document's name, as it is or as the value of a field."""
+    plain = _plain(line)
+    return plain in names or plain.partition(": ")[2] in names
+
+
+def _is_heading(line: str, *, below: str, is_first: bool) -> bool:
+    """Return whether a line with another one below it is a heading: too short and bare for a statement, or a path."""
+    if is_first and PATH_SEPARATOR in line and not line.startswith(_MARKS):
+        return True
+    if line.endswith(_ENDS) or line.startswith(_MARKS) or _is_unspaced(line) or _is_row(line):
+        return False
+    words, has_digits = len(line.split()), any(map(str.isdigit, line))
+    if line.isupper() and not has_digits:
+        return words <= MOST_TITLE_WORDS
+    if ":" in line:
+        return False
+    if has_digits or words > MOST_HEADING_WORDS:
+        most = MOST_TITLE_WORDS if is_first else MOST_HEADING_WORDS
+        return words <= most and line[:1].isupper() and _is_prose(below)
+    return True
+
+
+def _is_prose(line: str) -> bool:
+    """Return whether a line ends as a sentence does; what stands above one is more often a heading than an item."""
+    return line.rstrip(_CLOSERS).endswith((".", "!", "?", ":")) and len(line.split()) >= FEWEST_PROSE_WORDS
+
+
+def _is_row(line: str) -> bool:
+    """Return whether a line is a row of a table, with the names of its columns; its points end no sentence."""
+    return _ROW_SEPARATOR in line
+
+
+def _cut_line(line: str) -> list[Span]:
+    """Cut a line into sentences; one that says too little alone ("Six months.", "Dr.") stays with the one after it."""
+    if _is_row(line):
+        return [Span("", line)]
+    joined: list[Span] = []
+    for span in cut_sentences(line):
+        is_label = joined and _is_label(joined[-1].text) and not joined[-1].text.endswith(_LEADING)
+        if is_label and len(joined[-1].text) + len(span.text) < LONGEST_SEGMENT:
+            joined[-1] = Span(joined[-1].gap, joined[-1].text + span.gap + span.text)
+        else:
+            joined.append(span)
+    return joined
 
 
 def _texts(sentences: Sequence[Span], below: Sequence[Sequence[Span]]) -> Iterator[str]:
-    """Return a line's sentences, those that lead to something with what is below them."""
+    """Return a line's sentences, those that lead to something with what is below them.
+
+    A sentence that points back ("They are kept for a month.") comes with the one before it.
+    """
     for place, sentence in enumerate(sentences):
+        before, text = sentences[place - 1] if place else None, sentence.text
+        if before and _points_back(text) and len(before.text) + len(text) < LONGEST_SEGMENT:
+            text = before.text + sentence.gap + text
         if sentence.text.endswith(_LEADING):
-            yield _with_what_follows(sentence.text, sentences[place + 1 :], below)
+            yield _with_what_follows(text, sentences[place + 1 :], below)
         else:
-            yield sentence.text
+            yield text
+
+
+def _points_back(sentence: str) -> bool:
+    """Return whether a sentence begins with a word for what was named before; it knows English ones."""
+    first, _, rest = sentence.casefold().partition(" ")
+    return first in _BACK or (first in _TIMES and rest.startswith(("that", "this")))
 
 
 def _with_what_follows(lead: str, rest: Sequence[Span], below: Sequence[Sequence[Span]]) -> str:
@@ -79,7 +151,12 @@ def _is_quotable(text: str) -> bool:
     """Return whether a text is worth quoting, and short enough; a citation's own brackets can't be quoted."""
     if len(text) > LONGEST_SEGMENT or text.rstrip(_CLOSERS).endswith(_LEADING) or "]]" in text:
         return False
-    return len(text.split()) >= FEWEST_WORDS or any(map(str.isdigit, text)) or _is_unspaced(text)
+    return not _is_label(text)
+
+
+def _is_label(text: str) -> bool:
+    """Return whether a text says too little alone."""
+    return len(text.split()) < FEWEST_WORDS and not any(map(str.isdigit, text)) and not _is_unspaced(text)
 
 
 def _is_unspaced(text: str) -> bool:

@@ -1,0 +1,64 @@
+# ruff: noqa: RUF001 - the apostrophe as it is typed
+"""The built-in model answers small talk, and says its own few words in the language of the question."""
+
+import pytest
+
+from service.domains.answering.phrases import PHRASES, answer_small_talk, drop_greeting, phrases_of
+
+
+@pytest.mark.parametrize(
+    ("message", "language", "kind"),
+    [
+        ("Hi", "en", "welcome"),
+        ("  HELLO there!!", "en", "welcome"),
+        ("Guten Tag.", "de", "welcome"),
+        ("¡Hola!", "es", "welcome"),
+        ("Hi, thanks!", "en", "you_are_welcome"),
+        ("Merci beaucoup", "fr", "you_are_welcome"),
+        ("Hello, what can you do?", "en", "ability"),
+        ("Was kannst du?", "de", "ability"),
+        ("Qu’est-ce que tu peux faire ?", "fr", "ability"),
+        ("Cosa puoi fare?", "it", "ability"),
+        ("Wat kun je doen?", "nl", "ability"),
+        ("O que você pode fazer?", "pt", "ability"),
+    ],
+)
+def test_small_talk_is_answered_in_its_language(message: str, language: str, kind: str) -> None:
+    """A greeting, thanks, and the question what the agent can do, when the message is nothing else."""
+    assert answer_small_talk(message) == getattr(PHRASES[language], kind)
+
+
+@pytest.mark.parametrize(
+    "message",
+    ["", " ,", "🦭", "hi" * 9000, "Hello world programs", "What can you do about a late ferry?", "Help with a visa"],
+)
+def test_what_asks_something_is_no_small_talk(message: str) -> None:
+    """Nor is a message without words."""
+    assert answer_small_talk(message) is None
+    assert drop_greeting(message) == message
+
+
+def test_a_greeting_before_a_question_is_dropped() -> None:
+    """Its words would be looked for in the documents."""
+    assert drop_greeting("Good morning! How many days, please?") == "How many days, please?"
+    assert drop_greeting("Hallo,\nwie viele Tage?") == "wie viele Tage?"
+
+
+@pytest.mark.parametrize(
+    ("question", "language"),
+    [
+        ("How many days of leave are there?", "en"),
+        ("Wie lang ist die Kündigungsfrist?", "de"),
+        ("Combien de jours de congé ?", "fr"),
+        ("¿Cuántos días de vacaciones hay?", "es"),
+        ("Quanti giorni di ferie ci sono?", "it"),
+        ("Hoeveel dagen vakantie heb ik?", "nl"),
+        ("Quantos dias de férias há?", "pt"),
+        ("D-2219", "en"),
+        ("Ile dni urlopu mam w tym roku?", "en"),
+        ("", "en"),
+    ],
+)
+def test_the_phrases_are_of_the_questions_language(question: str, language: str) -> None:
+    """English where the language isn't certain, or is one that it has no phrases in."""
+    assert phrases_of(question) is PHRASES[language]
