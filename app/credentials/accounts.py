@@ -7,7 +7,7 @@ import streamlit as st
 from app import api
 from app.lookup import by_id
 from app.ui.tables import forget
-from carrel.wire.admin import Organization
+from carrel.wire.organization import Organization
 from carrel.wire.service_accounts import ServiceAccount, ServiceAccountToken
 
 ACCOUNTS, TOKENS = "accounts", "tokens"

@@ -7,8 +7,8 @@ import streamlit as st
 from app import api
 from app.ui.dialogs import confirm
 from app.ui.notices import show_text
-from carrel.wire.admin import Organization
 from carrel.wire.common import SecondFactorPolicy
+from carrel.wire.organization import Organization
 
 POLICIES = {
     SecondFactorPolicy.NOBODY: "Nobody",

@@ -26,8 +26,8 @@ from app.ui.filters import filter_line, text_filter
 from app.ui.links import leave, look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_text, show_title, show_warning
 from app.ui.tables import PAGE_ROWS, Source, show_pages
-from carrel.wire.admin import Organization
 from carrel.wire.api_keys import CredentialStatus
+from carrel.wire.organization import Organization
 from carrel.wire.service_accounts import AdminServiceAccountsListResponse, ServiceAccount, ServiceAccountToken
 from flows.operations.formatting import count_text
 

@@ -11,11 +11,9 @@ from sqlalchemy import (
     Label,
     Select,
     Table,
-    Text,
     Uuid,
     and_,
     case,
-    delete,
     exists,
     func,
     literal,
@@ -26,10 +24,20 @@ from sqlalchemy import (
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from service.platform.batches import Answer, Batch
 from service.platform.database import Database, enter_organization
-from service.platform.sql import columns_of, find_row, find_rows, get_row, in_array, optional_in, rows_of
+from service.platform.sql import (
+    ORGANIZATION,
+    columns_of,
+    find_row,
+    find_rows,
+    get_row,
+    in_array,
+    optional_in,
+    params,
+    rows_of,
+)
 from service.schema.identity import api_keys, group_members, organizations, principals
-from service.schema.oauth import oauth_clients
 
 # What changes when a principal is put again; its id, kind and address stay.
 _CHANGEABLE = ("active", "external_id", "is_admin", "name", "password_hash")
@@ -72,6 +80,7 @@ class Organization:
     service_accounts_enabled: bool
     second_factor: str
     client_document_hosts: Sequence[str]
+    enable_reranking: bool
 
 
 @dataclass(frozen=True)
@@ -92,6 +101,7 @@ class ApiKey:
 _PRINCIPAL = columns_of(principals, Principal)
 _SUMMARY = columns_of(principals, PrincipalSummary)
 _ORGANIZATION = columns_of(organizations, Organization)
+_ORGANIZATION_OF_ID = select(*_ORGANIZATION).where(organizations.c.organization_id == ORGANIZATION)
 
 
 async def lock_bootstrap(connection: AsyncConnection) -> None:
@@ -130,8 +140,12 @@ async def lock_organization(connection: AsyncConnection, organization_id: UUID) 
 
 async def get_organization(connection: AsyncConnection, organization_id: UUID) -> Organization:
     """Get the organization's settings."""
-    statement = select(*_ORGANIZATION).where(organizations.c.organization_id == organization_id)
-    return await get_row(connection, statement, Organization)
+    return await get_row(connection, _ORGANIZATION_OF_ID, Organization, params(organization_id))
+
+
+def ask_organization(batch: Batch, organization_id: UUID) -> Answer[Organization]:
+    """Ask in a batch for the organization's settings."""
+    return batch.ask(_ORGANIZATION_OF_ID, Organization, params(organization_id))
 
 
 async def insert_organization(connection: AsyncConnection, organization_id: UUID, *, row: Mapping[str, object]) -> None:
@@ -145,26 +159,6 @@ async def update_organization(
     """Change the organization's settings."""
     statement = update(organizations).where(organizations.c.organization_id == organization_id)
     await connection.execute(statement.values(values))
-
-
-async def list_described_clients(
-    connection: AsyncConnection, organization_id: UUID, *, other_than: Collection[str]
-) -> Mapping[UUID, str]:
-    """List the clients that documents of other hosts describe, with the addresses of the documents."""
-    statement = select(oauth_clients.c.client_id, oauth_clients.c.document_url).where(
-        oauth_clients.c.organization_id == organization_id,
-        oauth_clients.c.document_url.is_not(None),
-        ~in_array(func.lower(func.split_part(oauth_clients.c.document_url, "/", 3), type_=Text()), other_than),
-    )
-    return {row.client_id: row.document_url for row in await connection.execute(statement)}
-
-
-async def delete_clients(connection: AsyncConnection, organization_id: UUID, *, ids: Collection[UUID]) -> None:
-    """Delete OAuth clients with what people allowed them and their tokens."""
-    statement = delete(oauth_clients).where(
-        oauth_clients.c.organization_id == organization_id, in_array(oauth_clients.c.client_id, ids)
-    )
-    await connection.execute(statement)
 
 
 async def find_principals(

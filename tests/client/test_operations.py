@@ -428,8 +428,10 @@ SINGLE: list[Case] = [
     ("admin/organization/get", lambda c: c.admin.organization.get(), {}, ORGANIZATION),
     (
         "admin/organization/update",
-        lambda c: c.admin.organization.update(service_accounts_enabled=True, second_factor="ADMINS"),
-        {"serviceAccountsEnabled": True, "secondFactor": "ADMINS"},
+        lambda c: c.admin.organization.update(
+            service_accounts_enabled=True, second_factor="ADMINS", enable_reranking=True
+        ),
+        {"serviceAccountsEnabled": True, "secondFactor": "ADMINS", "enableReranking": True},
         ORGANIZATION,
     ),
     (

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator
 from typing import Any
+from uuid import UUID
 
 import pytest
 
+from service.domains.answering.retrieval import retrieve
 from service.domains.search.reranking import CANDIDATES
+from tests.answering.asking import Library, share
 from tests.harness.documents import add_to_collection, add_users, create_collection, ok, uploaded
 from tests.harness.reranking import BETTER, KEY, WORSE, RerankingEndpoint, serving_reranking
 from tests.harness.services import RunningService, ServiceHarness
@@ -124,6 +127,32 @@ def test_without_an_endpoint_a_search_says_so(service: RunningService) -> None:
     answer = ok(service.call("search/searchDocumentCatalog", body))
     assert names(answer) == ["a"]
     assert answer["applied"]["reranking"]["reason"] == "NOT_CONFIGURED"
+
+
+def test_an_organization_has_what_is_looked_up_reranked(reranked: RunningService, endpoint: RerankingEndpoint) -> None:
+    """By its default searches are that don't say it themselves, and what agents look up; nothing of others leaves."""
+    collection = create_collection(reranked, "agent's", as_user=BEN)
+    share(reranked, collection, everybody=True)
+    for document in ok(reranked.call("catalog/listDocuments", {"userEmail": BEN}))["documents"]:
+        ok(add_to_collection(reranked, document["documentId"], collection, as_user=BEN))
+    caller = Library(reranked, collection).caller()
+
+    def look_up() -> str:
+        looked_up = retrieve(reranked.runtime, caller, collection_ids=[UUID(collection)], query=QUERY, limit=1)
+        return reranked.run(looked_up)[0].document_name
+
+    assert look_up() != "third"
+    changed = ok(reranked.call("admin/organization/update", {"enableReranking": True}))
+    assert changed["enableReranking"] is True
+    try:
+        assert search(reranked)["applied"]["reranking"]["applied"] is True
+        assert search(reranked, enableReranking=False)["applied"] == {}
+        endpoint.behave()
+        assert look_up() == "third"
+        assert sorted(text.split("\n")[0] for text in endpoint.texts) == ["first", "second", "third"]
+    finally:
+        ok(reranked.call("admin/organization/update", {"enableReranking": False}))
+    assert search(reranked)["applied"] == {}
 
 
 def test_a_longer_list_begins_like_a_short_one(reranked: RunningService, endpoint: RerankingEndpoint) -> None:

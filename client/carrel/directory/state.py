@@ -18,6 +18,7 @@ from carrel.wire import admin as wire
 from carrel.wire.api_keys import ADMIN_API_KEYS_LIST, AdminApiKeysListRequest, CredentialStatus
 from carrel.wire.common import PagedResponse, ResponseModel
 from carrel.wire.fields import normal_email
+from carrel.wire.organization import ADMIN_ORGANIZATION_GET, AdminOrganizationGetRequest
 from carrel.wire.service_accounts import (
     ADMIN_SERVICE_ACCOUNTS_LIST,
     AdminServiceAccountsListRequest,
@@ -55,7 +56,7 @@ class State:
 
 def read_organization(connection: Connection) -> Flow[UUID]:
     """Read the id of the organization."""
-    call = Call(wire.ADMIN_ORGANIZATION_GET, wire.AdminOrganizationGetRequest())
+    call = Call(ADMIN_ORGANIZATION_GET, AdminOrganizationGetRequest())
     return (yield from perform(call, connection)).parsed.organization_id
 
 

@@ -1,4 +1,4 @@
-"""admin/*: the organization, its users, groups and grants; extensions, for admins."""
+"""admin/*: the organization's users, groups and grants; extensions, for admins."""
 
 from typing import Annotated, ClassVar, Literal
 from uuid import UUID
@@ -16,58 +16,12 @@ from carrel.wire.common import (
     ResourceReference,
     ResponseModel,
     SecondFactor,
-    SecondFactorPolicy,
     Tabular,
 )
 from carrel.wire.fields import EmailAddress, Identifier, Instant, Label, Password, StrictFlag
-from carrel.wire.oauth_clients import ClientDocumentHosts
 from carrel.wire.operations import ADMIN, CONFIRMED, CONFLICT, KEYED, NOT_FOUND, ApiOperation
 
 Members = Annotated[list[PrincipalReference], Field(max_length=10_000)]
-
-
-class AdminOrganizationGetRequest(RequestModel):
-    """Ask for the organization's settings."""
-
-
-class AdminOrganizationUpdateRequest(RequestModel):
-    """Change the organization's settings; what is left out stays."""
-
-    service_accounts_enabled: StrictFlag | None = None
-    """Whether service accounts may be used; absent: unchanged."""
-    name: Label | None = None
-    """New name of the organization; absent: unchanged."""
-    domain: Label | None = None
-    """New domain for addresses of service accounts; absent: unchanged."""
-    second_factor: SecondFactorPolicy | None = None
-    """Who must give a second factor after a password that is kept here; absent: unchanged."""
-    client_document_hosts: ClientDocumentHosts | None = None
-    """Hosts whose documents describe clients for /mcp; absent: unchanged. One taken away takes its clients along."""
-
-
-class Organization(ResponseModel):
-    """An organization."""
-
-    organization_id: UUID
-    """Id of the organization."""
-    name: str
-    """Name of the organization."""
-    domain: str
-    """Domain of the organization; addresses of service accounts are on it."""
-    service_accounts_enabled: bool
-    """Whether service accounts may be used."""
-    second_factor: SecondFactorPolicy = SecondFactorPolicy.NOBODY
-    """Who must give a second factor after a password that is kept here; who has none sets one up at the next one."""
-    client_document_hosts: list[str] = Field(default_factory=list)
-    """Hosts whose documents describe OAuth clients for /mcp that people may allow."""
-
-
-class AdminOrganizationGetResponse(Organization):
-    """The organization's settings."""
-
-
-class AdminOrganizationUpdateResponse(Organization):
-    """The organization's settings after the change."""
 
 
 class UserUpsert(RequestModel):
@@ -369,12 +323,6 @@ class AdminGrantsListResponse(PagedResponse, ResourceGrants):
 
 
 _ACCESS = NOT_FOUND | CONFIRMED
-ADMIN_ORGANIZATION_GET = ApiOperation(
-    "admin/organization/get", AdminOrganizationGetRequest, AdminOrganizationGetResponse, ADMIN
-)
-ADMIN_ORGANIZATION_UPDATE = ApiOperation(
-    "admin/organization/update", AdminOrganizationUpdateRequest, AdminOrganizationUpdateResponse, ADMIN, CONFIRMED
-)
 ADMIN_USERS_UPSERT = ApiOperation(
     "admin/users/upsert", AdminUsersUpsertRequest, AdminUsersUpsertResponse, ADMIN, CONFLICT | CONFIRMED
 )

@@ -112,7 +112,7 @@ class CatalogSearchOptions(RequestModel):
     metadata_filters: Filters = Field(default_factory=list[MetadataFilter])
     """Conditions on metadata, at most 50, which must all hold."""
     enable_reranking: Annotated[bool, Field(strict=True)] | None = None
-    """Whether a reranking model orders the best results again; false unless given."""
+    """Whether a reranking model orders the best results again; absent: as the organization has it."""
 
 
 class SearchDocumentCatalogRequest(ActingRequest):
@@ -197,7 +197,7 @@ class CollectionSearchOptions(RequestModel):
     enable_query_extraction: Annotated[bool, Field(strict=True)] | None = None
     """Whether the questions of a long message are searched for in place of the message; false unless given."""
     enable_reranking: Annotated[bool, Field(strict=True)] | None = None
-    """Whether a reranking model orders the best chunks again; false unless given."""
+    """Whether a reranking model orders the best chunks again; absent: as the organization has it."""
 
 
 class SearchDocumentCollectionRequest(ActingRequest):

@@ -16,6 +16,7 @@ from service.domains.answering.models import Passage
 from service.domains.collections.queries import list_searchable
 from service.domains.search.queries import ask_found_chunks
 from service.domains.search.ranking import rank
+from service.domains.search.reranking import CANDIDATES, ask_whether, rerank
 from service.domains.search.search_query import Hit, Scope, SearchQuery, prepare_query
 from service.domains.search.snapshot import open_snapshot
 from service.index.service import Space
@@ -57,17 +58,24 @@ async def _retrieve(
 ) -> list[Passage]:
     first = Batch()
     position = runtime.standbys.ask(first)
+    reranks = ask_whether(first, runtime.reranker, caller.organization_id)
     async with runtime.database.transaction(caller.organization_id, read_only=True, first=first) as connection:
         collections = await list_searchable(connection, caller, collection_ids=collection_ids)
     embeddings: Embeddings = {}
     limit = min(limit, MOST_PASSAGES)
+    most = max(limit, CANDIDATES) if reranks() else limit
     found: list[Passage] = []
     for collection in collections:
         space = Space(collection.space_id, collection.model, collection.dimensions)
         prepare = partial(_prepare_query, runtime, query, embeddings)
-        read = partial(_read_best, caller, space, prepare=prepare, limit=limit)
+        read = partial(_read_best, caller, space, prepare=prepare, limit=most)
         found += await runtime.standbys.read(runtime.database, position, read)
-    return _merge(found)[:limit]
+    best = _merge(found)[:most]
+    if reranks():
+        texts = {place: f"{each.document_name}\n{each.text}" for place, each in enumerate(best)}
+        order, _ = await rerank(runtime.reranker, query, texts)
+        best = [best[place] for place in order]
+    return best[:limit]
 
 
 async def _prepare_query(runtime: Runtime, query: str, embeddings: Embeddings, space: Space) -> list[SearchQuery]:

@@ -13,6 +13,14 @@ from carrel.wire.api_keys import (
     AdminApiKeysRevokeRequest,
     AdminApiKeysRevokeResponse,
 )
+from carrel.wire.organization import (
+    ADMIN_ORGANIZATION_GET,
+    ADMIN_ORGANIZATION_UPDATE,
+    AdminOrganizationGetRequest,
+    AdminOrganizationGetResponse,
+    AdminOrganizationUpdateRequest,
+    AdminOrganizationUpdateResponse,
+)
 from service.domains.directory import api_keys, groups, invitations, organizations, second_factors, users
 from service.domains.directory.removal import service as removal
 from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
@@ -21,22 +29,22 @@ from service.web.routing import Router
 router = Router()
 
 
-@router.operation(wire.ADMIN_ORGANIZATION_GET)
+@router.operation(ADMIN_ORGANIZATION_GET)
 async def get_organization(
-    _: wire.AdminOrganizationGetRequest, connection: SnapshotDep, caller: CallerDep
-) -> wire.AdminOrganizationGetResponse:
+    _: AdminOrganizationGetRequest, connection: SnapshotDep, caller: CallerDep
+) -> AdminOrganizationGetResponse:
     """Show the organization's settings."""
     organization = await organizations.get_organization(connection, caller)
-    return wire.AdminOrganizationGetResponse(**dict(organization))
+    return AdminOrganizationGetResponse(**dict(organization))
 
 
-@router.operation(wire.ADMIN_ORGANIZATION_UPDATE)
+@router.operation(ADMIN_ORGANIZATION_UPDATE)
 async def update_organization(
-    request: wire.AdminOrganizationUpdateRequest, connection: ConnectionDep, caller: CallerDep
-) -> wire.AdminOrganizationUpdateResponse:
+    request: AdminOrganizationUpdateRequest, connection: ConnectionDep, caller: CallerDep
+) -> AdminOrganizationUpdateResponse:
     """Change the organization's settings; what is left out stays."""
     organization = await organizations.update_organization(connection, caller, changes=request)
-    return wire.AdminOrganizationUpdateResponse(**dict(organization))
+    return AdminOrganizationUpdateResponse(**dict(organization))
 
 
 @router.operation(wire.ADMIN_USERS_UPSERT)

@@ -6,10 +6,11 @@ from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.admin import AdminOrganizationUpdateRequest, Organization
 from carrel.wire.common import SecondFactorPolicy
+from carrel.wire.organization import AdminOrganizationUpdateRequest, Organization
 from service.audit.service import Change, record, record_all, record_unattended
 from service.auth.callers import Caller
+from service.domains.directory import queries as listing
 from service.identity import queries
 from service.identity.queries import Principal
 from service.platform.errors import BadRequest, FieldError
@@ -65,6 +66,7 @@ async def get_organization(connection: AsyncConnection, caller: Caller) -> Organ
         service_accounts_enabled=row.service_accounts_enabled,
         second_factor=SecondFactorPolicy(row.second_factor),
         client_document_hosts=list(row.client_document_hosts),
+        enable_reranking=row.enable_reranking,
     )
 
 
@@ -95,13 +97,13 @@ async def update_organization(
 
 
 async def _delete_described_clients(connection: AsyncConnection, caller: Caller, *, hosts: Collection[str]) -> None:
-    gone = await queries.list_described_clients(connection, caller.organization_id, other_than=hosts)
+    gone = await listing.list_described_clients(connection, caller.organization_id, other_than=hosts)
     changes = [
         Change("oauthClient.delete", "oauthClient", client_id, details={"documentUrl": address})
         for client_id, address in gone.items()
     ]
     await record_all(connection, caller, changes=changes)
-    await queries.delete_clients(connection, caller.organization_id, ids=gone)
+    await listing.delete_clients(connection, caller.organization_id, ids=gone)
 
 
 def _details(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -111,6 +113,7 @@ def _details(values: Mapping[str, Any]) -> dict[str, Any]:
         "domain": "domain",
         "secondFactor": "second_factor",
         "clientDocumentHosts": "client_document_hosts",
+        "enableReranking": "enable_reranking",
     }
     details = {name: values[field] for name, field in named.items() if field in values}
     return details | ({"nameSet": True} if "name" in values else {})

@@ -1,9 +1,9 @@
-"""SQL of the directory as admins look at it: users with what is known of them, and who is in which group.
+"""SQL of the directory as admins look at it: users with what is known of them, groups' members, clients of hosts.
 
 A page or a count is a statement. Rows of 50,000 users are filtered by an index each: of memberships, of sign-ins.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -14,7 +14,9 @@ from sqlalchemy import (
     CTE,
     ColumnElement,
     Select,
+    Text,
     Uuid,
+    delete,
     exists,
     func,
     literal,
@@ -28,6 +30,7 @@ from carrel.wire.admin import UserFilters
 from service.platform.sql import columns_of, find_rows, in_array, optional_in
 from service.schema.audit import audit_entries
 from service.schema.identity import group_members, principals
+from service.schema.oauth import oauth_clients
 from service.schema.signin import invitations, passkeys, second_factors
 
 
@@ -219,3 +222,23 @@ def _groups_around(organization_id: UUID, member_id: UUID) -> CTE:
         .where(group_members.c.organization_id == organization_id)
     )
     return around.union(above)
+
+
+async def list_described_clients(
+    connection: AsyncConnection, organization_id: UUID, *, other_than: Collection[str]
+) -> Mapping[UUID, str]:
+    """List the clients that documents of other hosts describe, with the addresses of the documents."""
+    statement = select(oauth_clients.c.client_id, oauth_clients.c.document_url).where(
+        oauth_clients.c.organization_id == organization_id,
+        oauth_clients.c.document_url.is_not(None),
+        ~in_array(func.lower(func.split_part(oauth_clients.c.document_url, "/", 3), type_=Text()), other_than),
+    )
+    return {row.client_id: row.document_url for row in await connection.execute(statement)}
+
+
+async def delete_clients(connection: AsyncConnection, organization_id: UUID, *, ids: Collection[UUID]) -> None:
+    """Delete OAuth clients with what people allowed them and their tokens."""
+    statement = delete(oauth_clients).where(
+        oauth_clients.c.organization_id == organization_id, in_array(oauth_clients.c.client_id, ids)
+    )
+    await connection.execute(statement)

@@ -30,7 +30,7 @@ from service.domains.search import queries
 from service.domains.search.filters import Condition, conditions_by_schema
 from service.domains.search.fusion import smooth_scores
 from service.domains.search.ranking import Ranking, merge_rankings, rank
-from service.domains.search.reranking import text_of
+from service.domains.search.reranking import ask_whether, text_of
 from service.domains.search.search_query import Hit, Scope
 from service.domains.search.searching import Search, require_text
 from service.domains.search.snapshot import Snapshot, open_snapshot
@@ -56,6 +56,8 @@ async def search_collection(
     about = Batch()
     asked = ask_acting_for(about, caller, request.user_email)
     give_collection = ask_collection(about, caller.organization_id, collection_id=request.document_collection_id)
+    options = request.search_options
+    reranks = ask_whether(about, runtime.reranker, caller.organization_id, option=options.enable_reranking)
     position = runtime.standbys.ask(about)
     await runtime.database.read(caller.organization_id, about)
     acting = asked.caller()
@@ -63,11 +65,8 @@ async def search_collection(
     conditions = conditions_by_schema(
         request.structured_query_filters, collection.fields, member="structuredQueryFilters"
     )
-    options = request.search_options
     questions = extract_questions(query) if options.enable_query_extraction else []
-    search = Search(
-        runtime, acting, query, options.mode, collection.collection_id, questions, bool(options.enable_reranking)
-    )
+    search = Search(runtime, acting, query, options.mode, collection.collection_id, questions, reranks())
     find = partial(_find_chunks, search, collection, conditions, request)
     return await runtime.standbys.read(runtime.database, position, find)
 

@@ -4,11 +4,14 @@ The model's endpoint is asked after the snapshot of the search is closed, and is
 searcher may read. Where it gives no scores in time, the search's order stands, and the answer says so.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol, TypeVar
+from uuid import UUID
 
 from carrel.wire.reranking import AppliedReranking, WhyNotReranked
 from service.domains.search.ranking import RECIPROCAL_OFFSET
+from service.identity.queries import ask_organization
+from service.platform.batches import Batch
 from service.text.reranking import NotReranked, Outcome, Reranker
 
 CANDIDATES = 50
@@ -44,6 +47,19 @@ class NamedText(Protocol):
 def text_of(found: NamedText) -> str:
     """Return what the model reads of a hit: a passage is understood by its document's name, as when it is embedded."""
     return f"{found.name}\n{found.text}"
+
+
+def ask_whether(
+    batch: Batch, reranker: Reranker | None, organization_id: UUID, *, option: bool | None = None
+) -> Callable[[], bool]:
+    """Ask in a batch whether to rerank; what is returned tells it, once the batch has been run.
+
+    The request's option says it, or else the organization's default, which without an endpoint has no effect.
+    """
+    if option is not None or reranker is None:
+        return lambda: bool(option)
+    default = ask_organization(batch, organization_id)
+    return lambda: default.row is not None and default.row.enable_reranking
 
 
 async def rerank(

@@ -28,7 +28,7 @@ from service.auth.callers import Caller, ask_acting_for
 from service.domains.search import queries
 from service.domains.search.filters import conditions_without_schema
 from service.domains.search.ranking import NOTHING_RANKED, rank
-from service.domains.search.reranking import text_of
+from service.domains.search.reranking import ask_whether, text_of
 from service.domains.search.search_query import Scope
 from service.domains.search.searching import Search, require_text
 from service.domains.search.snapshot import open_snapshot
@@ -51,13 +51,12 @@ async def search_catalog(
     about = Batch()
     asked = ask_acting_for(about, caller, request.user_email)
     catalog = ask_catalog(about, caller.organization_id)
+    options = request.search_options
+    reranks = ask_whether(about, runtime.reranker, caller.organization_id, option=options.enable_reranking)
     position = runtime.standbys.ask(about)
     await runtime.database.read(caller.organization_id, about)
     space = catalog.row
-    options = request.search_options
-    search = Search(
-        runtime, asked.caller(), query, options.mode, collection_id=None, reranks=bool(options.enable_reranking)
-    )
+    search = Search(runtime, asked.caller(), query, options.mode, collection_id=None, reranks=reranks())
     if space is None:
         _, reranking = await search.rerank(NOTHING_RANKED, {})
         search_id = await search.log(search.entry((), has_words=None))

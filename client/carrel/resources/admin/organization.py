@@ -10,7 +10,6 @@ from carrel._operations import ListOperation, Operation, Raw, Resource
 from carrel._pages import Listing
 from carrel.resources._arguments import Id, as_any, as_list
 from carrel.resources._choices import AnyBucket, AnySearchFeedback, AnySecondFactorPolicy
-from carrel.wire import admin as wire
 from carrel.wire.api_keys import (
     ADMIN_API_KEYS_CREATE,
     ADMIN_API_KEYS_LIST,
@@ -24,6 +23,14 @@ from carrel.wire.api_keys import (
     ApiKey,
 )
 from carrel.wire.common import SecondFactorPolicy
+from carrel.wire.organization import (
+    ADMIN_ORGANIZATION_GET,
+    ADMIN_ORGANIZATION_UPDATE,
+    AdminOrganizationGetRequest,
+    AdminOrganizationGetResponse,
+    AdminOrganizationUpdateRequest,
+    AdminOrganizationUpdateResponse,
+)
 from carrel.wire.oversight import (
     ADMIN_AUDIT_LOG_QUERY,
     ADMIN_SEARCH_LOG_QUERY,
@@ -52,9 +59,9 @@ class OrganizationSettings(Resource[M]):
         return OrganizationSettings(self._session.as_raw())
 
     @Operation
-    def get(self) -> Call[wire.AdminOrganizationGetResponse]:
+    def get(self) -> Call[AdminOrganizationGetResponse]:
         """Return the organization's settings."""
-        return Call(wire.ADMIN_ORGANIZATION_GET, wire.AdminOrganizationGetRequest())
+        return Call(ADMIN_ORGANIZATION_GET, AdminOrganizationGetRequest())
 
     @Operation
     def update(
@@ -65,21 +72,24 @@ class OrganizationSettings(Resource[M]):
         service_accounts_enabled: bool | None = None,
         second_factor: AnySecondFactorPolicy | None = None,
         client_document_hosts: Iterable[str] | None = None,
-    ) -> Call[wire.AdminOrganizationUpdateResponse]:
+        enable_reranking: bool | None = None,
+    ) -> Call[AdminOrganizationUpdateResponse]:
         """Change the organization's settings; what is left out stays. Service accounts have addresses on `domain`.
 
         `second_factor` says who must give one after a password that is kept here: `"NOBODY"`, `"ADMINS"` or
         `"EVERYBODY"`. `client_document_hosts` are hosts, such as `claude.ai`, whose documents describe OAuth clients
-        for /mcp that people may allow; one that is taken away takes its clients with it.
+        for /mcp that people may allow; one that is taken away takes its clients with it. `enable_reranking` has
+        searches reranked that don't say it, and what agents look up.
         """
-        request = wire.AdminOrganizationUpdateRequest(
+        request = AdminOrganizationUpdateRequest(
             name=name,
             domain=domain,
             service_accounts_enabled=service_accounts_enabled,
             second_factor=as_any(SecondFactorPolicy, second_factor),
             client_document_hosts=as_list(str, client_document_hosts),
+            enable_reranking=enable_reranking,
         )
-        return Call(wire.ADMIN_ORGANIZATION_UPDATE, request)
+        return Call(ADMIN_ORGANIZATION_UPDATE, request)
 
 
 class ApiKeys(Resource[M]):

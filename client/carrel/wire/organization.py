@@ -1,0 +1,66 @@
+"""admin/organization: the organization and its settings; extensions, for admins."""
+
+from uuid import UUID
+
+from pydantic import Field
+
+from carrel.wire.common import RequestModel, ResponseModel, SecondFactorPolicy
+from carrel.wire.fields import Label, StrictFlag
+from carrel.wire.oauth_clients import ClientDocumentHosts
+from carrel.wire.operations import ADMIN, CONFIRMED, ApiOperation
+
+
+class AdminOrganizationGetRequest(RequestModel):
+    """Ask for the organization's settings."""
+
+
+class AdminOrganizationUpdateRequest(RequestModel):
+    """Change the organization's settings; what is left out stays."""
+
+    service_accounts_enabled: StrictFlag | None = None
+    """Whether service accounts may be used; absent: unchanged."""
+    name: Label | None = None
+    """New name of the organization; absent: unchanged."""
+    domain: Label | None = None
+    """New domain for addresses of service accounts; absent: unchanged."""
+    second_factor: SecondFactorPolicy | None = None
+    """Who must give a second factor after a password that is kept here; absent: unchanged."""
+    client_document_hosts: ClientDocumentHosts | None = None
+    """Hosts whose documents describe clients for /mcp; absent: unchanged. One taken away takes its clients along."""
+    enable_reranking: StrictFlag | None = None
+    """Whether searches that don't say it, and agents, are reranked; absent: unchanged."""
+
+
+class Organization(ResponseModel):
+    """An organization."""
+
+    organization_id: UUID
+    """Id of the organization."""
+    name: str
+    """Name of the organization."""
+    domain: str
+    """Domain of the organization; addresses of service accounts are on it."""
+    service_accounts_enabled: bool
+    """Whether service accounts may be used."""
+    second_factor: SecondFactorPolicy = SecondFactorPolicy.NOBODY
+    """Who must give a second factor after a password that is kept here; who has none sets one up at the next one."""
+    client_document_hosts: list[str] = Field(default_factory=list)
+    """Hosts whose documents describe OAuth clients for /mcp that people may allow."""
+    enable_reranking: bool = False
+    """Whether searches that don't say it, and agents, are reranked, where the service has an endpoint for that."""
+
+
+class AdminOrganizationGetResponse(Organization):
+    """The organization's settings."""
+
+
+class AdminOrganizationUpdateResponse(Organization):
+    """The organization's settings after the change."""
+
+
+ADMIN_ORGANIZATION_GET = ApiOperation(
+    "admin/organization/get", AdminOrganizationGetRequest, AdminOrganizationGetResponse, ADMIN
+)
+ADMIN_ORGANIZATION_UPDATE = ApiOperation(
+    "admin/organization/update", AdminOrganizationUpdateRequest, AdminOrganizationUpdateResponse, ADMIN, CONFIRMED
+)
