@@ -124,6 +124,7 @@ CALLS: Mapping[str, str] = {
     "catalog/listDocuments": "list documents",
     "catalog/listLeftOutFiles": "see which files in an archive or mail were left out",
     "catalog/downloadDocument": "download a document's file",
+    "catalog/downloadDocumentPage": "look at a page of a document",
     "catalog/uploadFile": "upload a document, or a new version of it",
     "catalog/uploadDocumentFile": "upload a document (the old way)",
     "catalog/uploadDocumentContents": "upload a document's text (the old way)",

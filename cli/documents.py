@@ -165,14 +165,22 @@ def download(
         Path()
     ),
     version: Annotated[int | None, typer.Option(min=1, help="By default the newest.")] = None,
+    page: Annotated[
+        int | None, typer.Option(min=1, help="This page of a PDF or picture as a JPEG, in place of the file.")
+    ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace a file that is there.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Download a document's file. It appears when it is whole."""
+    """Download a document's file, or a page of it as a picture. It appears when it is whole."""
     screen = Screen(as_json=as_json)
     with client_of(screen) as client:
         found = document_of(document, client)
-        with client.catalog.download_document(found.document_id, document_version=version) as file:
+        catalog = client.catalog
+        with (
+            catalog.download_document(found.document_id, document_version=version)
+            if page is None
+            else catalog.download_document_page(found.document_id, page, document_version=version)
+        ) as file:
             target = to / file.file_name if to.is_dir() else to
             if target.exists() and not replace:
                 raise FileExistsError(None, "There is a file already: say --replace, or another --to", str(target))

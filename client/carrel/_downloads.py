@@ -12,6 +12,7 @@ import httpx
 
 from carrel._answers import connection_error
 from carrel._closing import AsyncClosing, Closing
+from carrel.wire.pages import PAGE_COUNT
 
 CHUNK_SIZE = 256 * 1024
 
@@ -50,6 +51,12 @@ class _Downloaded:
         """Size in bytes, None when the answer doesn't say."""
         length = self._response.headers.get("content-length")
         return int(length) if length and "content-encoding" not in self._response.headers else None
+
+    @property
+    def page_count(self) -> int | None:
+        """How many pages the document has, where this is one of them; None for a whole file."""
+        count = self._response.headers.get(PAGE_COUNT)
+        return int(count) if count else None
 
     @property
     def headers(self) -> httpx.Headers:

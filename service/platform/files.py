@@ -107,6 +107,11 @@ class FileStore:
             raise _refusal(error) from error
         await self.put(path, sha256)
 
+    def find_path(self, sha256: bytes) -> Path | None:
+        """Return where a content lies on this machine's disk; None in a store elsewhere, or when it is away."""
+        path = None if self._folder is None else self._folder / _key(sha256)
+        return path if path is not None and path.is_file() else None
+
     async def stream(self, sha256: bytes) -> AsyncIterator[bytes]:
         """Yield a content in pieces of about a megabyte; raises Unavailable (file_unavailable) before the first."""
         try:

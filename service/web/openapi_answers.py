@@ -7,6 +7,7 @@ from carrel.wire.catalog import DOWNLOAD_DOCUMENT
 from carrel.wire.conversations import ListConversationsRequest
 from carrel.wire.messages import STREAM_AGENT_RESPONSE, STREAM_MESSAGE, FetchAgentResponseRequest
 from carrel.wire.operations import CONFLICT, KEYED, NOT_FOUND, ApiOperation
+from carrel.wire.pages import DOWNLOAD_DOCUMENT_PAGE, PAGE_COUNT
 from carrel.wire.replies import TextDelta
 from carrel.wire.schemas import descriptions_of
 
@@ -61,6 +62,10 @@ HEADERS: Json = {
     "Content-Disposition": {
         "description": "`attachment`, with the name of the file (RFC 6266).",
         "schema": {"type": "string"},
+    },
+    PAGE_COUNT: {
+        "description": "How many pages the file has.",
+        "schema": {"type": "integer", "minimum": 1},
     },
     "Cache-Control": {"description": "Who may keep the answer.", "schema": {"type": "string"}},
     "Location": {"description": "Where the browser is sent.", "schema": {"type": "string", "format": "uri-reference"}},
@@ -184,6 +189,9 @@ def describe_answers(operation: Json, described: ApiOperation[Any]) -> None:
     if described is DOWNLOAD_DOCUMENT:
         success |= {"description": "The file.", "content": FILE}
         headers.append("Content-Disposition")
+    if described is DOWNLOAD_DOCUMENT_PAGE:
+        success |= {"description": "The page.", "content": {"image/jpeg": _BYTES}}
+        headers += ["Content-Disposition", PAGE_COUNT]
     if described is STREAM_MESSAGE:
         success |= {
             "description": "The reply while it is made, until it is done. The `data` of each event is this.",

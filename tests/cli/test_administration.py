@@ -295,6 +295,10 @@ def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, 
     assert ran(run, "documents", "reindex", "Ferries")["indexing"] == "DONE"
     saved = Path(run("documents", "download", "Ferries", "--to", str(tmp_path)).out.strip())
     assert saved.read_text() == FERRY
+    ran_upload(desk.service, "rules", "rules.pdf", made_files.pdf([("One", 12)], [("Two", 12)]))
+    picture = Path(run("documents", "download", "rules", "--page", "2", "--to", str(tmp_path)).out.strip())
+    assert (picture.name, picture.read_bytes()[:2]) == ("rules.pdf page 2.jpg", b"\xff\xd8")
+    assert "its last one is 2." in run("documents", "download", "rules", "--page", "3").err
     again = run("documents", "download", "Ferries")
     assert (again.code, "--replace" in again.err) == (2, True)
     assert run("documents", "download", "Ferries", "--replace").code == 0

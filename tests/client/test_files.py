@@ -230,6 +230,17 @@ async def test_download(caller: Caller, server: Server, tmp_path: Path) -> None:
     assert _names_in(tmp_path) == ["travel.txt", "x.bin"]
 
 
+async def test_a_page_tells_how_many_there_are(caller: Caller, server: Server) -> None:
+    """By its answer's header; a whole file's answer has none."""
+    headers = {"content-type": "image/jpeg", "page-count": "12"}
+    server.will(raw(b"page", headers=headers), raw(b"file", headers={"content-type": "text/plain"}))
+    page = await caller(lambda c: c.catalog.download_document_page(DOCUMENT_ID, 3))
+    assert (await caller(lambda _: page.read()), page.page_count) == (b"page", 12)
+    assert server.received[0].json == {"documentId": DOCUMENT_ID, "page": 3}
+    download = await caller(lambda c: c.catalog.download_document(DOCUMENT_ID))
+    assert (await caller(lambda _: download.read()), download.page_count) == (b"file", None)
+
+
 async def test_a_download_tells_how_far_it_is(caller: Caller, server: Server, tmp_path: Path) -> None:
     """0 first, all of it at the end, and more in between; what it is told to raise ends it, and leaves nothing."""
     server.will(*[raw(BIG, headers={"content-type": "text/plain"})] * 2)

@@ -199,7 +199,12 @@ async def test_the_search_log(real: Caller, tmp_path: Path) -> None:
     assert [one.search_id for one in liked] == [found.search_id]
 
 
-UPLOADS = {"catalog/uploadFile", "catalog/uploadDocumentFile", "catalog/downloadDocument"}
+UPLOADS = {
+    "catalog/uploadFile",
+    "catalog/uploadDocumentFile",
+    "catalog/downloadDocument",
+    "catalog/downloadDocumentPage",
+}
 OPERATIONS = {path: body for path, _, body, _ in (*SINGLE, *LISTS)}
 AS_KEY_OWNER_ONLY = {
     "alerts/reportRun",

@@ -7,9 +7,10 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import forkserver
 
+import pypdf
 import pytest
 
-from service.text.extraction import Extractor, UnreadableFile
+from service.text.extraction import Extractor, UnreadableFile, workers
 from tests import made_files
 
 MEMORY = 400 << 20
@@ -24,6 +25,15 @@ LAUGHS = (
     + "".join(f"<!ENTITY {chr(98 + n)} '{f'&{chr(97 + n)};' * 10}'>" for n in range(10))
     + "]>"
 )
+
+
+name_of = pypdf.generic.NameObject
+
+
+def drawing(form):
+    """Return the resources of what draws this form as X, or nothing."""
+    known = {} if form is None else {name_of("/X"): form}
+    return pypdf.generic.DictionaryObject({name_of("/XObject"): pypdf.generic.DictionaryObject(known)})
 
 
 @pytest.fixture(scope="module")
@@ -230,6 +240,48 @@ async def test_a_file_that_waits_forever_ends_its_worker(tmp_path):
     try:
         with pytest.raises(UnreadableFile, match=r"longer than 0\.5 seconds"):
             await asyncio.wait_for(extractor.extract(tmp_path / "waits", file_name="a.txt"), 20)
+    finally:
+        extractor.close()
+
+
+async def test_a_page_that_takes_too_long_to_render_ends_its_worker(tmp_path):
+    """A page on which each form draws the next one twice; another page is rendered afterwards."""
+    writer = pypdf.PdfWriter()
+    page, inner = writer.add_blank_page(600, 600), None
+    for _ in range(20):
+        form = pypdf.generic.StreamObject()
+        form.set_data(b"0 0 9 9 re f" if inner is None else b"/X Do " * 8)
+        box = pypdf.generic.ArrayObject(map(pypdf.generic.NumberObject, (0, 0, 600, 600)))
+        names = {"/Type": "/XObject", "/Subtype": "/Form"}
+        form.update({name_of(key): name_of(value) for key, value in names.items()} | {name_of("/BBox"): box})
+        form[name_of("/Resources")] = drawing(inner)
+        inner = writer._add_object(form)
+    page[name_of("/Resources")] = drawing(inner)
+    content = pypdf.generic.StreamObject()
+    content.set_data(b"/X Do")
+    page[name_of("/Contents")] = writer._add_object(content)
+    writer.write(tmp_path / "bomb.pdf")
+    extractor = Extractor(workers=1, seconds=2, memory_bytes=1 << 30)
+    media_type = "application/pdf"
+    try:
+        with pytest.raises(UnreadableFile, match="longer than 2 seconds"):
+            await extractor.render_page(tmp_path / "bomb.pdf", media_type=media_type, page=1)
+        good = made_files.saved(tmp_path, "good", made_files.pdf([("Pears", 12)]))
+        assert (await extractor.render_page(good, media_type=media_type, page=1)).page_count == 1
+    finally:
+        extractor.close()
+
+
+async def test_pages_wait_for_each_other_and_not_without_end(tmp_path, monkeypatch):
+    """One is rendered at a time; who comes when too many wait is told to come later, and nobody is forgotten."""
+    monkeypatch.setattr(workers, "_MOST_PAGES_WANTED", 2)
+    extractor = Extractor(workers=2, seconds=10, memory_bytes=1 << 30)
+    path = made_files.saved(tmp_path, "file", made_files.pdf([("Pears", 12)]))
+    pages = [extractor.render_page(path, media_type="application/pdf", page=1) for _ in range(4)]
+    try:
+        found = await asyncio.gather(*pages, return_exceptions=True)
+        assert [getattr(each, "code", "rendered") for each in found] == ["rendered"] * 2 + ["rendering_saturated"] * 2
+        assert (await extractor.render_page(path, media_type="application/pdf", page=1)).page_count == 1
     finally:
         extractor.close()
 

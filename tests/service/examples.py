@@ -13,6 +13,7 @@ from service.platform.identifiers import uuid7
 from service.platform.secrets import SERVICE_ACCOUNT_TOKEN
 from tests.harness.embeddings import MODEL, UNKNOWABLE
 from tests.harness.services import RunningService
+from tests.made_files import pdf
 from tests.service.directory import done
 
 Body = dict[str, Any]
@@ -59,13 +60,15 @@ class Owner:
         """Ask as the owner."""
         return self.service.call(operation, body, api_key=self.credential)
 
-    def upload(self, external_id: str, *, text: str = "") -> str:
+    def upload(self, external_id: str, *, text: str = "", pdf: bytes | None = None) -> str:
         """Upload a document and return its id."""
         parts = {"documentExternalId": external_id, "documentName": f"{self.mark} {external_id}"}
         answer = self.service.http.post(
             "/api/v0/catalog/uploadFile",
             data=parts,
-            files={"file": ("notes.txt", (text or f"What the {self.mark} saw.").encode())},
+            files={
+                "file": ("notes.pdf", pdf) if pdf else ("notes.txt", (text or f"What the {self.mark} saw.").encode())
+            },
             headers={"Authorization": f"Bearer {self.credential}"},
         )
         return str(done(answer)["documentId"])
@@ -136,6 +139,7 @@ class Things:
     conversation_id: str = ""
     message_id: str = ""
     document_id: str = field(init=False)
+    paged_document_id: str = field(init=False)
     spare_document_id: str = field(init=False)
     collection_id: str = field(init=False)
     spare_collection_id: str = field(init=False)
@@ -162,6 +166,7 @@ class Things:
 
     def __post_init__(self) -> None:
         self.document_id = self.owner.upload(f"{self.owner.mark}-log")
+        self.paged_document_id = self.owner.upload(f"{self.owner.mark}-pages", pdf=pdf([(self.owner.mark, 12)]))
         self.collection_id, self.chunked_collection_id = self.owner.collection(), self.owner.collection()
         self.owner.place(self.document_id, self.collection_id)
         self.search_id = done(self.owner.call("search/searchDocumentCatalog", {"searchQuery": "what"}))["searchId"]
@@ -397,6 +402,9 @@ EXAMPLES: dict[str, Example] = {
     ),
     "catalog/downloadDocument": Example(
         lambda things: {"documentId": things.document_id}, acting=USER_EMAIL, elsewhere=NO_DOCUMENT
+    ),
+    "catalog/downloadDocumentPage": Example(
+        lambda things: {"documentId": things.paged_document_id, "page": 1}, acting=USER_EMAIL, elsewhere=NO_DOCUMENT
     ),
     "documentCollections/createDocumentCollection": Example(lambda _: {"collectionName": _new()}, acting=USER_EMAIL),
     "documentCollections/addDocumentToCollection": Example(

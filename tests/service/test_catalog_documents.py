@@ -1,10 +1,11 @@
-"""planUpload, getDocument, listDocuments, downloadDocument, deleteDocument."""
+"""planUpload, getDocument, listDocuments, downloadDocument, downloadDocumentPage, deleteDocument."""
 
 from collections.abc import Callable
 from uuid import uuid4
 
 import pytest
 
+from tests import made_files
 from tests.harness.databases import TestDatabases, connect
 from tests.harness.documents import (
     add_to_collection,
@@ -66,18 +67,23 @@ def test_an_admin_sees_every_documents_name_and_none_of_its_contents(service: Ru
     document_id = uploaded(service, "a", as_user=ANN)["documentId"]
     assert list_documents(service) == ["a"]
     assert get_document(service, document_id)["owner"]["email"] == ANN
-    for operation in ("catalog/downloadDocument", "documentCollections/getDocumentChunks"):
-        refused(service.call(operation, {"documentId": document_id}), 404, "document_not_found")
+    for operation, members in (
+        ("catalog/downloadDocument", {}),
+        ("catalog/downloadDocumentPage", {"page": 1}),
+        ("documentCollections/getDocumentChunks", {}),
+    ):
+        refused(service.call(operation, {"documentId": document_id, **members}), 404, "document_not_found")
 
 
-@pytest.mark.parametrize("operation", ["getDocument", "downloadDocument", "deleteDocument"])
+@pytest.mark.parametrize("operation", ["getDocument", "downloadDocument", "downloadDocumentPage", "deleteDocument"])
 def test_anothers_document_and_none_answer_alike(service: RunningService, operation: str) -> None:
     """404 tells nobody whether there is something."""
     add_users(service, ANN, BEN)
     hers = uploaded(service, "a", as_user=ANN)["documentId"]
+    members = {"page": 1} if operation == "downloadDocumentPage" else {}
     answers = [
         refused(
-            service.call(f"catalog/{operation}", {"documentId": document_id, "userEmail": BEN}),
+            service.call(f"catalog/{operation}", {"documentId": document_id, "userEmail": BEN, **members}),
             404,
             "document_not_found",
         )
@@ -177,6 +183,30 @@ def test_older_versions_can_be_downloaded(service: RunningService) -> None:
     assert service.call("catalog/downloadDocument", body).text == "Second words."
     assert service.call("catalog/downloadDocument", {**body, "documentVersion": 1}).text == "First words."
     refused(service.call("catalog/downloadDocument", {**body, "documentVersion": 3}), 404, "version_not_found")
+
+
+def test_a_page_is_a_picture_of_the_version_that_is_asked_for(service: RunningService) -> None:
+    """A JPEG with the number of pages; after the last page and of a file without pages, it is said what to do."""
+    one, two = made_files.pdf([("One", 12)]), made_files.pdf([("One", 12)], [("Two", 12)])
+    add_users(service, BEN)
+    document_id = uploaded(service, "a", one, file_name="fees ⛴.pdf", allowedUsersEmailAddresses=BEN)["documentId"]
+    body = {"documentId": document_id, "page": 2}
+    refusal = refused(service.call("catalog/downloadDocumentPage", body), 404, "page_not_found")
+    assert refusal["message"] == "The document has no such page; its last one is 1."
+    uploaded(service, "a", two, file_name="fees ⛴.pdf")
+    answer = service.call("catalog/downloadDocumentPage", body)
+    assert (answer.headers["Content-Type"], answer.headers["Page-Count"]) == ("image/jpeg", "2")
+    assert answer.headers["Content-Disposition"].startswith('attachment; filename="fees _.pdf page 2.jpg"')
+    assert answer.headers["Cache-Control"] == "private, no-store"
+    assert answer.content.startswith(b"\xff\xd8")
+    bens = service.call("catalog/downloadDocumentPage", {**body, "userEmail": BEN})
+    assert bens.content == answer.content
+    uploaded(service, "a", two, file_name="fees ⛴.pdf", allowedUsersEmailAddresses="")
+    refused(service.call("catalog/downloadDocumentPage", {**body, "userEmail": BEN}), 404, "document_not_found")
+    refused(service.call("catalog/downloadDocumentPage", {**body, "documentVersion": 1}), 404, "page_not_found")
+    refused(service.call("catalog/downloadDocumentPage", {**body, "page": 0}), 400, "invalid_request")
+    uploaded(service, "a", "No pages.", file_name="a.txt")
+    refused(service.call("catalog/downloadDocumentPage", body), 400, "document_without_pages")
 
 
 def test_a_deleted_document_is_gone_everywhere_and_its_versions_are_not_used_again(service: RunningService) -> None:

@@ -35,11 +35,26 @@ def test_passages_say_where_they_stand(desk: Desk) -> None:
     assert places(service, document_id) == places(service, document_id, desk.collection_id) == [place]
     reply = desk.ask(query["searchQuery"])
     assert "72" in reply["response"]["message"]
-    assert reply["referencedSources"][0]["place"] == place
+    source = reply["referencedSources"][0]
+    assert source["place"] == place
+    assert (source["documentCollectionId"], source["chunkIndex"]) == (desk.collection_id, 0)
     assert {source["id"]: source.get("place") for source in reply["sourcesInDataContext"]} == {
         document_id: place,
         desk.document_id: None,
     }
+
+
+def test_a_passage_that_was_found_is_listed_by_its_number(service: RunningService) -> None:
+    """A search tells which chunk of the document its snippet is, and a list of chunks may begin there."""
+    lines = [f"Rule {number}: {'A rule of the harbour. ' * 60}\n\n" for number in range(4)]
+    document_id = uploaded(service, "rules", "".join([*lines, "The heron sleeps on the quay."]))["documentId"]
+    [found] = ok(service.call("search/searchDocumentCatalog", {"searchQuery": "heron"}))["results"]
+    number = found["snippet"]["chunkIndex"]
+    body = {"documentId": document_id, "firstChunkIndex": number, "pageSize": 1}
+    [chunk] = ok(service.call("documentCollections/getDocumentChunks", body))["chunks"]
+    assert number > 0
+    assert chunk["chunkIndex"] == number
+    assert "heron" in chunk["text"]
 
 
 def test_places_follow_new_versions_and_come_to_chunks_of_before(service: RunningService) -> None:

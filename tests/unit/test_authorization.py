@@ -5,7 +5,7 @@ from inspect import unwrap
 from typing import get_type_hints
 
 import pytest
-from fastapi.responses import StreamingResponse
+from fastapi import Response
 from pydantic import TypeAdapter
 
 from carrel.wire.api import OPERATIONS
@@ -68,7 +68,7 @@ def test_an_endpoint_takes_and_gives_what_its_operation_says(route: CheckedRoute
     if operation.request is not None and operation.path != "me":
         assert taken is operation.request
     if operation.answer is None:
-        assert hints["return"] is StreamingResponse
+        assert issubclass(hints["return"], Response)
     elif not isinstance(operation.answer, TypeAdapter):
         assert hints["return"] is operation.answer
 

@@ -20,8 +20,8 @@ from carrel.wire.formats import NotReadKind
 from service.text.extraction import within
 from service.text.extraction.building import Limits
 from service.text.extraction.failures import Unreadable
+from service.text.extraction.pages import open_page
 from service.text.extraction.parsing import parse_file
-from service.text.recognition.pages import open_page
 from tests import made_files
 
 COLOURS = ("red", "blue")

@@ -9,6 +9,7 @@ import pypdf
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from PIL import Image, ImageOps
 
 from carrel.wire.places import Box, PassagePlace, Rows, describe_place
 from service.text.chunking import chunk_blocks
@@ -16,6 +17,7 @@ from service.text.embedding.tokenizer import WordPieces
 from service.text.embedding.weights import locate
 from service.text.extraction.blocks import Block
 from service.text.extraction.building import Limits
+from service.text.extraction.pages import render_page
 from service.text.extraction.parsing import parse_file
 from service.text.places import join_places
 from tests import made_files
@@ -111,7 +113,10 @@ def test_readers_tell_where_blocks_stand(
 @pytest.mark.parametrize("cut", [False, True])
 @pytest.mark.parametrize("turned", [0, 90, 180, 270])
 def test_boxes_are_of_pages_as_people_see_them(tmp_path: Path, turned: int, cut: bool) -> None:
-    """The box of a line is where it is shown, also on a page that is turned, or of which the upper half is visible."""
+    """The box of a line is where it is shown, also on a page that is turned, or of which the upper half is visible.
+
+    And where its letters are in the picture of the page.
+    """
     [page] = pypdf.PdfReader(io.BytesIO(made_files.pdf([("Pear", 12)]))).pages
     left, top, right, bottom = 0.0524, 0.0336, 0.095, 0.0502
     if cut:
@@ -131,6 +136,14 @@ def test_boxes_are_of_pages_as_people_see_them(tmp_path: Path, turned: int, cut:
     assert place is not None
     assert place.box is not None
     assert (place.page, tuple(place.box.model_dump().values())) == (1, pytest.approx(shown[turned], abs=0.001))
+    rendered = render_page(tmp_path / "a.pdf", media_type="application/pdf", page=1, pixels=0)
+    with Image.open(io.BytesIO(rendered.jpeg)) as picture:
+        letters = ImageOps.invert(picture.convert("L")).point([0] * 60 + [255] * 196).getbbox()
+        width, height = picture.size
+    assert letters is not None
+    edges = (place.box.left * width, place.box.top * height, place.box.right * width, place.box.bottom * height)
+    assert all(edge - 1 <= letter for edge, letter in zip(edges[:2], letters[:2], strict=True))
+    assert all(letter <= edge + 1 for edge, letter in zip(edges[2:], letters[2:], strict=True))
 
 
 def block(number: int, page: int | None, edge: float, *, is_row: bool) -> Block:

@@ -12,7 +12,7 @@ from carrel._uploads import FileInput, Upload, UploadProgress, source_of
 from carrel.resources._arguments import Id, Members, as_any, as_list
 from carrel.resources._choices import AnyIndexingStatus, AnyResourceType
 from carrel.wire import catalog as wire
-from carrel.wire import uploads
+from carrel.wire import pages, uploads
 from carrel.wire.common import ResourceType
 
 M = TypeVar("M")
@@ -183,6 +183,20 @@ class Catalog(Resource[M]):
             document_id=as_any(UUID, document_id), document_version=document_version, user_email=user_email
         )
         return Call(wire.DOWNLOAD_DOCUMENT, request)
+
+    @DownloadOperation
+    def download_document_page(
+        self, document_id: Id, page: int, *, document_version: int | None = None, user_email: str | None = None
+    ) -> Call[Any]:
+        """Open a page of a PDF or picture, counted from 1, as a JPEG; its `page_count` tells how many pages there are.
+
+        It is the newest version's unless one is named. A passage's `place.box` is in parts of the picture. Raises
+        NotFoundError `page_not_found` after the last page, BadRequestError `document_without_pages` for other formats.
+        """
+        request = pages.DownloadDocumentPageRequest(
+            document_id=as_any(UUID, document_id), page=page, document_version=document_version, user_email=user_email
+        )
+        return Call(pages.DOWNLOAD_DOCUMENT_PAGE, request)
 
     @Operation
     def reindex_document(self, document_id: Id, *, user_email: str | None = None) -> Call[wire.ReindexDocumentResponse]:

@@ -196,14 +196,19 @@ class DocumentCollections(Resource[M]):
         document_id: Id,
         *,
         document_collection_id: Id | None = None,
+        first_chunk_index: int | None = None,
         user_email: str | None = None,
         page_size: int = 100,
         page_token: str | None = None,
     ) -> Listing[wire.DocumentChunk, wire.GetDocumentChunksResponse]:
-        """Walk a document's chunks in reading order, as a collection has them, or the catalog when none is named."""
+        """Walk a document's chunks in reading order, as a collection has them, or the catalog when none is named.
+
+        `first_chunk_index`: begin with this chunk, such as the `chunk_index` of a passage that was found.
+        """
         request = wire.GetDocumentChunksRequest(
             document_id=as_any(UUID, document_id),
             document_collection_id=as_any(UUID, document_collection_id),
+            first_chunk_index=first_chunk_index,
             user_email=user_email,
             page_size=page_size,
             page_token=page_token,

@@ -22,6 +22,7 @@ from carrel.wire import (
     oversight,
     own_searches,
     owners,
+    pages,
     people,
     permissions,
     question_log,
@@ -39,6 +40,7 @@ from carrel.wire.operations import ApiOperation
 MODULES = (
     uploads,
     catalog,
+    pages,
     collections,
     rebuilds,
     docstore,

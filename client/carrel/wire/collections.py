@@ -302,6 +302,8 @@ class GetDocumentChunksRequest(ActingRequest, PagedRequest):
     """Id of the document."""
     document_collection_id: UUID | None = None
     """Id of the collection; absent: the catalog."""
+    first_chunk_index: Annotated[int, Field(strict=True, ge=0, le=2**31 - 1)] | None = None
+    """The first chunk to list, by its place in reading order, counted from 0; absent: the first one there is."""
 
 
 class GetDocumentChunksResponse(PagedResponse):

@@ -37,6 +37,10 @@ class ReferencedSource(ResponseModel):
     """Words of the document that the reply rests on, exactly as they are there."""
     place: PassagePlace | None = None
     """Where the passage with these words stands in the document; absent where that is unknown."""
+    document_collection_id: UUID | None = None
+    """Id of the collection that the passage was found in; absent in replies of before, and where no words are cited."""
+    chunk_index: int | None = None
+    """Place of the passage's chunk in that collection, in reading order, counted from 0; getDocumentChunks has it."""
 
 
 class ReplyMessage(ResponseModel):

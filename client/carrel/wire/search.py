@@ -140,6 +140,8 @@ class Snippet(ResponseModel):
     """The passage."""
     matches: list[TextSpan]
     """Where in the passage it matched."""
+    chunk_index: int | None = None
+    """Place of the passage's chunk in the catalog, in reading order, counted from 0; getDocumentChunks has it."""
     place: PassagePlace | None = None
     """Where the passage stands in the document; absent where that is unknown."""
 

@@ -42,7 +42,7 @@ class Assignment:
 class Passage:
     """A chunk that was retrieved; the caller was allowed to READ its document then.
 
-    `chunk_no` counts the document's chunks; `place` is where it stands there, if that is known.
+    `chunk_no` counts the document's chunks in the collection; `place` is where it stands there, if that is known.
     """
 
     document_id: UUID
@@ -51,6 +51,7 @@ class Passage:
     score: float
     chunk_no: int = 0
     place: PassagePlace | None = None
+    collection_id: UUID | None = None
 
 
 @dataclass(frozen=True, slots=True)

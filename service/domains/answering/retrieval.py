@@ -4,6 +4,7 @@ Nothing is logged as a search: nobody typed these words into a search box, and t
 """
 
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from uuid import UUID
 
@@ -69,7 +70,8 @@ async def _retrieve(
         space = Space(collection.space_id, collection.model, collection.dimensions)
         prepare = partial(_prepare_query, runtime, query, embeddings)
         read = partial(_read_best, caller, space, prepare=prepare, limit=most)
-        found += await runtime.standbys.read(runtime.database, position, read)
+        those = await runtime.standbys.read(runtime.database, position, read)
+        found += [replace(passage, collection_id=collection.collection_id) for passage in those]
     best = _merge(found)[:most]
     if reranks():
         texts = {place: f"{each.document_name}\n{each.text}" for place, each in enumerate(best)}

@@ -7,15 +7,16 @@ from fastapi import Request, Response
 from fastapi.responses import StreamingResponse
 
 from carrel.wire import catalog as wire
-from carrel.wire import uploads
+from carrel.wire import pages, uploads
 from service.auth.callers import acting_for
 from service.domains.catalog import deletion, documents
-from service.domains.catalog.downloads import download
+from service.domains.catalog.downloads import download, download_page
 from service.domains.catalog.forms import UPLOAD_DOCUMENT_FILE_BODY, UPLOAD_FILE_BODY, receive_form, upload_form
 from service.domains.catalog.plan import plan_uploads
 from service.domains.catalog.reindexing import reindex
 from service.domains.catalog.uploads import ACTING_PART, save_upload
 from service.domains.catalog.waiting import wait_for_index
+from service.domains.documents.queries import StoredFile
 from service.platform.identifiers import uuid7
 from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
 from service.web.idempotency import REPLAYED, idempotency_key
@@ -99,12 +100,23 @@ async def download_document(
     request: wire.DownloadDocumentRequest, runtime: RuntimeDep, caller: CallerDep
 ) -> StreamingResponse:
     """Send a document's file as an attachment."""
+    return await download(runtime, await _find_file(request, runtime, caller))
+
+
+@router.operation(pages.DOWNLOAD_DOCUMENT_PAGE, response_class=Response)
+async def download_document_page(
+    request: pages.DownloadDocumentPageRequest, runtime: RuntimeDep, caller: CallerDep
+) -> Response:
+    """Send a page of a PDF or picture as a JPEG; 503 while too many pages are being rendered."""
+    return await download_page(runtime, await _find_file(request, runtime, caller), page=request.page)
+
+
+async def _find_file(request: wire.DownloadDocumentRequest, runtime: RuntimeDep, caller: CallerDep) -> StoredFile:
     async with runtime.database.transaction(caller.organization_id) as connection:
         caller = await acting_for(connection, caller, request.user_email)
-        file = await documents.find_download(
+        return await documents.find_download(
             connection, caller, document_id=request.document_id, version=request.document_version
         )
-    return await download(runtime, file)
 
 
 @router.operation(wire.REINDEX_DOCUMENT)

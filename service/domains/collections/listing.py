@@ -82,7 +82,7 @@ async def get_chunks(
         page_size=request.page_size,
         page_token=request.page_token,
     )
-    after = int(cursor.after[0]) if cursor.after else -1
+    after = int(cursor.after[0]) if cursor.after else (request.first_chunk_index or 0) - 1
     rows = await queries.list_chunks(
         connection,
         caller,

@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.audit.service import Change, record_later
 from service.auth.callers import Caller
-from service.domains.answering.models import Reply
+from service.domains.answering.models import Citation, Passage, Reply
 from service.domains.conversations import queries
 from service.domains.conversations.drafts import Draft, to_stored_passages
 from service.domains.conversations.models import Work
@@ -30,7 +30,7 @@ async def complete(connection: AsyncConnection, caller: Caller, work: Work, *, d
         "status": queries.COMPLETED,
         "attempt": draft.next_attempt(reply.text),
         "reply": reply.text,
-        "citations": [{"passageNo": one.passage_no, "quote": one.quote} for one in reply.citations],
+        "citations": [_to_stored_citation(one, reply.passages[one.passage_no]) for one in reply.citations],
         "warnings": list(reply.warnings),
         "model": reply.model,
     }
@@ -40,6 +40,16 @@ async def complete(connection: AsyncConnection, caller: Caller, work: Work, *, d
     withheld = await queries.is_withheld(connection, caller, turn_id=work.turn_id)
     await _record(connection, work, status=WITHHELD if withheld else COMPLETED, documentIds=documents)
     return True
+
+
+def _to_stored_citation(citation: Citation, passage: Passage) -> dict[str, Any]:
+    """Return a citation as it is kept; replies of before have none of the last two members."""
+    return {
+        "passageNo": citation.passage_no,
+        "quote": citation.quote,
+        "collectionId": None if passage.collection_id is None else str(passage.collection_id),
+        "chunkNo": None if passage.collection_id is None else passage.chunk_no,
+    }
 
 
 async def fail(connection: AsyncConnection, work: Work, *, attempt: int, error: ServiceError) -> bool:

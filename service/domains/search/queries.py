@@ -93,6 +93,7 @@ class FoundDocument:
     resource_type: ResourceType
     resource_id: str
     container_id: UUID | None
+    chunk_no: int
     text: str
     place: PassagePlace | None
 

@@ -154,6 +154,7 @@ def _to_document(row: queries.FoundDocument, score: float, passage: Passage) -> 
         snippet=Snippet(
             text=passage.text,
             matches=[TextSpan(start=start, end=end) for start, end in passage.matches],
+            chunk_index=row.chunk_no,
             place=row.place,
         ),
         custom_metadata=row.custom_metadata,

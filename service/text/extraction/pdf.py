@@ -83,7 +83,7 @@ class _Frame:
 def parse_pdf(path: Path, builder: BlockBuilder) -> str | None:
     """Add a PDF's text; Unreadable when it has a password, is cut off, or holds only pictures of text."""
     _check_end(path)
-    document = _open(path)
+    document = open_pdf(path)
     try:
         if len(document) > builder.limits.pages:
             raise too_complex(f"The PDF has {len(document):,} pages; at most {builder.limits.pages:,} are read.")
@@ -112,7 +112,8 @@ def _check_end(path: Path) -> None:
             raise corrupt_file("PDF")
 
 
-def _open(path: Path) -> Any:
+def open_pdf(path: Path) -> Any:
+    """Open a PDF; Unreadable when it has a password or is damaged."""
     try:
         return pdfium.PdfDocument(path)
     except pdfium.PdfiumError as error:

@@ -27,13 +27,18 @@ def parse_picture(path: Path, builder: BlockBuilder) -> None:
         )
     try:
         with open_picture(path, pixels=builder.limits.pixels) as picture:
-            pages: int = getattr(picture, "n_frames", 1) if picture.format in _PAGED else 1
+            pages = count_frames(picture)
     except (UnidentifiedImageError, OSError, ValueError, SyntaxError) as error:
         raise corrupt_file("a picture") from error
     if pages > builder.limits.pages:
         raise too_complex(f"The picture has {pages:,} pages; at most {builder.limits.pages:,} are read.")
     for number in range(1, pages + 1):
         builder.scan(number)
+
+
+def count_frames(picture: Image.Image) -> int:
+    """Return how many pages a picture has."""
+    return getattr(picture, "n_frames", 1) if picture.format in _PAGED else 1
 
 
 def parse_svg(data: bytes, builder: BlockBuilder) -> None:

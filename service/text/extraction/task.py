@@ -12,11 +12,14 @@ import warnings
 from collections.abc import Callable
 from math import ceil
 from pathlib import Path
-from typing import NamedTuple, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 from service.text.extraction.blocks import ContainedFile, FoundPicture, NotRead, pack_blocks
 from service.text.extraction.building import Limits
 from service.text.extraction.failures import OUT_OF_MEMORY, FailureCode, Unreadable, corrupt_file, too_complex
+
+if TYPE_CHECKING:
+    from service.text.extraction.pages import RenderedPage
 
 Result = TypeVar("Result")
 
@@ -85,6 +88,17 @@ def read_files(
     return _within(
         seconds,
         lambda: containers.read_files(Path(path), file_name, limits, start=start, most=most, largest=largest),
+    )
+
+
+def render_page(
+    path: str, _file_name: str, limits: Limits, seconds: float, *, media_type: str, page: int
+) -> "RenderedPage | Refused":
+    """Return a page of the file as a picture (see `pages.render_page`) or its refusal, as `extract` does."""
+    from service.text.extraction import pages  # noqa: PLC0415 - see above
+
+    return _within(
+        seconds, lambda: pages.render_page(Path(path), media_type=media_type, page=page, pixels=limits.pixels)
     )
 
 

@@ -12,20 +12,26 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pebble import ProcessExpired, ProcessPool
 
 from service.platform import traces
-from service.platform.errors import ServiceError
+from service.platform.errors import ServiceError, Unavailable
 from service.platform.logs import logger
 from service.text.extraction import task
 from service.text.extraction.blocks import ContainedFile, Extraction, are_short, unpack_blocks
 from service.text.extraction.building import Limits
 from service.text.extraction.failures import FailureCode, Unreadable, too_complex
 
+if TYPE_CHECKING:
+    from service.text.extraction.pages import RenderedPage
+
 # Workers are replaced after so many files: parsers written in C leak, and a new worker is forked in milliseconds.
 _FILES_PER_WORKER = 1_000
+# Somebody waits for a page, and leaves when it takes longer.
+_PAGE_SECONDS = 10.0
+_MOST_PAGES_WANTED = 50
 Result = TypeVar("Result")
 _UNSUPPORTED: frozenset[FailureCode] = frozenset({"file_type_unsupported", "file_type_mismatch"})
 
@@ -54,6 +60,8 @@ class Extractor:
         self._limits = limits or Limits()
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["service.text.extraction.task", "service.text.extraction.parsing"])
+        self._rendering = asyncio.Semaphore()
+        self._pages_wanted = 0
         self._pool = self._new_pool()
 
     async def extract(self, path: Path, *, file_name: str, finds_pictures: bool = False) -> Extraction:
@@ -79,6 +87,27 @@ class Extractor:
             partial(task.read_files, start=start, most=most, largest=largest), path, file_name, self._limits
         )
 
+    async def render_page(self, path: Path, *, media_type: str, page: int) -> "RenderedPage":
+        """Return a page of the PDF or picture at `path`, counted from 1, as a picture.
+
+        Raises UnreadableFile, and Unavailable `rendering_saturated` while many others wait. One page is rendered at a
+        time, so that uploads have the other workers, and for at most `_PAGE_SECONDS`.
+        """
+        if self._pages_wanted >= _MOST_PAGES_WANTED:
+            raise Unavailable(
+                f"The service is busy rendering other pages. Try again in {_PAGE_SECONDS:g} s.",
+                code="rendering_saturated",
+                retry_after=int(_PAGE_SECONDS),
+            )
+        self._pages_wanted += 1
+        work = partial(task.render_page, media_type=media_type, page=page)
+        try:
+            async with self._rendering:
+                with traces.span("render page", {"carrel.page": page}):
+                    return await self._run(work, path, "", self._limits, seconds=min(self._seconds, _PAGE_SECONDS))
+        finally:
+            self._pages_wanted -= 1
+
     async def warm(self) -> None:
         """Start the workers, so that the first file doesn't wait for them."""
         await asyncio.gather(*(asyncio.wrap_future(self._pool.schedule(task.ready)) for _ in range(self._workers)))
@@ -89,31 +118,38 @@ class Extractor:
         self._pool.join()
 
     async def _run(
-        self, work: Callable[..., Result | task.Refused], path: Path, file_name: str, limits: Limits
+        self,
+        work: Callable[..., Result | task.Refused],
+        path: Path,
+        file_name: str,
+        limits: Limits,
+        *,
+        seconds: float | None = None,
     ) -> Result:
-        """Return what a worker makes of a file; raises UnreadableFile."""
+        """Return what a worker makes of a file within so many seconds, or those of any file; raises UnreadableFile."""
+        seconds = seconds or self._seconds
         try:
-            outcome = await self._schedule(work, (str(path), file_name, limits, self._seconds))
+            outcome = await self._schedule(work, (str(path), file_name, limits, seconds), seconds=seconds)
         except TimeoutError as error:
-            raise UnreadableFile(self._too_slow()) from error
+            raise UnreadableFile(_too_slow(seconds)) from error
         except ProcessExpired as error:
-            raise UnreadableFile(self._worker_died(error)) from error
+            raise UnreadableFile(_explain_death(error, seconds=seconds)) from error
         if isinstance(outcome, task.Refused):
             if outcome.cause:
                 logger.warning("extraction_failed", code=outcome.code, cause=outcome.cause)
             raise UnreadableFile(Unreadable(outcome.code, outcome.message))
         return outcome
 
-    async def _schedule(self, work: Callable[..., Result], arguments: tuple[object, ...]) -> Result:
+    async def _schedule(self, work: Callable[..., Result], arguments: tuple[object, ...], *, seconds: float) -> Result:
         pool = self._pool
         try:
-            return await asyncio.wrap_future(pool.schedule(work, args=arguments, timeout=self._seconds))
+            return await asyncio.wrap_future(pool.schedule(work, args=arguments, timeout=seconds))
         except (BrokenProcessPool, RuntimeError):
             # Somebody killed a worker while it had nothing to do, which the pool takes for its own end.
             if self._pool is pool:
                 self._pool = self._new_pool()
             pool.stop()
-        return await asyncio.wrap_future(self._pool.schedule(work, args=arguments, timeout=self._seconds))
+        return await asyncio.wrap_future(self._pool.schedule(work, args=arguments, timeout=seconds))
 
     def _new_pool(self) -> ProcessPool:
         return ProcessPool(
@@ -124,14 +160,16 @@ class Extractor:
             context=self._context,  # pyright: ignore[reportArgumentType] - its Pipe is typed for Windows
         )
 
-    def _worker_died(self, error: ProcessExpired) -> Unreadable:
-        logger.warning("extraction_worker_died", exit_code=error.exitcode)
-        if error.exitcode == -signal.SIGXCPU:
-            return self._too_slow()
-        return too_complex("Reading the file took too much memory or crashed the reader.")
 
-    def _too_slow(self) -> Unreadable:
-        return too_complex(f"Reading the file takes longer than {self._seconds:g} seconds.")
+def _explain_death(error: ProcessExpired, *, seconds: float) -> Unreadable:
+    logger.warning("extraction_worker_died", exit_code=error.exitcode)
+    if error.exitcode == -signal.SIGXCPU:
+        return _too_slow(seconds)
+    return too_complex("Reading the file took too much memory or crashed the reader.")
+
+
+def _too_slow(seconds: float) -> Unreadable:
+    return too_complex(f"Reading the file takes longer than {seconds:g} seconds.")
 
 
 async def _unpack(extracted: task.Extracted) -> Extraction:

@@ -7,10 +7,10 @@ from typing import NamedTuple
 
 from service.text.extraction.blocks import pack_blocks
 from service.text.extraction.failures import Unreadable
+from service.text.extraction.pages import is_known, open_page
 from service.text.extraction.task import prepare as limit_process
 from service.text.recognition.engine import Recognizer
 from service.text.recognition.layout import make_blocks
-from service.text.recognition.pages import is_known, open_page
 
 _recognizers: list[Recognizer] = []
 

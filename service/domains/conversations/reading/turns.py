@@ -95,12 +95,17 @@ def _to_seen_turn(row: StoredTurn, sources: Sources, *, with_text: bool) -> Seen
         row,
         COMPLETED,
         row.reply,
-        cited=[_source(sources[citation["passageNo"]], citation["quote"]) for citation in row.citations],
+        cited=[_cited(sources[citation["passageNo"]], citation) for citation in row.citations],
         sources=[_source(source, source.text) for source in sources.values()] if with_text else (),
     )
 
 
-def _source(row: Source, quote: Any) -> ReferencedSource:
+def _cited(row: Source, citation: Mapping[str, Any]) -> ReferencedSource:
+    chunk = {"document_collection_id": citation.get("collectionId"), "chunk_index": citation.get("chunkNo")}
+    return _source(row, citation["quote"], **chunk)
+
+
+def _source(row: Source, quote: Any, **chunk: Any) -> ReferencedSource:
     return ReferencedSource(
         id=row.document_id,
         name=row.name,
@@ -108,4 +113,5 @@ def _source(row: Source, quote: Any) -> ReferencedSource:
         external_resource_id=ExternalResourceId(external_resource_id=row.resource_id, resource_type=row.resource_type),
         quote=quote,
         place=row.place,
+        **chunk,
     )

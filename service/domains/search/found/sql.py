@@ -78,7 +78,7 @@ def found_documents(shape: Shape) -> AnySelect:
     dense = shares["dense_share"] * dense_score(chunks.c.embedding, shape)
     ids = any_(array_of("ids", Uuid()))
     best = (
-        select(chunks.c.document_id, chunks.c.text, chunks.c.place)
+        select(chunks.c.document_id, chunks.c.chunk_no, chunks.c.text, chunks.c.place)
         .ext(distinct_on(chunks.c.document_id))
         .where(chunks.c.organization_id == ORGANIZATION, chunks.c.space_id == SPACE, chunks.c.document_id == ids)
         .order_by(chunks.c.document_id, lexical + dense, chunks.c.chunk_no)
@@ -104,7 +104,9 @@ def found_documents(shape: Shape) -> AnySelect:
         )
         .subquery("found")
     )
-    return select(*found.c, best.c.text, best.c.place).join(best, best.c.document_id == found.c.document_id)
+    return select(*found.c, best.c.chunk_no, best.c.text, best.c.place).join(
+        best, best.c.document_id == found.c.document_id
+    )
 
 
 @lru_cache(2)

@@ -1,19 +1,25 @@
 # pyright: reportMissingTypeStubs=false, reportUnknownMemberType=false, reportUnknownVariableType=false
 # pyright: reportUnknownArgumentType=false, reportPrivateImportUsage=false
 # pypdfium2 is untyped.
-"""Pages as pictures: those of a PDF are rendered, those of a picture are decoded and turned as its camera says."""
+"""Pages as pictures: those of a PDF are rendered, those of a picture are decoded and turned as its camera says.
+
+Recognition reads them, and people look at them (`render_page`).
+"""
 
 import io
 import re
 from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pypdfium2 as pdfium
 from PIL import Image, ImageOps
+from pypdfium2 import raw
 
 from carrel.wire.formats import BY_NAME
-from service.text.extraction.pictures import check_pixels, open_picture
+from service.text.extraction.failures import corrupt_file
+from service.text.extraction.pdf import open_pdf
+from service.text.extraction.pictures import check_pixels, count_frames, open_picture
 from service.text.extraction.within import read_picture
 
 _PDF = BY_NAME["PDF"].media_type
@@ -22,6 +28,60 @@ _POINTS_AN_INCH = 72
 _DOTS_AN_INCH = 200
 _LONGEST_SIDE = 3_400
 _WORD = re.compile(r"\w+")
+# For eyes: text of ten points is sharp on a screen, and a page is some 200 KB.
+_DOTS_SHOWN = 150
+_SHOWN_SIDE = 2_000
+_JPEG_QUALITY = 85
+
+
+class RenderedPage(NamedTuple):
+    """A page as a JPEG, and how many pages its file has; `jpeg` is empty for a page after the last one."""
+
+    jpeg: bytes
+    page_count: int
+
+
+def render_page(path: Path, *, media_type: str, page: int, pixels: int) -> RenderedPage:
+    """Return a page of a PDF or picture, counted from 1, as people see it, at most 2000 pixels wide and high.
+
+    Raises Unreadable for a picture of more than so many pixels and for a damaged file; the libraries' own errors, too.
+    """
+    shown, count = _render_shown(path, page) if media_type == _PDF else _decode_frame(path, page, pixels=pixels)
+    if shown is None:
+        return RenderedPage(b"", count)
+    buffer = io.BytesIO()
+    shown.save(buffer, "JPEG", quality=_JPEG_QUALITY)
+    return RenderedPage(buffer.getvalue(), count)
+
+
+def _render_shown(path: Path, page: int) -> tuple[Image.Image | None, int]:
+    """Return a PDF's page with its notes and filled forms, None after the last one, and the number of pages."""
+    document = open_pdf(path)
+    try:
+        count = len(document)
+        if page > count:
+            return None, count
+        if document.get_formtype() != raw.FORMTYPE_NONE:
+            document.init_forms()
+        shown = document[page - 1]
+        scale = min(_DOTS_SHOWN / _POINTS_AN_INCH, _SHOWN_SIDE / max(*shown.get_size(), 1.0))
+        picture: Image.Image = shown.render(scale=scale).to_pil()
+        # A side is rounded up to a whole pixel.
+        width, height = (min(side, _SHOWN_SIDE) for side in picture.size)
+        return picture.convert("RGB").crop((0, 0, width, height)), count
+    except pdfium.PdfiumError as error:
+        raise corrupt_file("PDF") from error
+    finally:
+        document.close()
+
+
+def _decode_frame(path: Path, page: int, *, pixels: int) -> tuple[Image.Image | None, int]:
+    """Return a page of a picture, None after the last one, and the number of pages."""
+    with open_picture(path, pixels=pixels) as picture:
+        count = count_frames(picture)
+        if page > count:
+            return None, count
+        return _show_frame(picture, page - 1, pixels=pixels, side=_SHOWN_SIDE), count
 
 
 def open_page(
@@ -38,12 +98,17 @@ def open_page(
         return _render(path, page, address)
     source = path if address is None else io.BytesIO(read_picture(path, media_type=media_type, address=address))
     with open_picture(source, pixels=pixels) as picture:
-        picture.seek(page - 1 if address is None else 0)
-        check_pixels(picture, pixels=pixels)
-        # A JPEG is decoded at a half, a fourth or an eighth of its size when that is enough.
-        picture.draft("RGB", (_LONGEST_SIDE, _LONGEST_SIDE))
-        picture.thumbnail((_LONGEST_SIDE, _LONGEST_SIDE))
-        return _on_white(ImageOps.exif_transpose(picture)), ()
+        return _show_frame(picture, page - 1 if address is None else 0, pixels=pixels, side=_LONGEST_SIDE), ()
+
+
+def _show_frame(picture: Image.Image, number: int, *, pixels: int, side: int) -> Image.Image:
+    """Return a frame of a picture in RGB, turned as its camera says and at most so many pixels wide and high."""
+    picture.seek(number)
+    check_pixels(picture, pixels=pixels)
+    # A JPEG is decoded at a half, a fourth or an eighth of its size when that is enough.
+    picture.draft("RGB", (side, side))
+    picture.thumbnail((side, side))
+    return _on_white(ImageOps.exif_transpose(picture))
 
 
 def _render(path: Path, page: int, edges: str | None) -> tuple[Image.Image, Collection[str]]:

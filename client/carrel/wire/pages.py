@@ -1,0 +1,34 @@
+"""catalog/downloadDocumentPage: pages of documents as pictures, for people to look at."""
+
+from typing import Annotated, Any
+
+from pydantic import Field
+
+from carrel.wire.catalog import DownloadDocumentRequest
+from carrel.wire.formats import FORMATS
+from carrel.wire.operations import NOT_FOUND, READ, ApiOperation
+
+WITH_PAGES = frozenset(
+    # An SVG is text, which nothing draws.
+    each.media_type
+    for each in FORMATS
+    if each.name == "PDF" or (each.kind == "picture" and each.name != "SVG")
+)
+"""The media types of files whose pages can be had as pictures."""
+PAGE_COUNT = "Page-Count"
+"""The header that tells how many pages the file has."""
+
+
+class DownloadDocumentPageRequest(DownloadDocumentRequest):
+    """Ask for a page of a PDF or picture as people see it; answered with a JPEG, at most 2000 pixels wide and high.
+
+    The header `Page-Count` tells how many pages the file has. A passage's `box` is in parts of the picture.
+    """
+
+    page: Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]
+    """Number of the page, counted from 1."""
+
+
+DOWNLOAD_DOCUMENT_PAGE: ApiOperation[Any] = ApiOperation(
+    "catalog/downloadDocumentPage", DownloadDocumentPageRequest, None, READ, NOT_FOUND
+)
