@@ -14,8 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
-from app.ui.links import address
-from app.ui.passages import link_html, paragraph, place_html
+from app.ui.passages import PassageLocation, link_html, paragraph, place_html
 from carrel.wire.replies import ReferencedSource
 
 _NUMBER = re.compile(r"\[(\d{1,4})\]")
@@ -49,7 +48,8 @@ def message_html(text: str, *, note: str = "") -> str:
 
 
 def _source(number: int, source: ReferencedSource, message_id: UUID) -> str:
-    where = html.escape(address("documents", document=str(source.id)))
+    passage = PassageLocation(source.id, source.place, source.chunk_index, source.document_collection_id)
+    where = html.escape(passage.address)
     away = f" · {link_html('Original', source.url)}" if link_html("", source.url) else ""
     return (
         f'<li id="{_anchor(message_id, number)}"><span class="carrel-number">{number}</span>'

@@ -10,15 +10,16 @@ import carrel
 from app import api
 from app.documents.details import reader_of
 from app.documents.facts import is_stale, kind_of, name_of_place, owner_of, pages_being_read, state_in
+from app.documents.original import chunk_in_address, has_original
 from app.formatting import ago, moment, size
 from app.labels import GRANTED, PRINCIPALS
 from app.loading.staging import plain_name
 from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.filters import choice_filter
 from app.ui.help import help_address_of_code, help_cell
-from app.ui.links import show_link
+from app.ui.links import leave, show_link
 from app.ui.notices import show_empty, show_problem, show_table, show_text, show_warning
-from app.ui.passages import place_html
+from app.ui.passages import PassageLocation, open_html, place_html
 from app.ui.tables import PAGE_ROWS, Source, show_each, show_pages, show_text_pages
 from carrel.wire.admin import AdminGrantsListResponse, GrantInfo
 from carrel.wire.catalog import (
@@ -258,10 +259,18 @@ def show_chunks(document: GetDocumentResponse) -> None:
         if place.document_collection_id is not None
     }
     where = choice_filter("As indexed in", "place", named)
+    marked = chunk_in_address(where)
+    if marked:
+        st.button("From the beginning", key="chunks.all", on_click=leave, args=("chunk", "chunk_in"), type="tertiary")
 
     def fetch(token: str | None) -> GetDocumentChunksResponse:
         listed = api.client().document_collections.get_document_chunks(
-            document.document_id, document_collection_id=where or None, page_size=CHUNKS, page_token=token
+            document.document_id,
+            document_collection_id=where or None,
+            # What comes before the passage helps to understand it.
+            first_chunk_index=max(marked - 1, 0) if marked else None,
+            page_size=CHUNKS,
+            page_token=token,
         )
         try:
             return next(listed.pages())
@@ -271,16 +280,21 @@ def show_chunks(document: GetDocumentResponse) -> None:
     may_be = "It isn't indexed yet, or you may see that there is a document but not read it."
     show_each(
         "chunks",
-        Source(fetch, lambda page: page.chunks, (document.document_id, where, document.document_version)),
-        each=_show_chunk,
+        Source(fetch, lambda page: page.chunks, (document.document_id, where, document.document_version, marked)),
+        each=partial(_show_chunk, document, where, marked),
         empty=lambda: show_empty("There is no text to show.", may_be),
     )
 
 
-def _show_chunk(chunk: DocumentChunk) -> None:
+def _show_chunk(document: GetDocumentResponse, where: str, marked: int | None, chunk: DocumentChunk) -> None:
+    """Show a chunk with its place, which leads to the original if that has pages; mark the one with a number."""
     number, text = f"{chunk.chunk_index + 1:,}", html.escape(chunk.text.strip())
     place = f"{found}\n" if (found := place_html(chunk.place)) else ""
-    st.html(f'<div class="carrel-chunk"><p>{number}</p><p>{place}{text}</p></div>')
+    shown = f"<mark>{text}</mark>" if chunk.chunk_index == marked else text
+    passage = PassageLocation(document.document_id, chunk.place, chunk.chunk_index, UUID(where) if where else None)
+    is_paged = has_original(document) and chunk.place is not None and chunk.place.page is not None
+    leads = f"<div></div>{open_html(passage)}" if is_paged else ""
+    st.html(f'<div class="carrel-chunk"><p>{number}</p><p>{place}{shown}</p>{leads}</div>')
 
 
 def show_readers(document: GetDocumentResponse) -> None:

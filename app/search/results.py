@@ -3,6 +3,7 @@
 import html
 import re
 from collections.abc import Iterable, Sequence
+from uuid import UUID
 
 import streamlit as st
 
@@ -11,7 +12,7 @@ from app.search.queries import Answer, SearchQuery
 from app.search.relevance import STRONG, Result
 from app.search.sources import facts_of, icon_of
 from app.ui.links import address
-from app.ui.passages import highlight, link_html, place_html, words_like
+from app.ui.passages import PassageLocation, highlight, link_html, open_html, place_html, words_like
 from carrel.wire.catalog import Document
 from carrel.wire.places import PassagePlace
 from carrel.wire.search import CatalogSearchResult, SearchDocumentCollectionResponse, SearchMode, TextSpan
@@ -23,13 +24,20 @@ _RELEVANCE = "How near the meaning of the passage is to the question's, beside t
 _HIGH = 0.85
 
 
-def show_result(found: Answer, result: Result, *, share: float, document: Document | None) -> None:
-    """Show a document with the passages that answer best; `share` is its relevance as a part of the best one's."""
+def show_result(
+    found: Answer, result: Result, *, share: float, document: Document | None, collection_id: UUID | None = None
+) -> None:
+    """Show a document with the passages that answer best; `share` is its relevance as a part of the best one's.
+
+    `collection_id`: the collection that was searched; None for the catalog.
+    """
     shown = [_beneath(result.document_name, text, spans) for text, spans in _passages(found, result)]
-    place, *others = (place_html(each) for each in _places(result))
+    places = _places(result)
+    place, *others = (place_html(each) for each, _ in places)
+    leading = [open_html(PassageLocation(result.document_id, *each, collection_id)) for each in places]
     passages = [
-        f"{before}{highlight(*_in_the_middle(text, spans))}"
-        for before, (text, spans) in zip(["", *others], shown, strict=True)
+        f"{before}{highlight(*_in_the_middle(text, spans))}{after}"
+        for before, (text, spans), after in zip(["", *others], shown, leading, strict=True)
     ]
     st.html(
         f'<article class="carrel-result">{_heading(result, place, share=share, document=document)}'
@@ -64,11 +72,11 @@ def _passages(found: Answer, result: Result) -> list[tuple[str, Sequence[TextSpa
     return [(text, words_like(text, terms)) for text in texts]
 
 
-def _places(result: Result) -> list[PassagePlace | None]:
-    """Return where each of the passages of `_passages` stands."""
+def _places(result: Result) -> list[tuple[PassagePlace | None, int | None]]:
+    """Return where each of the passages of `_passages` stands, and the number of its chunk."""
     if isinstance(result, CatalogSearchResult):
-        return [result.snippet.place]
-    return [chunk.place for chunk in result.chunks]
+        return [(result.snippet.place, result.snippet.chunk_index)]
+    return [(chunk.place, chunk.chunk_index) for chunk in result.chunks]
 
 
 def _beneath(name: str, text: str, spans: Sequence[TextSpan]) -> tuple[str, Sequence[TextSpan]]:

@@ -8,7 +8,7 @@ from urllib.parse import urlencode
 import streamlit as st
 
 
-def address(page: str, **parameters: str) -> str:
+def address(page: str, /, **parameters: str) -> str:
     """Return the address of a page (the name of its file in app/views) with these parameters."""
     return f"{page}?{urlencode(parameters)}" if parameters else page
 
@@ -26,7 +26,7 @@ class LinkedText:
         return f'<a href="{html.escape(self.address)}" target="_self">{html.escape(self.text)}</a>'
 
 
-def show_link(text: str, page: str, **parameters: str) -> None:
+def show_link(text: str, page: str, /, **parameters: str) -> None:
     """Show a link to another page in the same window; `text` is escaped."""
     st.html(f'<p class="carrel-text">{LinkedText(text, address(page, **parameters)).body}</p>')
 

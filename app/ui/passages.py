@@ -7,7 +7,10 @@ after backslashes are resolved, so that no escaping holds there.
 import html
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
+from uuid import UUID
 
+from app.ui.links import address
 from carrel.wire.places import PassagePlace, describe_place
 from carrel.wire.search import TextSpan
 
@@ -39,10 +42,48 @@ def link_html(text: str, url: str | None) -> str:
     return f'<a href="{html.escape(url)}" target="_blank" rel="noopener noreferrer">{html.escape(text)}</a>'
 
 
+@dataclass(frozen=True)
+class PassageLocation:
+    """Where a passage is looked at: its document, the number of its chunk, and the collection that has this chunk.
+
+    Without a collection it is the catalog's chunk; without a number, only its place is known.
+    """
+
+    document_id: UUID
+    place: PassagePlace | None = None
+    chunk_index: int | None = None
+    collection_id: UUID | None = None
+
+    @property
+    def address(self) -> str:
+        """The address of the document's page that shows the passage, in the original or else in the text."""
+        shown = {"document": str(self.document_id)}
+        page = self.place.page if self.place else None
+        if page is not None:
+            shown |= {"part": "original", "page": str(page)}
+        elif self.chunk_index is not None:
+            shown |= {"part": "text"}
+        if self.chunk_index is not None:
+            shown |= {"chunk": str(self.chunk_index)}
+            if self.collection_id is not None:
+                # The person may look at the text in another index then, which has other chunks.
+                shown |= {"chunk_in": str(self.collection_id), "place": str(self.collection_id)}
+        return address("documents", **shown)
+
+
 def place_html(place: PassagePlace | None) -> str:
     """Return where a passage stands as HTML to follow its document's name; nothing where that is unknown."""
     words = describe_place(place)
     return f' <span class="carrel-place">{html.escape(words)}</span>' if words else ""
+
+
+def open_html(passage: PassageLocation) -> str:
+    """Return a link that leads to a passage in its document; nothing where neither its place nor its chunk is known."""
+    words = describe_place(passage.place and passage.place.model_copy(update={"confidence": None}))
+    if not words and passage.chunk_index is None:
+        return ""
+    says = html.escape(f"Open at {words}" if words else "Open in the text")
+    return f'<p class="carrel-facts"><a href="{html.escape(passage.address)}" target="_self">{says}</a></p>'
 
 
 def paragraph(escaped: str) -> str:

@@ -79,7 +79,11 @@ STYLE = """<style>
 .carrel-passage { line-height: 1.5; margin: .5rem 0; overflow-wrap: anywhere; }
 .carrel-passage + .carrel-passage { border-top: 1px dashed color-mix(in srgb, currentColor 25%, transparent);
   padding-top: .5rem; }
-.carrel-passage mark { background: #fde68a; color: #1c1917; padding: 0 .1em; border-radius: .15em; }
+:is(.carrel-passage, .carrel-chunk) mark { background: #fde68a; color: #1c1917; padding: 0 .1em; border-radius: .15em; }
+.carrel-page { position: relative; width: 100%; max-width: 60rem; border: 1px solid
+  color-mix(in srgb, currentColor 25%, transparent); }
+.carrel-page img { display: block; width: 100%; }
+.carrel-page-mark { position: absolute; background: #fde68a; mix-blend-mode: multiply; outline: 2px solid #b45309; }
 .carrel-place { font-size: .875rem; font-weight: normal; opacity: .75; overflow-wrap: anywhere; }
 .carrel-facts { font-size: .875rem; opacity: .75; margin: 0; overflow-wrap: anywhere; }
 .carrel-notice { border-left: .25rem solid; border-radius: .25rem; padding: .75rem 1rem; overflow-wrap: anywhere; }

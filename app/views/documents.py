@@ -9,6 +9,7 @@ import streamlit as st
 import carrel
 from app import api
 from app.documents.facts import KINDS, STATES, kind_of, name_of_place, state_of
+from app.documents.original import has_original, show_original
 from app.documents.sections import (
     may_update,
     show_about,
@@ -32,9 +33,10 @@ from flows.operations.formatting import count_text
 
 LIST, TITLE, PURPOSE = "documents", "Documents", "What has been loaded, how far it is indexed, and who may read it."
 MINE, ALL = "mine", "all"
-ONE = ("document", "part", "place")
+ONE = ("document", "part", "place", "page", "chunk", "chunk_in")
 """What the address of one document has more than that of the list."""
-PARTS = {"about": "About", "versions": "Versions", "text": "Text as indexed", "readers": "Access"}
+ORIGINAL = "original"
+PARTS = {"about": "About", ORIGINAL: "Original", "versions": "Versions", "text": "Text as indexed", "readers": "Access"}
 ANY_STATE = {"": "Any", **{state.value.lower(): words for state, words in STATES.items()}}
 FILES = {"": "Not listed unless looked for", ALL: "Listed"}
 
@@ -133,7 +135,10 @@ def find(address: str) -> GetDocumentResponse | None:
 def show_document(document: GetDocumentResponse) -> None:
     """Show one document."""
     show_heading(document.document_name, kind_of(document.media_type), f"changed {ago(document.updated_at)}")
-    part = part_of("part", PARTS, default="about")
+    if not has_original(document) and st.query_params.get("part") == ORIGINAL:
+        st.query_params["part"] = "text"  # it had pages when the address was made
+    parts = PARTS if has_original(document) else {name: label for name, label in PARTS.items() if name != ORIGINAL}
+    part = part_of("part", parts, default="about")
     if part == "about":
         show_about(document)
         show_not_read(document)
@@ -142,6 +147,8 @@ def show_document(document: GetDocumentResponse) -> None:
         show_places(document)
         if may_update(document):
             offer_deletion(document)
+    elif part == ORIGINAL:
+        show_original(document)
     elif part == "versions":
         show_versions(document)
     elif part == "text":

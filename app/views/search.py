@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from uuid import UUID
 
 import streamlit as st
 
@@ -182,7 +183,13 @@ def show(found: Found, result: Result, share: float) -> None:
     """Show a result with its links and feedback."""
     about = about_search(found.answer.search_id, result.document_id)
     with st.container(border=True):
-        show_result(found.answer, result, share=share, document=found.documents.get(result.document_id))
+        show_result(
+            found.answer,
+            result,
+            share=share,
+            document=found.documents.get(result.document_id),
+            collection_id=None if found.question.where == CATALOG else UUID(found.question.where),
+        )
         with st.container(horizontal=True, vertical_alignment="center"):
             offer_feedback(about)
             if st.button("Details", key=about.key("details"), type="tertiary", icon=":material/info:"):

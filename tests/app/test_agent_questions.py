@@ -106,7 +106,7 @@ def test_questions_are_listed_counted_narrowed_and_exported(house: House, desk: 
     assert exported["Comment"] == feedback["descriptiveFeedback"]
     shown = open_one(house, first)
     assert f"Thumbs down: Too short. {html.escape(HOSTILE)}" in shown
-    assert f'href="documents?document={desk.document_id}"' in shown
+    assert f'href="documents?document={desk.document_id}&amp;part=text&amp;chunk=0' in shown
     assert "noon" in shown
 
 

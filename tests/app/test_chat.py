@@ -127,7 +127,9 @@ def test_a_question_is_answered_with_its_source(visit: Visit) -> None:
     say(page, "When does the ferry leave?")
     shown = until(page, lambda shown: "carrel-sources" in shown)
     assert "leaves at noon" in shown
-    assert f'href="documents?document={visit.desk.document_id}" target="_blank"' in shown
+    place = f"chunk_in={visit.desk.collection_id}&amp;place={visit.desk.collection_id}"
+    where = f"documents?document={visit.desk.document_id}&amp;part=text&amp;chunk=0&amp;{place}"
+    assert f'href="{where}" target="_blank"' in shown
     number = shown.partition('class="carrel-chip" href="#')[2].partition('"')[0]
     assert f'<li id="{number}">' in shown
     assert "<strong>Ferries</strong><blockquote>The ferry to Northlight leaves at noon" in shown

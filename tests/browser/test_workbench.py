@@ -275,6 +275,7 @@ def press_tab_until(page: Page, name: str) -> None:
 def addresses(client: carrel.Carrel) -> dict[str, str]:
     """Where each page shows something, by the name of its picture."""
     document = next(iter(client.catalog.list_documents(document_name="extraordinary")))
+    paged = next(iter(client.catalog.list_documents(media_types=["application/pdf"])))
     collection = next(iter(client.document_collections.list_document_collections()))
     account = next(iter(client.admin.service_accounts.list()))
     agent = next(iter(client.admin.agents.list()))
@@ -287,6 +288,7 @@ def addresses(client: carrel.Carrel) -> dict[str, str]:
         "chat": "chat",
         "documents": "documents",
         "document": f"documents?document={document.document_id}",
+        "original": f"documents?document={paged.document_id}&part=original&chunk=0",
         "collections": "collections",
         "collection": f"collections?collection={collection.document_collection_id}",
         "ingestion": "ingestion",

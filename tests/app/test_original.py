@@ -1,0 +1,112 @@
+"""A document's pages as pictures, with the passage marked that was found or cited."""
+
+from typing import Any
+from uuid import uuid4
+
+import pytest
+
+from tests import made_files
+from tests.app.conftest import House, html_of
+from tests.app.pressing import press
+from tests.app.test_documents import load, open_document
+from tests.oauth.flow import a_person
+
+MEMBER = "tove@example.test"
+PAGES = [[("Anchors are dropped slowly.", 12)], [("Buoys are painted yellow.", 12)], [("Cranes rest at night.", 12)]]
+
+
+@pytest.fixture(scope="module")
+def rules(house: House) -> str:
+    """The id of a PDF of three pages, which the admin may read."""
+    a_person(house.service, MEMBER, name="Tove")
+    return load(house.client, f"Rules {uuid4().hex[:8]}", made_files.pdf(*PAGES), file_name="rules.pdf")
+
+
+def test_a_page_is_shown_with_ways_to_the_others(house: House, rules: str) -> None:
+    """The first one unless the address says which; its buttons change the address, and end where the file ends."""
+    page = open_document(house, rules, "original")
+    shown = html_of(page)
+    assert 'src="data:image/jpeg;base64,' in shown
+    assert 'alt="Page 1 of Rules' in shown
+    assert page.button(key="original.previous").disabled
+    page = press(press(page, "Next page"), "Next page")
+    assert 'alt="Page 3 of Rules' in html_of(page)
+    assert page.query_params["page"] in ("3", ["3"])
+    assert page.button(key="original.next").disabled
+    page.number_input(key="original.page.3").set_value(2).run()
+    assert 'alt="Page 2 of Rules' in html_of(page)
+
+
+def test_what_is_found_is_marked_on_its_page(house: House, rules: str) -> None:
+    """A search's result leads to the page, where the passage is marked and stands beside; also from another page."""
+    page = house.open("search", q="what colour have buoys")
+    where = next(one for one in html_of(page).split('href="') if one.startswith("documents?") and "original" in one)
+    assert f"documents?document={rules}&amp;part=original&amp;page=1&amp;chunk=0" in where
+    page = open_document(house, rules, "original", chunk="0", page="2")
+    shown = html_of(page)
+    assert [one.value for one in page.subheader] == ["The passage"]
+    assert "<mark>" in shown
+    assert "Buoys are painted yellow." in shown
+
+
+def test_one_page_is_marked_by_its_box(house: House) -> None:
+    """The mark lies over the part of the page that has the passage, and is gone on another page."""
+    document = load(house.client, "One rule", made_files.pdf(PAGES[0], []), file_name="rule.pdf")
+    page = open_document(house, document, "original", chunk="0")
+    shown = html_of(page)
+    assert '; the passage is marked"' in shown
+    style = shown.partition('class="carrel-page-mark" style="')[2].partition('"')[0]
+    edges = dict(edge.split(": ") for edge in style.split("; "))
+    assert 0 < float(edges["left"][:-1]) < 10
+    assert 0 < float(edges["height"][:-1]) < 5
+    page = press(page, "Next page")
+    assert "carrel-page-mark" not in html_of(page)
+    assert "carrel-page-mark" in html_of(press(page, "Back to the passage"))
+
+
+def test_a_text_begins_at_the_passage(house: House) -> None:
+    """A file without pages shows its text from before the passage, which is marked; and all of it on request."""
+    text = "\n\n".join(
+        [*(f"Rule {number}. {'The harbour is open. ' * 80}" for number in range(4)), "The heron sleeps."]
+    )
+    document = load(house.client, "Long rules", text)
+    where = next(
+        one.partition('"')[0].replace("&amp;", "&")
+        for one in html_of(house.open("search", q="heron")).split('href="')
+        if one.startswith(f"documents?document={document}&amp;part=text")
+    )
+    address: dict[str, Any] = dict(pair.split("=") for pair in where.partition("?")[2].split("&"))
+    assert int(address["chunk"]) > 1
+    page = house.open("documents", **address)
+    shown = html_of(page)
+    assert "heron sleeps." in shown.partition("<mark>")[2]
+    assert "Rule 0." not in shown
+    shown = html_of(press(page, "From the beginning"))
+    assert "Rule 0." in shown
+    assert "<mark>" not in shown
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [
+        ({"page": "4"}, "There is no page 4."),
+        ({"page": "-1"}, 'alt="Page 1 of'),
+        ({"page": "9" * 30, "chunk": "x"}, 'alt="Page 1 of'),
+        ({"chunk": "999"}, 'alt="Page 1 of'),
+        ({"chunk": "0", "chunk_in": "nonsense"}, 'alt="Page 1 of'),
+        ({"chunk": "0", "chunk_in": str(uuid4())}, 'alt="Page 1 of'),
+    ],
+)
+def test_an_address_that_leads_nowhere_is_said_in_words(
+    house: House, rules: str, address: dict[str, str], said: str
+) -> None:
+    """Whatever somebody wrote into it, or whatever has changed since it was made."""
+    assert said in html_of(open_document(house, rules, "original", **address))
+
+
+def test_pages_are_for_those_who_may_read_the_document(house: House) -> None:
+    """An admin sees that there is a document, and not what is on its pages."""
+    document = load(house.client, "Theirs", made_files.pdf(PAGES[0]), file_name="t.pdf", upload_as_user_email=MEMBER)
+    shown = html_of(open_document(house, document, "original"))
+    assert "Its pages are for those who may read it." in shown
+    assert "data:image" not in shown
