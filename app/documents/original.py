@@ -43,10 +43,11 @@ def chunk_in_address(where: str) -> int | None:
 def show_original(document: GetDocumentResponse) -> None:
     """Show the page of a document that the address names, or that of the passage which it names, or else the first."""
     with st.spinner("Loading the page …"):
-        passage = _find_passage(document.document_id)
+        found = _find_passage(document.document_id)
+        passage, version = found or (None, None)
         place = passage.place if passage and passage.place else PassagePlace()
         number = _number("page", least=1) or place.page or 1
-        page = _fetch(document.document_id, number)
+        page = _fetch(document.document_id, number, version=version)
     if page is None:
         return
     _offer_pages(page, passage_at=place.page)
@@ -69,8 +70,8 @@ def _number(parameter: str, *, least: int) -> int | None:
     return number if number is not None and number >= least else None
 
 
-def _find_passage(document_id: UUID) -> DocumentChunk | None:
-    """Return the chunk that the address names; None without one, and when it isn't there any more."""
+def _find_passage(document_id: UUID) -> tuple[DocumentChunk, int] | None:
+    """Return the chunk that the address names, and the version it is of; None without one, and when it isn't there."""
     where = st.query_params.get("chunk_in", "")
     wanted = chunk_in_address(where)
     if wanted is None:
@@ -81,17 +82,17 @@ def _find_passage(document_id: UUID) -> DocumentChunk | None:
             listed = api.client().document_collections.get_document_chunks(
                 document_id, document_collection_id=collection_id, first_chunk_index=wanted, page_size=1
             )
-            chunks = next(listed.pages()).chunks
+            page = next(listed.pages())
         except (ValueError, carrel.NotFoundError):
             return None
-    return next((chunk for chunk in chunks if chunk.chunk_index == wanted), None)
+    return next(((chunk, page.document_version) for chunk in page.chunks if chunk.chunk_index == wanted), None)
 
 
-def _fetch(document_id: UUID, number: int) -> _Page | None:
-    """Return a page, or say why there is none."""
+def _fetch(document_id: UUID, number: int, *, version: int | None) -> _Page | None:
+    """Return a page of a version, or of the newest one, or say why there is none."""
     with error_boundary():
         try:
-            with api.client().catalog.download_document_page(document_id, number) as download:
+            with api.client().catalog.download_document_page(document_id, number, document_version=version) as download:
                 return _Page(download.read(), number, download.page_count or number)
         except carrel.NotFoundError as error:
             if error.code != "page_not_found":

@@ -4,12 +4,14 @@ import asyncio
 import os
 import threading
 import time
+from contextlib import nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import forkserver
 
 import pypdf
 import pytest
 
+from service.platform.errors import Unavailable
 from service.text.extraction import Extractor, UnreadableFile, workers
 from tests import made_files
 
@@ -264,10 +266,11 @@ async def test_a_page_that_takes_too_long_to_render_ends_its_worker(tmp_path):
     extractor = Extractor(workers=1, seconds=2, memory_bytes=1 << 30)
     media_type = "application/pdf"
     try:
+        await extractor.warm()
         with pytest.raises(UnreadableFile, match="longer than 2 seconds"):
-            await extractor.render_page(tmp_path / "bomb.pdf", media_type=media_type, page=1)
+            await extractor.render_page(nullcontext(tmp_path / "bomb.pdf"), media_type=media_type, page=1)
         good = made_files.saved(tmp_path, "good", made_files.pdf([("Pears", 12)]))
-        assert (await extractor.render_page(good, media_type=media_type, page=1)).page_count == 1
+        assert (await extractor.render_page(nullcontext(good), media_type=media_type, page=1)).page_count == 1
     finally:
         extractor.close()
 
@@ -277,11 +280,29 @@ async def test_pages_wait_for_each_other_and_not_without_end(tmp_path, monkeypat
     monkeypatch.setattr(workers, "_MOST_PAGES_WANTED", 2)
     extractor = Extractor(workers=2, seconds=10, memory_bytes=1 << 30)
     path = made_files.saved(tmp_path, "file", made_files.pdf([("Pears", 12)]))
-    pages = [extractor.render_page(path, media_type="application/pdf", page=1) for _ in range(4)]
+    pages = [extractor.render_page(nullcontext(path), media_type="application/pdf", page=1) for _ in range(4)]
     try:
+        await extractor.warm()
         found = await asyncio.gather(*pages, return_exceptions=True)
         assert [getattr(each, "code", "rendered") for each in found] == ["rendered"] * 2 + ["rendering_saturated"] * 2
-        assert (await extractor.render_page(path, media_type="application/pdf", page=1)).page_count == 1
+        assert (await extractor.render_page(nullcontext(path), media_type="application/pdf", page=1)).page_count == 1
+    finally:
+        extractor.close()
+
+
+async def test_a_page_waits_for_other_files_only_so_long(tmp_path, monkeypatch):
+    """While each worker reads a large file, whoever wants a page is told to come later; the file is read."""
+    monkeypatch.setattr(workers, "_PAGE_PATIENCE", 0.1)
+    extractor = Extractor(workers=1, seconds=60, memory_bytes=1 << 30)
+    slow = made_files.saved(tmp_path, "slow", b"a,b\n" + b"1,2\n" * 100_000)
+    path = made_files.saved(tmp_path, "file", made_files.pdf([("Pears", 12)]))
+    try:
+        await extractor.warm()
+        reading = asyncio.create_task(extractor.extract(slow, file_name="a.csv"))
+        with pytest.raises(Unavailable) as caught:
+            await extractor.render_page(nullcontext(path), media_type="application/pdf", page=1)
+        assert caught.value.code == "rendering_saturated"
+        assert (await reading).blocks
     finally:
         extractor.close()
 

@@ -34,8 +34,7 @@ async def download_page(runtime: Runtime, file: StoredFile, *, page: int) -> Res
             "downloadDocument its file.",
             code="document_without_pages",
         )
-    async with _on_disk(runtime, file) as path:
-        rendered = await runtime.extractor.render_page(path, media_type=file.media_type, page=page)
+    rendered = await runtime.extractor.render_page(_on_disk(runtime, file), media_type=file.media_type, page=page)
     if not rendered.jpeg:
         raise NotFound(f"The document has no such page; its last one is {rendered.page_count}.", code="page_not_found")
     headers = {**_headers(f"{file.name} page {page}.jpg"), PAGE_COUNT: str(rendered.page_count)}

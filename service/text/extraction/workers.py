@@ -9,6 +9,7 @@ import multiprocessing
 import signal
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -29,9 +30,10 @@ if TYPE_CHECKING:
 
 # Workers are replaced after so many files: parsers written in C leak, and a new worker is forked in milliseconds.
 _FILES_PER_WORKER = 1_000
-# Somebody waits for a page, and leaves when it takes longer.
+# Somebody waits for a page, and leaves when it takes longer: to be rendered, and with the wait for a worker.
 _PAGE_SECONDS = 10.0
-_MOST_PAGES_WANTED = 50
+_PAGE_PATIENCE = 30.0
+_MOST_PAGES_WANTED = 20
 Result = TypeVar("Result")
 _UNSUPPORTED: frozenset[FailureCode] = frozenset({"file_type_unsupported", "file_type_mismatch"})
 
@@ -87,24 +89,25 @@ class Extractor:
             partial(task.read_files, start=start, most=most, largest=largest), path, file_name, self._limits
         )
 
-    async def render_page(self, path: Path, *, media_type: str, page: int) -> "RenderedPage":
-        """Return a page of the PDF or picture at `path`, counted from 1, as a picture.
+    async def render_page(
+        self, on_disk: AbstractAsyncContextManager[Path], *, media_type: str, page: int
+    ) -> "RenderedPage":
+        """Return a page of a PDF or picture, counted from 1, as a picture; `on_disk` gives the file while it is read.
 
         Raises UnreadableFile, and Unavailable `rendering_saturated` while many others wait. One page is rendered at a
         time, so that uploads have the other workers, and for at most `_PAGE_SECONDS`.
         """
         if self._pages_wanted >= _MOST_PAGES_WANTED:
-            raise Unavailable(
-                f"The service is busy rendering other pages. Try again in {_PAGE_SECONDS:g} s.",
-                code="rendering_saturated",
-                retry_after=int(_PAGE_SECONDS),
-            )
+            raise _saturated()
         self._pages_wanted += 1
         work = partial(task.render_page, media_type=media_type, page=page)
+        seconds = min(self._seconds, _PAGE_SECONDS)
         try:
-            async with self._rendering:
+            async with on_disk as path, asyncio.timeout(_PAGE_PATIENCE), self._rendering:
                 with traces.span("render page", {"carrel.page": page}):
-                    return await self._run(work, path, "", self._limits, seconds=min(self._seconds, _PAGE_SECONDS))
+                    return await self._run(work, path, "", self._limits, seconds=seconds)
+        except TimeoutError as error:
+            raise _saturated() from error
         finally:
             self._pages_wanted -= 1
 
@@ -159,6 +162,14 @@ class Extractor:
             initargs=(self._memory_bytes,),
             context=self._context,  # pyright: ignore[reportArgumentType] - its Pipe is typed for Windows
         )
+
+
+def _saturated() -> Unavailable:
+    return Unavailable(
+        f"The service is busy reading other files. Ask for the page again in {_PAGE_SECONDS:g} s.",
+        code="rendering_saturated",
+        retry_after=int(_PAGE_SECONDS),
+    )
 
 
 def _explain_death(error: ProcessExpired, *, seconds: float) -> Unreadable:
