@@ -36,6 +36,10 @@ COMMANDS: Mapping[str, tuple[str, str]] = {
     "provisioning": ("cli.provisioning:app", "Tokens of identity providers, which keep people and groups (SCIM)."),
     "agents": ("cli.agents:app", "Agents, and asking them."),
     "access": ("cli.access:app", "Who may read what, and why."),
+    "oauth-clients": (
+        "cli.oauth_clients:app",
+        "Applications that act for people: for whom, and allowed hosts.",
+    ),
     "providers": ("cli.providers:app", "Providers that people sign in with, in place of a password here."),
     "alerts": ("cli.alerts:app", "Who is told when something fails, and what is wrong."),
     "audit": ("cli.audit:app", "The audit log: changes and sign-ins."),

@@ -23,8 +23,7 @@ EVERYBODY = "everybody"
 HOLDER = "holder"
 """What sentences name without saying whether it is a person, a group, a service account or everybody."""
 
-FAILED_SIGN_IN = "session.fail"
-REFUSED_SIGN_IN = "session.refuse"
+FAILED_SIGN_IN, REFUSED_SIGN_IN = "session.fail", "session.refuse"
 """The one action of somebody unknown."""
 
 _NAMED_IN_DETAILS = {
@@ -134,6 +133,7 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
     "oauthClient.delete": ActionText("Applications", "Application deleted", "deleted {it}"),
     "consent.grant": ActionText("Applications", "Application allowed", "allowed {it} to act for them"),
     "consent.withdraw": ActionText("Applications", "Consent withdrawn", "withdrew their consent to {it}"),
+    "consent.end": ActionText("Applications", "Consent ended", "ended what {owner} allowed {it}"),
     "session.begin": ActionText("Signing in", "Signed in", "signed in"),
     "session.confirm": ActionText("Signing in", "Confirmed", "confirmed that it is them"),
     "session.end": ActionText("Signing in", "Sessions ended", "ended sessions of {it}"),

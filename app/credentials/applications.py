@@ -12,8 +12,8 @@ from app.ui.tables import forget
 from carrel.wire.oauth_clients import OAuthClient, OAuthClientStatus, RedirectUri
 from carrel.wire.scopes import ApiScope
 
-CLIENTS = "clients"
-"""The table of applications."""
+CLIENTS, CONSENTS = "clients", "consents"
+"""The tables of applications, and of what people allowed them."""
 
 MOST_AGENTS = 1000
 MOST_ADDRESSES = 20
@@ -45,6 +45,7 @@ def clear_caches() -> None:
     count_waiting.clear()
     application.clear()
     forget(CLIENTS)
+    forget(CONSENTS, unchoose=True)
 
 
 def addresses_in(text: str) -> list[str]:

@@ -10,6 +10,7 @@ from app import api
 from app.credentials.application_form import AUDIENCES, EDIT, NEW, open_edit, open_new, secret_of, show_edit, show_new
 from app.credentials.applications import CLIENTS, agents, application, clear_caches, count_waiting, meaning_of
 from app.credentials.client_hosts import show_hosts
+from app.credentials.consents import show_consents
 from app.formatting import moment, one_line
 from app.labels import scope_named, scopes_named
 from app.ui.access import require_admin
@@ -98,6 +99,7 @@ def show_client(client_id: str) -> None:
     )
     show_scopes(client.scopes, names)
     show_actions(client)
+    show_consents(client)
     if is_open(EDIT, client_id):
         show_edit(client)
 
@@ -183,6 +185,7 @@ def page() -> None:
     if is_open(NEW):
         show_new()
     show_clients(count)
+    show_consents()
     show_hosts()
 
 

@@ -11,7 +11,7 @@ from tests.app.conftest import House, html_of, markdown_of
 from tests.app.test_search import HOSTILE
 from tests.app.test_service_accounts import kept, secret
 from tests.app.test_who_can_read import press, rows
-from tests.oauth.flow import App, Pkce, a_person
+from tests.oauth.flow import App, Pkce, a_person, an_mcp_client
 
 MEMBER = "jonas@example.test"
 CALLBACK = "https://app.example.test/callback"
@@ -101,6 +101,24 @@ def test_hosts_of_agents_are_allowed_after_asking(house: House) -> None:
     page.button(key="confirm.yes").click().run()
     assert house.client.admin.organization.get().client_document_hosts == ["claude.ai", "vscode.dev"]
     house.client.admin.organization.update(client_document_hosts=[])
+
+
+def test_what_people_allowed_is_listed_and_ended_after_asking(house: House) -> None:
+    """Everybody's to everything beside the applications; of one application, one person's or all."""
+    email = "allows@example.test"
+    person, app = a_person(house.service, email, name="Alma"), an_mcp_client(house.service)
+    person.tokens(app)
+    page = house.open("oauth_clients")
+    [row] = [row for row in page.dataframe[1].value.to_dict("records") if row["Address"] == email]
+    assert (row["Person"], row["Application"], row["May"]) == ("Alma", "An App", "Read and search")
+    assert row["Reads"] == "What they may read"
+    one = house.open("oauth_clients", client=app.client_id)
+    press(one, "End all of them")
+    assert "does nothing for anybody from the next request on" in html_of(one)
+    one.button(key="confirm.yes").click().run()
+    assert not one.exception
+    assert "Nobody has allowed anything yet." in html_of(one)
+    assert list(house.client.admin.oauth_clients.list_consents(client_id=app.client_id)) == []
 
 
 def test_a_new_secret_takes_the_old_ones_place(house: House) -> None:

@@ -150,6 +150,18 @@ OAUTH_CLIENT_ROW: dict[str, Any] = {
     "requestedBy": "ada@example.com",
     "createdAt": AT,
 }
+CONSENT_ROW: dict[str, Any] = {
+    "clientId": OTHER_ID,
+    "applicationName": "Desk agent",
+    "audience": "mcp",
+    "personId": OTHER_ID,
+    "email": "ada@example.com",
+    "personName": "Ada",
+    "scopes": ["api:catalog:read"],
+    "collectionIds": [COLLECTION_ID],
+    "collectionNames": ["Handbook"],
+    "grantedAt": AT,
+}
 AGENT_ROW: dict[str, Any] = {
     "agentId": OTHER_ID,
     "name": "Travel desk",

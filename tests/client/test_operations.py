@@ -29,6 +29,7 @@ from tests.client.samples import (
     AT,
     AUDIT_LOG_ID,
     COLLECTION_ID,
+    CONSENT_ROW,
     CONVERSATION_ID,
     DOCUMENT,
     DOCUMENT_ID,
@@ -818,6 +819,12 @@ SINGLE: list[Case] = [
         {"clientId": OTHER_ID},
     ),
     (
+        "admin/oauthClients/withdrawConsents",
+        lambda c: c.admin.oauth_clients.withdraw_consents(OTHER_ID, email="ada@example.com"),
+        {"clientId": OTHER_ID, "email": "ada@example.com"},
+        {"withdrawnCount": 1},
+    ),
+    (
         "admin/agents/create",
         lambda c: c.admin.agents.create(
             "Travel desk",
@@ -1106,6 +1113,12 @@ LISTS: list[Case] = [
         lambda c: c.admin.oauth_clients.list(status="pending", ids=[OTHER_ID]),
         {"status": "pending", "ids": [OTHER_ID]},
         {"oauthClients": [OAUTH_CLIENT_ROW]},
+    ),
+    (
+        "admin/oauthClients/listConsents",
+        lambda c: c.admin.oauth_clients.list_consents(client_id=OTHER_ID, email="ada@example.com"),
+        {"clientId": OTHER_ID, "email": "ada@example.com"},
+        {"consents": [CONSENT_ROW]},
     ),
     (
         "admin/agents/list",

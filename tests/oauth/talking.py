@@ -30,9 +30,10 @@ def send(service: RunningService | ServiceProcess, token: str | None, method: st
     }
     if name := params.get("name") or params.get("uri"):
         headers["Mcp-Name"] = name
-    if token is not None:
-        headers["Authorization"] = f"Bearer {token}"
-    return httpx.post(f"{service.base_url}/mcp", json=message, headers=headers, timeout=60)
+    if token is None:
+        return httpx.post(f"{service.base_url}/mcp", json=message, headers=headers, timeout=60)
+    # By a connection that stays, and to each worker by turns where there are several.
+    return service.http.post("/mcp", json=message, headers={**headers, "Authorization": f"Bearer {token}"})
 
 
 def result(response: httpx.Response) -> dict[str, Any]:

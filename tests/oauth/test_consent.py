@@ -1,5 +1,8 @@
 """Consent: what a person is asked, what is remembered, and taking it back."""
 
+from uuid import UUID
+
+import httpx
 import pytest
 
 from tests.harness.services import RunningService
@@ -9,13 +12,15 @@ from tests.oauth.flow import (
     Pkce,
     a_person,
     an_app,
+    an_mcp_client,
     error,
     sent_back,
     v1,
     works,
 )
+from tests.oauth.talking import send, use
 from tests.service.agents import an_agent, deploy
-from tests.service.directory import a_user, code, done, user
+from tests.service.directory import a_user, code, done, user, walk
 
 ADMIN_TOO = "api:catalog:read api:admin"
 
@@ -168,6 +173,49 @@ def test_taking_back_stops_every_token_at_once(service: RunningService) -> None:
     assert logged["actor"]["email"] == ada.email
     assert logged["target"]["id"] == app.client_id
     assert len(done(service.call("admin/auditLog/query", {"action": "consent.grant"}))["entries"]) == 3
+
+
+def test_an_admin_lists_what_people_allowed_and_ends_it(service: RunningService) -> None:
+    """Of everybody, of one client, of one person; ended for one person or for all, it counts at the next call."""
+    app, agent = an_app(service), an_mcp_client(service)
+    ada, ben = a_person(service), a_person(service, "ben@example.test")
+    tokens = {(person.email, one.client_id): person.tokens(one) for person in (ada, ben) for one in (app, agent)}
+    assert use(service, tokens[ada.email, agent.client_id]["access_token"], "search", query="ferry") == {"results": []}
+
+    def listed(**narrowed: str) -> list[tuple[str, str]]:
+        found = walk(service, "admin/oauthClients/listConsents", narrowed, page_size=1)
+        return sorted((one["email"], one["clientId"]) for one in found)
+
+    def withdraw(client_id: str, **named: str) -> httpx.Response:
+        return service.call("admin/oauthClients/withdrawConsents", {"clientId": client_id, **named})
+
+    assert listed() == sorted(tokens)
+    assert listed(clientId=agent.client_id) == [(one.email, agent.client_id) for one in (ada, ben)]
+    assert listed(email="ADA@example.test", clientId=app.client_id) == [(ada.email, app.client_id)]
+    [shown] = walk(
+        service, "admin/oauthClients/listConsents", {"email": ada.email, "clientId": agent.client_id}, page_size=9
+    )
+    assert (shown["personName"], shown["audience"], shown["scopes"]) == ("Ada Lovelace", "mcp", ["api:catalog:read"])
+    assert (shown.get("collectionIds"), "lastUsedAt" in shown) == (None, True)
+    unused = ada.code(app, pkce := Pkce())
+    assert done(withdraw(app.client_id, email=ada.email)) == {"withdrawnCount": 1}
+    assert not works(service, tokens[ada.email, app.client_id]["access_token"])
+    assert error(app.exchange(unused, pkce)) == (400, "invalid_grant")
+    assert works(service, tokens[ben.email, app.client_id]["access_token"])
+    assert done(withdraw(agent.client_id)) == {"withdrawnCount": 2}
+    assert done(withdraw(agent.client_id)) == {"withdrawnCount": 0}
+    for one in (ada, ben):
+        assert send(service, tokens[one.email, agent.client_id]["access_token"], "tools/list").status_code == 401
+        assert error(agent.refresh(tokens[one.email, agent.client_id]["refresh_token"])) == (400, "invalid_grant")
+    assert listed() == [(ben.email, app.client_id)]
+    ended = done(service.call("admin/auditLog/query", {"action": "consent.end"}))["entries"]
+    assert {(one["actor"]["email"], one["target"]["id"]) for one in ended} == {
+        (service.admin_email, app.client_id),
+        (service.admin_email, agent.client_id),
+    }
+    assert len({one["details"]["ownerId"] for one in ended}) == 2
+    assert code(withdraw(app.client_id, email="nobody@example.test")) == (400, "unknown_principal")
+    assert code(withdraw(str(UUID(int=1)))) == (404, "oauth_client_not_found")
 
 
 def test_taking_back_needs_the_person_and_the_form(service: RunningService) -> None:

@@ -646,6 +646,8 @@ EXAMPLES: dict[str, Example] = {
     "admin/oauthClients/delete": Example(
         lambda things: {"clientId": things.spare_client_id}, elsewhere=NO_CLIENT, anew=Things.new_client
     ),
+    "admin/oauthClients/listConsents": Example(lambda things: {"clientId": things.client_id, "pageSize": 1000}),
+    "admin/oauthClients/withdrawConsents": Example(lambda things: {"clientId": things.client_id}, elsewhere=NO_CLIENT),
     "admin/agents/create": Example(
         lambda things: {"name": _new(), "collectionIds": [things.collection_id]}, elsewhere=(400, "unknown_collection")
     ),

@@ -88,7 +88,7 @@ EXCUSED = {
     "domains.conversations.question_log.queries.list_questions": ADMINS_ALONE,
     "domains.conversations.question_log.queries.rank_agents": ADMINS_ALONE,
     "domains.conversations.reading.queries.find_conversation": OWN,
-    "domains.oauth.consented.queries.list_consents": OWN,
+    "domains.oauth.consented.queries.list_consents": "the person whose consents they are calls it, or an admin",
     "domains.conversations.reading.queries.list_conversations": OWN,
     "domains.docstore.queries.document_exists": PART,
     "domains.docstore.queries.read_sync": ADMINS_ALONE,

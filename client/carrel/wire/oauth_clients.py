@@ -12,8 +12,8 @@ from uuid import UUID
 
 from pydantic import AfterValidator, Field, model_validator
 
-from carrel.wire.common import NarrowedRequest, PagedResponse, RequestModel, ResponseModel
-from carrel.wire.fields import NO_NUL, Instant, Label, StrictFlag
+from carrel.wire.common import NarrowedRequest, PagedRequest, PagedResponse, RequestModel, ResponseModel
+from carrel.wire.fields import NO_NUL, EmailAddress, Instant, Label, StrictFlag
 from carrel.wire.operations import ADMIN, CONFIRMED, CONFLICT, KEYED, MEMBER, NOT_FOUND, SECRET, ApiOperation
 from carrel.wire.scopes import ApiScope
 
@@ -233,6 +233,66 @@ class AdminOAuthClientsDeleteResponse(ResponseModel):
     """Id of the client."""
 
 
+class OAuthConsent(ResponseModel):
+    """What a person has allowed a client."""
+
+    client_id: UUID
+    """Id of the client."""
+    application_name: str
+    """Name of the client."""
+    audience: OAuthAudience
+    """What the client's tokens are for."""
+    person_id: UUID
+    """Id of the person."""
+    email: str
+    """Email address of the person."""
+    person_name: str
+    """Name of the person."""
+    scopes: list[str]
+    """Scopes that the person allows it, of which the client may ask for those that it has by now."""
+    collection_ids: list[UUID] | None = None
+    """Ids of the collections that it may read in; absent: it may read in the whole of what the person may."""
+    collection_names: list[str] | None = None
+    """Names of those of these collections that are left, by name."""
+    granted_at: Instant
+    """When the person allowed it, or last changed that."""
+    last_used_at: Instant | None = None
+    """When it was last used, to the minute; absent if never, or if that is longer ago than its tokens are kept."""
+
+
+class AdminOAuthClientsListConsentsRequest(PagedRequest):
+    """List what people have allowed clients: all of the organization, of one client, of one person."""
+
+    client_id: UUID | None = None
+    """Only what people allowed this client."""
+    email: EmailAddress | None = None
+    """Only what the person of this address allowed."""
+
+
+class AdminOAuthClientsListConsentsResponse(PagedResponse):
+    """One page of consents."""
+
+    rows_in: ClassVar[str] = "consents"
+    consents: list[OAuthConsent]
+    """The consents, those to a client together."""
+
+
+class AdminOAuthClientsWithdrawConsentsRequest(RequestModel):
+    """End what people have allowed a client: its codes and tokens stop at once. They may allow it again."""
+
+    client_id: UUID
+    """Id of the client."""
+    email: EmailAddress | None = None
+    """Email address of the person whose consent ends; absent: everybody's."""
+
+
+class AdminOAuthClientsWithdrawConsentsResponse(ResponseModel):
+    """How many consents ended."""
+
+    withdrawn_count: int
+    """Number of people who had allowed the client something."""
+
+
 ADMIN_OAUTH_CLIENTS_CREATE = ApiOperation(
     "admin/oauthClients/create",
     AdminOAuthClientsCreateRequest,
@@ -277,4 +337,17 @@ ADMIN_OAUTH_CLIENTS_DELETE = ApiOperation(
     AdminOAuthClientsDeleteResponse,
     ADMIN,
     KEYED | NOT_FOUND | CONFIRMED,
+)
+ADMIN_OAUTH_CLIENTS_LIST_CONSENTS = ApiOperation(
+    "admin/oauthClients/listConsents",
+    AdminOAuthClientsListConsentsRequest,
+    AdminOAuthClientsListConsentsResponse,
+    ADMIN,
+)
+ADMIN_OAUTH_CLIENTS_WITHDRAW_CONSENTS = ApiOperation(
+    "admin/oauthClients/withdrawConsents",
+    AdminOAuthClientsWithdrawConsentsRequest,
+    AdminOAuthClientsWithdrawConsentsResponse,
+    ADMIN,
+    NOT_FOUND,
 )

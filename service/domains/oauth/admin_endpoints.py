@@ -3,7 +3,8 @@
 from carrel.wire import oauth_clients as wire
 from service.domains.oauth import clients
 from service.domains.oauth.clients import ClientFields
-from service.web.dependencies import CallerDep, ConnectionDep, SnapshotDep
+from service.domains.oauth.consented import service as consented
+from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
 from service.web.routing import Router
 
 router = Router()
@@ -71,6 +72,26 @@ async def delete_client(
     """Delete an OAuth client; its codes and tokens stop at once."""
     await clients.delete_client(connection, caller, client_id=request.client_id)
     return wire.AdminOAuthClientsDeleteResponse(client_id=request.client_id)
+
+
+@router.operation(wire.ADMIN_OAUTH_CLIENTS_LIST_CONSENTS)
+async def list_consents(
+    request: wire.AdminOAuthClientsListConsentsRequest, connection: SnapshotDep, caller: CallerDep
+) -> wire.AdminOAuthClientsListConsentsResponse:
+    """List what people have allowed OAuth clients: since when, in which collections, and when it was last used."""
+    return await consented.list_consents(connection, caller, request=request)
+
+
+@router.operation(wire.ADMIN_OAUTH_CLIENTS_WITHDRAW_CONSENTS)
+async def withdraw_consents(
+    request: wire.AdminOAuthClientsWithdrawConsentsRequest,
+    runtime: RuntimeDep,
+    connection: ConnectionDep,
+    caller: CallerDep,
+) -> wire.AdminOAuthClientsWithdrawConsentsResponse:
+    """End what people have allowed an OAuth client, all of them or one; its codes and tokens stop at once."""
+    now = await runtime.clock.now(connection)
+    return await consented.withdraw_consents(connection, caller, request=request, now=now)
 
 
 def _fields(request: wire.AdminOAuthClientsCreateRequest | wire.AdminOAuthClientsRequestRequest) -> ClientFields:

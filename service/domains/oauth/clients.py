@@ -97,7 +97,7 @@ async def update_client(
     for name in ("redirect_uris", "scopes"):
         if name in values:
             values[name] = _each_once(values[name])
-    before = await _get(connection, caller, changes.client_id)
+    before = await require_client(connection, caller, changes.client_id)
     said = before.document_url is not None and (
         values.get("name", before.name) != before.name
         or values.get("redirect_uris", before.redirect_uris) != before.redirect_uris
@@ -114,7 +114,7 @@ async def update_client(
 
 async def approve_client(connection: AsyncConnection, caller: Caller, *, client_id: UUID) -> OAuthClient:
     """Approve a client, which may then be used; for admins. Approving again changes nothing. NotFound when unknown."""
-    before = await _get(connection, caller, client_id)
+    before = await require_client(connection, caller, client_id)
     if before.status is OAuthClientStatus.APPROVED:
         return before
     client = await _change(connection, caller, client_id, values={"status": OAuthClientStatus.APPROVED.value})
@@ -127,7 +127,7 @@ async def rotate_secret(connection: AsyncConnection, caller: Caller, *, client_i
 
     Raises NotFound when unknown, Conflict `public_client` for a client that has none.
     """
-    client = await _get(connection, caller, client_id)
+    client = await require_client(connection, caller, client_id)
     if client.is_public:
         raise Conflict("A public client has no secret.", code="public_client")
     secret = secrets.mint(secrets.CLIENT_SECRET)
@@ -142,7 +142,7 @@ async def delete_client(connection: AsyncConnection, caller: Caller, *, client_i
 
     Raises NotFound when unknown, Conflict `described_client` for one that the next person would bring back.
     """
-    client = await _get(connection, caller, client_id)
+    client = await require_client(connection, caller, client_id)
     if client.document_url is not None:
         raise _conflict_with_document(
             client, "To end it, take its host away from the hosts whose documents describe clients."
@@ -150,6 +150,14 @@ async def delete_client(connection: AsyncConnection, caller: Caller, *, client_i
     await _record(connection, caller, "oauthClient.delete", client_id)
     if not await queries.delete_client(connection, caller.organization_id, client_id=client_id):
         raise _not_found()
+
+
+async def require_client(connection: AsyncConnection, caller: Caller, client_id: UUID) -> OAuthClient:
+    """Return a client of the organization. Raises NotFound when unknown."""
+    client = await queries.get_client(connection, caller.organization_id, client_id=client_id)
+    if client is None:
+        raise _not_found()
+    return client
 
 
 async def _refuse_more_pending(connection: AsyncConnection, caller: Caller) -> None:
@@ -166,20 +174,13 @@ async def _change(
 ) -> OAuthClient:
     if not await queries.update_client(connection, caller.organization_id, client_id=client_id, values=values):
         raise _not_found()
-    return await _get(connection, caller, client_id)
-
-
-async def _get(connection: AsyncConnection, caller: Caller, client_id: UUID) -> OAuthClient:
-    client = await queries.get_client(connection, caller.organization_id, client_id=client_id)
-    if client is None:
-        raise _not_found()
-    return client
+    return await require_client(connection, caller, client_id)
 
 
 async def _with_secret(
     connection: AsyncConnection, caller: Caller, client_id: UUID, secret: secrets.Secret
 ) -> OAuthClientWithSecret:
-    client = await _get(connection, caller, client_id)
+    client = await require_client(connection, caller, client_id)
     shown = "" if client.is_public else secret.value.get_secret_value()
     return OAuthClientWithSecret(**dict(client), client_secret=shown)
 

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Request, Response
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.audit.service import Change, record_for
-from service.domains.oauth import queries
-from service.domains.oauth.consented import queries as consented
+from service.domains.oauth.consented.queries import list_consents
+from service.domains.oauth.consented.service import end_consents
 from service.domains.oauth.leaving import find_session_there, sign_out_address
 from service.domains.oauth.meanings import meanings_to
 from service.domains.oauth.requests import first_of, form_of
@@ -60,15 +60,12 @@ async def change_consents(request: Request, runtime: RuntimeDep) -> Response:
 
 
 async def withdraw(runtime: Runtime, connection: AsyncConnection, *, person: SignedIn, client_id: UUID) -> None:
-    """Delete a person's consent to a client, and revoke the client's codes and tokens for them."""
-    organization_id, whose = person.organization_id, {"principal_id": person.principal_id, "client_id": client_id}
+    """End a person's consent to a client."""
+    organization_id, principal_id = person.organization_id, person.principal_id
     now = await runtime.clock.now(connection)
-    if not await consented.delete_consent(connection, organization_id, **whose):
-        return
-    family_ids = await queries.families_of(connection, organization_id, **whose)
-    await queries.revoke_families(connection, organization_id, family_ids=family_ids, now=now)
-    change = Change("consent.withdraw", "oauthClient", client_id)
-    await record_for(connection, organization_id, actor_id=person.principal_id, change=change)
+    if await end_consents(connection, organization_id, client_id=client_id, principal_id=principal_id, now=now):
+        change = Change("consent.withdraw", "oauthClient", client_id)
+        await record_for(connection, organization_id, actor_id=principal_id, change=change)
 
 
 async def _consents_page(
@@ -81,7 +78,7 @@ async def _consents_page(
     notice: str | None = None,
 ) -> Response:
     left = await find_session_there(connection, browser, person)
-    rows = await consented.list_consents(connection, person.organization_id, principal_id=person.principal_id)
+    rows = await list_consents(connection, person.organization_id, principal_id=person.principal_id)
     scopes = sorted({scope for row in rows for scope in row.scopes})
     meanings = dict(zip(scopes, await meanings_to(connection, person, scopes=scopes), strict=True))
     return page(
@@ -95,14 +92,14 @@ async def _consents_page(
         consents=[
             {
                 "client_id": row.client_id,
-                "name": row.name,
+                "name": row.application_name,
                 "granted_at": row.granted_at,
                 "last_used_at": row.last_used_at,
                 "is_narrowed": row.collection_ids is not None,
                 "collections": row.collection_names or [],
                 "meanings": [meanings[scope] for scope in sorted(row.scopes)],
             }
-            for row in rows
+            for row in sorted(rows, key=lambda row: (row.application_name, row.client_id))
         ],
         csrf=browser.form_token(runtime, _purpose(person)),
         notice=notice,

@@ -267,12 +267,12 @@ async def revoke_access_token(
 
 
 async def families_of(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
+    connection: AsyncConnection, organization_id: UUID, *, principal_ids: Collection[UUID], client_id: UUID
 ) -> list[UUID]:
-    """List the families of tokens that a person's consent to a client gave and that aren't revoked."""
+    """List the families of tokens that people's consents to a client gave and that aren't revoked."""
     statement = select(oauth_token_families.c.family_id).where(
         oauth_token_families.c.organization_id == organization_id,
-        oauth_token_families.c.principal_id == principal_id,
+        in_array(oauth_token_families.c.principal_id, principal_ids),
         oauth_token_families.c.client_id == client_id,
         oauth_token_families.c.revoked_at.is_(None),
     )

@@ -25,19 +25,6 @@ class StoredClient:
 
 
 @dataclass(frozen=True, slots=True)
-class Consent:
-    """What a person has allowed a client, and in which collections (None: in all); those that are left have names."""
-
-    client_id: UUID
-    name: str
-    scopes: Sequence[str]
-    granted_at: datetime
-    last_used_at: datetime | None
-    collection_ids: Sequence[UUID] | None
-    collection_names: Sequence[str] | None
-
-
-@dataclass(frozen=True, slots=True)
 class ReadableCollection:
     """A collection that a person may search."""
 

@@ -121,3 +121,26 @@ class OAuthClients(Resource[M]):
         """Delete a client: its codes and tokens stop at once, and what people allowed it is forgotten."""
         request = wire.AdminOAuthClientsDeleteRequest(client_id=as_any(UUID, client_id))
         return Call(wire.ADMIN_OAUTH_CLIENTS_DELETE, request)
+
+    @ListOperation
+    def list_consents(
+        self,
+        *,
+        client_id: Id | None = None,
+        email: str | None = None,
+        page_size: int = 100,
+        page_token: str | None = None,
+    ) -> Listing[wire.OAuthConsent, wire.AdminOAuthClientsListConsentsResponse]:
+        """Walk what people have allowed clients; what they allowed this client, or this person allowed, if given."""
+        request = wire.AdminOAuthClientsListConsentsRequest(
+            client_id=as_any(UUID, client_id), email=email, page_size=page_size, page_token=page_token
+        )
+        return Listing(wire.ADMIN_OAUTH_CLIENTS_LIST_CONSENTS, request, lambda page: page.consents)
+
+    @Operation
+    def withdraw_consents(
+        self, client_id: Id, *, email: str | None = None
+    ) -> Call[wire.AdminOAuthClientsWithdrawConsentsResponse]:
+        """End what people have allowed a client, or this person alone: its codes and tokens stop at once."""
+        request = wire.AdminOAuthClientsWithdrawConsentsRequest(client_id=as_any(UUID, client_id), email=email)
+        return Call(wire.ADMIN_OAUTH_CLIENTS_WITHDRAW_CONSENTS, request)

@@ -4,24 +4,30 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, any_, delete, func, select
+from sqlalchemy import ColumnElement, and_, any_, delete, func, select, true, tuple_
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.domains.oauth.records import Consent, ReadableCollection
+from carrel.wire.oauth_clients import OAuthConsent
+from service.domains.oauth.records import ReadableCollection
 from service.permissions.queries import Reader, classes_of
-from service.platform.sql import columns_of, find_rows
+from service.platform.identifiers import NIL
+from service.platform.sql import columns_of, find_rows, in_array
 from service.schema.collections import collections
+from service.schema.identity import principals
 from service.schema.oauth import oauth_clients, oauth_codes, oauth_consents, oauth_token_families
 from service.schema.permissions import resources
 
+# The ids of client and person that come before all others.
+BEFORE_ALL = (NIL, NIL)
 
-def _is_of(organization_id: UUID, principal_id: UUID, client_id: UUID) -> ColumnElement[bool]:
-    """Build the condition that a consent is that of a person to a client."""
+
+def _is_of(organization_id: UUID, principal_id: UUID | None, client_id: UUID | None) -> ColumnElement[bool]:
+    """Build the condition that a consent is that of a person to a client; of None, of anybody, or to any client."""
     return and_(
         oauth_consents.c.organization_id == organization_id,
-        oauth_consents.c.principal_id == principal_id,
-        oauth_consents.c.client_id == client_id,
+        true() if principal_id is None else oauth_consents.c.principal_id == principal_id,
+        true() if client_id is None else oauth_consents.c.client_id == client_id,
     )
 
 
@@ -90,13 +96,24 @@ async def put_consent(
     await connection.execute(statement)
 
 
-async def list_consents(connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID) -> list[Consent]:
-    """List the clients that a person has allowed something, with the scopes, by the clients' names."""
+async def list_consents(
+    connection: AsyncConnection,
+    organization_id: UUID,
+    *,
+    principal_id: UUID | None = None,
+    client_id: UUID | None = None,
+    after: tuple[UUID, UUID] = BEFORE_ALL,
+    limit: int | None = None,
+) -> list[OAuthConsent]:
+    """List what people have allowed clients, of one person and of one client if given, by the ids of client and person.
+
+    `after` are the ids of the last one on the page before.
+    """
     used = (
         select(func.max(oauth_token_families.c.last_used_at))
         .where(
             oauth_token_families.c.organization_id == organization_id,
-            oauth_token_families.c.principal_id == principal_id,
+            oauth_token_families.c.principal_id == oauth_consents.c.principal_id,
             oauth_token_families.c.client_id == oauth_consents.c.client_id,
         )
         .scalar_subquery()
@@ -109,29 +126,40 @@ async def list_consents(connection: AsyncConnection, organization_id: UUID, *, p
         )
         .scalar_subquery()
     )
-    further = (oauth_clients.c.name, used.label("last_used_at"), names.label("collection_names"))
-    statement = (
-        select(*columns_of(oauth_consents, Consent, *further))
-        .join(oauth_clients, oauth_clients.c.client_id == oauth_consents.c.client_id)
-        .where(oauth_consents.c.organization_id == organization_id, oauth_consents.c.principal_id == principal_id)
-        .order_by(oauth_clients.c.name, oauth_consents.c.client_id)
+    further = (
+        oauth_consents.c.principal_id.label("person_id"),
+        oauth_clients.c.name.label("application_name"),
+        oauth_clients.c.audience,
+        principals.c.email,
+        principals.c.name.label("person_name"),
+        used.label("last_used_at"),
+        names.label("collection_names"),
     )
-    return await find_rows(connection, statement, Consent)
+    both = (oauth_consents.c.client_id, oauth_consents.c.principal_id)
+    statement = (
+        select(*columns_of(oauth_consents, OAuthConsent, *further))
+        .join(oauth_clients, oauth_clients.c.client_id == oauth_consents.c.client_id)
+        .join(principals, principals.c.principal_id == oauth_consents.c.principal_id)
+        .where(_is_of(organization_id, principal_id, client_id), tuple_(*both) > tuple_(*after))
+        .order_by(*both)
+        .limit(limit)
+    )
+    return await find_rows(connection, statement, OAuthConsent)
 
 
-async def delete_consent(
-    connection: AsyncConnection, organization_id: UUID, *, principal_id: UUID, client_id: UUID
-) -> bool:
-    """Delete a person's consent to a client, and the codes not used yet; False when there was no consent."""
+async def delete_consents(
+    connection: AsyncConnection, organization_id: UUID, *, client_id: UUID, principal_id: UUID | None
+) -> list[UUID]:
+    """Delete the consents to a client, and the codes not used yet, of one person if given; return whose there were."""
     statement = (
         delete(oauth_consents)
         .where(_is_of(organization_id, principal_id, client_id))
-        .returning(oauth_consents.c.client_id)
+        .returning(oauth_consents.c.principal_id)
     )
-    found = (await connection.execute(statement)).one_or_none() is not None
+    found = list((await connection.execute(statement)).scalars())
     unused = delete(oauth_codes).where(
         oauth_codes.c.organization_id == organization_id,
-        oauth_codes.c.principal_id == principal_id,
+        in_array(oauth_codes.c.principal_id, found),
         oauth_codes.c.client_id == client_id,
         oauth_codes.c.used_at.is_(None),
     )

@@ -1,0 +1,125 @@
+"""`carrel oauth-clients`: applications that people allow to act for them, and whom they act for."""
+
+from typing import Annotated
+from uuid import UUID
+
+import typer
+
+from carrel.wire.oauth_clients import OAuthClient, OAuthConsent
+from cli.choosing import AsJson, Yes, check_can_ask, is_confirmed
+from cli.listing import Columns, print_json, say_done, show_list
+from cli.outcome import client_of, usage
+from cli.screen import Screen
+
+app = typer.Typer(no_args_is_help=True)
+
+_Client = Annotated[UUID, typer.Argument(metavar="CLIENT", help="Its id, as `carrel oauth-clients list` shows it.")]
+_Hosts = Annotated[list[str], typer.Argument(metavar="HOST…", help="Such as claude.ai.")]
+
+CLIENTS: Columns[OAuthClient] = {
+    "client": lambda one: one.client_id,
+    "name": lambda one: one.name,
+    "status": lambda one: one.status,
+    "calls": lambda one: one.audience,
+    "may ask for": lambda one: one.scopes,
+    "described at": lambda one: one.document_url,
+}
+CONSENTS: Columns[OAuthConsent] = {
+    "person": lambda one: one.email,
+    "name": lambda one: one.application_name,
+    "may": lambda one: one.scopes,
+    "reads": lambda one: "what they may read" if one.collection_ids is None else one.collection_names or "nothing",
+    "since": lambda one: one.granted_at,
+    "last used": lambda one: one.last_used_at or "never",
+    "client": lambda one: one.client_id,
+}
+
+
+@app.command("list")
+def list_clients(*, as_json: AsJson = False) -> None:
+    """List the clients: those that were registered, and those that a document describes."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        found = list(client.admin.oauth_clients.list(page_size=1000))
+    show_list(screen, "oauthClients", found, CLIENTS, empty="There is none: the page OAuth clients registers one.")
+
+
+@app.command()
+def consents(
+    *,
+    oauth_client: Annotated[UUID | None, typer.Option("--client", metavar="ID", help="Only to this client.")] = None,
+    email: Annotated[str | None, typer.Option("--person", metavar="EMAIL", help="Only of this person.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List what people have allowed clients: since when, in which collections, and when it was last used."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        found = list(client.admin.oauth_clients.list_consents(client_id=oauth_client, email=email, page_size=1000))
+    show_list(screen, "consents", found, CONSENTS, empty="Nobody has allowed anything.")
+
+
+@app.command()
+def withdraw(
+    oauth_client: _Client,
+    *,
+    email: Annotated[
+        str | None, typer.Option("--person", metavar="EMAIL", help="Of this person alone; without it, of everybody.")
+    ] = None,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> None:
+    """End what people have allowed a client, from the next request on; they may allow it again."""
+    screen = Screen(as_json=as_json)
+    check_can_ask(screen, yes=yes, action="end it")
+    whose = email or "everybody"
+    if not is_confirmed(f"End what {whose} allowed {oauth_client}?", screen=screen, yes=yes, outcome="ended"):
+        return
+    with client_of(screen) as client:
+        count = client.admin.oauth_clients.withdraw_consents(oauth_client, email=email).withdrawn_count
+    ended = f"It does nothing any more for {count:,} {'person' if count == 1 else 'people'}."
+    say_done(screen, "ended", ended, withdrawnCount=count)
+
+
+@app.command()
+def hosts(*, as_json: AsJson = False) -> None:
+    """List the hosts whose documents describe clients, so that people may connect these by themselves."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        allowed = client.admin.organization.get().client_document_hosts
+    if as_json:
+        print_json(screen, "listed", clientDocumentHosts=allowed)
+    elif not allowed:
+        screen.say("There is none: carrel oauth-clients allow-host allows one.")
+    for host in () if as_json else allowed:
+        screen.line(host)
+
+
+@app.command("allow-host")
+def allow_host(hosts: _Hosts, *, as_json: AsJson = False) -> None:
+    """Allow hosts: people may connect every client that a document there describes."""
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        organization = client.admin.organization
+        allowed = organization.update(client_document_hosts=[*organization.get().client_document_hosts, *hosts])
+    _say_allowed(screen, allowed.client_document_hosts)
+
+
+@app.command("remove-host")
+def remove_host(hosts: _Hosts, *, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Take hosts away, with the clients described there, what people allowed them and their tokens."""
+    screen = Screen(as_json=as_json)
+    check_can_ask(screen, yes=yes, action="take it away")
+    gone = {host.strip().lower() for host in hosts}
+    if not is_confirmed(f"End all clients of {', '.join(sorted(gone))}?", screen=screen, yes=yes, outcome="ended"):
+        return
+    with client_of(screen) as client:
+        organization = client.admin.organization
+        before = organization.get().client_document_hosts
+        if unknown := sorted(gone - set(before)):
+            raise usage(screen, f"Not allowed anyway: {', '.join(unknown)}. carrel oauth-clients hosts lists them.")
+        allowed = organization.update(client_document_hosts=[host for host in before if host not in gone])
+    _say_allowed(screen, allowed.client_document_hosts)
+
+
+def _say_allowed(screen: Screen, hosts: list[str]) -> None:
+    say_done(screen, "changed", f"Allowed: {', '.join(hosts) or 'none'}.", clientDocumentHosts=hosts)
