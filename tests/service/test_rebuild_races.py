@@ -6,6 +6,8 @@ from uuid import UUID
 
 import pytest
 from fastapi import Request
+from sqlalchemy import text
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.auth.callers import Caller
 from service.domains.answering import retrieval
@@ -15,8 +17,9 @@ from service.domains.search import queries as search_queries
 from service.domains.search.searching import Search
 from service.index.ingestion import indexing, writing
 from service.index.rebuilds import queries, running
+from service.index.rebuilds.queries import RunningRebuild
 from service.web.dependencies import current_caller
-from tests.harness.documents import add_to_collection, chunks, ok, refused, upload
+from tests.harness.documents import add_to_collection, chunks, ok, refused, upload, uploaded
 from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
 from tests.harness.services import RunningService
 from tests.service.races import Race, race_with
@@ -51,8 +54,8 @@ def shelf(request: pytest.FixtureRequest, quiet: RunningService, embeddings: Emb
     return shelf
 
 
-def ready(shelf: Shelf) -> None:
-    """Start a rebuild, and take every step of it but the swap."""
+def ready(shelf: Shelf) -> RunningRebuild:
+    """Start a rebuild, take every step but the swap, and return it; the swap waits for nobody who begins later."""
     shelf.start()
 
     async def work() -> None:
@@ -65,6 +68,13 @@ def ready(shelf: Shelf) -> None:
             pass
 
     shelf.service.run(work())
+    return shelf.service.run(the_rebuild(shelf.service))
+
+
+async def swap(service: RunningService, rebuild: RunningRebuild) -> bool:
+    """Try to swap, whatever else there may be to do."""
+    [organization_id] = await running.organization_ids(service.runtime.database)
+    return await running.try_swap(service.runtime.indexer, organization_id, rebuild)
 
 
 def the_admin(service: RunningService) -> Caller:
@@ -80,7 +90,7 @@ def the_admin(service: RunningService) -> Caller:
     return service.run(current_caller(request, service.runtime))
 
 
-async def the_rebuild(service: RunningService) -> Any:
+async def the_rebuild(service: RunningService) -> RunningRebuild:
     """The one that runs."""
     [organization_id] = await running.organization_ids(service.runtime.database)
     async with service.runtime.database.transaction(organization_id) as connection:
@@ -90,10 +100,10 @@ async def the_rebuild(service: RunningService) -> Any:
 
 def test_an_upload_that_is_in_the_middle_of_it_is_in_the_new_index(shelf: Shelf, race: Race) -> None:
     """The swap waits for its transaction; the upload then waits for the index that is searched by that time."""
-    ready(shelf)
+    rebuild = ready(shelf)
     race.stop_behind(uploads, "_write")
     adding = race.begin(shelf.add, "gull", "The gull follows the boat.")
-    swapping = race.begin_blocked(shelf.service, shelf.take_all_steps)
+    swapping = race.begin_blocked(shelf.service, shelf.service.run, swap(shelf.service, rebuild))
     assert shelf.model() == LOCAL
     race.release()
     document_id = adding.result(60)
@@ -105,28 +115,22 @@ def test_an_upload_that_is_in_the_middle_of_it_is_in_the_new_index(shelf: Shelf,
 
 def test_an_upload_that_an_index_is_replaced_under_is_found_when_it_says_so(shelf: Shelf, race: Race) -> None:
     """It was to be indexed in the old one; by its answer it is searchable in the new one."""
-    ready(shelf)
+    rebuild = ready(shelf)
     race.stop_before(indexing.Work, "_embed_chunks")
     adding = race.begin(shelf.add, "gull", "The gull follows the boat.")
-    assert shelf.service.run(swap(shelf.service))
+    assert shelf.service.run(swap(shelf.service, rebuild))
     assert shelf.model() == MODEL
     race.release()
     adding.result(60)
     assert shelf.search("gull boat")[0] == "gull.txt"
 
 
-async def swap(service: RunningService) -> bool:
-    """Try to swap, whatever else there may be to do."""
-    [organization_id] = await running.organization_ids(service.runtime.database)
-    return await running.try_swap(service.runtime.indexer, organization_id, await the_rebuild(service))
-
-
 def test_a_version_that_is_being_indexed_in_the_old_index_alone_holds_the_swap_back(shelf: Shelf, race: Race) -> None:
     """Whoever has been told that it is searchable finds it, before and after the swap."""
-    ready(shelf)
+    rebuild = ready(shelf)
     race.stop_behind(writing, "write_index")
     changing = race.begin(shelf.add, "ferry", "The ferry leaves at one now.")
-    swapping = race.beside(shelf.service.run, swap(shelf.service))
+    swapping = race.beside(shelf.service.run, swap(shelf.service, rebuild))
     if shelf.collection_id is None:
         # What has stopped writes into the catalog's index; the collection's waits for nobody.
         wait_blocked(shelf.service)
@@ -232,10 +236,10 @@ def test_a_cancel_comes_too_late_for_a_swap_that_has_begun(shelf: Shelf, race: R
 
 def test_a_swap_comes_too_late_for_a_cancel_that_has_begun(shelf: Shelf, race: Race) -> None:
     """It waits for the cancel, and leaves the index as it is."""
-    ready(shelf)
+    rebuild = ready(shelf)
     race.stop_behind(rules, "_record")
     cancelling = race.begin(shelf.call, "cancel")
-    swapping = race.begin_blocked(shelf.service, shelf.take_all_steps)
+    swapping = race.begin_blocked(shelf.service, shelf.service.run, swap(shelf.service, rebuild))
     race.release()
     ok(cancelling.result(60))
     swapping.result(60)
@@ -282,6 +286,82 @@ def test_an_editor_that_waits_for_a_swap_adds_to_the_new_index(
     assert ok(adding.result(60))["status"] == "INDEXED"
     swapping.result(60)
     assert shelf.search("gull boat")[0] == "gull.txt"
+
+
+def test_what_a_transaction_of_before_the_rebuild_adds_is_in_the_new_index(
+    quiet: RunningService, embeddings: EmbeddingsEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows of the old index alone. The swap waits for its end, and copies what it has added."""
+    del embeddings
+    shelf = a_shelf(quiet, "ferry")
+    document_id = uploaded(quiet, "gull", "The gull follows the boat.", file_name="gull.txt")["documentId"]
+    monkeypatch.setattr(running, "OLDER_SECONDS", 0)
+    entry = """
+    INSERT INTO space_documents (document_id, space_id, organization_id, version)
+    SELECT %s, c.space_id, c.organization_id, 1 FROM collections c WHERE c.collection_id = %s
+    """
+    with quiet.owner_connection() as connection, connection.transaction():
+        connection.execute("SELECT pg_current_xact_id()")
+        shelf.start()
+        shelf.take_all_steps()
+        assert (shelf.model(), shelf.state()["indexedCount"]) == (LOCAL, 1)
+        connection.execute(entry, [document_id, shelf.collection_id])
+    shelf.finish()
+    assert shelf.search("gull boat")[0] == "gull.txt"
+
+
+def test_a_version_that_the_old_index_waits_for_is_in_the_new_one(
+    quiet: RunningService, embeddings: EmbeddingsEndpoint
+) -> None:
+    """The old index is replaced because its model is gone, say: it waits for a version, and the new one has it."""
+    del embeddings
+    shelf = a_shelf(quiet, "ferry")
+    ready(shelf)
+    waits = """
+    UPDATE space_documents SET indexed_version = NULL, claimed_until = now() + interval '1 hour'
+    FROM collections WHERE collections.space_id = space_documents.space_id
+    """
+    with quiet.owner_connection() as connection:
+        connection.execute(waits)
+    changed = "The ferry leaves at one now."
+    document_id = uploaded(quiet, "ferry", changed, file_name="ferry.txt", reindexCollections="false")["documentId"]
+    shelf.finish()
+    assert chunks(quiet, document_id, shelf.collection_id) == [changed]
+
+
+def test_the_swap_reads_nothing_that_has_not_changed(
+    quiet: RunningService, embeddings: EmbeddingsEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others wait for its lock, so it reads few of the entries, and of no table all rows, however many there are."""
+    del embeddings
+    shelf = a_shelf(quiet, "ferry")
+    rebuild = ready(shelf)
+    fill = """
+    SET session_replication_role = replica;
+    CREATE TEMPORARY TABLE made AS SELECT gen_random_uuid() AS id FROM generate_series(1, 5000);
+    INSERT INTO resources SELECT (json_populate_record(r, json_build_object('object_id', id, 'resource_id', id))).*
+    FROM made, (SELECT r FROM resources r JOIN documents ON document_id = object_id LIMIT 1) AS one(r);
+    INSERT INTO space_documents SELECT (json_populate_record(p, json_build_object('document_id', id))).*
+    FROM made, space_documents p JOIN spaces USING (space_id) WHERE NOT is_catalog;
+    ANALYZE resources, space_documents
+    """
+    with quiet.owner_connection() as connection:
+        connection.execute(fill)
+    read = """
+    SELECT coalesce(sum(pg_stat_get_xact_tuples_returned(oid)), 0) FROM pg_class
+    WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'i')
+    """
+    rows: list[int] = []
+    replace = queries.swap
+
+    async def swap_and_count(connection: AsyncConnection, *arguments: Any, **options: Any) -> None:
+        await replace(connection, *arguments, **options)
+        rows.append(int((await connection.execute(text(read))).scalar_one()))
+
+    monkeypatch.setattr(queries, "swap", swap_and_count)
+    assert quiet.run(swap(quiet, rebuild))
+    assert len(rows) == 1
+    assert rows[0] < 500
 
 
 def test_starts_at_once_are_one_rebuild(shelf: Shelf, race: Race) -> None:

@@ -48,6 +48,8 @@ async def start_rebuild(runtime: Runtime, caller: Caller, *, request: StartIndex
         caller = await acting_for(connection, caller, request.user_email)
         model = runtime.embedders.get(request.embeddings_model).model
         started = await _start(connection, caller, model=model, request=request)
+    # All entries are counted when nobody waits for this any more.
+    async with runtime.database.transaction(caller.organization_id, read_only=True) as connection:
         shown = await _to_rebuild(connection, caller, started)
     if shown.status not in {IndexRebuildStatus.COMPLETED, IndexRebuildStatus.CANCELLED}:
         runtime.background.spawn(_run_now(runtime.indexer, caller.organization_id))

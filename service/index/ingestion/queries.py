@@ -159,6 +159,17 @@ def extend_claim(claimed_until: ColumnElement[Any]) -> ColumnElement[Any]:
     )
 
 
+def _is_pending_where_replaced() -> ColumnElement[bool]:
+    """Build the condition that an entry is in a replacement of a space, and its document pending in that space."""
+    replaced = space_documents.alias("replaced_places")
+    same = replaced.c.document_id == space_documents.c.document_id, replaced.c.space_id == spaces.c.replaces_space_id
+    return (
+        select(replaced.c.space_id)
+        .where(replaced.c.organization_id == ORGANIZATION, *same, is_pending(replaced))
+        .exists()
+    )
+
+
 def _build_request(*, collections_too: bool) -> Select[*tuple[Any, ...]]:
     entry = space_documents.c
     version, own = param(entry.version), param(entry.document_id)
@@ -202,7 +213,7 @@ def _build_request(*, collections_too: bool) -> Select[*tuple[Any, ...]]:
             spaces.c.retired_at.is_(None),
             spaces.c.replaces_space_id.is_distinct_from(catalog_id),
             ~entry.caller_chunks,
-            true() if collections_too else is_pending(),
+            true() if collections_too else or_(is_pending(), _is_pending_where_replaced()),
         )
         .values(
             version=version,

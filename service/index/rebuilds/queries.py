@@ -9,13 +9,29 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, Integer, Select, and_, func, literal, or_, select, true, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Integer,
+    Select,
+    Text,
+    and_,
+    any_,
+    cast,
+    func,
+    literal,
+    or_,
+    select,
+    true,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.rebuilds import IndexRebuildFailure, IndexRebuildStatus
 from service.auth.callers import Caller
 from service.index.ingestion.backlog.queries import select_is_large
+from service.index.queries import is_pending
 from service.index.spaces.queries import SearchedSpace, Space
 from service.permissions.queries import readable_classes
 from service.platform.sql import as_member, columns_of, find_row, find_rows, get_row, in_array
@@ -45,7 +61,10 @@ class Rebuild:
 
 @dataclass(frozen=True, slots=True)
 class RunningRebuild:
-    """A rebuild that goes on, with the dimensions of the space that it replaces."""
+    """A rebuild that goes on, with the dimensions of the space that it replaces.
+
+    `next_transaction`: transactions from this number on, as of when the rebuild was read, know of the new space.
+    """
 
     rebuild_id: UUID
     collection_id: UUID | None
@@ -54,6 +73,7 @@ class RunningRebuild:
     replaced_dimensions: int
     model: str
     forced: bool
+    next_transaction: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +92,14 @@ class Progress:
     indexed: int
     failed: int
     held: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Unready:
+    """How many documents the new space doesn't have as the old one has them; `blocking`: that hold the swap back."""
+
+    documents: int
+    blocking: int
 
 
 _old = space_documents.alias("old_places")
@@ -145,6 +173,12 @@ async def insert_rebuild(
     )
 
 
+def _number(transaction: ColumnElement[Any]) -> ColumnElement[int]:
+    """Select the number of a transaction as an integer."""
+    return cast(cast(transaction, Text), BigInteger)
+
+
+_SNAPSHOT = func.pg_current_snapshot()
 _replaced = spaces.alias("replaced")
 
 
@@ -157,6 +191,7 @@ def _select_rebuilds(organization_id: UUID, kind: type[Rebuild | RunningRebuild]
             as_member(index_rebuilds.c.status, IndexRebuildStatus),
             spaces.c.replaces_space_id,
             _replaced.c.dimensions.label("replaced_dimensions"),
+            _number(func.pg_snapshot_xmax(_SNAPSHOT)).label("next_transaction"),
         )
     )
     return (
@@ -292,19 +327,41 @@ async def keep_chunks(
     await connection.execute(new.on_conflict_do_nothing())
 
 
-async def count_blocking(
+async def have_ended(connection: AsyncConnection, *, before: int) -> bool:
+    """Check whether all transactions with a smaller number have ended."""
+    statement = select(_number(func.pg_snapshot_xmin(_SNAPSHOT)) >= before)
+    return bool((await connection.execute(statement)).scalar_one())
+
+
+async def count_unready(
     connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, forced: bool
-) -> int:
-    """Count the documents that keep the new space from replacing the old one; failed ones don't if `forced`."""
+) -> Unready:
+    """Count the documents that the new space doesn't have as the old one has them; failed ones block unless `forced`.
+
+    It reads all entries of both spaces.
+    """
+    statement = _select_unready(organization_id, old_id, new_id, forced=forced)
+    return await get_row(connection, statement, Unready)
+
+
+async def count_unready_pending(
+    connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, forced: bool
+) -> Unready:
+    """Count like `count_unready` of the documents that are pending in the new space, and read those entries alone."""
+    new = space_documents.alias("pending_places")
+    pending = select(new.c.document_id).where(
+        new.c.organization_id == organization_id, new.c.space_id == new_id, is_pending(new)
+    )
+    # An array, of which the planner assumes few: it would rather read all entries of the old space to join them.
+    ids: Any = func.array(pending.scalar_subquery())
+    statement = _select_unready(organization_id, old_id, new_id, forced=forced).where(_old.c.document_id == any_(ids))
+    return await get_row(connection, statement, Unready)
+
+
+def _select_unready(organization_id: UUID, old_id: int, new_id: int, *, forced: bool) -> Select[*tuple[Any, ...]]:
     failed = and_(_new.c.document_id.is_not(None), _new.c.error.is_not(None)) if forced else ~true()
-    statement = _select_entries(organization_id, old_id, new_id, func.count()).where(~_is_ready(), ~failed)
-    return (await connection.execute(statement)).scalar_one()
-
-
-async def count_unready(connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int) -> int:
-    """Count the documents that the new space doesn't have as the old one has them."""
-    statement = _select_entries(organization_id, old_id, new_id, func.count()).where(~_is_ready())
-    return (await connection.execute(statement)).scalar_one()
+    counts = func.count().label("documents"), func.count().filter(~failed).label("blocking")
+    return _select_entries(organization_id, old_id, new_id, *counts).where(~_is_ready())
 
 
 def _is_visible(caller: Caller) -> ColumnElement[bool]:

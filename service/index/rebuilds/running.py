@@ -3,10 +3,12 @@
 Copy what is wanted in the old space into the new one; index it; when everything is there, put the new space in the old
 one's place, in one transaction; empty the old one. What happens to a document meanwhile happens in both spaces
 (`ingestion.queries`, `index.service`), and what a transaction did that didn't know of the new space
-yet is copied like the rest: the swap locks the old space against all who write there, and looks once more.
+yet is copied like the rest: the swap waits until all those have ended. Then it compares both spaces, locks the old one
+against all who write there, and looks once more at what is pending in the new one.
 """
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator, Sequence
 from typing import Any
 from uuid import UUID
@@ -39,6 +41,9 @@ from service.platform.logs import logger
 COPIED_AT_ONCE = 200
 EMPTIED_AT_ONCE = 200
 INDEXED_AT_ONCE = 8
+# A step waits for so long for transactions of others to end, before the next round tries again.
+OLDER_SECONDS = 1.0
+PAUSE_SECONDS = 0.02
 
 
 async def rebuild_all(indexer: Indexer, disk: DiskGuard) -> None:
@@ -129,18 +134,41 @@ async def _index_batch(indexer: Indexer, organization_id: UUID, rebuild: Running
 
 
 async def try_swap(indexer: Indexer, organization_id: UUID, rebuild: RunningRebuild) -> bool:
-    """Replace the old space by the new one if that has all that is searched; return whether it did."""
+    """Replace the old space by the new one if that has all that is searched; return whether it did.
+
+    All entries are compared before anything is locked, by when all who know nothing of the new space have ended. What
+    anybody requests since then is requested in both spaces. So while others wait for the lock, only what is pending in
+    the new one is looked at.
+    """
     key: dict[str, Any] = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id, "forced": rebuild.forced}
+    if not await _wait_for_older_transactions(indexer, organization_id, rebuild):
+        return False
     async with indexer.database.transaction(organization_id, read_only=True) as connection:
-        if await queries.count_blocking(connection, organization_id, **key):
+        if (await queries.count_unready(connection, organization_id, **key)).blocking:
             return False
     async with indexer.database.transaction(organization_id) as connection:
         old = await _lock(connection, organization_id, rebuild)
-        if old is None or await queries.count_blocking(connection, organization_id, **key):
+        if old is None:
             return False
-        await _swap(connection, organization_id, rebuild, old)
+        unready = await queries.count_unready_pending(connection, organization_id, **key)
+        if unready.blocking:
+            return False
+        await _swap(connection, organization_id, rebuild, old, left=unready.documents)
     logger.info("index_rebuilt", collection_id=str(rebuild.collection_id), model=rebuild.model)
     return True
+
+
+async def _wait_for_older_transactions(indexer: Indexer, organization_id: UUID, rebuild: RunningRebuild) -> bool:
+    """Wait a moment for the transactions that may know nothing of the new space; False if there are still some."""
+    deadline = time.monotonic() + OLDER_SECONDS
+    while True:
+        async with indexer.database.transaction(organization_id, read_only=True) as connection:
+            if await queries.have_ended(connection, before=rebuild.next_transaction):
+                return True
+        if time.monotonic() >= deadline:
+            logger.info("index_rebuild_waits_for_transactions", collection_id=str(rebuild.collection_id))
+            return False
+        await asyncio.sleep(PAUSE_SECONDS)
 
 
 async def _lock(connection: AsyncConnection, organization_id: UUID, rebuild: RunningRebuild) -> SearchedSpace | None:
@@ -154,13 +182,9 @@ async def _lock(connection: AsyncConnection, organization_id: UUID, rebuild: Run
 
 
 async def _swap(
-    connection: AsyncConnection, organization_id: UUID, rebuild: RunningRebuild, old: SearchedSpace
+    connection: AsyncConnection, organization_id: UUID, rebuild: RunningRebuild, old: SearchedSpace, *, left: int
 ) -> None:
     new_id = rebuild.space_id
-    # Without `forced` nothing is left: `count_blocking` has just counted the same documents.
-    left = 0
-    if rebuild.forced:
-        left = await queries.count_unready(connection, organization_id, old_id=old.space_id, new_id=new_id)
     await queries.swap(connection, organization_id, old=old, new_id=new_id, collection_id=rebuild.collection_id)
     await queries.finish_rebuild(
         connection, organization_id, rebuild_id=rebuild.rebuild_id, status="COMPLETED", left_count=left
