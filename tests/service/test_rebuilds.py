@@ -8,6 +8,7 @@ import pytest
 
 from service.index.ingestion.sweeper import sweep
 from service.index.rebuilds import queries, running
+from service.index.rebuilds.comparison import queries as comparison
 from tests.harness.documents import add_to_collection, chunks, create_collection, get_document, ok, refused, uploaded
 from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
 from tests.harness.services import RunningService
@@ -335,13 +336,13 @@ def test_what_is_to_be_copied_is_not_looked_for_with_every_document(
 ) -> None:
     """All places of both indexes are compared for that: once for a batch, and once more before the swap."""
     looked: list[int] = []
-    missing_places = queries.list_missing_entries
+    missing_places = comparison.list_missing_entries
 
     async def counted(*arguments: Any, **options: Any) -> Any:
         looked.append(1)
         return await missing_places(*arguments, **options)
 
-    monkeypatch.setattr(queries, "list_missing_entries", counted)
+    monkeypatch.setattr(comparison, "list_missing_entries", counted)
     monkeypatch.setattr(running, "INDEXED_AT_ONCE", 1)
     shelf.start()
     shelf.finish()

@@ -53,7 +53,7 @@ WITHOUT_ORGANIZATION = {
     "operate.deployment.insert_key_fingerprint": "likewise",
     "operate.deployment.replace_key_fingerprint": "likewise",
     "runtime.standbys.write_mark": "the database's servers are the deployment's",
-    "index.rebuilds.have_ended": "transactions are the whole server's",
+    "index.rebuilds.comparison.have_ended": "transactions are the whole server's",
     "domains.signin.providers.any_domain": "it asks whether any organization has a provider at all",
     "domains.signin.providers.list_claims": "an operator says whose a domain is, among those who claim it",
     "domains.signin.providers._domains": "it takes the organization of the provider that it is asked with",

@@ -238,7 +238,7 @@ def is_excused(name: str) -> bool:
 
 
 # Functions of those packages that callers see the answers of all the same.
-FOR_CALLERS = {"index.rebuilds.queries.count_progress", "index.rebuilds.queries.list_failures"}
+FOR_CALLERS = {"index.rebuilds.comparison.queries.count_progress", "index.rebuilds.comparison.queries.list_failures"}
 
 
 def test_every_query_names_the_condition_of_visibility() -> None:

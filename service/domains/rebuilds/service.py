@@ -24,6 +24,7 @@ from service.domains.collections.service import unknown_collection
 from service.index.ingestion.indexer import Indexer
 from service.index.progress import FAILED_AFTER
 from service.index.rebuilds import queries
+from service.index.rebuilds.comparison import queries as comparison
 from service.index.rebuilds.queries import Rebuild
 from service.index.rebuilds.running import rebuild_organization
 from service.index.service import find_catalog
@@ -71,7 +72,7 @@ async def list_failures(
     rebuild = await _newest(connection, caller, request.document_collection_id)
     if rebuild.replaces_space_id is None:
         return Page([], None)
-    rows = await queries.list_failures(
+    rows = await comparison.list_failures(
         connection,
         caller,
         old_id=rebuild.replaces_space_id,
@@ -223,7 +224,7 @@ async def _to_rebuild(connection: AsyncConnection, caller: Caller, rebuild: Rebu
     )
     if rebuild.replaces_space_id is None:
         return shown
-    counts = await queries.count_progress(
+    counts = await comparison.count_progress(
         connection, caller, old_id=rebuild.replaces_space_id, new_id=rebuild.space_id, hopeless=FAILED_AFTER
     )
     return shown.model_copy(

@@ -161,13 +161,9 @@ def extend_claim(claimed_until: ColumnElement[Any]) -> ColumnElement[Any]:
 
 def _is_pending_where_replaced() -> ColumnElement[bool]:
     """Build the condition that an entry is in a replacement of a space, and its document pending in that space."""
-    replaced = space_documents.alias("replaced_places")
-    same = replaced.c.document_id == space_documents.c.document_id, replaced.c.space_id == spaces.c.replaces_space_id
-    return (
-        select(replaced.c.space_id)
-        .where(replaced.c.organization_id == ORGANIZATION, *same, is_pending(replaced))
-        .exists()
-    )
+    replaced, entry = space_documents.alias("replaced_places"), space_documents.c
+    same = replaced.c.document_id == entry.document_id, replaced.c.space_id == spaces.c.replaces_space_id
+    return select(true()).where(replaced.c.organization_id == ORGANIZATION, *same, is_pending(replaced)).exists()
 
 
 def _build_request(*, collections_too: bool) -> Select[*tuple[Any, ...]]:

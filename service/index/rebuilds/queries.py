@@ -3,39 +3,30 @@
 A space that is built is written by the indexer as every other; here is what only a rebuild does with it.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
     Integer,
     Select,
-    Text,
     and_,
-    any_,
-    cast,
     func,
     literal,
-    or_,
     select,
-    true,
     update,
 )
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.rebuilds import IndexRebuildFailure, IndexRebuildStatus
+from carrel.wire.rebuilds import IndexRebuildStatus
 from service.auth.callers import Caller
 from service.index.ingestion.backlog.queries import select_is_large
-from service.index.queries import is_pending
+from service.index.rebuilds.comparison.queries import number_of
 from service.index.spaces.queries import SearchedSpace, Space
-from service.permissions.queries import readable_classes
-from service.platform.sql import as_member, columns_of, find_row, find_rows, get_row, in_array
-from service.schema.catalog import documents
+from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array
 from service.schema.collections import caller_chunks, collections
 from service.schema.indexing import space_documents, spaces
 from service.schema.permissions import resources
@@ -84,51 +75,6 @@ class CopiedEntry:
     caller_chunks: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The documents of a rebuild; `held`: some are left, and none of these without many failures."""
-
-    documents: int
-    indexed: int
-    failed: int
-    held: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Unready:
-    """How many documents the new space doesn't have as the old one has them; `blocking`: that hold the swap back."""
-
-    documents: int
-    blocking: int
-
-
-_old = space_documents.alias("old_places")
-_new = space_documents.alias("new_places")
-
-
-def _is_ready() -> ColumnElement[bool]:
-    """Build the condition that a document's entry in the new space has all that is searched in the old one.
-
-    An entry that isn't indexed in the old space need only be requested in the new one.
-    """
-    never_indexed = and_(
-        _old.c.indexed_version.is_(None), or_(_new.c.indexed_version.is_not(None), _old.c.chunk_count == 0)
-    )
-    as_new = func.coalesce(_new.c.indexed_version >= _old.c.indexed_version, never_indexed)
-    return and_(_new.c.document_id.is_not(None), as_new)
-
-
-def _select_entries(organization_id: UUID, old_id: int, new_id: int, *columns: Any) -> Select[*tuple[Any, ...]]:
-    """Select from the entries of the old space, each with its entry in the new one if there is one."""
-    beside = and_(_new.c.document_id == _old.c.document_id, _new.c.space_id == new_id)
-    chosen: Select[*tuple[Any, ...]] = select(*columns)
-    return (
-        chosen.select_from(_old.outerjoin(_new, beside))
-        .join(resources, resources.c.object_id == _old.c.document_id)
-        .where(_old.c.organization_id == organization_id, _old.c.space_id == old_id)
-    )
-
-
 async def insert_replacement(
     connection: AsyncConnection, organization_id: UUID, *, replaced: Space, model: str, dimensions: int
 ) -> int:
@@ -173,12 +119,6 @@ async def insert_rebuild(
     )
 
 
-def _number(transaction: ColumnElement[Any]) -> ColumnElement[int]:
-    """Select the number of a transaction as an integer."""
-    return cast(cast(transaction, Text), BigInteger)
-
-
-_SNAPSHOT = func.pg_current_snapshot()
 _replaced = spaces.alias("replaced")
 
 
@@ -191,7 +131,7 @@ def _select_rebuilds(organization_id: UUID, kind: type[Rebuild | RunningRebuild]
             as_member(index_rebuilds.c.status, IndexRebuildStatus),
             spaces.c.replaces_space_id,
             _replaced.c.dimensions.label("replaced_dimensions"),
-            _number(func.pg_snapshot_xmax(_SNAPSHOT)).label("next_transaction"),
+            number_of(func.pg_snapshot_xmax(func.pg_current_snapshot())).label("next_transaction"),
         )
     )
     return (
@@ -243,14 +183,6 @@ async def retry_failed(connection: AsyncConnection, organization_id: UUID, *, sp
     await connection.execute(
         update(space_documents).where(failed).values(attempts=0, error=None, claimed_until=func.now())
     )
-
-
-async def list_missing_entries(
-    connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, limit: int
-) -> Sequence[UUID]:
-    """List documents of the old space that are not in the new one, in a fixed order."""
-    statement = _select_entries(organization_id, old_id, new_id, _old.c.document_id).where(_new.c.document_id.is_(None))
-    return (await connection.execute(statement.order_by(_old.c.document_id).limit(limit))).scalars().all()
 
 
 async def lock_documents(connection: AsyncConnection, organization_id: UUID, *, document_ids: Collection[UUID]) -> None:
@@ -325,93 +257,6 @@ async def keep_chunks(
         document_id=document_id, space_id=space_id, organization_id=organization_id, batch_id=batch_id, chunks=chunks
     )
     await connection.execute(new.on_conflict_do_nothing())
-
-
-async def have_ended(connection: AsyncConnection, *, before: int) -> bool:
-    """Check whether all transactions with a smaller number have ended."""
-    statement = select(_number(func.pg_snapshot_xmin(_SNAPSHOT)) >= before)
-    return bool((await connection.execute(statement)).scalar_one())
-
-
-async def count_unready(
-    connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, forced: bool
-) -> Unready:
-    """Count the documents that the new space doesn't have as the old one has them; failed ones block unless `forced`.
-
-    It reads all entries of both spaces.
-    """
-    statement = _select_unready(organization_id, old_id, new_id, forced=forced)
-    return await get_row(connection, statement, Unready)
-
-
-async def count_unready_pending(
-    connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, forced: bool
-) -> Unready:
-    """Count like `count_unready` of the documents that are pending in the new space, and read those entries alone."""
-    new = space_documents.alias("pending_places")
-    pending = select(new.c.document_id).where(
-        new.c.organization_id == organization_id, new.c.space_id == new_id, is_pending(new)
-    )
-    # An array, of which the planner assumes few: it would rather read all entries of the old space to join them.
-    ids: Any = func.array(pending.scalar_subquery())
-    statement = _select_unready(organization_id, old_id, new_id, forced=forced).where(_old.c.document_id == any_(ids))
-    return await get_row(connection, statement, Unready)
-
-
-def _select_unready(organization_id: UUID, old_id: int, new_id: int, *, forced: bool) -> Select[*tuple[Any, ...]]:
-    failed = and_(_new.c.document_id.is_not(None), _new.c.error.is_not(None)) if forced else ~true()
-    counts = func.count().label("documents"), func.count().filter(~failed).label("blocking")
-    return _select_entries(organization_id, old_id, new_id, *counts).where(~_is_ready())
-
-
-def _is_visible(caller: Caller) -> ColumnElement[bool]:
-    return true() if caller.is_admin else resources.c.access_class.in_(readable_classes(caller))
-
-
-async def count_progress(
-    connection: AsyncConnection, caller: Caller, *, old_id: int, new_id: int, hopeless: int
-) -> Progress:
-    """Count the documents that the caller may know about, those of them that are indexed, and those that failed.
-
-    `held` is about all documents: some are left, and each of those failed at least `hopeless` times in a row.
-    """
-    ready, known = _is_ready(), _is_visible(caller)
-    failed = and_(_new.c.document_id.is_not(None), _new.c.error.is_not(None))
-    given_up = and_(failed, _new.c.attempts >= hopeless)
-    left, beyond_hope = func.count().filter(~ready), func.count().filter(~ready, given_up)
-    statement = _select_entries(
-        caller.organization_id,
-        old_id,
-        new_id,
-        func.count().filter(known).label("documents"),
-        func.count().filter(known, ready).label("indexed"),
-        func.count().filter(known, ~ready, failed).label("failed"),
-        and_(left > 0, left == beyond_hope).label("held"),
-    )
-    return await get_row(connection, statement, Progress)
-
-
-async def list_failures(
-    connection: AsyncConnection, caller: Caller, *, old_id: int, new_id: int, after: UUID, limit: int
-) -> list[IndexRebuildFailure]:
-    """List failed documents that the caller may know about, by id."""
-    statement = (
-        _select_entries(
-            caller.organization_id,
-            old_id,
-            new_id,
-            documents.c.document_id,
-            documents.c.name.label("document_name"),
-            documents.c.external_id.label("document_external_id"),
-            _new.c.error,
-            _new.c.attempts,
-        )
-        .join(documents, documents.c.document_id == _old.c.document_id)
-        .where(~_is_ready(), _new.c.error.is_not(None), _is_visible(caller), _old.c.document_id > after)
-        .order_by(_old.c.document_id)
-        .limit(limit)
-    )
-    return await find_rows(connection, statement, IndexRebuildFailure)
 
 
 async def swap(

@@ -22,6 +22,7 @@ from service.index.ingestion.indexer import Indexer
 from service.index.ingestion.indexing import pack_chunks
 from service.index.queries import IndexEntry, list_chunks
 from service.index.rebuilds import queries
+from service.index.rebuilds.comparison import queries as comparison
 from service.index.rebuilds.queries import RunningRebuild
 from service.index.rebuilds.retired.queries import (
     RetiredSpace,
@@ -91,7 +92,7 @@ async def copy_batch(indexer: Indexer, organization_id: UUID, rebuild: RunningRe
     """Request some documents of the old space in the new one; False if none were missing."""
     spaces = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id}
     async with indexer.database.transaction(organization_id) as connection:
-        missing = await queries.list_missing_entries(connection, organization_id, **spaces, limit=COPIED_AT_ONCE)
+        missing = await comparison.list_missing_entries(connection, organization_id, **spaces, limit=COPIED_AT_ONCE)
         if not missing:
             return False
         await queries.lock_documents(connection, organization_id, document_ids=missing)
@@ -144,13 +145,13 @@ async def try_swap(indexer: Indexer, organization_id: UUID, rebuild: RunningRebu
     if not await _wait_for_older_transactions(indexer, organization_id, rebuild):
         return False
     async with indexer.database.transaction(organization_id, read_only=True) as connection:
-        if (await queries.count_unready(connection, organization_id, **key)).blocking:
+        if (await comparison.count_unready(connection, organization_id, **key)).blocking:
             return False
     async with indexer.database.transaction(organization_id) as connection:
         old = await _lock(connection, organization_id, rebuild)
         if old is None:
             return False
-        unready = await queries.count_unready_pending(connection, organization_id, **key)
+        unready = await comparison.count_unready_pending(connection, organization_id, **key)
         if unready.blocking:
             return False
         await _swap(connection, organization_id, rebuild, old, left=unready.documents)
@@ -163,7 +164,7 @@ async def _wait_for_older_transactions(indexer: Indexer, organization_id: UUID, 
     deadline = time.monotonic() + OLDER_SECONDS
     while True:
         async with indexer.database.transaction(organization_id, read_only=True) as connection:
-            if await queries.have_ended(connection, before=rebuild.next_transaction):
+            if await comparison.have_ended(connection, before=rebuild.next_transaction):
                 return True
         if time.monotonic() >= deadline:
             logger.info("index_rebuild_waits_for_transactions", collection_id=str(rebuild.collection_id))

@@ -1,0 +1,1 @@
+"""Comparing a space with the one that is built to replace it."""
