@@ -19,6 +19,8 @@ class Me:
     email: str
     name: str
     is_admin: bool
+    reranks_by_default: bool | None = None
+    """Whether searches are reranked that don't say it; None where the service has no endpoint for that."""
 
 
 def client() -> Carrel:
@@ -48,7 +50,7 @@ def me() -> Me:
         is_admin = any(user.email == found.email and user.active and user.is_admin for user in users)
     else:
         is_admin = found.is_admin and ApiScope.ADMIN in found.scopes
-    return Me(found.email, found.name, is_admin)
+    return Me(found.email, found.name, is_admin, found.reranks_by_default)
 
 
 def me_now() -> Me:

@@ -31,6 +31,7 @@ from carrel.wire.oversight import (
     StorageState,
     SyncsState,
 )
+from carrel.wire.reranking import RerankingState
 from flows.operations.formatting import count_text
 from flows.runs import Runs, RunsError
 
@@ -110,6 +111,7 @@ def findings_of(status: AdminStatusGetResponse, *, now: datetime | None = None) 
         *(_of_connections(connections, at) for connections in (status.connections,) if connections),
         *map(_of_standby, status.standbys or ()),
         *(_of_archive(archive, at) for archive in (status.archive,) if archive),
+        *map(_of_reranking, [status.reranking] if status.reranking else []),
         *(_of_quarantine(quarantine) for quarantine in (status.quarantine,) if quarantine),
         *_of_alerts(status.open_alert_count),
         *(_of_disk(storage) for storage in status.storage),
@@ -272,6 +274,17 @@ def _of_missing_backup(said: str) -> Finding:
     said = f"{said} No backup in it leads to now, so what was written lately can't be restored from it."
     todo = "Take one: python -m service backup --incremental. Health tells of it within a minute."
     return Finding("The archive", Level.TROUBLE, said, todo, _help_page("operating#going-back-to-any-moment"))
+
+
+def _of_reranking(endpoint: RerankingState) -> Finding:
+    answered_at, failed_at, about = endpoint.answered_at, endpoint.failed_at, "Reranking"
+    if failed_at is not None and (answered_at is None or answered_at < failed_at):
+        before = "" if answered_at is None else f" It answered {moment(answered_at)}, before that."
+        said = f"The endpoint failed, or was too late, {moment(failed_at)}: searches keep their own order.{before}"
+        todo = "See why in the service's log (reranking_endpoint_failed, reranking_endpoint_slow), and search again."
+        return Finding(about, Level.TROUBLE, said, todo, _help_page("operating#reranking"))
+    said = "No search has asked the endpoint since the service was started."
+    return Finding(about, Level.FINE, said if answered_at is None else f"The endpoint answered {moment(answered_at)}.")
 
 
 def _join_names(words: Sequence[str]) -> str:

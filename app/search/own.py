@@ -88,10 +88,10 @@ def _offer(query: SearchQuery, places: Mapping[str, str], go: Go, *, key: str, w
 def offer_saving(query: SearchQuery) -> None:
     """Show a button that saves the search that was done, or takes it out of the saved ones.
 
-    Whether filters and questions are read from the text is not kept with it.
+    Whether filters and questions are read from the text, and whether it is reranked, is not kept with it.
     """
     reads = query.draws_filters or query.extracts_questions
-    query = replace(query, draws_filters=False, extracts_questions=False)
+    query = replace(query, draws_filters=False, extracts_questions=False, reranks=None)
     is_saved = query in show_errors(read_saved)
     st.button(
         "Saved" if is_saved else "Save this search",

@@ -23,6 +23,8 @@ MODES: Mapping[SearchMode, str] = {
 SIZES = (10, 30, 100)
 """How many results are shown at first, and each time more are asked for; the last is the most the service gives."""
 
+_YES_NO = {"yes": True, "no": False}
+
 Answer = SearchDocumentCatalogResponse | SearchDocumentCollectionResponse
 
 
@@ -31,7 +33,8 @@ class SearchQuery:
     """A search with everything its answer depends on; the answer is cached by this value.
 
     `where` is CATALOG or a collection's id; `only` are conditions that a document's metadata must all meet. In a
-    collection the service may draw further ones from the text, and look for the questions in it.
+    collection the service may draw further ones from the text, and look for the questions in it. `reranks` is None for
+    what the organization has by default.
     """
 
     text: str
@@ -40,6 +43,7 @@ class SearchQuery:
     only: tuple[Condition, ...] = ()
     draws_filters: bool = False
     extracts_questions: bool = False
+    reranks: bool | None = None
 
     @classmethod
     def from_address(cls, parameters: Mapping[str, Sequence[str]]) -> "SearchQuery":
@@ -54,7 +58,8 @@ class SearchQuery:
             mode = SearchMode.HYBRID
         only, reads = from_address(parameters.get("only", ())), parameters.get("read", ())
         text, where = last.get("q", "").replace("\0", " "), last.get("in") or CATALOG
-        return cls(text, where, mode, only, FILTERS in reads, QUESTIONS in reads)
+        reranks = _YES_NO.get(last.get("rerank", ""))
+        return cls(text, where, mode, only, FILTERS in reads, QUESTIONS in reads, reranks)
 
     def address(self) -> dict[str, list[str]]:
         """Return the address parameters for this query, without default values."""
@@ -64,6 +69,7 @@ class SearchQuery:
             "by": ["" if self.mode is SearchMode.HYBRID else self.mode.value.lower()],
             "only": [condition.in_address() for condition in self.only],
             "read": [FILTERS] * self.draws_filters + [QUESTIONS] * self.extracts_questions,
+            "rerank": [word for word, reranks in _YES_NO.items() if reranks is self.reranks],
         }
         return {name: values for name, values in wanted.items() if any(values)}
 
@@ -77,6 +83,7 @@ def search(question: SearchQuery, kinds: Kinds, *, size: int) -> Answer:
             max_results=size,
             mode=question.mode,
             metadata_filters=conditions,
+            enable_reranking=question.reranks,
         )
     return api.client().search.search_document_collection(
         document_collection_id=UUID(question.where),
@@ -86,4 +93,5 @@ def search(question: SearchQuery, kinds: Kinds, *, size: int) -> Answer:
         structured_query_filters=conditions,
         enable_smart_filtering=question.draws_filters or None,
         enable_query_extraction=question.extracts_questions or None,
+        enable_reranking=question.reranks,
     )

@@ -2,9 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from functools import partial
 
 import streamlit as st
 
+from app import api
 from app.formatting import moment
 from app.quality.judging import show_judging
 from app.quality.log import SPANS, Totals, counts, share
@@ -13,9 +15,11 @@ from app.quality.set_page import show_set
 from app.quality.sets import SET, list_sets
 from app.quality.worst import list_worst
 from app.ui.access import require_admin
+from app.ui.dialogs import confirm
 from app.ui.errors import show_errors
 from app.ui.exporting import Export, offer_export
 from app.ui.filters import choice_filter, part_of
+from app.ui.help import show_help
 from app.ui.notices import show_empty, show_note, show_text, show_title
 from carrel.wire.oversight import SearchesInBucket
 
@@ -44,16 +48,47 @@ def show_overview() -> None:
     )
     for column, (label, figure) in zip(st.columns(len(figures)), figures, strict=True):
         column.metric(label, figure)
-    if not totals.searches:
+    if totals.searches:
+        show_searches(buckets)
+    else:
         show_empty("Nobody has searched in this time.", "Look at a longer time, or come back when people have.")
         show_link_to_replies()
-        return
+    offer_reranking()
+
+
+def show_searches(buckets: Sequence[SearchesInBucket]) -> None:
+    """Draw the searches over time, and say what counts as one without results."""
     show_note(
         "Without results are searches that found nothing: by words that are nowhere, under filters that nothing fits, "
         "or by people who may read nothing there. By meaning there is always something nearest, however far: thumbs "
         "down tell of that. A search counts with the newest thumb that it, or one of its results, was given."
     )
     show_charts(buckets)
+
+
+def offer_reranking() -> None:
+    """Offer to have everybody's searches reranked, where the service has an endpoint for that."""
+    st.subheader("Reranking", anchor=False)
+    if api.me().reranks_by_default is None:
+        show_help("A reranking model can order results, too: give the service its endpoint", "operating#reranking")
+        return
+    is_on = show_errors(api.client().admin.organization.get).enable_reranking
+    chosen = st.toggle("Rerank searches that don't say it themselves, and what agents look up", is_on, key="reranks")
+    if chosen is not is_on and st.button("Save", key="reranks.save", type="primary"):
+        confirm(
+            "Change whether everybody's searches are reranked?",
+            "Their words and what they find are sent to the reranking endpoint, and each waits for it."
+            if chosen
+            else "Searches keep their own order, unless somebody switches it on for one.",
+            doing="Change it",
+            action=partial(set_reranking, chosen),
+        )
+
+
+def set_reranking(is_on: bool) -> None:
+    """Keep the organization's default, which pages then know."""
+    api.client().admin.organization.update(enable_reranking=is_on)
+    api.me.clear()
 
 
 def show_charts(buckets: Sequence[SearchesInBucket]) -> None:

@@ -17,6 +17,7 @@ from app.search.results import by_meaning_alone, show_result
 from app.search.sources import Documents, documents_of
 from app.ui.errors import show_errors
 from app.ui.feedback import about_search, offer_feedback, show_failure
+from app.ui.help import show_help
 from app.ui.notices import show_note, show_problem, show_title, show_warning
 from app.ui.progress import show_skeletons
 from app.welcome import show_welcome
@@ -37,6 +38,8 @@ def ask() -> SearchQuery | None:
     follow_address(places)
     with st.form("question", border=False):
         show_fields(places, collections)
+    if (me := api.me()).is_admin and me.reranks_by_default is None:
+        show_help("A reranking model can order results, too: give the service its endpoint", "operating#reranking")
     if (length := len(words_now())) > LONGEST:
         show_problem(f"This question is too long: {length:,} characters.", f"Ask in {LONGEST:,} at most.")
         return None
@@ -72,6 +75,8 @@ def show_fields(places: Mapping[str, str], collections: Mapping[str, DocumentCol
     right.segmented_control("Match by", list(MODES), key="mode", format_func=lambda mode: MODES[mode], required=True)
     if collections:
         st.toggle("Read filters and questions from the text", key="reads", help=_READS)
+    if api.me().reranks_by_default is not None:
+        st.toggle("Let a reranking model order the best results, too", key="reranks")
 
 
 def address_now() -> dict[str, list[str]]:
@@ -90,6 +95,7 @@ def follow_address(places: Mapping[str, str]) -> None:
         state["place"] = wanted.where if wanted.where in places else CATALOG
         state["mode"] = wanted.mode
         state["reads"] = wanted.draws_filters or wanted.extracts_questions
+        state["reranks"] = bool(api.me().reranks_by_default) if wanted.reranks is None else wanted.reranks
         state["address"] = address
     elif state["place"] not in places:
         state["place"] = CATALOG
@@ -116,7 +122,19 @@ def submit(collections: Mapping[str, DocumentCollection]) -> None:
     if (words, place) == (before.text, before.where) and before.extracts_questions:
         # Filters that were taken away stay away as long as the question is the same.
         draws = reads and before.draws_filters
-    go(SearchQuery(words, place, state.get("mode") or before.mode, only, draws, reads))
+    by_default = api.me().reranks_by_default
+    reranks = bool(state.get("reranks", by_default))
+    go(
+        SearchQuery(
+            words,
+            place,
+            state.get("mode") or before.mode,
+            only,
+            draws,
+            reads,
+            None if by_default in {None, reranks} else reranks,
+        )
+    )
 
 
 def go(question: SearchQuery) -> None:

@@ -8,6 +8,7 @@ import hashlib
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from enum import IntEnum, auto
 from mmap import mmap
 from struct import Struct
@@ -143,6 +144,11 @@ class Share:
     def total(self, figure: Figure) -> float:
         """Return the sum of all workers' figures."""
         return sum(self.figures.read(figure))
+
+    def latest(self, figure: Figure) -> datetime | None:
+        """Return the latest of all workers' times of a figure; None when no worker has told one."""
+        at = max(self.figures.read(figure))
+        return datetime.fromtimestamp(at, UTC) if at else None
 
     def has_more_than_others(self, figure: Figure) -> bool:
         """Return whether another worker, one that serves, has less of something than this one."""

@@ -23,6 +23,7 @@ from carrel.wire.oversight import (
     StorageState,
     SyncsState,
 )
+from carrel.wire.reranking import RerankingState
 from tests.app.conftest import NOBODY_LISTENS, House, SetUp, draw, html_of, sign_in
 from tests.app.prefect_api import PrefectServer
 from tests.harness.proxy import faulty
@@ -77,6 +78,11 @@ def test_what_is_well_is_fine_and_asks_for_nothing() -> None:
             Level.BUSY,
         ),
         ({"jobs": JobsState(waiting=0, running=0, failed=1)}, "Replies and sync runs", Level.TROUBLE),
+        ({"reranking": RerankingState()}, "Reranking", Level.FINE),
+        ({"reranking": RerankingState(answered_at=NOW)}, "Reranking", Level.FINE),
+        ({"reranking": RerankingState(failed_at=NOW)}, "Reranking", Level.TROUBLE),
+        ({"reranking": RerankingState(answered_at=NOW, failed_at=NOW - timedelta(hours=1))}, "Reranking", Level.FINE),
+        ({"reranking": RerankingState(answered_at=NOW, failed_at=NOW + timedelta(1))}, "Reranking", Level.TROUBLE),
         (
             {"jobs": JobsState(waiting=9, running=2, failed=0, oldest_waiting_at=NOW - timedelta(minutes=6))},
             "Replies and sync runs",

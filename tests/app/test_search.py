@@ -7,6 +7,7 @@ from typing import Any
 from uuid import uuid4
 
 import pytest
+from pydantic import SecretStr
 from streamlit.testing.v1 import AppTest
 
 from app.auth import container
@@ -14,9 +15,11 @@ from app.search.relevance import count_strong
 from app.ui.passages import link_html
 from carrel import Carrel
 from carrel.wire.search import FilterOperator, SearchMode
+from service.text.reranking import Reranker
 from tests.app.conftest import House, Open, SetUp, draw, html_of, markdown_of, sign_in
 from tests.app.pressing import button, press
 from tests.harness.proxy import Fault, faulty
+from tests.harness.reranking import KEY, serving_reranking
 from tests.harness.services import RunningService
 from tests.oauth.flow import PASSWORD, a_person
 
@@ -524,6 +527,43 @@ def test_a_filter_from_the_question_is_taken_away_with_one_click(house: House, p
     dropped = house.open("search", q="documents with more than 900 pages on sheep", read="filters", **{"in": pen})
     assert found(dropped) == ["Goats", "Lambs"]
     assert "Nothing was found with the filters in the question." in html_of(dropped)
+
+
+def test_the_best_results_are_reranked_as_the_switch_says(
+    house: House, pen: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It begins as the organization has it; without an endpoint there is none, and admins are told how to give one."""
+    page = house.open("search", q="sheep")
+    assert "operating#reranking" in html_of(page)
+    assert not [one for one in page.toggle if one.key == "reranks"]
+    runtime = house.service.runtime
+    settings = runtime.settings.model_copy(update={"reranking_api_key": SecretStr(KEY)})
+    with serving_reranking() as endpoint:
+        reranker = Reranker(endpoint.url, settings, share=runtime.share)
+        monkeypatch.setitem(runtime.__dict__, "reranker", reranker)
+        page = house.open("search", q="sheep", **{"in": pen})
+        assert "operating#reranking" not in html_of(page)
+        assert not page.toggle(key="reranks").value
+        page.toggle(key="reranks").set_value(True)
+        page.button[0].click().run()
+        assert page.query_params["rerank"] in ("yes", ["yes"])
+        assert "A reranking model ordered the best 2." in html_of(page)
+        quality = house.open("quality", part="overview")
+        quality.toggle(key="reranks").set_value(True).run()
+        press(press(quality, "Save"), "Change it")
+        page = house.open("search", q="sheep", **{"in": pen})
+        assert page.toggle(key="reranks").value
+        assert "A reranking model ordered the best 2." in html_of(page)
+        page.toggle(key="reranks").set_value(False)
+        page.button[0].click().run()
+        assert page.query_params["rerank"] in ("no", ["no"])
+        assert "A reranking model" not in html_of(page)
+        assert not house.open("search", q="sheep", rerank="no").toggle(key="reranks").value
+        told = house.client.admin.status.get().reranking
+        assert told is not None
+        assert (told.answered_at is None, told.failed_at) == (False, None)
+        house.client.admin.organization.update(enable_reranking=False)
+        house.service.run(reranker.close())
 
 
 def test_a_press_that_comes_after_the_fields_were_forgotten_searches_as_the_address_says(

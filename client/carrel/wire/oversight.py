@@ -9,6 +9,7 @@ from pydantic import Field
 from carrel.wire.common import NarrowedRequest, PagedResponse, Principal, RequestModel, ResponseModel, Tabular
 from carrel.wire.fields import EmailAddress, Identifier, Instant, Label, RequestInstant, StrictFlag
 from carrel.wire.operations import ADMIN, ApiOperation
+from carrel.wire.reranking import RerankingState
 from carrel.wire.search import SearchFeedback, SearchMode
 
 MOST_LOOKED_THROUGH = 100_000
@@ -245,6 +246,8 @@ class AdminStatusGetResponse(ResponseModel):
     """Standbys of the database; absent where the service was given none."""
     archive: ArchiveState | None = None
     """The archive of log and files; absent where the service was given none."""
+    reranking: RerankingState | None = None
+    """The reranking endpoint; absent where the service was given none."""
 
 
 class AdminAuditLogQueryRequest(NarrowedRequest):

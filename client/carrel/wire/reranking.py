@@ -1,8 +1,9 @@
-"""What reranking did to a search, as its answer says."""
+"""What reranking did to a search, as its answer says, and how its endpoint does."""
 
 from enum import StrEnum
 
 from carrel.wire.common import ResponseModel
+from carrel.wire.fields import Instant
 
 
 class WhyNotReranked(StrEnum):
@@ -24,3 +25,12 @@ class AppliedReranking(ResponseModel):
     """Why it was not applied; absent when it was."""
     note: str | None = None
     """The reason in a sentence."""
+
+
+class RerankingState(ResponseModel):
+    """How the reranking endpoint answers, since the service was started; it is asked by searches alone."""
+
+    answered_at: Instant | None = None
+    """When it last gave scores; absent when it never did."""
+    failed_at: Instant | None = None
+    """When it last was late, refused, or answered something else; absent when it never did."""

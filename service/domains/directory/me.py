@@ -3,14 +3,14 @@
 from carrel.wire.me import ME, MeResponse
 from service.auth.queries import get_acting_principal
 from service.identity import queries
-from service.web.dependencies import CallerDep, SnapshotDep
+from service.web.dependencies import CallerDep, RuntimeDep, SnapshotDep
 from service.web.routing import Router
 
 router = Router()
 
 
 @router.operation(ME)
-async def get_me(connection: SnapshotDep, caller: CallerDep) -> MeResponse:
+async def get_me(runtime: RuntimeDep, connection: SnapshotDep, caller: CallerDep) -> MeResponse:
     """Show whom the access token acts for, and what it may be used for."""
     organization = await queries.get_organization(connection, caller.organization_id)
     person = await get_acting_principal(connection, caller.organization_id, principal_id=caller.principal_id)
@@ -22,4 +22,5 @@ async def get_me(connection: SnapshotDep, caller: CallerDep) -> MeResponse:
         organization_id=caller.organization_id,
         organization_name=organization.name,
         scopes=sorted(caller.scopes or ()),
+        reranks_by_default=None if runtime.reranker is None else organization.enable_reranking,
     )

@@ -1,7 +1,5 @@
 """The state of an organization, for the page Health."""
 
-from datetime import UTC, datetime
-
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.oversight import (
@@ -12,10 +10,11 @@ from carrel.wire.oversight import (
     QuarantineState,
     SyncsState,
 )
+from carrel.wire.reranking import RerankingState
 from service.auth.callers import Caller
 from service.index.ingestion.backlog.queries import measure_backlog
 from service.operate.status import queries
-from service.platform.sharing import Figure
+from service.platform.sharing import Figure, Share
 from service.platform.version import VERSION
 from service.runtime import Runtime
 from service.web.connections import Connections
@@ -66,13 +65,14 @@ async def get_status(
         storage=[file_system.describe() for file_system in runtime.disk.file_systems],
         connections=connections.describe() if connections else None,
         standbys=[standby.describe() for standby in runtime.standbys.all] or None,
-        archive=None if settings.archive_url is None else _describe_archive(runtime),
+        archive=None if settings.archive_url is None else _describe_archive(runtime.share),
+        reranking=None if runtime.reranker is None else _describe_reranking(runtime.share),
     )
 
 
-def _describe_archive(runtime: Runtime) -> ArchiveState:
-    archived_at, backed_up_at = (
-        datetime.fromtimestamp(told, UTC) if (told := runtime.share.total(figure)) else None
-        for figure in (Figure.ARCHIVED_AT, Figure.BACKED_UP_AT)
-    )
-    return ArchiveState(archived_at=archived_at, backed_up_at=backed_up_at)
+def _describe_archive(share: Share) -> ArchiveState:
+    return ArchiveState(archived_at=share.latest(Figure.ARCHIVED_AT), backed_up_at=share.latest(Figure.BACKED_UP_AT))
+
+
+def _describe_reranking(share: Share) -> RerankingState:
+    return RerankingState(answered_at=share.latest(Figure.RERANKED_AT), failed_at=share.latest(Figure.NOT_RERANKED_AT))
