@@ -9,7 +9,7 @@ import typer
 
 from carrel import InvalidArgumentError
 from carrel.directory.tables import printable
-from carrel.wire.agents import AgentDefinition
+from carrel.wire.agents import AgentDefinition, AgentRetrieval
 from carrel.wire.places import describe_place
 from carrel.wire.question_log import LoggedQuestion, Outcome
 from cli.choosing import AsJson, id_in, require_one
@@ -77,11 +77,22 @@ def show(agent: Named, *, as_json: AsJson = False) -> None:
             ("model", found.model or "the service's default"),
             ("programs", "may ask it" if found.api_access_enabled else "may not ask it: its API access is off"),
             ("from", [names.get(one, str(one)) for one in found.collection_ids] or "none: it finds nothing"),
+            ("looks up", _describe_retrieval(found.retrieval)),
             ("used by", used_by or "nobody: it isn't deployed"),
         ],
         organizationWide=everybody,
         grants=[to_json(one) for one in grants],
     )
+
+
+def _describe_retrieval(retrieval: AgentRetrieval) -> list[str]:
+    """Name the options that an agent looks things up with."""
+    reranked = {None: "reranked as the organization has it", True: "reranked", False: "not reranked"}
+    return [
+        *["with filters that the message states"] * bool(retrieval.enable_smart_filtering),
+        *["each question of a long message"] * bool(retrieval.enable_query_extraction),
+        reranked[retrieval.enable_reranking],
+    ]
 
 
 QUESTIONS: Columns[LoggedQuestion] = {

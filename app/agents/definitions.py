@@ -13,7 +13,7 @@ from app.formatting import one_line
 from app.labels import COLLECTION, GROUP, types_of
 from app.lookup import Principal, Resource, by_id
 from app.permissions.grants import ConflictError, Grants, grants_on
-from carrel.wire.agents import AgentDefinition
+from carrel.wire.agents import AgentDefinition, RetrievalOptions
 from carrel.wire.common import Action, ResourceReference, ResourceType, UserReference
 
 DEFAULT_MODEL = ""
@@ -33,6 +33,7 @@ class Writing:
     model: str
     collection_ids: tuple[str, ...]
     open_to_programs: bool
+    retrieval: RetrievalOptions
 
 
 def find_agent(address: str) -> AgentDefinition | None:
@@ -74,6 +75,7 @@ def save(agent: AgentDefinition, writing: Writing) -> None:
         model=writing.model or None,
         collection_ids=writing.collection_ids,
         api_access_enabled=writing.open_to_programs,
+        retrieval=writing.retrieval,
     )
 
 

@@ -32,7 +32,7 @@ from app.ui.notices import show_empty, show_text, show_warning
 from app.ui.pickers import drop_choice, pick_principals
 from app.ui.tables import forget
 from carrel import Reply
-from carrel.wire.agents import AgentDefinition
+from carrel.wire.agents import AgentDefinition, RetrievalOptions
 
 _PROBLEM = "agent.problem"
 _MEANWHILE = Problem(
@@ -41,6 +41,11 @@ _MEANWHILE = Problem(
 )
 _INSTRUCTING = "What the model is told before every conversation. A model may repeat it: write no secrets."
 _PATIENCE = 120.0
+_READS = {
+    "enable_smart_filtering": "Read filters from the message, such as “finance reports since March 2025”",
+    "enable_query_extraction": "Look up each question of a long message by itself",
+}
+_RERANKS = {None: "As the organization has it", True: "Always", False: "Never"}
 
 
 def show_definition(agent: AgentDefinition) -> None:
@@ -79,12 +84,26 @@ def show_definition(agent: AgentDefinition) -> None:
         st.checkbox(
             "Open to programs (API keys and service accounts)", agent.api_access_enabled, key=_key(agent, "api")
         )
+        _show_retrieval(agent)
         st.form_submit_button("Save", type="primary", on_click=_save, args=(seen,))
     problem: Problem | None = st.session_state.pop(_PROBLEM, None)
     if problem is not None:
         problem.show()
     if not known:
         show_warning("It answers from no collection, so it finds nothing.", "Choose one above.")
+
+
+def _show_retrieval(agent: AgentDefinition) -> None:
+    """Show fields of how an agent looks things up; what reranking is without a choice is the organization's to say."""
+    for part, label in _READS.items():
+        st.checkbox(label, bool(getattr(agent.retrieval, part)), key=_key(agent, part))
+    st.selectbox(
+        "Reranking",
+        list(_RERANKS),
+        index=list(_RERANKS).index(agent.retrieval.enable_reranking),
+        key=_key(agent, "enable_reranking"),
+        format_func=_RERANKS.__getitem__,
+    )
 
 
 def _key(agent: AgentDefinition, part: str) -> str:
@@ -100,6 +119,7 @@ def _save(seen: AgentDefinition) -> None:
         model=state[_key(seen, "model")],
         collection_ids=tuple(state[_key(seen, "collections")]),
         open_to_programs=state[_key(seen, "api")],
+        retrieval=RetrievalOptions(**{part: state[_key(seen, part)] for part in (*_READS, "enable_reranking")}),
     )
     state.pop(_key(seen, "seen"), None)  # what is drawn next is what is there then
     if not written.name:

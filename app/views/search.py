@@ -38,8 +38,6 @@ def ask() -> SearchQuery | None:
     follow_address(places)
     with st.form("question", border=False):
         show_fields(places, collections)
-    if (me := api.me()).is_admin and me.reranks_by_default is None:
-        show_help("A reranking model can order results, too: give the service its endpoint", "operating#reranking")
     if (length := len(words_now())) > LONGEST:
         show_problem(f"This question is too long: {length:,} characters.", f"Ask in {LONGEST:,} at most.")
         return None
@@ -258,6 +256,8 @@ def page() -> None:
     question = ask()
     if question is None:
         st.caption("Ask in your own words, or name a thing: *how high may the waves be*, *refund*, *D-2219*.")
+        if (me := api.me()).is_admin and me.reranks_by_default is None:
+            show_help("A reranking model can order results, too: give the service its endpoint", "operating#reranking")
         show_welcome()
         show_own_searches(places_of(collections_by_id()), open_search)
         return

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from itertools import count
 from uuid import UUID
 
+from carrel.wire.agents import AgentRetrieval
 from service.auth.callers import Caller, authenticate
 from service.domains.answering import Assignment, Exchange, Passage, Reply, answer
 from service.platform.errors import Forbidden
@@ -55,6 +56,7 @@ class Library:
         history: Sequence[Exchange] = (),
         collection_ids: Sequence[str] | None = None,
         searches: int | None = None,
+        retrieval: AgentRetrieval | None = None,
     ) -> Reply:
         """Ask over the collection; `told` keeps the progress. After so many `searches` the sender may no more."""
         self.told.clear()
@@ -76,6 +78,7 @@ class Library:
                 UUID(each) for each in ([self.collection_id] if collection_ids is None else collection_ids)
             ],
             history=history,
+            retrieval=retrieval or AgentRetrieval(),
         )
 
         async def note(text: str, passages: Sequence[Passage]) -> None:

@@ -6,7 +6,7 @@ from uuid import UUID
 import pytest
 
 from service.domains.answering import Passage
-from service.domains.answering.retrieval import LONGEST_PASSAGE, MOST_PASSAGES, retrieve
+from service.domains.answering.retrieval import LONGEST_PASSAGE, MOST_PASSAGES, Lookup, retrieve
 from tests.answering.asking import ADMIN, Library, a_library
 from tests.harness.documents import add_to_collection, create_collection, embedded, ok
 from tests.harness.services import RunningService
@@ -26,7 +26,8 @@ def found(
     """What a person finds."""
     ids = [UUID(each) for each in ([library.collection_id] if collection_ids is None else collection_ids)]
     caller = library.caller(person)
-    return library.service.run(retrieve(library.service.runtime, caller, collection_ids=ids, query=query, limit=limit))
+    asked = retrieve(library.service.runtime, caller, collection_ids=ids, lookup=Lookup(query, limit))
+    return list(library.service.run(asked).passages)
 
 
 def names(passages: Sequence[Passage]) -> list[str]:

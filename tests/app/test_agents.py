@@ -8,7 +8,7 @@ import pytest
 from streamlit.testing.v1 import AppTest
 
 from carrel import Carrel
-from carrel.wire.agents import AgentDefinition
+from carrel.wire.agents import AgentDefinition, AgentRetrieval
 from tests.app.conftest import House, html_of, markdown_of
 from tests.app.pressing import answer, press
 from tests.oauth.flow import a_person
@@ -71,11 +71,15 @@ def test_what_is_written_is_saved_and_the_list_tells_it(house: House, agent: Age
     page.selectbox(key=f"{key}.model").set_value("carrel-extractive")
     page.multiselect(key=f"{key}.collections").set_value([chosen])
     page.checkbox(key=f"{key}.api").set_value(True)
+    page.checkbox(key=f"{key}.enable_smart_filtering").set_value(True)
+    page.selectbox(key=f"{key}.enable_reranking").set_value(False)
     page = press(page, "Save")
     saved = next(one for one in house.client.admin.agents.list(query=name))
     assert (saved.instructions, saved.model) == ("Answer in one sentence.", "carrel-extractive")
     assert [str(one) for one in saved.collection_ids] == [chosen]
     assert saved.api_access_enabled
+    retrieval = AgentRetrieval(enable_smart_filtering=True, enable_query_extraction=False, enable_reranking=False)
+    assert saved.retrieval == retrieval
     assert saved.description == agent.description
     listed = house.open("agents", name=name).dataframe[0].value
     assert listed["Name"].tolist() == [name]

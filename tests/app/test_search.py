@@ -533,7 +533,7 @@ def test_the_best_results_are_reranked_as_the_switch_says(
     house: House, pen: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It begins as the organization has it; without an endpoint there is none, and admins are told how to give one."""
-    page = house.open("search", q="sheep")
+    page = house.open("search")
     assert "operating#reranking" in html_of(page)
     assert not [one for one in page.toggle if one.key == "reranks"]
     runtime = house.service.runtime
@@ -541,8 +541,8 @@ def test_the_best_results_are_reranked_as_the_switch_says(
     with serving_reranking() as endpoint:
         reranker = Reranker(endpoint.url, settings, share=runtime.share)
         monkeypatch.setitem(runtime.__dict__, "reranker", reranker)
+        assert "operating#reranking" not in html_of(house.open("search"))
         page = house.open("search", q="sheep", **{"in": pen})
-        assert "operating#reranking" not in html_of(page)
         assert not page.toggle(key="reranks").value
         page.toggle(key="reranks").set_value(True)
         page.button[0].click().run()

@@ -839,8 +839,20 @@ SINGLE: list[Case] = [
     ),
     (
         "admin/agents/update",
-        lambda c: c.admin.agents.update(OTHER_ID, instructions="", collection_ids=[], api_access_enabled=False),
-        {"agentId": OTHER_ID, "instructions": "", "collectionIds": [], "apiAccessEnabled": False},
+        lambda c: c.admin.agents.update(
+            OTHER_ID,
+            instructions="",
+            collection_ids=[],
+            api_access_enabled=False,
+            retrieval={"enable_smart_filtering": True},
+        ),
+        {
+            "agentId": OTHER_ID,
+            "instructions": "",
+            "collectionIds": [],
+            "apiAccessEnabled": False,
+            "retrieval": {"enableSmartFiltering": True},
+        },
         AGENT_ROW,
     ),
     (

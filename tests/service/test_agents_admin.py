@@ -92,6 +92,11 @@ def test_only_what_is_given_changes(service: RunningService) -> None:
     assert update(service, agent, collectionIds=[three, two, three])["collectionIds"] == [two, three]
     assert update(service, agent, collectionIds=[])["collectionIds"] == []
     assert update(service, agent, apiAccessEnabled=False)["apiAccessEnabled"] is False
+    options = {"enableSmartFiltering": True, "enableReranking": False}
+    assert update(service, agent, retrieval=options)["retrieval"] == options
+    assert update(service, agent, retrieval={"enableQueryExtraction": True})["retrieval"] == {
+        "enableQueryExtraction": True
+    }
     assert update(service, agent, model=BUILT_IN, description="New.")["model"] == BUILT_IN
     assert listed(service)[0]["description"] == "New."
 
@@ -100,7 +105,7 @@ def test_the_log_has_the_settings_and_none_of_the_words(service: RunningService)
     """One entry for each change, none for what changed nothing."""
     collection = create_collection(service, "Rail")
     agent = an_agent(service, **WORDS, collectionIds=[collection])
-    update(service, agent, **WORDS, apiAccessEnabled=True, model=BUILT_IN)
+    update(service, agent, **WORDS, apiAccessEnabled=True, model=BUILT_IN, retrieval={"enableReranking": True})
     update(service, agent, **WORDS)
     update(service, agent, name="Ferries", instructions="Prefer the ferry.", collectionIds=[])
     deploy(service, agent, organizationWide=True)
@@ -109,12 +114,12 @@ def test_the_log_has_the_settings_and_none_of_the_words(service: RunningService)
     log = written(service)
     assert {(one["target"]["type"], one["target"]["id"]) for one in log} == {("agent", agent["agentId"])}
     assert {one["actor"]["email"] for one in log} == {service.admin_email}
-    bare = {"model": None, "apiAccessEnabled": False, "collectionIds": [collection]}
-    chosen = {"model": BUILT_IN, "apiAccessEnabled": True, "collectionIds": [collection]}
+    bare = {"model": None, "apiAccessEnabled": False, "collectionIds": [collection], "retrieval": {}}
+    chosen = {**bare, "model": BUILT_IN, "apiAccessEnabled": True, "retrieval": {"enableReranking": True}}
     everyone = {str(organization_id(service)): "VIEWER"}
     assert [(one["action"], one["details"]) for one in log] == [
         ("agent.create", bare),
-        ("agent.update", {"changed": ["model", "apiAccessEnabled"], **chosen}),
+        ("agent.update", {"changed": ["model", "apiAccessEnabled", "retrieval"], **chosen}),
         ("agent.update", {"changed": ["name", "instructions", "collectionIds"], **chosen, "collectionIds": []}),
         ("agent.deploy", {"before": {}, "after": everyone}),
         ("agent.delete", {}),

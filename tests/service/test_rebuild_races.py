@@ -182,14 +182,17 @@ def test_an_agent_finds_passages_in_the_index_that_is_searched_by_then(
     race.stop_behind(retrieval, "_prepare_query")
     caller = the_admin(quiet)
     asked = retrieval.retrieve(
-        quiet.runtime, caller, collection_ids=[UUID(str(shelf.collection_id))], query="the lamp at dusk", limit=3
+        quiet.runtime,
+        caller,
+        collection_ids=[UUID(str(shelf.collection_id))],
+        lookup=retrieval.Lookup("the lamp at dusk", 3),
     )
     retrieving = race.begin(quiet.run, asked)
     shelf.finish()
     let_time_pass(quiet, "30 minutes")
     shelf.take_all_steps()
     race.release()
-    passages = retrieving.result(60)
+    passages = retrieving.result(60).passages
     names = [passage.document_name for passage in passages]
     assert (names[0], len(names)) == ("lamp.txt", 3)
 

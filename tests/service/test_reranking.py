@@ -1,17 +1,20 @@
 """Searches that are reranked by an endpoint with a known rule: their order, what is sent there, and when it fails."""
 
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
 
 import pytest
 
-from service.domains.answering.retrieval import retrieve
+from carrel.wire.agents import AgentRetrieval
+from service.domains.answering.retrieval import Lookup, retrieve
 from service.domains.search.reranking import CANDIDATES
 from tests.answering.asking import Library, share
 from tests.harness.documents import add_to_collection, add_users, create_collection, ok, uploaded
 from tests.harness.reranking import BETTER, KEY, WORSE, RerankingEndpoint, serving_reranking
 from tests.harness.services import RunningService, ServiceHarness
+from tests.harness.stack import wait_for
 
 ANN, BEN = "ann@example.test", "ben@example.test"
 QUERY = "zebra report"
@@ -118,6 +121,24 @@ def test_the_searchs_order_stands_without_scores(
     assert "carrel_reranking_seconds_total" in figures
 
 
+def test_no_database_connection_is_held_while_the_endpoint_is_waited_for(
+    reranked: RunningService, endpoint: RerankingEndpoint
+) -> None:
+    """A slow endpoint holds up those alone who asked it, not everybody who needs the database."""
+    database = reranked.runtime.database
+    endpoint.open.clear()
+    with ThreadPoolExecutor(1) as people:
+        searching = people.submit(search, reranked, enableReranking=True)
+        try:
+            wait_for(lambda: bool(endpoint.asked), seconds=10)
+            assert endpoint.asked
+            wait_for(lambda: database.in_use == 0, seconds=5)
+            assert database.in_use == 0
+        finally:
+            endpoint.open.set()
+        assert searching.result(60)["applied"]["reranking"]["applied"] is True
+
+
 def test_without_an_endpoint_a_search_says_so(service: RunningService) -> None:
     """It is answered as ever; so is one of a catalog that never had a document."""
     body = {"searchQuery": QUERY, "searchOptions": {"enableReranking": True}}
@@ -137,11 +158,13 @@ def test_an_organization_has_what_is_looked_up_reranked(reranked: RunningService
         ok(add_to_collection(reranked, document["documentId"], collection, as_user=BEN))
     caller = Library(reranked, collection).caller()
 
-    def look_up() -> str:
-        looked_up = retrieve(reranked.runtime, caller, collection_ids=[UUID(collection)], query=QUERY, limit=1)
-        return reranked.run(looked_up)[0].document_name
+    def look_up(*, reranks: bool | None = None) -> str:
+        lookup = Lookup(QUERY, 1, options=AgentRetrieval(enable_reranking=reranks))
+        looked_up = retrieve(reranked.runtime, caller, collection_ids=[UUID(collection)], lookup=lookup)
+        return reranked.run(looked_up).passages[0].document_name
 
     assert look_up() != "third"
+    assert look_up(reranks=True) == "third"
     changed = ok(reranked.call("admin/organization/update", {"enableReranking": True}))
     assert changed["enableReranking"] is True
     try:
@@ -149,6 +172,7 @@ def test_an_organization_has_what_is_looked_up_reranked(reranked: RunningService
         assert search(reranked, enableReranking=False)["applied"] == {}
         endpoint.behave()
         assert look_up() == "third"
+        assert look_up(reranks=False) != "third"
         assert sorted(text.split("\n")[0] for text in endpoint.texts) == ["first", "second", "third"]
     finally:
         ok(reranked.call("admin/organization/update", {"enableReranking": False}))

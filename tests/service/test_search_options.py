@@ -2,6 +2,9 @@
 
 from typing import Any
 
+from carrel.wire.agents import AgentRetrieval
+from service.domains.answering import Exchange, Reply
+from tests.answering.asking import Library
 from tests.harness.documents import add_to_collection, add_users, create_collection, ok, uploaded
 from tests.harness.services import RunningService
 from tests.service.test_search_collection import a_document, asked, names
@@ -88,3 +91,26 @@ def test_the_questions_of_a_message_are_each_answered(service: RunningService) -
     assert set(answer["searchTermsUsed"]) >= {"sheep", "dogs"}
     switches: dict[str, Any] = {"enableSmartFiltering": True, "enableQueryExtraction": True, "enableReranking": True}
     assert names(asked(service, collection, "leash", **switches))[0] == "dogs"
+
+
+def test_an_agent_looks_up_with_its_options(service: RunningService) -> None:
+    """Filters come from the message, with what it leans on of the conversation; a warning says so in its own words."""
+    library = Library(service, shelf(service))
+    options = AgentRetrieval(enable_smart_filtering=True, enable_query_extraction=True)
+    message = "What do finance documents since 2025 say about fuel?"
+
+    def documents(reply: Reply) -> list[str]:
+        return sorted(passage.text for passage in reply.passages)
+
+    everything = library.ask(message)
+    assert (len(documents(everything)), everything.warnings) == (4, ())
+    narrowed = "Only documents that fit “finance” (team), “since 2025” (issued) were looked through."
+    reply = library.ask(message, retrieval=options)
+    assert (documents(reply), reply.warnings) == (["Fuel of the vans."], (narrowed,))
+    reply = library.ask("And what about vans?", history=[Exchange(message, "Nothing.")], retrieval=options)
+    assert (documents(reply), reply.warnings) == (["Fuel of the vans."], (narrowed,))
+    reply = library.ask("What do documents with more than 900 pages say about fuel?", retrieval=options)
+    assert documents(reply) == documents(everything)
+    assert reply.warnings == ("No document fits “with more than 900 pages” (pages), so all were looked through.",)
+    reply = library.ask("What fuel do vans need and what fuel do ferries need?", retrieval=options)
+    assert (documents(reply), reply.warnings) == (documents(everything), ())

@@ -23,6 +23,28 @@ Instructions = Annotated[str, Field(max_length=20_000), NO_NUL]
 CollectionIds = Annotated[list[UUID], Field(max_length=100)]
 
 
+class RetrievalOptions(RequestModel):
+    """How an agent looks passages up, by the options that searches have."""
+
+    enable_smart_filtering: StrictFlag | None = None
+    """Whether filters are drawn from the message: "finance reports since March 2025"; false unless given."""
+    enable_query_extraction: StrictFlag | None = None
+    """Whether the questions of a long message are looked up in place of the message; false unless given."""
+    enable_reranking: StrictFlag | None = None
+    """Whether a reranking model orders the best passages again; absent: as the organization has it."""
+
+
+class AgentRetrieval(ResponseModel):
+    """How an agent looks passages up; what is absent is as for searches that don't say it."""
+
+    enable_smart_filtering: bool | None = None
+    """Whether filters are drawn from the message; a warning of the reply says which."""
+    enable_query_extraction: bool | None = None
+    """Whether the questions of a long message are looked up in place of the message."""
+    enable_reranking: bool | None = None
+    """Whether a reranking model orders the best passages again."""
+
+
 class AdminAgentsCreateRequest(RequestModel):
     """Define an agent; nobody may use it before it is deployed."""
 
@@ -38,6 +60,8 @@ class AdminAgentsCreateRequest(RequestModel):
     """Collections that the agent retrieves from, at most 100; none: it retrieves nothing."""
     api_access_enabled: StrictFlag = False
     """Whether programs may message the agent on v0; false unless given."""
+    retrieval: RetrievalOptions | None = None
+    """How the agent looks passages up; absent: as searches that don't say it."""
 
 
 class AgentDefinition(ResponseModel):
@@ -57,6 +81,8 @@ class AgentDefinition(ResponseModel):
     """Collections that the agent retrieves from; none: it retrieves nothing."""
     api_access_enabled: bool
     """Whether programs may message the agent on v0."""
+    retrieval: AgentRetrieval = Field(default_factory=AgentRetrieval)
+    """How the agent looks passages up."""
     created_at: Instant
     """When it was created."""
     updated_at: Instant
@@ -84,6 +110,8 @@ class AdminAgentsUpdateRequest(RequestModel):
     """Collections that the agent retrieves from, at most 100; absent: unchanged."""
     api_access_enabled: StrictFlag | None = None
     """Whether programs may message the agent on v0; absent: unchanged."""
+    retrieval: RetrievalOptions | None = None
+    """How the agent looks passages up, all of it; absent: unchanged."""
 
     def to_json(self) -> bytes:
         """Return the body as it goes over the wire: what was given, a `model` of None too."""

@@ -33,6 +33,7 @@ class StoredAgent:
     instructions: str
     model: str | None
     api_access_enabled: bool
+    retrieval: Mapping[str, bool]
     created_at: datetime
     updated_at: datetime
     collection_ids: Sequence[UUID]

@@ -18,6 +18,7 @@ from carrel.wire.agents import (
     AdminAgentsListRequest,
     AdminAgentsUpdateRequest,
     AgentDefinition,
+    AgentRetrieval,
 )
 from carrel.wire.common import ResourceType
 from service.audit.service import record
@@ -43,7 +44,7 @@ __all__ = [
 ]
 
 # What an agent's row holds of its definition, by the names that requests and rows share.
-_ROW = ("name", "description", "instructions", "model", "api_access_enabled")
+_ROW = ("name", "description", "instructions", "model", "api_access_enabled", "retrieval")
 
 
 def unknown_agent() -> NotFound:
@@ -73,7 +74,7 @@ async def create_agent(
     await lock_organization(connection, caller.organization_id)
     await _lock_collections(connection, caller, request.collection_ids)
     agent_id = uuid7()
-    row = {"agent_id": agent_id, **{name: getattr(request, name) for name in _ROW}}
+    row = {"agent_id": agent_id, **_select_row(request)} | {"model": request.model}
     if not await queries.insert_agent(connection, caller, row=row):
         raise _name_taken()
     await queries.set_collections(
@@ -181,12 +182,17 @@ async def _lock_collections(connection: AsyncConnection, caller: Caller, collect
 
 def _merge(before: StoredAgent, request: AdminAgentsUpdateRequest) -> StoredAgent:
     """Return the agent with the request's changes; a `model` given as None is the service's default."""
-    given = {name: value for name in _ROW if (value := getattr(request, name)) is not None}
+    given = _select_row(request)
     if "model" in request.model_fields_set:
         given["model"] = request.model
     if request.collection_ids is not None:
         given["collection_ids"] = sorted(set(request.collection_ids))
     return replace(before, **given)
+
+
+def _select_row(request: AdminAgentsCreateRequest | AdminAgentsUpdateRequest) -> dict[str, Any]:
+    """Return what a request gives of an agent's row."""
+    return request.model_dump(include={*_ROW}, by_alias=False, exclude_none=True)
 
 
 def _names_of_changes(before: StoredAgent, after: StoredAgent) -> list[str]:
@@ -200,6 +206,7 @@ def _settings(agent: StoredAgent) -> dict[str, Any]:
         "model": agent.model,
         "apiAccessEnabled": agent.api_access_enabled,
         "collectionIds": [str(collection_id) for collection_id in agent.collection_ids],
+        "retrieval": {to_camel(name): value for name, value in agent.retrieval.items()},
     }
 
 
@@ -223,6 +230,7 @@ def _definition(agent: StoredAgent) -> AgentDefinition:
         model=agent.model,
         collection_ids=list(agent.collection_ids),
         api_access_enabled=agent.api_access_enabled,
+        retrieval=AgentRetrieval(**agent.retrieval),
         created_at=agent.created_at,
         updated_at=agent.updated_at,
     )

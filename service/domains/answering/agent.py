@@ -7,9 +7,10 @@ from uuid import UUID
 
 from pydantic_ai import Agent, RunContext, Tool, ToolDefinition, UsageLimits
 
+from carrel.wire.agents import AgentRetrieval
 from service.domains.answering.model_spans import ModelSpans
 from service.domains.answering.models import Passage, Sender
-from service.domains.answering.retrieval import retrieve
+from service.domains.answering.retrieval import Lookup, retrieve
 from service.domains.answering.retrying import Retries
 from service.runtime import Runtime
 
@@ -47,13 +48,19 @@ _WITHOUT_DOCUMENTS = "You have been given no documents. When an answer would nee
 
 @dataclass(slots=True)
 class AgentDeps:
-    """The dependencies of one reply: the runtime, the sender, the collections to search, and the passages found."""
+    """The dependencies of one reply: the runtime, the sender, the collections to search, and the passages found.
+
+    `messages` are the person's, the newest last; `notes` say what narrowed a search.
+    """
 
     runtime: Runtime
     sender: Sender
     collection_ids: Sequence[UUID]
     instructions: str
+    messages: Sequence[str] = ()
+    retrieval: AgentRetrieval = field(default_factory=AgentRetrieval)
     passages: list[Passage] = field(default_factory=list[Passage])
+    notes: list[str] = field(default_factory=list[str])
     searches: int = 0
 
     @property
@@ -68,9 +75,10 @@ class AgentDeps:
         The document of the best passage comes first; a document's passages come in reading order.
         """
         self.searches += 1
-        found = await retrieve(
-            self.runtime, await self.sender(), collection_ids=self.collection_ids, query=query, limit=PASSAGES_A_SEARCH
-        )
+        lookup = Lookup(query, PASSAGES_A_SEARCH, messages=self.messages, options=self.retrieval)
+        retrieved = await retrieve(self.runtime, await self.sender(), collection_ids=self.collection_ids, lookup=lookup)
+        self.notes += [note for note in retrieved.notes if note not in self.notes]
+        found = retrieved.passages
         documents = list(dict.fromkeys(passage.document_id for passage in found))
         numbered = [(number, passage) for passage in found if (number := self._number(passage)) is not None]
         return sorted(numbered, key=lambda each: (documents.index(each[1].document_id), each[1].chunk_no))

@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
 
+from carrel.wire.agents import AgentRetrieval
 from carrel.wire.places import PassagePlace
 from service.auth.callers import Caller
 from service.platform.errors import Unavailable
@@ -27,7 +28,8 @@ class Assignment:
     `sender` returns the caller with the rights that they have then, and raises Forbidden or NotFound when the message
     may be answered no more: each search of a reply asks it, so that nobody's rights outlive them.
     `model` is None for the service's default; `collection_ids` are the agent's, of which only those count that the
-    caller may search; `history` is the conversation so far, oldest first, without what the caller may no longer read.
+    caller may search; `history` is the conversation so far, oldest first, without what the caller may no longer read;
+    `retrieval` are the agent's options for what it looks up.
     """
 
     sender: Sender
@@ -36,6 +38,7 @@ class Assignment:
     model: str | None = None
     collection_ids: Sequence[UUID] = ()
     history: Sequence[Exchange] = ()
+    retrieval: AgentRetrieval = field(default_factory=AgentRetrieval)
 
 
 @dataclass(frozen=True, slots=True)

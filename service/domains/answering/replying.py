@@ -56,11 +56,18 @@ async def reply_to(runtime: Runtime, assignment: Assignment, *, progress: Progre
 async def _reply(runtime: Runtime, assignment: Assignment, progress: Progress) -> Reply:
     name = assignment.model or model_names(runtime.settings)[0]
     model = _model(runtime, name)
-    deps = AgentDeps(runtime, assignment.sender, assignment.collection_ids, assignment.instructions)
     history = await select_history(
         assignment.history,
         tokenizer=runtime.embedders.default.tokenizer,
         most_tokens=runtime.settings.model_history_tokens,
+    )
+    deps = AgentDeps(
+        runtime,
+        assignment.sender,
+        assignment.collection_ids,
+        assignment.instructions,
+        messages=[*(each.message for each in history), assignment.message],
+        retrieval=assignment.retrieval,
     )
     known = [assignment.message, assignment.instructions, *(part for each in history for part in _texts(each))]
     draft = Draft(progress, passages=deps.passages, known=known, searches=deps.may_search)
@@ -73,7 +80,7 @@ async def _reply(runtime: Runtime, assignment: Assignment, progress: Progress) -
         model=name,
         passages=tuple(deps.passages),
         citations=tuple(checked.citations),
-        warnings=(*checked.warnings, *warnings),
+        warnings=(*checked.warnings, *warnings, *deps.notes),
         # What lost its citation would rest on nothing.
         quotes_only=name == BUILT_IN and CITATION_DROPPED not in checked.warnings,
     )

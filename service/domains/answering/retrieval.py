@@ -4,22 +4,28 @@ Nothing is logged as a search: nobody typed these words into a search box, and t
 """
 
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from uuid import UUID
 
 import numpy as np
 from numpy.typing import NDArray
 
+from carrel.wire.agents import AgentRetrieval
 from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.domains.answering.models import Passage
-from service.domains.collections.queries import list_searchable
+from service.domains.collections.queries import StoredCollection, list_searchable
+from service.domains.search.filters import Condition
 from service.domains.search.queries import ask_found_chunks
-from service.domains.search.ranking import rank
+from service.domains.search.ranking import Ranking, merge_rankings, rank
 from service.domains.search.reranking import CANDIDATES, ask_whether, rerank
 from service.domains.search.search_query import Hit, Scope, SearchQuery, prepare_query
-from service.domains.search.snapshot import open_snapshot
+from service.domains.search.snapshot import Snapshot, open_snapshot
+from service.domains.search.understanding.drawing import DrawnCondition
+from service.domains.search.understanding.extraction import extract_questions
+from service.domains.search.understanding.following import complete_question
+from service.domains.search.understanding.service import conditions_of, draw_readable
 from service.index.service import Space
 from service.platform import traces
 from service.platform.batches import Batch
@@ -37,92 +43,168 @@ LONGEST_QUERY = 2000
 Embeddings = dict[str, NDArray[np.float32]]
 
 
-async def retrieve(
-    runtime: Runtime, caller: Caller, *, collection_ids: Sequence[UUID], query: str, limit: int
-) -> list[Passage]:
-    """Return at most so many (and at most MOST_PASSAGES) passages, best first, from these collections.
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """A look-up of passages: the query, and as many of the best as are wanted.
+
+    `messages` are the person's, the newest last, as far as the model is shown them: what they ask states the filters.
+    """
+
+    query: str
+    limit: int
+    messages: Sequence[str] = ()
+    options: AgentRetrieval = field(default_factory=AgentRetrieval)
+
+    @property
+    def question(self) -> str:
+        """What the person asks, with what it leans on."""
+        return complete_question(self.messages) or self.query
+
+    def queries(self) -> list[str]:
+        """Return the query, or the questions in its place; of a whole message each with what it leans on before it."""
+        if not self.options.enable_query_extraction:
+            return [self.query]
+        if self.messages and self.query == self.question.strip()[:LONGEST_QUERY]:
+            *before, newest = self.messages
+            return [complete_question([*before, each])[:LONGEST_QUERY] for each in extract_questions(newest)]
+        return extract_questions(self.query)
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """Passages, best first, and what whoever reads a reply from them should know of how they were looked up."""
+
+    passages: Sequence[Passage]
+    notes: Sequence[str] = ()
+
+
+async def retrieve(runtime: Runtime, caller: Caller, *, collection_ids: Sequence[UUID], lookup: Lookup) -> Retrieved:
+    """Return the best passages (at most MOST_PASSAGES) from these collections.
 
     Collections that the caller may not search are passed over silently, as are documents it may not READ. A chunk that
     stands in several collections comes once. Raises Unavailable when the query can't be embedded.
     """
-    query = query.strip()[:LONGEST_QUERY]
+    query = lookup.query.strip()[:LONGEST_QUERY]
     if not query or not collection_ids:
-        return []
+        return Retrieved(())
+    lookup = replace(lookup, query=query, limit=min(lookup.limit, MOST_PASSAGES))
     with traces.span("retrieve passages", {"carrel.collections": len(collection_ids)}) as span:
-        found = await _retrieve(runtime, caller, collection_ids=collection_ids, query=query, limit=limit)
-        span.set_attribute("carrel.passages", len(found))
+        found = await _retrieve(runtime, caller, collection_ids=collection_ids, lookup=lookup)
+        span.set_attribute("carrel.passages", len(found.passages))
     return found
 
 
-async def _retrieve(
-    runtime: Runtime, caller: Caller, *, collection_ids: Sequence[UUID], query: str, limit: int
-) -> list[Passage]:
-    first = Batch()
+async def _retrieve(runtime: Runtime, caller: Caller, *, collection_ids: Sequence[UUID], lookup: Lookup) -> Retrieved:
+    first, options = Batch(), lookup.options
     position = runtime.standbys.ask(first)
-    reranks = ask_whether(first, runtime.reranker, caller.organization_id)
+    reranks = ask_whether(first, runtime.reranker, caller.organization_id, option=options.enable_reranking)
     async with runtime.database.transaction(caller.organization_id, read_only=True, first=first) as connection:
         collections = await list_searchable(connection, caller, collection_ids=collection_ids)
+    queries = lookup.queries()
     embeddings: Embeddings = {}
-    limit = min(limit, MOST_PASSAGES)
-    most = max(limit, CANDIDATES) if reranks() else limit
+    most = max(lookup.limit, CANDIDATES) if reranks() else lookup.limit
     found: list[Passage] = []
+    notes: list[str] = []
     for collection in collections:
-        space = Space(collection.space_id, collection.model, collection.dimensions)
-        prepare = partial(_prepare_query, runtime, query, embeddings)
-        read = partial(_read_best, caller, space, prepare=prepare, limit=most)
-        those = await runtime.standbys.read(runtime.database, position, read)
-        found += [replace(passage, collection_id=collection.collection_id) for passage in those]
-    best = _merge(found)[:most]
+        prepare = partial(_prepare_query, runtime, queries, embeddings)
+        read = partial(_read_best, runtime, caller, collection, replace(lookup, limit=most), prepare=prepare)
+        best = await runtime.standbys.read(runtime.database, position, read)
+        found += best.passages
+        notes += [note for note in best.notes if note not in notes]
+    passages = _merge(found)[:most]
     if reranks():
-        texts = {place: f"{each.document_name}\n{each.text}" for place, each in enumerate(best)}
-        order, _ = await rerank(runtime.reranker, query, texts)
-        best = [best[place] for place in order]
-    return best[:limit]
+        texts = {place: f"{each.document_name}\n{each.text}" for place, each in enumerate(passages)}
+        order, _ = await rerank(runtime.reranker, lookup.query, texts)
+        passages = [passages[place] for place in order]
+    return Retrieved(passages[: lookup.limit], notes)
 
 
-async def _prepare_query(runtime: Runtime, query: str, embeddings: Embeddings, space: Space) -> list[SearchQuery]:
-    """Embed the query once for each model, while no transaction is open."""
+async def _prepare_query(
+    runtime: Runtime, queries: Sequence[str], embeddings: Embeddings, space: Space
+) -> list[SearchQuery]:
+    """Embed the queries once for each model, while no transaction is open."""
     embedder = runtime.embedders.get(space.model)
     if space.model not in embeddings:
-        [embeddings[space.model]] = await embedder.embed([query])
-    mean, embedding = embedder.model.mean, embeddings[space.model]
+        embeddings[space.model] = await embedder.embed(queries)
     # How many chunks have a word is counted over what anybody may read. Left out, so that a reply doesn't depend on
     # documents that its reader can't know of; the sentences found are weighed among themselves later.
-    prepared = prepare_query(
-        query,
-        mode=SearchMode.HYBRID,
-        language=space.language,
-        embedding=embedding,
-        mean=mean,
-        by_frequency=False,
-    )
-    return [prepared]
+    return [
+        prepare_query(
+            query,
+            mode=SearchMode.HYBRID,
+            language=space.language,
+            embedding=embedding,
+            mean=embedder.model.mean,
+            by_frequency=False,
+        )
+        for query, embedding in zip(queries, embeddings[space.model], strict=True)
+    ]
 
 
 async def _read_best(
+    runtime: Runtime,
     caller: Caller,
-    space: Space,
+    collection: StoredCollection,
+    lookup: Lookup,
     source: Source,
     *,
     prepare: Callable[[Space], Awaitable[Sequence[SearchQuery]]],
-    limit: int,
-) -> list[Passage]:
+) -> Retrieved:
     """Return a collection's best passages; the ranking and the texts are of one snapshot."""
+    space = Space(collection.space_id, collection.model, collection.dimensions)
     async with open_snapshot(source, caller.organization_id, space, prepare=prepare, read_only=True) as read:
-        scope = Scope(caller=caller, space=read.space, by_chunk=True, is_distributed=read.is_distributed)
-        ranking = await rank(read.connection, scope, read.search_query, at_least=limit)
-        hits = ranking.hits[:limit]
+        drawn = await _draw(runtime, read, caller, collection, lookup)
+        rank_within = partial(_rank_within, read, caller, lookup.limit)
+        scope, ranking = await rank_within(conditions_of(drawn, collection.fields))
+        if dropped := bool(drawn and not ranking.hits):
+            scope, ranking = await rank_within(())
+        hits = ranking.hits[: lookup.limit]
         batch = Batch()
         chunks = ask_found_chunks(batch, scope, read.search_query, hits=hits)
         await batch.run(read.connection)
     found = await read.keep_readable(caller, {Hit(row.document_id, row.hit_no): row for row in chunks.rows})
-    return [
+    passages = [
         Passage(
-            hit.document_id, found[hit].name, _shorten(found[hit].text), score, hit.chunk_no, place=found[hit].place
+            hit.document_id,
+            found[hit].name,
+            _shorten(found[hit].text),
+            score,
+            hit.chunk_no,
+            place=found[hit].place,
+            collection_id=collection.collection_id,
         )
         for hit, score in zip(hits, ranking.scores(), strict=False)
         if hit in found
     ]
+    return Retrieved(passages, [_describe(drawn, dropped=dropped)] if drawn else [])
+
+
+async def _draw(
+    runtime: Runtime, read: Snapshot, caller: Caller, collection: StoredCollection, lookup: Lookup
+) -> list[DrawnCondition]:
+    """Return the conditions that the question states, if they are asked for; of several questions there are none."""
+    if not lookup.options.enable_smart_filtering or len(read.search_queries) > 1:
+        return []
+    return await draw_readable(read, caller, lookup.question, collection.fields, clock=runtime.clock)
+
+
+async def _rank_within(
+    read: Snapshot, caller: Caller, at_least: int, conditions: tuple[Condition, ...]
+) -> tuple[Scope, Ranking]:
+    """Rank the chunks that fit conditions for each question."""
+    scope = Scope(
+        caller=caller, space=read.space, by_chunk=True, conditions=conditions, is_distributed=read.is_distributed
+    )
+    rankings = [await rank(read.connection, scope, each, at_least=at_least) for each in read.search_queries]
+    return scope, merge_rankings(rankings)
+
+
+def _describe(drawn: Sequence[DrawnCondition], *, dropped: bool) -> str:
+    """Say which words narrowed a look-up, and nothing that a document has: what its reader may read can change."""
+    told = ", ".join(f"“{each.words}” ({each.field})" for each in drawn)
+    if dropped:
+        return f"No document fits {told}, so all were looked through."
+    return f"Only documents that fit {told} were looked through."
 
 
 def _shorten(text: str) -> str:

@@ -14,6 +14,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.agents import AgentRetrieval
 from service.auth.callers import Caller, reload_caller
 from service.domains import answering
 from service.domains.agents.service import StoredAgent, get_deployed_agent, unknown_agent
@@ -104,6 +105,7 @@ async def _start(runtime: Runtime, organization_id: UUID, turn_id: UUID) -> _Sta
         model=agent.model,
         collection_ids=agent.collection_ids,
         history=[Exchange(exchange.message, exchange.reply) for exchange in reversed(history)],
+        retrieval=AgentRetrieval(**agent.retrieval),
     )
     return _Started(work, Draft(runtime, work, attempt=work.attempt, carried=carried), assignment)
 

@@ -33,12 +33,14 @@ class AgentDefinitions(Resource[M]):
         model: str | None = None,
         collection_ids: Iterable[Id] = (),
         api_access_enabled: bool = False,
+        retrieval: wire.RetrievalOptions | Members | None = None,
     ) -> Call[wire.AdminAgentsCreateResponse]:
         """Define an agent; nobody may use it before `deploy`.
 
         It retrieves from the collections what the sender of a message may read there; without any, nothing.
         `api_access_enabled` lets programs message it on v0. `model` is one of those that `list` tells (None: the
-        service's default).
+        service's default). `retrieval` are options of searches for what it looks up, such as
+        `{"enable_smart_filtering": True}`.
         """
         request = wire.AdminAgentsCreateRequest(
             name=name,
@@ -47,6 +49,7 @@ class AgentDefinitions(Resource[M]):
             model=model,
             collection_ids=as_list(UUID, collection_ids),
             api_access_enabled=api_access_enabled,
+            retrieval=as_any(wire.RetrievalOptions, retrieval),
         )
         return Call(wire.ADMIN_AGENTS_CREATE, request)
 
@@ -61,14 +64,19 @@ class AgentDefinitions(Resource[M]):
         model: str | Unchanged | None = UNCHANGED,
         collection_ids: Iterable[Id] | None = None,
         api_access_enabled: bool | None = None,
+        retrieval: wire.RetrievalOptions | Members | None = None,
     ) -> Call[wire.AdminAgentsUpdateResponse]:
-        """Change an agent from the next message on; what is left out stays. `model=None` is the service's default."""
+        """Change an agent from the next message on; what is left out stays. `model=None` is the service's default.
+
+        `retrieval` replaces all of its options.
+        """
         given: dict[str, Any] = {
             "name": name,
             "description": description,
             "instructions": instructions,
             "collection_ids": as_list(UUID, collection_ids),
             "api_access_enabled": api_access_enabled,
+            "retrieval": as_any(wire.RetrievalOptions, retrieval),
         }
         changes = {member: value for member, value in given.items() if value is not None}
         if model is not UNCHANGED:
