@@ -23,15 +23,16 @@ async def draw_readable(
     if asked is None:
         return []
     today = (await clock.now(read.connection)).date()
-    values = await _find_values(read, caller, keys_of(asked))
+    texts = [name for name, kind in fields.items() if kind == Kind.STRING]
+    values = await _find_values(read, caller, keys_of(asked), texts)
     return draw_conditions(asked, today=today, values=values)
 
 
-async def _find_values(read: Snapshot, caller: Caller, keys: list[str]) -> Values:
+async def _find_values(read: Snapshot, caller: Caller, keys: list[str], fields: list[str]) -> Values:
     if not keys:
         return {}
     batch = Batch()
-    answer = ask_values(batch, caller, space_id=read.space.space_id, keys=keys)
+    answer = ask_values(batch, caller, space_id=read.space.space_id, keys=keys, fields=fields)
     await batch.run(read.connection)
     values: dict[str, list[tuple[str, str]]] = {}
     for row in answer.rows:
