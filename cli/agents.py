@@ -1,6 +1,6 @@
 """`carrel agents`: what agents there are, asking them, and what people asked."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
@@ -21,6 +21,7 @@ from cli.screen import Screen
 
 if TYPE_CHECKING:
     from carrel import Carrel, Reply, Restarted, TextDelta
+    from carrel.evaluation import Difference
     from carrel.wire.evaluation import EvaluationSet
     from carrel.wire.evaluation_runs import EvaluationRun
 
@@ -138,31 +139,79 @@ def questions(
 def evaluate(
     name: Annotated[str, typer.Argument(metavar="SET", help="Name or id of an evaluation set of an agent.")],
     *,
+    agent: Annotated[
+        str | None,
+        typer.Option(
+            metavar="AGENT", help="Name or id of another agent to ask, to compare it.", autocompletion=names_of_agents
+        ),
+    ] = None,
     note: Annotated[str | None, typer.Option(help="What has changed since the last run.")] = None,
+    at_least: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SCORE=SHARE",
+            help="What a score must reach, from 0 to 1, such as recall=0.8; repeatable. Scores: answered, recall, "
+            "precision, statements_said, refused, groundedness. It then decides the exit code alone.",
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Ask an agent each question of an evaluation set, and keep the results as a run; for admins.
 
-    Exit code 1: a question has a worse reply than in the run before.
+    The replies are compared with those of the run before, whichever agent it asked.
+
+    Exit code 1: a score is below what --at-least asks; without that, a question has a worse reply than in the run
+    before.
     """
     from carrel import evaluation  # noqa: PLC0415 - slow to import: not for help and completion
 
     screen = Screen(as_json=as_json)
+    floors = dict(map(_read_floor, at_least or []))
     with client_of(screen) as client:
-        sets = client.admin.evaluation_sets
         one = _set_of(name, client)
-        before = next(iter(sets.list_runs(one.evaluation_set_id, page_size=1)), None)
-        with screen.bar("asking") as bar:
-            run = evaluation.run(
-                client, one, note=note, on_progress=lambda done, of: bar(f"asked {done:,}", done=done, total=of)
-            )
-        results = [
-            [] if each is None else list(sets.list_results(one.evaluation_set_id, each.evaluation_run_id))
-            for each in (before, run)
-        ]
-    worse = [each.question for each in evaluation.compare(*results) if each.change < 0]
-    _show_run(run, worse, screen=screen)
-    raise typer.Exit(ExitCode.PROBLEMS if worse else ExitCode.DONE)
+        agent_id = None if agent is None else _id_of(agent, client)
+        run, changed = _run_and_compare(client, one, agent_id, note, screen=screen)
+    low = {name: (score, floors[name]) for name, score in evaluation.find_low_scores(run, floors).items()}
+    is_worse = any(each.change < 0 for each in changed)
+    code = ExitCode.PROBLEMS if low or (is_worse and not floors) else ExitCode.DONE
+    _show_run(run, changed, low, code=code, screen=screen)
+    raise typer.Exit(code)
+
+
+def _run_and_compare(
+    client: "Carrel", one: "EvaluationSet", agent_id: UUID | None, note: str | None, *, screen: Screen
+) -> "tuple[EvaluationRun, list[Difference]]":
+    """Run an evaluation set, and return the run with what changed since the one before."""
+    from carrel import evaluation  # noqa: PLC0415 - slow to import: not for help and completion
+
+    sets, set_id = client.admin.evaluation_sets, one.evaluation_set_id
+    before = next(iter(sets.list_runs(set_id, page_size=1)), None)
+    with screen.bar("asking") as bar:
+
+        def show(done: int, of: int) -> None:
+            bar(f"asked {done:,}", done=done, total=of)
+
+        run = evaluation.run(client, one, agent_id=agent_id, note=note, on_progress=show)
+    results = [
+        [] if each is None else list(sets.list_results(set_id, each.evaluation_run_id)) for each in (before, run)
+    ]
+    return run, [each for each in evaluation.compare(*results) if each.change]
+
+
+def _read_floor(text: str) -> tuple[str, float]:
+    """Read what a score must reach; raises InvalidArgumentError unless it is a score's name and a share."""
+    from carrel.evaluation import SCORES_OF_REPLIES  # noqa: PLC0415 - slow to import: not for help and completion
+
+    name, _, share = text.partition("=")
+    name = name.strip().replace("-", "_")
+    try:
+        floor = float(share)
+    except ValueError:
+        floor = -1
+    if name not in SCORES_OF_REPLIES or not 0 <= floor <= 1:
+        message = f"--at-least {text}: give a score and a share from 0 to 1, such as recall=0.8; scores are "
+        raise InvalidArgumentError(message + ", ".join(SCORES_OF_REPLIES))
+    return name, floor
 
 
 def _set_of(name: str, client: "Carrel") -> "EvaluationSet":
@@ -176,16 +225,37 @@ def _set_of(name: str, client: "Carrel") -> "EvaluationSet":
     return one
 
 
-def _show_run(run: "EvaluationRun", worse: Sequence[str], *, screen: Screen) -> None:
-    """Show what a run measured, and which questions have a worse reply than before."""
+def _show_run(
+    run: "EvaluationRun",
+    changed: "Sequence[Difference]",
+    low: Mapping[str, tuple[float | None, float]],
+    *,
+    code: ExitCode,
+    screen: Screen,
+) -> None:
+    """Show what a run measured, which questions have a worse or better reply than before, and which scores are low."""
+    worse = [each.question for each in changed if each.change < 0]
+    better = [each.question for each in changed if each.change > 0]
     if screen.as_json:
-        code = ExitCode.PROBLEMS if worse else ExitCode.DONE
-        print_json(screen, "evaluated", code=code, **to_json(run), worse=list(worse))
+        print_json(screen, "evaluated", code=code, **to_json(run), worse=worse, better=better, low=list(low))
         return
-    recall = "" if run.recall is None else f"; expected documents cited: {run.recall:.0%}"
-    screen.line(f"{run.case_count:,} asked, {run.answered or 0:.0%} answered{recall}")
+    measured = [f"{text}: {value:.0%}" for name, text in _SCORES.items() if (value := getattr(run, name)) is not None]
+    screen.line("; ".join([f"{run.case_count:,} asked, {run.answered or 0:.0%} answered", *measured]))
     for question in worse:
         screen.line(f"Worse than before: {printable(question)}")
+    for question in better:
+        screen.line(f"Better than before: {printable(question)}")
+    for name, (score, floor) in low.items():
+        screen.line(f"Too low: {name} is {'not measured' if score is None else f'{score:.3f}'}, at least {floor:g}")
+
+
+_SCORES = {
+    "recall": "expected documents cited",
+    "precision": "citations of expected documents",
+    "statements_said": "statements said",
+    "refused": "rightly refused",
+    "groundedness": "sentences supported by what they cite",
+}
 
 
 @app.command()

@@ -1,4 +1,4 @@
-"""Runs over an evaluation set: measuring it now, the runs that are kept, and what changed between two of them."""
+"""Runs over an evaluation set: measuring it now, and the runs that are kept."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,19 +10,19 @@ import streamlit as st
 import carrel
 from app import api
 from app.formatting import ago, moment, one_line
-from app.quality.sets import forget_sets, go_to_case
+from app.quality.comparing import score_cell, show_results, way_of
+from app.quality.sets import agent_names, forget_sets
 from app.search.queries import MODES
 from app.ui.dialogs import confirm
 from app.ui.errors import problem_of, show_errors
 from app.ui.exporting import Export, offer_export
-from app.ui.filters import choice_filter
 from app.ui.help import show_help
 from app.ui.links import show_link
 from app.ui.notices import show_empty, show_note, show_text, show_warning
 from app.ui.tables import show_pages, source_of
-from carrel.evaluation import Measurer, compare
+from carrel.evaluation import Measurer
 from carrel.wire.evaluation import EvaluationCase, EvaluationSet
-from carrel.wire.evaluation_runs import CaseResult, EvaluationRun, KeptResult
+from carrel.wire.evaluation_runs import CaseResult, EvaluationRun
 from carrel.wire.search import SearchMode
 from flows.operations.formatting import count_text
 
@@ -41,6 +41,9 @@ _MEANINGS = {
     "Answered": "The share of the questions whose reply cites a document",
     "Recall": "The share of the expected documents that the replies cite",
     "Precision": "The share of the citations that are of expected documents",
+    "Said": "The share of the expected statements that the replies say",
+    "Refused": "Of the questions that nothing answers, the share whose reply cites nothing",
+    "Supported": "The share of the replies' sentences that the cited passages support, by their words and numbers",
 }
 """What each score means, in plain words; docs/workbench.md has examples."""
 
@@ -70,6 +73,13 @@ class Running:
         self.results.append([one.measure(case) for one in self.measurers])
 
     @property
+    def progress_in_words(self) -> str:
+        """How many questions are measured, and of an agent how many it answered."""
+        done = f"{self.done:,} of {count_text(len(self.cases), 'question')}"
+        answered = sum(bool(of_case[0].answered) for of_case in self.results)
+        return done if self.agent_id is None else f"{done}, {answered:,} answered"
+
+    @property
     def kept_in_words(self) -> str:
         """Which ways to search are kept as runs, and which are not."""
         if not self.kept_count:
@@ -81,8 +91,9 @@ class Running:
         """Keep what is measured as runs, one for each mode that isn't kept yet."""
         for place in range(self.kept_count, len(self.measurers)):
             results = [of_case[place] for of_case in self.results]
+            asked = self.measurers[place].agent_id
             api.client().admin.evaluation_sets.add_run(
-                self.set_id, results, mode=self.measurers[place].mode, note=self.note or None
+                self.set_id, results, mode=self.measurers[place].mode, agent_id=asked, note=self.note or None
             )
             self.kept_count += 1
 
@@ -101,7 +112,7 @@ def show_runs(one: EvaluationSet) -> None:
     _draw_chart(runs)
     _list_runs(one, runs)
     if len(runs) > 1 or one.agent_id is not None:
-        _show_results(one, runs)
+        show_results(one, runs)
 
 
 def read_runs(set_id: UUID) -> list[EvaluationRun]:
@@ -113,7 +124,7 @@ def _offer_run(one: EvaluationSet) -> None:
     if not one.case_count:
         return
     with st.form("sets.measure", border=False):
-        modes = list(MODES)
+        modes, agent_id = list(MODES), one.agent_id
         left, middle, right = st.columns([4, 4, 2], vertical_alignment="bottom")
         if one.agent_id is None:
             modes = left.multiselect(
@@ -124,10 +135,20 @@ def _offer_run(one: EvaluationSet) -> None:
                 format_func=lambda mode: MODES[mode],
                 placeholder="Choose one",
             )
+        else:
+            names = {str(agent_id): one_line(one.target_name or "An agent that is gone")} | agent_names()
+            asked = left.selectbox(
+                "Ask",
+                list(names),
+                key="sets.agent",
+                format_func=lambda key: names[key],
+                help="Another agent, such as a copy with another model, is compared with this one below.",
+            )
+            agent_id = UUID(asked)
         note = middle.text_input("Note", key="sets.note", max_chars=200, placeholder="What has changed, if anything")
         again = "Run again" if one.run_count else "Run"
         if right.form_submit_button(again if one.agent_id else "Measure now", type="primary", width="stretch"):
-            _begin(one, modes, note.strip())
+            _begin(one, modes, agent_id, note.strip())
     whose = (
         "The agent is asked each question as you, in a new conversation"
         if one.agent_id
@@ -136,19 +157,18 @@ def _offer_run(one: EvaluationSet) -> None:
     show_note(f"{whose}: what you may not read counts as not found. It stands in the log as yours.")
 
 
-def _begin(one: EvaluationSet, modes: Sequence[SearchMode], note: str) -> None:
+def _begin(one: EvaluationSet, modes: Sequence[SearchMode], agent_id: UUID | None, note: str) -> None:
     if not modes:
         show_warning("Choose at least one way to search.")
         return
-    measurers = [Measurer(api.client(), one, mode=mode) for mode in (modes if one.agent_id is None else modes[:1])]
+    ways = modes if one.agent_id is None else modes[:1]
+    measurers = [Measurer(api.client(), one, mode=mode, agent_id=agent_id) for mode in ways]
     every = show_errors(lambda: list(api.client().admin.evaluation_sets.list_cases(one.evaluation_set_id)))
     cases = [case for case in every if measurers[0].can_measure(case)]
     if not cases:
         show_warning("No question of this set has a relevant document.", "Judge some first.")
         return
-    st.session_state[_RUN] = Running(
-        one.evaluation_set_id, measurers, cases, note, len(every) - len(cases), one.agent_id
-    )
+    st.session_state[_RUN] = Running(one.evaluation_set_id, measurers, cases, note, len(every) - len(cases), agent_id)
     st.rerun()
 
 
@@ -156,17 +176,17 @@ def _continue(run: Running) -> None:
     """Measure the remaining cases and keep the runs; a click meanwhile draws the page again, which continues."""
     whole = len(run.cases)
     if run.stopped:
-        show_warning(f"Stopped: {run.done:,} of {count_text(whole, 'question')} are measured.", run.kept_in_words)
+        show_warning(f"Stopped: {run.progress_in_words}.", run.kept_in_words)
         with st.container(horizontal=True, gap="small"):
             st.button("Continue", key="sets.on", on_click=_set_stopped, args=(run, False))
             st.button("Discard", key="sets.off", on_click=_drop)
         return
-    bar = st.progress(run.done / whole, text=f"{run.done:,} of {count_text(whole, 'question')}")
+    bar = st.progress(run.done / whole, text=run.progress_in_words)
     st.button("Stop", key="sets.stop", on_click=_set_stopped, args=(run, True))
     try:
         while run.done < whole:
             run.measure_next()
-            bar.progress(run.done / whole, text=f"{run.done:,} of {count_text(whole, 'question')}")
+            bar.progress(run.done / whole, text=run.progress_in_words)
         run.keep()
     except carrel.CarrelError as error:
         run.stopped = True
@@ -199,7 +219,7 @@ def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
     by_way: dict[str, list[EvaluationRun]] = {}
     for run in runs:
         by_way.setdefault(way_of(run), []).append(run)
-    drawn = [run for some in by_way.values() if len(some) > 1 for run in some if main_score(run) is not None]
+    drawn = [run for some in by_way.values() if len(some) > 1 for run in some if mainscore_cell(run) is not None]
     if not drawn:
         return
     drawn.sort(key=lambda run: run.at)
@@ -210,7 +230,7 @@ def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
     st.bar_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
         {
             "At": [moment(run.at) for run in drawn],
-            name: [main_score(run) for run in drawn],
+            name: [mainscore_cell(run) for run in drawn],
             "Match by": [way_of(run) for run in drawn],
         },
         x="At",
@@ -230,12 +250,7 @@ def _help_about(run: EvaluationRun) -> str:
     return _MEANINGS["Recall" if run.recall is not None else "Answered"]
 
 
-def way_of(run: EvaluationRun) -> str:
-    """Return how a run searched, or that it asked an agent, in words."""
-    return "Agent" if run.mode is None else MODES[run.mode]
-
-
-def main_score(run: EvaluationRun) -> float | None:
+def mainscore_cell(run: EvaluationRun) -> float | None:
     """Return the score that runs are compared by: nDCG, or of an agent the recall of its citations."""
     return run.ndcg if run.mode is not None else run.recall if run.recall is not None else run.answered
 
@@ -266,129 +281,26 @@ def _list_runs(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
 
 
 def _heads(searches: bool) -> tuple[str, ...]:
-    scores = (
-        (f"nDCG@{_CUTOFF}", f"Recall@{_CUTOFF}", f"MRR@{_CUTOFF}") if searches else ("Answered", "Recall", "Precision")
-    )
-    return ("When", "Match by", *scores, "Questions", "Who ran it", "Note")
+    of_searches = (f"nDCG@{_CUTOFF}", f"Recall@{_CUTOFF}", f"MRR@{_CUTOFF}")
+    of_replies = ("Answered", "Recall", "Precision", "Said", "Refused", "Supported")
+    return ("When", "Match by", *(of_searches if searches else of_replies), "Questions", "Who ran it", "Note")
 
 
 def _cells(run: EvaluationRun, searches: bool, *, exact: bool = False) -> list[str]:
-    scores = (run.ndcg, run.recall, run.reciprocal_rank) if searches else (run.answered, run.recall, run.precision)
-    model = f"{run.model} · {(run.instructions_digest or '')[:8]}" if run.model else way_of(run)
+    of_replies = (run.answered, run.recall, run.precision, run.statements_said, run.refused, run.groundedness)
+    scores = (run.ndcg, run.recall, run.reciprocal_rank) if searches else of_replies
+    digest = (run.instructions_digest or "")[:8]
+    model = f"{run.agent_name or 'An agent that is gone'} · {run.model} · {digest}" if run.model else way_of(run)
     return [
         moment(run.at) if exact else ago(run.at),
         one_line(model),
-        *(_score(one) for one in scores),
+        *(score_cell(one) for one in scores),
         f"{run.case_count:,}" if not exact else str(run.case_count),
         one_line(run.ran_by.name),
         one_line(run.note or ""),
     ]
 
 
-def _score(value: float | None) -> str:
-    return "" if value is None else f"{value:.3f}"
-
-
 def _delete(run: EvaluationRun) -> None:
     api.client().admin.evaluation_sets.delete_run(run.evaluation_set_id, run.evaluation_run_id)
     forget_sets()
-
-
-def _name_of(run: EvaluationRun) -> str:
-    note = one_line(run.note or "")
-    return f"{way_of(run)}, {moment(run.at)}{' · ' if note else ''}{note}"
-
-
-def choose_runs(runs: Sequence[EvaluationRun]) -> tuple[EvaluationRun | None, EvaluationRun]:
-    """Show the choice of two runs to compare, which the address has too; of one run alone there is nothing to choose.
-
-    At first it is the newest run, with the newest one before it that searched in the same way.
-    """
-    newest = runs[0]
-    if len(runs) == 1:
-        return None, newest
-    by_id = {str(run.evaluation_run_id): run for run in runs}
-    like = next((run for run in runs[1:] if run.mode == newest.mode), runs[1])
-    names = {key: _name_of(run) for key, run in by_id.items()}
-    left, right = st.columns(2)
-    with left:
-        before = choice_filter("From", "before", names, default=str(like.evaluation_run_id))
-    with right:
-        after = choice_filter("To", "after", names, default=str(newest.evaluation_run_id))
-    return by_id[before], by_id[after]
-
-
-def _show_results(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
-    """Show what a run measured on each question, and what changed since another run, the worst change first."""
-    st.subheader("What changed" if len(runs) > 1 else "Results", anchor=False)
-    before, after = choose_runs(runs)
-    found = show_errors(partial(_changes, one.evaluation_set_id, before, after))
-    if before is not None:
-        changes = [each.change for each in found if each.change is not None]
-        worse, better = (sum(change * sign > 0 for change in changes) for sign in (-1, 1))
-        new = len(found) - len(changes)
-        said = f"{worse:,} worse, {better:,} better, {len(changes) - worse - better:,} as before."
-        show_note(f"{said} {count_text(new, 'question')} not asked before." if new else said)
-    about = (before and before.evaluation_run_id, after.evaluation_run_id)
-    show_pages(
-        "sets.changes",
-        source_of(found, about=about),
-        row=partial(_row_of_change, compared=before is not None),
-        empty=lambda: show_empty("The questions of this run were removed from the set."),
-        go=lambda each: go_to_case(one, each.after.question),
-        hint="Open a question to read the replies." if one.agent_id else "Open a question to see what it finds now.",
-    )
-    if found:
-        offer_export(Export("changes.csv", _CHANGE_HEADS, [[_line(each) for each in found]], about))
-
-
-@dataclass(frozen=True)
-class _Change:
-    """What a run measured on a question, with what another run did if that had the question."""
-
-    after: KeptResult
-    before: KeptResult | None = None
-    change: float | None = None
-
-
-def _changes(set_id: UUID, before: EvaluationRun | None, after: EvaluationRun) -> list[_Change]:
-    """Return the results of a run, those that changed for the worse first, and those without a comparison last."""
-    new = read_results(set_id, after.evaluation_run_id)
-    old = read_results(set_id, before.evaluation_run_id) if before is not None else []
-    pairs = [_Change(each.after, each.before, each.change) for each in compare(old, new)]
-    known = {each.after.case_id for each in pairs}
-    return [*pairs, *(_Change(each) for each in new if each.case_id not in known)]
-
-
-@st.cache_data(ttl=300, show_spinner="Reading results …", scope="session")
-def read_results(set_id: UUID, run_id: UUID) -> list[KeptResult]:
-    """Return what a run measured, question by question."""
-    return list(api.client().admin.evaluation_sets.list_results(set_id, run_id, page_size=1000))
-
-
-_CHANGE_HEADS = ("Question", "Before", "After", "First found before", "First found after")
-
-
-def _row_of_change(one: _Change, *, compared: bool) -> dict[str, object]:
-    question, before, after, _, found = _line(one)
-    if not compared:
-        return {"Question": question, "Result": after, "First found": found}
-    change = "" if one.change is None else f"{one.change:+.3f}" if one.change else "0"
-    return {"Question": question, "Before": before, "After": after, "Change": change}
-
-
-def _line(one: _Change) -> list[str]:
-    results = (one.before, one.after)
-    return [
-        one_line(one.after.question),
-        *("" if each is None else value_of(each) for each in results),
-        *("" if each is None else ", ".join(each.found[:3]) for each in results),
-    ]
-
-
-def value_of(result: KeptResult) -> str:
-    """Return what was measured on a question in words: of a search the nDCG, of an agent what it answered and cited."""
-    if result.answered is None:
-        return _score(result.ndcg)
-    answered = "Answered" if result.answered else "Nothing answered"
-    return answered if result.recall is None else f"{answered}, expected documents cited: {result.recall:.0%}"

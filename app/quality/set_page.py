@@ -9,13 +9,16 @@ import streamlit as st
 from app import api
 from app.agents.logged_reply import show_logged_reply
 from app.formatting import moment, one_line, shorten
+from app.quality.comparing import choose_runs, read_results, value_of
+from app.quality.expectations import offer_expectations
 from app.quality.judging import find_case, show_case
-from app.quality.runs import choose_runs, read_results, read_runs, show_runs, value_of
+from app.quality.runs import read_runs, show_runs
 from app.quality.sets import CASE, SET, describe_target, forget_sets, get_set, list_cases, offer_changes
 from app.ui.dialogs import confirm
 from app.ui.errors import show_errors
 from app.ui.links import leave, offer_way_back
 from app.ui.notices import show_empty, show_heading, show_note, show_text
+from carrel.evaluation import find_unsaid
 from carrel.wire.evaluation import EvaluationCase, EvaluationSet
 from carrel.wire.evaluation_runs import EvaluationRun, KeptResult
 from carrel.wire.question_log import LoggedQuestion
@@ -64,22 +67,9 @@ def _show_question(one: EvaluationSet, question: str) -> None:
         _show_replies(one, case, runs)
     else:
         show_empty("The agent has not been asked yet.", "Run the set, then the reply is here.")
-    _offer_note(one, case)
+    offer_expectations(one, case)
     st.subheader("Documents that the reply should cite", anchor=False)
     show_case(one, case.question)
-
-
-def _offer_note(one: EvaluationSet, case: EvaluationCase) -> None:
-    """Show a field for what the reply should say, which people compare with the replies."""
-    key = f"case.note.{case.case_id}"
-    with st.form("case.form", border=False):
-        left, right = st.columns([5, 1], vertical_alignment="bottom")
-        left.text_area("What the reply should say", case.note or "", key=key, max_chars=1000, height=80)
-        if right.form_submit_button("Save", width="stretch"):
-            kept = {"question": case.question, "note": str(st.session_state[key] or "").strip()}
-            show_errors(lambda: api.client().admin.evaluation_sets.put_judgements(one.evaluation_set_id, [kept]))
-            forget_sets()
-            st.toast("Saved.")
 
 
 def _remove(one: EvaluationSet, case: EvaluationCase) -> None:
@@ -112,7 +102,7 @@ def _show_reply(
     case: EvaluationCase, run: EvaluationRun, result: KeptResult | None, logged: dict[UUID, LoggedQuestion]
 ) -> None:
     show_note(
-        " · ".join(part for part in (moment(run.at), one_line(run.ran_by.name), one_line(run.note or "")) if part)
+        " · ".join(one_line(part) for part in (run.agent_name, moment(run.at), run.ran_by.name, run.note) if part)
     )
     if result is None:
         show_text("This run did not have the question.")
@@ -125,4 +115,6 @@ def _show_reply(
     if question is None:
         show_note("The reply isn't in the question log.")
     else:
+        for unsaid in find_unsaid(question.agent_response_text or "", case.statements):
+            show_text(f"Not said: {unsaid}")
         show_logged_reply(question)

@@ -133,6 +133,11 @@ def _agents() -> list[AgentDefinition]:
     return list(next(api.client().admin.agents.list(page_size=_MOST_OFFERED).pages()).agents)
 
 
+def agent_names() -> dict[str, str]:
+    """Return the names of the organization's agents by id."""
+    return {str(one.agent_id): one_line(one.name) for one in show_errors(_agents)}
+
+
 def _create() -> None:
     target = str(st.session_state["sets.target"])
     agent = UUID(target.removeprefix(_AGENT)) if target.startswith(_AGENT) else None

@@ -14,12 +14,13 @@ Judgements are kept in evaluation sets (`client.admin.evaluation_sets`), and wha
 """
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 from uuid import UUID
 
-from carrel.errors import ReplyWithheldError
+from carrel.errors import InvalidArgumentError, ReplyWithheldError
 from carrel.resources._choices import AnySearchMode
 from carrel.wire.evaluation import EvaluationCase, EvaluationSet
 from carrel.wire.evaluation_runs import CaseResult, EvaluationRun, KeptResult
@@ -32,7 +33,10 @@ __all__ = [
     "Difference",
     "Measurer",
     "add_judgements",
+    "check_scores",
     "compare",
+    "find_low_scores",
+    "find_unsaid",
     "ndcg",
     "rank",
     "recall",
@@ -43,6 +47,10 @@ __all__ = [
 CUTOFF = 10
 _MOST_CHUNKS = 100
 _BATCH = 100
+_UNSPOKEN = re.compile(r"\s*\[\d+\]|(?m:^\s*>)|[*_`]")
+_QUOTATION_MARKS = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'})
+SCORES_OF_REPLIES = ("answered", "recall", "precision", "statements_said", "refused", "groundedness")
+"""The scores of a run over a set that asks an agent, each from 0 to 1 and better the higher it is."""
 Id = TypeVar("Id")
 OnProgress = Callable[[int, int], object]
 """Called with how many cases are done, and how many there are."""
@@ -94,6 +102,23 @@ def _discount(gains: Sequence[int]) -> float:
     return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1))
 
 
+def find_unsaid(text: str, statements: Sequence[str]) -> list[str]:
+    """Return those of these statements that a reply doesn't say.
+
+    It says one that stands in it as whole words, whatever the case, the white space, the kind of quotation marks, the
+    marks of Markdown and the numbers of citations.
+
+    >>> find_unsaid("Lunch is served\\n> from **noon** [1].", ["served from noon", "closed"])
+    ['closed']
+    """
+    said = _normalize(text)
+    return [one for one in statements if not re.search(rf"(?<!\w){re.escape(_normalize(one))}(?!\w)", said)]
+
+
+def _normalize(text: str) -> str:
+    return " ".join(_UNSPOKEN.sub("", text.translate(_QUOTATION_MARKS)).casefold().split())
+
+
 def rank(
     client: "Carrel",
     question: str,
@@ -114,13 +139,25 @@ def rank(
 class Measurer:
     """Measures the cases of an evaluation set one by one, as the client's caller: what they may not read is not found.
 
-    `mode` is how a set of searches is searched; a set that asks an agent has none.
+    `mode` is how a set of searches is searched; a set that asks an agent has none. `agent_id` is another agent that
+    such a set's questions are asked, to compare it with the set's own.
     """
 
-    def __init__(self, client: "Carrel", evaluation_set: EvaluationSet, *, mode: AnySearchMode | None = None) -> None:
+    def __init__(
+        self,
+        client: "Carrel",
+        evaluation_set: EvaluationSet,
+        *,
+        mode: AnySearchMode | None = None,
+        agent_id: UUID | str | None = None,
+    ) -> None:
         self._client = client
         self._set = evaluation_set
         asks_agent = evaluation_set.agent_id is not None
+        if agent_id is not None and not asks_agent:
+            msg = "agent_id: the questions of this set are searched for, and asked no agent"
+            raise InvalidArgumentError(msg)
+        self.agent_id = evaluation_set.agent_id if agent_id is None else UUID(str(agent_id))
         self.mode = None if asks_agent else SearchMode(mode or SearchMode.HYBRID)
 
     def can_measure(self, case: EvaluationCase) -> bool:
@@ -142,19 +179,23 @@ class Measurer:
         )
 
     def _ask(self, case: EvaluationCase) -> CaseResult:
-        assert self._set.agent_id is not None  # noqa: S101 - a set without one has a mode
+        assert self.agent_id is not None  # noqa: S101 - a set without one has a mode
         try:
-            reply = self._client.agents.send_and_wait(self._set.agent_id, case.question)
-        except ReplyWithheldError as error:
-            return CaseResult(case_id=case.case_id, answered=False, message_id=error.message_id)
+            reply = self._client.agents.send_and_wait(self.agent_id, case.question)
+        except ReplyWithheldError as error:  # it rests on a document that was taken away meanwhile
+            refused = False if case.nothing_answers else None
+            return CaseResult(case_id=case.case_id, answered=False, refused=refused, message_id=error.message_id)
         cited = self._external_ids([one.id for one in reply.sources])[:CUTOFF]
         relevant = {name for name, grade in case.grades.items() if grade > 0}
         right = len(relevant.intersection(cited))
+        unsaid = find_unsaid(reply.text, case.statements)
         return CaseResult(
             case_id=case.case_id,
             answered=bool(reply.sources),
             recall=right / len(relevant) if relevant else None,
             precision=right / len(cited) if cited and relevant else None,
+            statements_said=1 - len(unsaid) / len(case.statements) if case.statements else None,
+            refused=not reply.sources if case.nothing_answers else None,
             message_id=reply.message_id,
             found=cited,
         )
@@ -175,14 +216,17 @@ def run(
     evaluation_set: EvaluationSet,
     *,
     mode: AnySearchMode | None = None,
+    agent_id: UUID | str | None = None,
     note: str | None = None,
     on_progress: OnProgress | None = None,
 ) -> EvaluationRun:
     """Measure the cases of an evaluation set that can be measured, and keep the results as a run of the caller's.
 
+    `agent_id` is an agent that is asked in place of the set's own, such as a copy with another model or instructions:
+    `compare` says how its replies differ.
     Nothing is kept when a search or a message fails. Raises ValueError for a set that has nothing to measure.
     """
-    measurer = Measurer(client, evaluation_set, mode=mode)
+    measurer = Measurer(client, evaluation_set, mode=mode, agent_id=agent_id)
     sets = client.admin.evaluation_sets
     cases = [case for case in sets.list_cases(evaluation_set.evaluation_set_id) if measurer.can_measure(case)]
     if not cases:
@@ -193,7 +237,7 @@ def run(
         results.append(measurer.measure(case))
         if on_progress is not None:
             on_progress(len(results), len(cases))
-    return sets.add_run(evaluation_set.evaluation_set_id, results, mode=measurer.mode, note=note)
+    return sets.add_run(evaluation_set.evaluation_set_id, results, mode=measurer.mode, agent_id=agent_id, note=note)
 
 
 def add_judgements(
@@ -233,8 +277,8 @@ class Difference:
 def compare(before: Sequence[KeptResult], after: Sequence[KeptResult]) -> list[Difference]:
     """Return how the results of two runs differ on the questions that both measured, the worst change first.
 
-    A search is compared by nDCG, a reply by the recall of its citations, or by whether it was answered when one of the
-    runs has no recall.
+    A search is compared by nDCG, a reply to a question that nothing answers by whether it refuses, another one by the
+    mean of its citations' recall and the statements it says, as far as both runs have them, or by whether it cites.
     """
     earlier = {one.case_id: one for one in before}
     pairs = ((earlier[one.case_id], one) for one in after if one.case_id in earlier)
@@ -244,6 +288,27 @@ def compare(before: Sequence[KeptResult], after: Sequence[KeptResult]) -> list[D
 
 
 def _scores(before: KeptResult, after: KeptResult) -> tuple[float, float]:
-    """Return the first score that both results have; 0 and 0 without one."""
-    scores = ((before.ndcg, after.ndcg), (before.recall, after.recall), (before.answered, after.answered))
-    return next(((float(old), float(new)) for old, new in scores if old is not None and new is not None), (0.0, 0.0))
+    """Return what both results are compared by; 0 and 0 when they have nothing in common."""
+    for names in (("ndcg",), ("refused",), ("recall", "statements_said"), ("answered",)):
+        pairs = [(getattr(before, name), getattr(after, name)) for name in names]
+        both = [(old, new) for old, new in pairs if old is not None and new is not None]
+        if both:
+            return sum(old for old, _ in both) / len(both), sum(new for _, new in both) / len(both)
+    return 0.0, 0.0
+
+
+def check_scores(names: Iterable[str]) -> None:
+    """Raise InvalidArgumentError unless these are names of a run's scores (`SCORES_OF_REPLIES`)."""
+    if unknown := sorted(set(names) - set(SCORES_OF_REPLIES)):
+        msg = f"{unknown[0]} is no score of a run; choose among {', '.join(SCORES_OF_REPLIES)}"
+        raise InvalidArgumentError(msg)
+
+
+def find_low_scores(run: EvaluationRun, floors: Mapping[str, float]) -> dict[str, float | None]:
+    """Return those of a run's scores that are below their floors, or absent, by name (`SCORES_OF_REPLIES`).
+
+    Raises InvalidArgumentError for a name that isn't one of them.
+    """
+    check_scores(floors)
+    scores: dict[str, float | None] = {name: getattr(run, name) for name in floors}
+    return {name: score for name, score in scores.items() if score is None or score < floors[name]}

@@ -74,7 +74,7 @@ def rows_of(columns: Sequence[KeyedColumnElement[Any]], rows: Sequence[Mapping[s
 
     A statement runs once for all of them; the driver's way for many runs it for each.
     """
-    arrays = (literal([row[one.key] for row in rows], ARRAY(one.type)) for one in columns)
+    arrays = (literal([row[one.key] for row in rows], ARRAY(one.type, dimensions=1)) for one in columns)
     named = (column(one.key, one.type) for one in columns)
     return func.unnest(*arrays).table_valued(*named).render_derived(name="given")
 

@@ -14,6 +14,7 @@ from sqlalchemy import (
     Text,
     Uuid,
     func,
+    text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
 
@@ -52,10 +53,13 @@ evaluation_cases = Table(
     Column("question", Text, nullable=False),
     Column("note", Text),
     Column("judgements", JSONB, nullable=False),
+    Column("statements", JSONB(none_as_null=True), nullable=False, server_default=text("'[]'")),
+    Column("nothing_answers", Boolean, nullable=False, server_default=text("false")),
     Index("ix_evaluation_cases_set", "evaluation_set_id", "case_no"),
 )
 
-# The means are of what was measured then; cases that are removed later don't change them.
+# The means are of what was measured then; cases that are removed later don't change them. Runs of before have no
+# `agent_id`: they asked the set's.
 evaluation_runs = Table(
     "evaluation_runs",
     metadata,
@@ -79,6 +83,10 @@ evaluation_runs = Table(
     Column("reciprocal_rank", Double),
     Column("precision", Double),
     Column("answered", Double),
+    Column("statements_said", Double),
+    Column("refused", Double),
+    Column("groundedness", Double),
+    Column("agent_id", Uuid),
     Index("ix_evaluation_runs_set", "evaluation_set_id", "evaluation_run_id"),
     Index("ix_evaluation_runs_principal", "principal_id"),
 )
@@ -102,5 +110,8 @@ evaluation_results = Table(
     Column("answered", Boolean),
     Column("message_id", Uuid),
     Column("ranks", JSONB, nullable=False),
+    Column("statements_said", Double),
+    Column("refused", Boolean),
+    Column("groundedness", Double),
     Index("ix_evaluation_results_case", "case_id"),
 )

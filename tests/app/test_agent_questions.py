@@ -245,7 +245,7 @@ def test_an_answer_set_is_run_again_and_the_replies_are_compared(house: House, d
     assert rows(listed)[["Name", "Questions", "Runs"]].values.tolist() == [[one.name, 2, 0]]
     where = {"agent": desk.agent_id, "part": "answers", "set": str(one.evaluation_set_id)}
     page = press(house.open("agents", **where), "Run")
-    assert result_of(page, FERRY, "Result") == "Answered, expected documents cited: 100%"
+    assert result_of(page, FERRY, "Result") == "Answered, expected documents cited: 100%, sentences supported: 100%"
     assert result_of(page, ZEPPELIN, "Result") == "Nothing answered"
     assert "evil" not in markdown_of(page)
     done(house.service.call("catalog/deleteDocument", {"documentId": desk.document_id}))
@@ -254,6 +254,7 @@ def test_an_answer_set_is_run_again_and_the_replies_are_compared(house: House, d
     assert "1 worse, 0 better, 1 as before." in html_of(page)
     assert result_of(page, FERRY, "After") == "Nothing answered, expected documents cited: 0%"
     assert result_of(page, FERRY, "Change") == "-1.000"
+    assert page.selectbox(key="sets.agent").value == str(desk.agent_id)
     changes = next(number for number, table in enumerate(page.dataframe) if "Change" in table.value)
     page = choose(page, changes, 0)
     assert page.query_params["q"] in (FERRY, [FERRY])
@@ -262,10 +263,16 @@ def test_an_answer_set_is_run_again_and_the_replies_are_compared(house: House, d
     assert f"Not cited: {notes}" in shown
     assert "This reply isn&#x27;t shown to you" in shown
     assert "Nothing that you may read here answers this" in shown
-    page.text_area[0].set_value(f"At noon. {HOSTILE}")
+    page.text_area[0].set_value(f"at noon\n\n at noon \n{HOSTILE}")
+    page.text_area[1].set_value(f"At noon. {HOSTILE}")
     page = press(page, "Save")
     [case] = house.client.admin.evaluation_sets.list_cases(one.evaluation_set_id, query=FERRY)
     assert (case.note, case.grades) == (f"At noon. {HOSTILE}", {notes: 2})
+    assert case.statements == ["at noon", HOSTILE]
+    assert "Not said: at noon" in html_of(page)
+    page.checkbox[0].check()
+    page = press(page, "Save")
+    assert "has relevant documents or statements" in html_of(page)
     page = press(press(page, "Remove from the set"), "Remove it")
     assert list(cases_of(house, one)) == [f"{ZEPPELIN} {HOSTILE}"]
     assert "q" not in page.query_params

@@ -349,4 +349,16 @@ def test_an_evaluation_set_of_an_agent_is_run_again(run: Run, desk: Desk) -> Non
     desk.update(collectionIds=[])
     again = ran(run, "agents", "evaluate", set_id, "--note", "without documents", exit_code=1)
     assert (again["worse"], again["note"]) == (["When does the ferry leave? [b]"], "without documents")
+    low = run("agents", "evaluate", set_id, "--at-least", "answered=0.5", "--at-least", "recall=0.5")
+    assert low.code == 1
+    assert "Too low: answered is 0.000, at least 0.5\nToo low: recall is not measured, at least 0.5" in low.out
+    desk.update(collectionIds=[desk.collection_id])
+    assert ran(run, "agents", "evaluate", set_id, "--at-least", "answered=1")["low"] == []
+    other = done(desk.service.call("admin/agents/create", {"name": "Empty desk", "apiAccessEnabled": True}))["agentId"]
+    done(desk.service.call("admin/agents/deploy", {"agentId": other, "organizationWide": True, "principals": []}))
+    compared = ran(run, "agents", "evaluate", set_id, "--agent", "Empty desk", exit_code=1)
+    assert (compared["agentName"], compared["worse"]) == ("Empty desk", ["When does the ferry leave? [b]"])
+    assert "Better than before: When does the ferry leave? [b]" in run("agents", "evaluate", set_id).out
+    for wrong in ("recall", "recall=2", "recall=x", "speed=1"):
+        assert "give a score and a share" in run("agents", "evaluate", set_id, "--at-least", wrong).err
     assert run("agents", "evaluate", "Nothing").code == 2

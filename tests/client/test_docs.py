@@ -81,7 +81,7 @@ def test_the_page_about_access_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 def test_the_page_about_agents_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every Python block of docs/agents.md works, in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    assert run_code_of(ROOT / "docs" / "agents.md") == 13
+    assert run_code_of(ROOT / "docs" / "agents.md") == 14
 
 
 def test_the_page_about_document_databases_runs(

@@ -5,7 +5,7 @@ from uuid import UUID
 
 import pytest
 
-from carrel import Carrel, NotFoundError, evaluation
+from carrel import Carrel, InvalidArgumentError, NotFoundError, evaluation
 from carrel.wire.evaluation_runs import KeptResult
 from tests.harness.documents import uploaded
 from tests.harness.services import RunningService
@@ -100,11 +100,45 @@ def test_an_agent_is_measured_by_what_it_cites(client: Carrel, service: RunningS
     evaluation.add_judgements(client, one.evaluation_set_id, judgements)
     run = evaluation.run(client, one)
     assert (run.mode, run.answered, run.recall, run.precision) == (None, 0.5, 0.5, 1)
+    assert (run.statements_said, run.refused, run.groundedness) == (None, None, 1)
     answered, open_ = client.admin.evaluation_sets.list_results(one.evaluation_set_id, run.evaluation_run_id)
     assert (answered.answered, answered.found) == (True, ["Harbour desk notes"])
     assert (open_.answered, open_.found, open_.recall) == (False, [], None)
     assert answered.message_id is not None
     assert "noon" not in answered.model_dump_json()
+
+
+def test_a_reply_is_measured_by_what_it_says_and_by_what_it_refuses(client: Carrel, service: RunningService) -> None:
+    """Statements that it says, and questions that nothing answers; of a reply that is gone nothing is supported."""
+    desk = a_desk(service)
+    sets = client.admin.evaluation_sets
+    one = sets.create("Desk", agent_id=desk.agent_id)
+    cases: list[dict[str, Any]] = [
+        {"question": FERRIES, "statements": ["leaves at NOON", "at midnight"]},
+        {"question": "What is the meaning of life?", "nothing_answers": True},
+        {"question": "When does the ferry leave?", "nothing_answers": True},
+    ]
+    sets.put_judgements(one.evaluation_set_id, cases)
+    run = evaluation.run(client, one)
+    assert (run.statements_said, run.refused, run.answered) == (0.5, 0.5, pytest.approx(2 / 3))
+    results = list(sets.list_results(one.evaluation_set_id, run.evaluation_run_id))
+    assert [(each.statements_said, each.refused, each.groundedness) for each in results] == [
+        (0.5, None, 1),
+        (None, True, None),
+        (None, False, 1),
+    ]
+    other = client.admin.agents.create("Without documents", api_access_enabled=True)
+    client.admin.agents.deploy(other.agent_id, organization_wide=True)
+    compared = evaluation.run(client, one, agent_id=other.agent_id, note="another agent")
+    assert (run.agent_name, compared.agent_name, compared.agent_id) == (one.target_name, other.name, other.agent_id)
+    kept = list(sets.list_results(one.evaluation_set_id, compared.evaluation_run_id))
+    assert [each.change for each in evaluation.compare(results, kept)] == [-0.5, 0, 1]
+    with pytest.raises(InvalidArgumentError, match="asked no agent"):
+        evaluation.run(client, sets.create("Searches"), agent_id=other.agent_id)
+    # Whoever may not read what a reply rests on isn't told how much of it is supported.
+    client.catalog.delete_document(desk.document_id)
+    again = [{"case_id": each.case_id, "answered": True, "message_id": each.message_id} for each in results]
+    assert sets.add_run(one.evaluation_set_id, again).groundedness is None
 
 
 def test_replies_are_compared_by_their_citations_and_by_whether_there_are_any() -> None:
@@ -119,6 +153,9 @@ def test_replies_are_compared_by_their_citations_and_by_whether_there_are_any() 
     # What it should cite was said between the runs.
     before.append(result(4, answered=True))
     after.append(result(4, answered=True, recall=0.5))
+    refused = [result(0, answered=True, refused=False), result(1, recall=0.5, statements_said=0.5)]
+    better = [result(0, answered=False, refused=True), result(1, recall=1.0, statements_said=0.25)]
+    assert [one.change for one in evaluation.compare(refused, better)] == [0.125, 1]
     assert [(one.question, one.change) for one in evaluation.compare(before, after)] == [
         ("Question 0", -1),
         ("Question 4", 0),

@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 from service.domains.answering.providers import BUILT_IN
-from service.domains.evaluation import runs
 from service.domains.evaluation import service as rules
+from service.domains.evaluation.runs import service as runs
 from service.platform.identifiers import uuid7
 from tests.harness.documents import create_collection
 from tests.harness.services import ADMIN_EMAIL, RunningService
@@ -165,9 +165,35 @@ def test_limits_are_told_and_nothing_of_such_a_request_is_kept(
     assert code(full) == (409, "too_many_evaluation_runs")
 
 
+def test_a_question_has_statements_or_nothing_answers_it(service: RunningService) -> None:
+    """Each stays until it is given anew; both at once, or with relevant documents, contradict each other."""
+    set_id = a_set(service)["evaluationSetId"]
+    judge(service, set_id, DOGS, {"fares": 1}, statements=[" free on a lead ", "every line"])
+    judge(service, set_id, DOGS, {"livestock": 0})
+    [case] = cases_of(service, set_id)
+    assert (case["statements"], case["nothingAnswers"]) == (["free on a lead", "every line"], False)
+    assert judge(service, set_id, CATS, {"ferries": 0}, nothingAnswers=True) != case["caseId"]
+    judge(service, set_id, CATS, {}, note="Asked often")
+    kept = cases_of(service, set_id)
+    assert (kept[1]["statements"], kept[1]["nothingAnswers"], kept[1]["note"]) == ([], True, "Asked often")
+    for wrong in ({"statements": ["yes"]}, {"judgements": [{"documentExternalId": "ferries", "grade": 1}]}):
+        refused = call(service, "putJudgements", evaluationSetId=set_id, cases=[{"question": CATS, **wrong}])
+        assert code(refused) == (409, "case_contradicts_itself")
+    assert cases_of(service, set_id) == kept
+    judge(service, set_id, DOGS, {}, statements=[])
+    judge(service, set_id, CATS, {"ferries": 1}, nothingAnswers=False, statements=["no"])
+    assert [(one["statements"], one["nothingAnswers"]) for one in cases_of(service, set_id)] == [
+        ([], False),
+        (["no"], False),
+    ]
+
+
 @pytest.mark.parametrize(
     ("case", "field"),
     [
+        ({"question": DOGS, "statements": ["x"] * 2}, "cases.0"),
+        ({"question": DOGS, "statements": [" "]}, "cases.0.statements.0"),
+        ({"question": DOGS, "statements": [f"{n}" for n in range(21)]}, "cases.0.statements"),
         ({"question": " \n"}, "cases.0.question"),
         ({"question": "x" * 8193}, "cases.0.question"),
         (
@@ -260,6 +286,12 @@ def test_what_is_no_run_is_refused(service: RunningService) -> None:
     for wrong in (1.5, -0.1, "NaN"):
         sent = call(service, "addRun", **send, results=[{"caseId": case_id, "ndcg": wrong}])
         assert code(sent) == (400, "invalid_request")
+    asked = call(service, "addRun", evaluationSetId=one, mode="HYBRID", agentId=case_id, results=[{"caseId": case_id}])
+    assert code(asked) == (400, "wrong_mode")
+    of_agent = a_set(service, "Desk", agentId=an_agent(service)["agentId"])["evaluationSetId"]
+    results = [{"caseId": judge(service, of_agent, DOGS, {})}]
+    elsewhere = call(service, "addRun", evaluationSetId=of_agent, agentId=case_id, results=results)
+    assert code(elsewhere) == (404, "agent_not_found")
     without = call(service, "addRun", evaluationSetId=one, results=[{"caseId": case_id}])
     assert code(without) == (400, "wrong_mode")
 

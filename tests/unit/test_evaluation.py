@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carrel import evaluation
+from carrel import InvalidArgumentError, evaluation
 from carrel.evaluation import ndcg, recall, reciprocal_rank
+from carrel.wire.evaluation_runs import EvaluationRun
 
 MEASURES = (ndcg, recall, reciprocal_rank)
 
@@ -31,7 +32,28 @@ def test_a_ranking_that_was_worked_out_by_hand() -> None:
 
 def test_the_modules_own_example() -> None:
     """It gives what it says."""
-    assert doctest.testmod(evaluation) == (0, 2)
+    assert doctest.testmod(evaluation) == (0, 3)
+
+
+def test_what_a_reply_says_is_found_word_for_word() -> None:
+    """Whatever stands around the words or between them that is no word; never as a part of another word or number."""
+    said = "Leave\n\n> It\u2019s 27 days, **at most** 5 of\n> them carried over [12].\n> From [2] May."
+    assert evaluation.find_unsaid(said, ["it's 27 DAYS", "at most 5 of them", "over.", "From May", "27"]) == []
+    assert evaluation.find_unsaid(said, ["7 days", "27 day", "5 of May", "12"]) == [
+        "7 days",
+        "27 day",
+        "5 of May",
+        "12",
+    ]
+
+
+def test_scores_that_are_too_low_are_named() -> None:
+    """One that was not measured is too low for any floor; a floor for what is no score is refused."""
+    run = EvaluationRun.model_construct(recall=0.5, answered=1.0, refused=None)
+    assert evaluation.find_low_scores(run, {"recall": 0.5, "answered": 1}) == {}
+    assert evaluation.find_low_scores(run, {"recall": 0.51, "refused": 0}) == {"recall": 0.5, "refused": None}
+    with pytest.raises(InvalidArgumentError, match="speed is no score of a run; choose among answered"):
+        evaluation.find_low_scores(run, {"speed": 1})
 
 
 def test_what_is_found_twice_counts_once() -> None:

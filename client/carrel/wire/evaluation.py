@@ -12,6 +12,7 @@ from carrel.wire.operations import ADDS_DATA, ADMIN, CONFLICT, KEYED, NOT_FOUND,
 MOST_CASES = 2000
 MOST_JUDGEMENTS = 200
 MOST_GRADE = 10
+MOST_STATEMENTS = 20
 
 EvaluatedQuestion = Annotated[
     str,
@@ -20,6 +21,9 @@ EvaluatedQuestion = Annotated[
     NO_NUL,
 ]
 """A question of a set; white space around it is no part of it."""
+
+Statement = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000), NO_NUL]
+"""Words that a reply must say; white space around them is no part of them."""
 
 Note = Annotated[str, Field(max_length=1000), NO_NUL]
 """What people want to remember of a case or a run."""
@@ -140,6 +144,12 @@ class JudgedQuestion(RequestModel):
     """The question; by its words it is known, without the white space around them."""
     judgements: Annotated[list[Judgement], Field(max_length=MOST_JUDGEMENTS)] = Field(default_factory=list[Judgement])
     """Judgements to add, each in place of the document's former one; none unless given. A question has at most 200."""
+    statements: Annotated[list[Statement], Field(max_length=MOST_STATEMENTS)] | None = None
+    """Words that the reply of an agent must say, at most 20 texts; in place of the former ones. Absent: unchanged."""
+    nothing_answers: bool | None = None
+    """Whether nothing answers the question, so that a reply without a source is right; absent: unchanged. Such a
+    question has neither relevant documents nor statements.
+    """
     note: Note | None = None
     """A note to the question; absent: unchanged."""
 
@@ -148,6 +158,14 @@ class JudgedQuestion(RequestModel):
         """Refuse a document that is judged twice."""
         if len({one.document_external_id for one in self.judgements}) < len(self.judgements):
             msg = "judgements must name each document once"
+            raise ValueError(msg)
+        return self
+
+    @model_validator(mode="after")
+    def refuse_repeated_statements(self) -> Self:
+        """Refuse a statement that is given twice."""
+        if len(set(self.statements or ())) < len(self.statements or ()):
+            msg = "statements must have each text once"
             raise ValueError(msg)
         return self
 
@@ -214,6 +232,10 @@ class EvaluationCase(ResponseModel):
     """The question."""
     judgements: list[KeptJudgement]
     """The judged documents, the best grade first."""
+    statements: list[str] = Field(default_factory=list[str])
+    """Words that the reply of an agent must say."""
+    nothing_answers: bool = False
+    """Whether nothing answers the question, so that a reply without a source is right."""
     note: str | None = None
     """A note to the question."""
 

@@ -19,7 +19,10 @@ Share = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)]
 
 
 class CaseResult(RequestModel):
-    """What a run measured on a case. A search has the first three scores, a reply `recall`, `precision`, `answered`."""
+    """What a run measured on a case. A search has the first three scores, a reply the others and `recall`.
+
+    How well the cited passages support a reply is measured by the service, which has them.
+    """
 
     case_id: UUID
     """Id of the case."""
@@ -33,6 +36,10 @@ class CaseResult(RequestModel):
     """The share of the cited documents that is relevant; absent when none was cited."""
     answered: bool | None = None
     """Whether the reply rested on any document; of an agent alone."""
+    statements_said: Share | None = None
+    """The share of the case's statements that the reply says; absent without any."""
+    refused: bool | None = None
+    """Of a question that nothing answers: whether the reply cites nothing, as is right."""
     message_id: UUID | None = None
     """Id of the message that the agent was sent; its words are kept only with the conversation."""
     found: Annotated[list[Identifier], Field(max_length=10)] = Field(default_factory=list[Identifier])
@@ -46,6 +53,8 @@ class AdminEvaluationSetsAddRunRequest(RequestModel):
     """Id of the set."""
     mode: SearchMode | None = None
     """How the questions were searched for; absent: an agent was asked."""
+    agent_id: UUID | None = None
+    """Id of the agent that was asked; absent: the set's."""
     note: Note | None = None
     """What to remember of the run, such as what has changed before it."""
     results: Annotated[list[CaseResult], Field(min_length=1, max_length=MOST_CASES)]
@@ -73,6 +82,10 @@ class EvaluationRun(ResponseModel):
     """Who ran it; searches and replies are of what this person may read."""
     mode: SearchMode | None = None
     """How the questions were searched for; absent: an agent was asked."""
+    agent_id: UUID | None = None
+    """Id of the agent that was asked: the set's, or another one."""
+    agent_name: str | None = None
+    """Name of that agent; absent when it is deleted."""
     model: str | None = None
     """Language model of the agent that was asked."""
     instructions_digest: str | None = None
@@ -91,6 +104,12 @@ class EvaluationRun(ResponseModel):
     """Mean of the cases that have it."""
     answered: float | None = None
     """The share of the questions that were answered; of an agent alone."""
+    statements_said: float | None = None
+    """Mean of the cases that have it."""
+    refused: float | None = None
+    """Of the questions that nothing answers, the share whose reply cites nothing."""
+    groundedness: float | None = None
+    """Mean of the cases that have it."""
 
 
 class AdminEvaluationSetsAddRunResponse(EvaluationRun):
@@ -138,6 +157,12 @@ class KeptResult(ResponseModel):
     """The share of the cited documents that is relevant; absent when none was cited."""
     answered: bool | None = None
     """Whether the reply rested on any document; of an agent alone."""
+    statements_said: float | None = None
+    """The share of the case's statements that the reply says; absent without any."""
+    refused: bool | None = None
+    """Of a question that nothing answers: whether the reply cites nothing, as is right."""
+    groundedness: float | None = None
+    """The share of the reply's sentences that its cited passages support; absent without any, and of a search."""
     message_id: UUID | None = None
     """Id of the message that the agent was sent."""
     found: list[str]

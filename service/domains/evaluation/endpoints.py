@@ -3,7 +3,8 @@
 from carrel.wire import evaluation as wire
 from carrel.wire import evaluation_runs as run_wire
 from service.domains.answering.providers import model_names
-from service.domains.evaluation import runs, service
+from service.domains.evaluation import service
+from service.domains.evaluation.runs import service as runs
 from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
 from service.web.routing import Router
 

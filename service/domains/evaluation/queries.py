@@ -6,16 +6,30 @@ from datetime import datetime
 from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ARRAY, ColumnElement, Select, Text, and_, delete, exists, func, literal, or_, select, update
-from sqlalchemy.dialects.postgresql import insert
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Select,
+    Text,
+    and_,
+    cast,
+    delete,
+    exists,
+    false,
+    func,
+    literal,
+    or_,
+    select,
+    update,
+)
+from sqlalchemy.dialects.postgresql import JSONB, JSONPATH, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.auth.callers import Caller
-from service.platform.sql import columns_of, find_row, find_rows, get_row, in_array, optional_in, rows_of
+from service.platform.sql import columns_of, find_row, find_rows, in_array, optional_in, rows_of
 from service.schema.agents import agents
 from service.schema.collections import collections
-from service.schema.evaluation import evaluation_cases, evaluation_results, evaluation_runs, evaluation_sets
-from service.schema.identity import principals
+from service.schema.evaluation import evaluation_cases, evaluation_runs, evaluation_sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,71 +49,27 @@ class StoredSet:
 
 @dataclass(frozen=True, slots=True)
 class StoredCase:
-    """A case; `judgements` are the grades by external id."""
+    """A case; `judgements` are the grades by external id, `statements` what the reply must say."""
 
     case_id: UUID
     case_no: int
     question: str
     note: str | None
     judgements: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class StoredRun:
-    """A run, with who ran it."""
-
-    evaluation_run_id: UUID
-    evaluation_set_id: UUID
-    at: datetime
-    principal_id: UUID
-    principal_name: str
-    principal_email: str
-    mode: str | None
-    model: str | None
-    instructions_digest: str | None
-    note: str | None
-    case_count: int
-    ndcg: float | None
-    recall: float | None
-    reciprocal_rank: float | None
-    precision: float | None
-    answered: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class StoredResult:
-    """What a run measured on a case; `ranks` are the places of documents by external id."""
-
-    case_id: UUID
-    case_no: int
-    question: str
-    ndcg: float | None
-    recall: float | None
-    reciprocal_rank: float | None
-    precision: float | None
-    answered: bool | None
-    message_id: UUID | None
-    ranks: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class AgentSettings:
-    """What an agent is told; `model` is None for the service's default."""
-
-    model: str | None
-    instructions: str
+    statements: list[str]
+    nothing_answers: bool
 
 
 def _is_set(organization_id: UUID, set_id: UUID) -> ColumnElement[bool]:
     return and_(evaluation_sets.c.organization_id == organization_id, evaluation_sets.c.evaluation_set_id == set_id)
 
 
-def _of_set(organization_id: UUID, set_id: UUID | ColumnElement[UUID]) -> ColumnElement[bool]:
+def is_of_set(organization_id: UUID, set_id: UUID | ColumnElement[UUID]) -> ColumnElement[bool]:
     """Build the condition that a case belongs to a set."""
     return and_(evaluation_cases.c.organization_id == organization_id, evaluation_cases.c.evaluation_set_id == set_id)
 
 
-def _is_run(organization_id: UUID, set_id: UUID | ColumnElement[UUID]) -> ColumnElement[bool]:
+def is_run(organization_id: UUID, set_id: UUID | ColumnElement[UUID]) -> ColumnElement[bool]:
     """Build the condition that a run is of a set."""
     return and_(evaluation_runs.c.organization_id == organization_id, evaluation_runs.c.evaluation_set_id == set_id)
 
@@ -115,9 +85,9 @@ def _select_sets(organization_id: UUID) -> Select[*tuple[Any, ...]]:
         agents.c.agent_id == evaluation_sets.c.agent_id,
         agents.c.deleted_at.is_(None),
     )
-    cases = select(func.count()).where(_of_set(organization_id, set_id))
-    runs = select(func.count()).where(_is_run(organization_id, set_id))
-    last_run = select(func.max(evaluation_runs.c.at)).where(_is_run(organization_id, set_id))
+    cases = select(func.count()).where(is_of_set(organization_id, set_id))
+    runs = select(func.count()).where(is_run(organization_id, set_id))
+    last_run = select(func.max(evaluation_runs.c.at)).where(is_run(organization_id, set_id))
     named = {
         "target_name": func.coalesce(collection_name.scalar_subquery(), agent_name.scalar_subquery()),
         "case_count": cases.scalar_subquery(),
@@ -210,12 +180,21 @@ async def save_cases(
 ) -> set[UUID]:
     """Add cases, or their judgements and notes to those that are there; return the ids of those that changed."""
     of_it = {"organization_id": organization_id, "evaluation_set_id": set_id}
-    names = ("case_id", "evaluation_set_id", "organization_id", "question", "note", "judgements")
-    given = rows_of([evaluation_cases.c[name] for name in names], [{**row, **of_it} for row in rows])
-    statement = insert(evaluation_cases).from_select(names, select(*(given.c[name] for name in names)))
+    columns = [one for one in evaluation_cases.columns if one.name != "case_no"]
+    given = rows_of(columns, [{**row, **of_it} for row in rows])
+    kept = evaluation_cases.alias("kept")
+    is_kept = and_(kept.c.case_id == given.c.case_id, kept.c.organization_id == organization_id)
+    unless_given = {"statements": literal([], JSONB), "nothing_answers": false()}
+    values = {one.name: given.c[one.name] for one in columns} | {
+        name: func.coalesce(given.c[name], kept.c[name], otherwise) for name, otherwise in unless_given.items()
+    }
+    statement = insert(evaluation_cases).from_select(
+        list(values), select(*values.values()).select_from(given.outerjoin(kept, is_kept))
+    )
     values = {
         "judgements": evaluation_cases.c.judgements.concat(statement.excluded.judgements),
         "note": func.coalesce(statement.excluded.note, evaluation_cases.c.note),
+        **{name: statement.excluded[name] for name in unless_given},
     }
     changes = or_(*(value.is_distinct_from(evaluation_cases.c[name]) for name, value in values.items()))
     upsert = statement.on_conflict_do_update(index_elements=["case_id"], set_=values, where=changes)
@@ -225,7 +204,7 @@ async def save_cases(
 
 async def count_cases(connection: AsyncConnection, organization_id: UUID, *, set_id: UUID) -> int:
     """Count the cases of a set."""
-    statement = select(func.count()).where(_of_set(organization_id, set_id))
+    statement = select(func.count()).where(is_of_set(organization_id, set_id))
     return (await connection.execute(statement)).scalar_one()
 
 
@@ -243,6 +222,20 @@ async def find_overfull_case(
     return (await connection.execute(statement.limit(1))).scalar_one_or_none()
 
 
+async def find_contradiction(
+    connection: AsyncConnection, organization_id: UUID, *, case_ids: Collection[UUID]
+) -> str | None:
+    """Find the question of one of these cases that nothing answers, and yet something should; None without any."""
+    is_relevant = func.jsonb_path_exists(evaluation_cases.c.judgements, cast("$.* ? (@ > 0)", JSONPATH))
+    statement = select(evaluation_cases.c.question).where(
+        evaluation_cases.c.organization_id == organization_id,
+        in_array(evaluation_cases.c.case_id, case_ids),
+        evaluation_cases.c.nothing_answers,
+        or_(is_relevant, func.jsonb_array_length(evaluation_cases.c.statements) > 0),
+    )
+    return (await connection.execute(statement.limit(1))).scalar_one_or_none()
+
+
 async def remove_judgements(
     connection: AsyncConnection, organization_id: UUID, *, set_id: UUID, case_id: UUID, external_ids: Collection[str]
 ) -> bool:
@@ -251,7 +244,7 @@ async def remove_judgements(
     statement = (
         update(evaluation_cases)
         .where(
-            _of_set(organization_id, set_id),
+            is_of_set(organization_id, set_id),
             evaluation_cases.c.case_id == case_id,
             evaluation_cases.c.judgements.has_any(literal(list(external_ids), ARRAY(Text))),
         )
@@ -263,7 +256,9 @@ async def remove_judgements(
 
 async def delete_case(connection: AsyncConnection, organization_id: UUID, *, set_id: UUID, case_id: UUID) -> bool:
     """Delete a case with its results; False when there is none."""
-    statement = delete(evaluation_cases).where(_of_set(organization_id, set_id), evaluation_cases.c.case_id == case_id)
+    statement = delete(evaluation_cases).where(
+        is_of_set(organization_id, set_id), evaluation_cases.c.case_id == case_id
+    )
     return (await connection.execute(statement.returning(evaluation_cases.c.case_id))).one_or_none() is not None
 
 
@@ -278,99 +273,8 @@ async def list_cases(
 ) -> list[StoredCase]:
     """Return cases of a set in the order of their addition."""
     statement = select(*columns_of(evaluation_cases, StoredCase)).where(
-        _of_set(organization_id, set_id), evaluation_cases.c.case_no > after
+        is_of_set(organization_id, set_id), evaluation_cases.c.case_no > after
     )
     if question_contains:
         statement = statement.where(evaluation_cases.c.question.icontains(question_contains, autoescape=True))
     return await find_rows(connection, statement.order_by(evaluation_cases.c.case_no).limit(limit), StoredCase)
-
-
-async def existing_cases(
-    connection: AsyncConnection, organization_id: UUID, *, set_id: UUID, case_ids: Collection[UUID]
-) -> set[UUID]:
-    """Return which of these ids are those of cases of a set."""
-    statement = select(evaluation_cases.c.case_id).where(
-        _of_set(organization_id, set_id), in_array(evaluation_cases.c.case_id, case_ids)
-    )
-    return set((await connection.execute(statement)).scalars())
-
-
-async def read_agent_settings(connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID) -> AgentSettings:
-    """Return what an agent is told, or was told until it was deleted: its row stays."""
-    statement = select(*columns_of(agents, AgentSettings)).where(
-        agents.c.organization_id == organization_id, agents.c.agent_id == agent_id
-    )
-    return await get_row(connection, statement, AgentSettings)
-
-
-async def count_runs(connection: AsyncConnection, organization_id: UUID, *, set_id: UUID) -> int:
-    """Count the runs of a set."""
-    statement = select(func.count()).where(_is_run(organization_id, set_id))
-    return (await connection.execute(statement)).scalar_one()
-
-
-async def insert_run(
-    connection: AsyncConnection,
-    caller: Caller,
-    *,
-    run: Mapping[str, object],
-    results: Sequence[Mapping[str, object]],
-) -> None:
-    """Add a run of the caller's, with results of cases that exist and are locked with their set."""
-    of_it = {"organization_id": caller.organization_id}
-    row = {**run, **of_it, "principal_id": caller.principal_id}
-    await connection.execute(insert(evaluation_runs).values(row))
-    columns = list(evaluation_results.columns)
-    of_run = {**of_it, "evaluation_run_id": run["evaluation_run_id"]}
-    given = rows_of(columns, [{**result, **of_run} for result in results])
-    names = [one.name for one in columns]
-    await connection.execute(insert(evaluation_results).from_select(names, select(*(given.c[name] for name in names))))
-
-
-async def list_runs(
-    connection: AsyncConnection,
-    organization_id: UUID,
-    *,
-    set_id: UUID,
-    ids: Collection[UUID] | None,
-    before: UUID | None,
-    limit: int,
-) -> list[StoredRun]:
-    """Return runs of a set (of these ids, if any are given), newest first, with who ran them."""
-    run_id = evaluation_runs.c.evaluation_run_id
-    people = (principals.c.name.label("principal_name"), principals.c.email.label("principal_email"))
-    statement = (
-        select(*columns_of(evaluation_runs, StoredRun, *people))
-        .join(principals, principals.c.principal_id == evaluation_runs.c.principal_id)
-        .where(_is_run(organization_id, set_id), optional_in(run_id, ids))
-    )
-    if before is not None:
-        statement = statement.where(run_id < before)
-    return await find_rows(connection, statement.order_by(run_id.desc()).limit(limit), StoredRun)
-
-
-async def list_results(
-    connection: AsyncConnection, organization_id: UUID, *, run_id: UUID, after: int, limit: int
-) -> list[StoredResult]:
-    """Return what a run measured, in the order of the cases."""
-    cases = (evaluation_cases.c.case_no, evaluation_cases.c.question)
-    statement = (
-        select(*columns_of(evaluation_results, StoredResult, *cases))
-        .join(evaluation_cases, evaluation_cases.c.case_id == evaluation_results.c.case_id)
-        .where(
-            evaluation_results.c.organization_id == organization_id,
-            evaluation_results.c.evaluation_run_id == run_id,
-            evaluation_cases.c.case_no > after,
-        )
-    )
-    return await find_rows(connection, statement.order_by(evaluation_cases.c.case_no).limit(limit), StoredResult)
-
-
-async def delete_run(connection: AsyncConnection, organization_id: UUID, *, set_id: UUID, run_id: UUID) -> bool:
-    """Delete a run of a set with its results; False when there is none."""
-    statement = delete(evaluation_runs).where(
-        _is_run(organization_id, set_id), evaluation_runs.c.evaluation_run_id == run_id
-    )
-    return (
-        await connection.execute(statement.returning(evaluation_runs.c.evaluation_run_id))
-    ).one_or_none() is not None

@@ -1,4 +1,4 @@
-"""Rules of evaluation sets and their cases, for admins; runs are in `service.domains.evaluation.runs`.
+"""Rules of evaluation sets and their cases, for admins; runs are in `service.domains.evaluation.runs.service`.
 
 What changes a set locks it first: what two people do at once is done one after the other, and nothing is lost.
 """
@@ -109,7 +109,8 @@ async def put_judgements(
 ) -> list[UUID]:
     """Add questions and judgements to a set; return the ids of their cases.
 
-    Raises NotFound, Conflict `too_many_cases` and `too_many_judgements`; then nothing of the request is kept.
+    Raises NotFound, Conflict `too_many_cases`, `too_many_judgements` and `case_contradicts_itself`; then nothing of
+    the request is kept.
     """
     set_id = request.evaluation_set_id
     await lock_set(connection, caller, set_id)
@@ -118,6 +119,8 @@ async def put_judgements(
             "case_id": uuid5(set_id, one.question),
             "question": one.question,
             "note": one.note,
+            "statements": one.statements,
+            "nothing_answers": one.nothing_answers,
             "judgements": {judgement.document_external_id: judgement.grade for judgement in one.judgements},
         }
         for one in request.cases
@@ -125,6 +128,7 @@ async def put_judgements(
     changed = await queries.save_cases(connection, caller.organization_id, set_id=set_id, rows=rows)
     if changed:
         await _refuse_too_many(connection, caller, set_id, changed)
+        await _refuse_contradiction(connection, caller, changed)
         count = sum(len(one.judgements) for one in request.cases)
         details: dict[str, Any] = {"caseCount": len(changed), "judgementCount": count}
         await record_change(connection, caller, "judge", set_id, details=details)
@@ -226,6 +230,16 @@ async def _refuse_too_many(connection: AsyncConnection, caller: Caller, set_id: 
         raise Conflict(message, code="too_many_judgements")
 
 
+async def _refuse_contradiction(connection: AsyncConnection, caller: Caller, case_ids: set[UUID]) -> None:
+    question = await queries.find_contradiction(connection, caller.organization_id, case_ids=case_ids)
+    if question is not None:
+        message = (
+            f"“{question[:100]}” is a question that nothing answers, and has relevant documents or statements. "
+            "Remove these, or say that something answers it."
+        )
+        raise Conflict(message, code="case_contradicts_itself")
+
+
 def _unknown_set() -> NotFound:
     message = "There is no such evaluation set. Check the id; admin/evaluationSets/list has those there are."
     return NotFound(message, code="evaluation_set_not_found")
@@ -241,5 +255,7 @@ def _to_case(row: StoredCase) -> EvaluationCase:
         case_id=row.case_id,
         question=row.question,
         judgements=[KeptJudgement(document_external_id=name, grade=grade) for name, grade in best_first],
+        statements=row.statements,
+        nothing_answers=row.nothing_answers,
         note=row.note or None,
     )

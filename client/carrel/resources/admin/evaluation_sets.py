@@ -79,11 +79,13 @@ class EvaluationSets(Resource[M]):
     def put_judgements(
         self, evaluation_set_id: Id, cases: Iterable[wire.JudgedQuestion | Members]
     ) -> Call[wire.AdminEvaluationSetsPutJudgementsResponse]:
-        """Add at most 100 questions, judgements and notes to a set; what is there and isn't named stays.
+        """Add at most 100 questions, what is expected and notes to a set; what is there and isn't named stays.
 
-        A case is `{"question": …, "judgements": [{"document_external_id": …, "grade": 2}], "note": …}`. Sending it
-        again changes nothing. `carrel.evaluation.add_judgements` sends more than 100. Raises ConflictError
-        `too_many_cases` (a set has at most 2000) and `too_many_judgements` (a question has at most 200).
+        A case is `{"question": …, "judgements": [{"document_external_id": …, "grade": 2}], "statements": [words that
+        the reply must say], "nothing_answers": False, "note": …}`. Sending it again changes nothing.
+        `carrel.evaluation.add_judgements` sends more than 100. Raises ConflictError `too_many_cases` (a set has at most
+        2000), `too_many_judgements` (a question has at most 200) and `case_contradicts_itself` (nothing answers, and
+        yet something should).
         """
         request = wire.AdminEvaluationSetsPutJudgementsRequest(
             evaluation_set_id=as_any(UUID, evaluation_set_id), cases=as_list(wire.JudgedQuestion, cases)
@@ -119,16 +121,19 @@ class EvaluationSets(Resource[M]):
         results: Iterable[runs_wire.CaseResult | Members],
         *,
         mode: AnySearchMode | None = None,
+        agent_id: Id | None = None,
         note: str | None = None,
     ) -> Call[runs_wire.AdminEvaluationSetsAddRunResponse]:
         """Keep what was measured as a run of the caller's; `mode` is None for a set that asks an agent.
 
-        Cases that are gone from the set are left out. Raises BadRequestError `unknown_case` and `wrong_mode`,
-        ConflictError `too_many_evaluation_runs` (a set has at most 1000).
+        `agent_id` is the agent that was asked, if that isn't the set's. Cases that are gone from the set are left out.
+        Raises NotFoundError for an unknown set or agent, BadRequestError `unknown_case` and `wrong_mode`, ConflictError
+        `too_many_evaluation_runs` (a set has at most 1000).
         """
         request = runs_wire.AdminEvaluationSetsAddRunRequest(
             evaluation_set_id=as_any(UUID, evaluation_set_id),
             mode=as_any(SearchMode, mode),
+            agent_id=as_any(UUID, agent_id),
             note=note,
             results=as_list(runs_wire.CaseResult, results),
         )

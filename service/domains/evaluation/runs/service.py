@@ -1,7 +1,8 @@
 """Rules of runs over evaluation sets, for admins: what callers have measured is kept as theirs, with its means."""
 
+import asyncio
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from statistics import fmean
 from typing import Any
@@ -22,15 +23,22 @@ from carrel.wire.evaluation_runs import (
 )
 from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
-from service.domains.evaluation import queries
-from service.domains.evaluation.queries import StoredResult, StoredRun, StoredSet
+from service.domains.agents.service import require_agent
+from service.domains.conversations.reading.queries import list_sources, list_turns_of_everybody
+from service.domains.evaluation.queries import StoredSet
+from service.domains.evaluation.runs import queries
+from service.domains.evaluation.runs.grounding import measure_groundedness
+from service.domains.evaluation.runs.queries import StoredResult, StoredRun
 from service.domains.evaluation.service import lock_set, record_change, require_set
 from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
 from service.platform.identifiers import uuid7
 from service.web.pagination import Cursor, Page
 
 MOST_RUNS = 1000
-_SCORES = ("ndcg", "recall", "reciprocal_rank", "precision", "answered")
+_SCORES = (
+    "ndcg", "recall", "reciprocal_rank", "precision", "answered", "statements_said", "refused", "groundedness",
+)  # fmt: skip
+_REPLIES_AT_ONCE = 50
 
 
 async def add_run(
@@ -38,17 +46,20 @@ async def add_run(
 ) -> EvaluationRun:
     """Keep what a run measured; results of cases that were removed meanwhile are left out, and out of the means.
 
-    Raises NotFound, BadRequest `unknown_case` when no case is left, and `wrong_mode`, Conflict
+    Raises NotFound of the set or the agent, BadRequest `unknown_case` when no case is left, and `wrong_mode`, Conflict
     `too_many_evaluation_runs`.
     """
     set_id = request.evaluation_set_id
+    grounded = await _measure_groundedness(connection, caller, request.results)
     await lock_set(connection, caller, set_id)
     stored = await require_set(connection, caller, set_id)
     _refuse_wrong_mode(stored, request.mode)
+    agent_id = await _require_agent(connection, caller, stored, request)
     if stored.run_count >= MOST_RUNS:
         message = f"The evaluation set has {MOST_RUNS:,} runs already. Delete old ones."
         raise Conflict(message, code="too_many_evaluation_runs")
     results = await _existing_results(connection, caller, request)
+    rows = [{**_to_row(one), "groundedness": grounded.get(one.message_id)} for one in results]
     run_id = uuid7()
     run = {
         "evaluation_run_id": run_id,
@@ -56,10 +67,10 @@ async def add_run(
         "mode": request.mode,
         "note": request.note,
         "case_count": len(results),
-        **{name: _mean(results, name) for name in _SCORES},
-        **await _describe_agent(connection, caller, stored, default_model),
+        **{name: _mean(rows, name) for name in _SCORES},
+        **await _describe_agent(connection, caller, agent_id, default_model),
     }
-    await queries.insert_run(connection, caller, run=run, results=[_to_row(one) for one in results])
+    await queries.insert_run(connection, caller, run=run, results=rows)
     details = {"evaluationRunId": str(run_id), "mode": request.mode, "caseCount": len(results)}
     await record_change(connection, caller, "add_run", set_id, details=details)
     return _to_run(await _require_run(connection, caller, set_id, run_id))
@@ -118,6 +129,19 @@ def _refuse_wrong_mode(stored: StoredSet, mode: SearchMode | None) -> None:
         raise BadRequest(message, code="wrong_mode", details=[FieldError("mode", message)])
 
 
+async def _require_agent(
+    connection: AsyncConnection, caller: Caller, stored: StoredSet, request: AdminEvaluationSetsAddRunRequest
+) -> UUID | None:
+    """Return the agent that was asked: the set's, unless the run names another one; raise NotFound of that one."""
+    if request.agent_id is None or request.agent_id == stored.agent_id:
+        return stored.agent_id
+    if stored.agent_id is None:
+        message = "A run over a set that searches asks no agent. Leave agentId out."
+        raise BadRequest(message, code="wrong_mode", details=[FieldError("agentId", message)])
+    await require_agent(connection, caller.organization_id, agent_id=request.agent_id)
+    return request.agent_id
+
+
 async def _existing_results(
     connection: AsyncConnection, caller: Caller, request: AdminEvaluationSetsAddRunRequest
 ) -> list[CaseResult]:
@@ -134,20 +158,41 @@ async def _existing_results(
     return results
 
 
-def _mean(results: Sequence[CaseResult], name: str) -> float | None:
-    values = [float(value) for one in results if (value := getattr(one, name)) is not None]
+async def _measure_groundedness(
+    connection: AsyncConnection, caller: Caller, results: Sequence[CaseResult]
+) -> dict[UUID | None, float | None]:
+    """Return how well each reply is supported by what it cites, by message; of those that the caller may read now."""
+    message_ids = [one.message_id for one in results if one.message_id is not None]
+    measured: dict[UUID | None, float | None] = {}
+    for begin in range(0, len(message_ids), _REPLIES_AT_ONCE):
+        some = message_ids[begin : begin + _REPLIES_AT_ONCE]
+        turns = await list_turns_of_everybody(connection, caller, turn_ids=some)
+        shown = {turn.turn_id: turn for turn in turns if turn.reply and turn.citations and not turn.withheld}
+        sources = await list_sources(connection, caller, turn_ids=shown, with_text=True) if shown else []
+        texts = {(one.turn_id, one.passage_no): one.text or "" for one in sources}
+        for turn_id, turn in shown.items():
+            numbered = enumerate(turn.citations, 1)
+            cited = {
+                number: text for number, one in numbered if (text := texts.get((turn_id, one["passageNo"]))) is not None
+            }
+            measured[turn_id] = await asyncio.to_thread(measure_groundedness, turn.reply or "", cited)
+    return measured
+
+
+def _mean(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
+    values = [float(value) for one in rows if (value := one[name]) is not None]
     return fmean(values) if values else None
 
 
 async def _describe_agent(
-    connection: AsyncConnection, caller: Caller, stored: StoredSet, default_model: str
+    connection: AsyncConnection, caller: Caller, agent_id: UUID | None, default_model: str
 ) -> dict[str, Any]:
-    """Return the columns that say how a set's agent is defined; none for a set that searches."""
-    if stored.agent_id is None:
+    """Return the columns that say which agent was asked, and how it is defined; none for searches."""
+    if agent_id is None:
         return {}
-    agent = await queries.read_agent_settings(connection, caller.organization_id, agent_id=stored.agent_id)
+    agent = await queries.read_agent_settings(connection, caller.organization_id, agent_id=agent_id)
     digest = hashlib.sha256(agent.instructions.encode()).hexdigest()
-    return {"model": agent.model or default_model, "instructions_digest": digest}
+    return {"agent_id": agent_id, "model": agent.model or default_model, "instructions_digest": digest}
 
 
 async def _require_run(connection: AsyncConnection, caller: Caller, set_id: UUID, run_id: UUID) -> StoredRun:

@@ -1,0 +1,86 @@
+"""How much of what a reply says its cited passages support: by fixed rules, without a model.
+
+A sentence is supported when the passages that it cites have all of its numbers and two thirds of its other words, in
+any form that the passages' language has of them. A sentence without a citation is held against each passage that the
+reply cites. Sentences that say nothing to look up don't count: questions, headings, what ends in a colon, and one word.
+So a negation that is missing goes unseen, and a reply in another language than its passages is hardly supported.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from service.index.stemming import ENGLISH, stemming_of
+from service.index.stop_words import QUERY_STOP_WORDS
+from service.index.terms import count_terms, term_of
+from service.index.tokenization import fold, split_words
+from service.text.languages import tell_language
+from service.text.sentences import cut_lines, cut_sentences
+
+ENOUGH = 2 / 3
+"""The share of a sentence's words that its passages must have."""
+FEWEST_WORDS = 2
+
+_CITATION = re.compile(r"\s*\[(\d+)\]")
+_CITED_AFTER_END = re.compile(r"([.!?…。！？]+)((?:\s*\[\d+\])+)")  # noqa: RUF001 - the punctuation of many scripts
+_MARKS = re.compile(r"\A(?:\s|>|[-*+•] |\d+[.)] )+")
+_NUMBER = re.compile(r"\d+")
+_NO_STATEMENT = (":", "?", "？")  # noqa: RUF001 - likewise
+
+
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """What of a text is looked for in another one: its numbers, and the terms of its other words."""
+
+    numbers: frozenset[str]
+    terms: frozenset[int]
+
+    def has(self, other: "_Words") -> bool:
+        """Return whether these support what another text says."""
+        return other.numbers <= self.numbers and len(other.terms & self.terms) >= ENOUGH * len(other.terms)
+
+
+def measure_groundedness(reply: str, passages: Mapping[int, str]) -> float | None:
+    """Return the share of a reply's sentences that its cited passages support, from 0 to 1.
+
+    `passages` are the texts of those that it cites, by the number of the citation: `[1]` in the reply is number 1.
+    None when it cites none, or says nothing that could be looked up.
+    """
+    if not passages:
+        return None
+    stemming = stemming_of(tell_language(list(passages.values())), default=ENGLISH)
+    known = {
+        number: _Words(frozenset(_NUMBER.findall(text)), frozenset(count_terms(text, stemming)))
+        for number, text in passages.items()
+    }
+    supported = [_is_supported(said, cited, known) for said, cited in _statements(reply, stemming)]
+    return sum(supported) / len(supported) if supported else None
+
+
+def _is_supported(said: _Words, cited: Sequence[int], known: Mapping[int, _Words]) -> bool:
+    of_it = [known[number] for number in cited if number in known]
+    if not of_it:
+        return any(one.has(said) for one in known.values())
+    together = _Words(
+        frozenset[str]().union(*(one.numbers for one in of_it)), frozenset[int]().union(*(one.terms for one in of_it))
+    )
+    return together.has(said)
+
+
+def _statements(reply: str, stemming: str) -> Iterator[tuple[_Words, list[int]]]:
+    """Yield the words of each sentence that says something, with the numbers that it cites."""
+    for line in cut_lines(_CITED_AFTER_END.sub(r"\2\1", reply)):
+        text = _MARKS.sub("", line.text)
+        if text.startswith("#"):
+            continue
+        for sentence in cut_sentences(text):
+            bare = _CITATION.sub("", sentence.text).strip(" *_")
+            said = _words_of(bare, stemming)
+            if not bare.endswith(_NO_STATEMENT) and (said.numbers or len(said.terms) >= FEWEST_WORDS):
+                yield said, [int(number) for number in _CITATION.findall(sentence.text)]
+
+
+def _words_of(text: str, stemming: str) -> _Words:
+    words = [word for word in split_words(text) if fold(word) not in QUERY_STOP_WORDS]
+    terms = frozenset(term_of(word, stemming) for word in words if not word.isdigit()) - {0}
+    return _Words(frozenset(_NUMBER.findall(text)), terms)

@@ -1,0 +1,48 @@
+"""How much of a reply its cited passages support, by the rules of `service.domains.evaluation.runs.grounding`."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.domains.evaluation.runs.grounding import measure_groundedness
+
+PASSAGES = {
+    1: "Leave\nEveryone has 27 days of annual leave, and takes them by March.",
+    2: "The canteen is closed on Fridays.",
+}
+
+
+@pytest.mark.parametrize(
+    ("reply", "share"),
+    [
+        ("Everyone takes 27 days of leave [1].", 1),
+        ("Everyone has 28 days of leave [1].", 0),
+        ("Everyone has 27 days of leave [2].", 0),
+        ("Everyone has 27 days of leave. On Friday the canteen is closed.", 1),
+        ("The canteen has 27 days.", 0),
+        ("27 days, closed on Fridays [1][2].", 1),
+        ("There are 27 days of leave. [1] A dog eats grass. [2]", 0.5),
+        ("## Days of a dog\n\nFrom “Leave”:\n\n> Everyone has 27 days of annual leave. [1]\n\nWhat else?", 1),
+        ("1. 27 days [1]\n2. The dog eats grass [2]\n- Closed on Fridays [2]\n", 2 / 3),
+        ("Everyone has 27 days of leave [9].", 1),
+        ("Hello! Anything else?", None),
+        ("", None),
+    ],
+)
+def test_a_sentence_is_supported_by_what_it_cites(reply: str, share: float | None) -> None:
+    """By its numbers and most of its words; without a citation by any one passage. What says nothing doesn't count."""
+    measured = measure_groundedness(reply, PASSAGES)
+    assert measured == (None if share is None else pytest.approx(share))
+
+
+def test_what_cites_nothing_has_no_groundedness() -> None:
+    """A refusal, or a reply without a source."""
+    assert measure_groundedness("Everyone has 27 days of leave.", {}) is None
+
+
+@given(st.text(alphabet="abc 12.?\n[]>-#é你。", max_size=200), st.text(alphabet="abc 12.\né你。", max_size=100))
+def test_groundedness_is_a_share(reply: str, passage: str) -> None:
+    """Of any reply; and what a passage says word for word it supports."""
+    measured = measure_groundedness(reply, {1: passage})
+    assert measured is None or 0 <= measured <= 1
+    assert measure_groundedness(passage, {1: passage}) in (None, 1)
