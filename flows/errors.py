@@ -6,6 +6,7 @@ FlowError
 │   └── SyncFailedError  the run of a sync ended early, and the message says why
 ├── SourceBusyError      another run is working on the same source
 ├── LedgerError          the ledger can't be opened, read or written
+├── ScoresTooLowError    an agent's replies to an evaluation set are worse than what was asked
 ├── SnapshotError        a permission snapshot can't be read
 ├── DeploymentsError     the file of deployments is wrong; nothing was registered from it
 ├── RefusedError         the service refuses the caller: nothing that is retried would go better
@@ -72,6 +73,12 @@ class ServiceDownError(FlowError):
     """The service, or Prefect, could not be reached for all of the allowed time. The ledger keeps what was done."""
 
     code = "service_down"
+
+
+class ScoresTooLowError(FlowError):
+    """A score of an evaluation set's run is below its floor. The run is kept."""
+
+    code = "scores_too_low"
 
 
 class SnapshotError(FlowError):

@@ -47,7 +47,10 @@ __all__ = [
     "start_upload",
 ]
 
-FLOWS = ("bulk-upload", "collection-add", "docstore-sync", "permission-snapshot", "quarantine-retry", "reindex")
+FLOWS = (
+    "agent-evaluation", "bulk-upload", "collection-add", "docstore-sync", "permission-snapshot", "quarantine-retry",
+    "reindex",
+)  # fmt: skip
 """The flows whose runs people look at."""
 
 _ARTIFACTS = 200  # the most that Prefect gives at once

@@ -18,6 +18,7 @@ from flows.runs import RunStatus
 from flows.times import Times
 
 KINDS: Mapping[str, str] = {
+    "agent-evaluation": "Evaluation of an agent",
     "bulk-upload": "Upload",
     "collection-add": "Addition to a collection",
     "docstore-sync": "Sync",

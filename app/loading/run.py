@@ -82,7 +82,7 @@ def _show_state(run: RunStatus, *, left_waiting: bool) -> None:
         st.progress(done / 100, text=phase_in_words(run))
         if run.waiting_for and not run.finished:
             show_text(f"{capitalize(run.waiting_for)}.")
-    if run.state == "COMPLETED" and run.flow == "permission-snapshot":
+    if run.state == "COMPLETED" and run.flow in {"agent-evaluation", "permission-snapshot"}:
         show_text(run.message)
 
 
@@ -145,7 +145,7 @@ def phase_in_words(run: RunStatus) -> str:
 
 def _end_in_words(run: RunStatus) -> str:
     found = run.figures.get("documents") or count_not_loaded(run)
-    if run.flow not in {"permission-snapshot", "reindex", "docstore-sync"} and not found:
+    if run.flow not in {"agent-evaluation", "permission-snapshot", "reindex", "docstore-sync"} and not found:
         return "Done: there was nothing to load."
     rate, counts = rate_text(rate_of(run), "document"), run.counts
     later = f" {count_text(counts.indexing, 'document')} can be searched a little later." if counts.indexing else ""

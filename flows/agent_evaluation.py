@@ -1,0 +1,42 @@
+"""The flow that asks an agent the questions of an evaluation set, and fails when a score is too low."""
+
+import asyncio
+from typing import Any
+
+from prefect import flow, get_run_logger
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
+
+from carrel.evaluation import SCORES_OF_REPLIES
+from carrel.wire.evaluation_runs import EvaluationRun
+from flows.operations.evaluating import EvaluationOptions, evaluate_agent
+from flows.progress import publish_progress
+from flows.running import current_run_id
+from flows.settings import FlowSettings
+
+
+@flow(name="agent-evaluation", persist_result=False)
+async def agent_evaluation(source: str, options: EvaluationOptions | None = None) -> State[dict[str, Any]]:
+    """Ask an agent the questions of the evaluation set that `source` names, by its name or id, and keep the results.
+
+    Fails when a score is below what the options ask: then alert rules tell people, as of any run that failed.
+    """
+    loop = asyncio.get_running_loop()
+    async with publish_progress(current_run_id()) as progress:
+
+        def count(done: int, of: int) -> None:
+            row = {"documents": of, "sent": done, "phase": "sending", "progress": round(100 * done / of, 1)}
+            asyncio.run_coroutine_threadsafe(progress.publish_counts(row), loop)
+
+        run = await evaluate_agent(
+            source, options=options or EvaluationOptions(), settings=FlowSettings(), on_progress=count
+        )
+    text = _describe(run)
+    get_run_logger().info(text)
+    return Completed(message=text, data=run.model_dump(mode="json"))
+
+
+def _describe(run: EvaluationRun) -> str:
+    scores = {name: getattr(run, name) for name in SCORES_OF_REPLIES}
+    measured = [f"{name} {score:.3f}" for name, score in scores.items() if score is not None]
+    return f"{run.case_count:,} questions asked: {', '.join(measured)}."

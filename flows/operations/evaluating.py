@@ -1,0 +1,95 @@
+"""Asking an agent the questions of an evaluation set, and holding its scores to floors. It knows nothing of Prefect."""
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Annotated
+
+from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from carrel import Carrel, evaluation
+from carrel.errors import AuthenticationError, PermissionDeniedError
+from carrel.wire.evaluation import EvaluationSet
+from carrel.wire.evaluation_runs import EvaluationRun
+from flows.errors import NameUnknownError, RefusedError, ScoresTooLowError
+from flows.operations.run_reports import report_run
+from flows.settings import FlowSettings
+
+_MOST_SETS = 1000
+
+
+class EvaluationOptions(BaseModel):
+    """Options of the run of an evaluation set."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    at_least: dict[str, Annotated[float, Field(ge=0, le=1)]] = Field(
+        default_factory=dict, description="What scores must reach, by their names, from 0 to 1."
+    )
+    note: str | None = Field(default=None, max_length=1000, description="What to remember of each run.")
+
+    @field_validator("at_least")
+    @classmethod
+    def _names_scores(cls, at_least: dict[str, float]) -> dict[str, float]:
+        evaluation.check_scores(at_least)
+        return at_least
+
+
+async def evaluate_agent(
+    source: str, *, options: EvaluationOptions, settings: FlowSettings, on_progress: Callable[[int, int], object]
+) -> EvaluationRun:
+    """Ask an agent the questions of the set that `source` names, by its name or id, and keep the results as a run.
+
+    `on_progress` is called in a thread, with how many questions are asked and how many there are. Raises
+    ScoresTooLowError when a score is below its floor: then the run is kept, and people are told as of one that failed.
+    Raises NameUnknownError and RefusedError; a run that is stopped keeps nothing.
+    """
+    stopped = threading.Event()
+
+    async with report_run(settings, flow="agent-evaluation", source=source) as report:
+
+        def count(done: int, of: int) -> None:
+            report.has_begun = True
+            if stopped.is_set():
+                raise InterruptedError
+            on_progress(done, of)
+
+        try:
+            run = await asyncio.to_thread(_run, source, options, settings, count)
+        except asyncio.CancelledError:
+            stopped.set()
+            raise
+        low = evaluation.find_low_scores(run, options.at_least)
+        if low:
+            raise ScoresTooLowError(_describe(low, options))
+        return run
+
+
+def _run(
+    source: str, options: EvaluationOptions, settings: FlowSettings, on_progress: Callable[[int, int], object]
+) -> EvaluationRun:
+    key = None if settings.api_key is None else settings.api_key.get_secret_value()
+    with Carrel(api_key=key, base_url=settings.base_url) as client:
+        try:
+            found = _find_set(client, source)
+            on_progress(0, found.case_count)
+            return evaluation.run(client, found, note=options.note, on_progress=on_progress)
+        except (AuthenticationError, PermissionDeniedError) as exc:
+            raise RefusedError(str(exc)) from exc
+
+
+def _find_set(client: Carrel, source: str) -> EvaluationSet:
+    listed = client.admin.evaluation_sets.list(page_size=_MOST_SETS)
+    found = [one for one in listed if one.agent_id and source in {one.name, str(one.evaluation_set_id)}]
+    if not found or not found[0].case_count:
+        msg = f"There is no evaluation set of an agent that is called {source!r} and has questions. Check its name."
+        raise NameUnknownError(msg)
+    return found[0]
+
+
+def _describe(low: dict[str, float | None], options: EvaluationOptions) -> str:
+    parts = [
+        f"{name} is {'not measured' if score is None else f'{score:.3f}'}, at least {options.at_least[name]:g}"
+        for name, score in low.items()
+    ]
+    return f"Scores are too low: {'; '.join(parts)}. The page of the set says which replies became worse."

@@ -1,0 +1,81 @@
+"""An evaluation set that is run by a schedule: its run is kept, and fails, which is told, when a score is too low."""
+
+from typing import Any
+
+import httpx
+import pytest
+from prefect.client.schemas.objects import State
+from pydantic import ValidationError
+
+from carrel import Carrel
+from flows.errors import NameUnknownError, RefusedError, ScoresTooLowError
+from flows.operations.evaluating import EvaluationOptions, evaluate_agent
+from flows.settings import FlowSettings
+from tests.harness.services import RunningService
+from tests.service.conversations import a_desk
+
+FERRY = "When does the ferry to Northlight leave?"
+
+
+def a_set(service: RunningService) -> str:
+    """A set of an agent's with a question that it answers; its id."""
+    desk = a_desk(service)
+    with Carrel(service.api_key, service.base_url) as client:
+        sets = client.admin.evaluation_sets
+        one = sets.create("Ferries", agent_id=desk.agent_id)
+        sets.put_judgements(one.evaluation_set_id, [{"question": FERRY, "statements": ["at noon", "at midnight"]}])
+        return str(one.evaluation_set_id)
+
+
+async def test_a_run_is_kept_and_fails_below_its_floors(
+    service: RunningService, flow_settings: FlowSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By name or id; who is told is told of a failed run. An unknown set, score or key is refused before anything."""
+    set_id = a_set(service)
+    counted: list[tuple[int, int]] = []
+    floors = EvaluationOptions(at_least={"statements_said": 0.5, "groundedness": 1}, note="nightly")
+
+    def count(done: int, of: int) -> None:
+        counted.append((done, of))
+
+    run = await evaluate_agent("Ferries", options=floors, settings=flow_settings, on_progress=count)
+    assert (run.statements_said, run.note, counted) == (0.5, "nightly", [(0, 1), (1, 1)])
+    higher = EvaluationOptions(at_least={"statements_said": 0.51, "recall": 0.5})
+    with pytest.raises(ScoresTooLowError, match=r"statements_said is 0\.500, at least 0\.51; recall is not measured"):
+        await evaluate_agent(set_id, options=higher, settings=flow_settings, on_progress=count)
+    with Carrel(service.api_key, service.base_url) as client:
+        assert len(list(client.admin.evaluation_sets.list_runs(set_id))) == 2
+        [alert] = client.admin.alerts.list()
+    assert (alert.kind, alert.flow, alert.code, alert.name) == (
+        "RUN_FAILED", "agent-evaluation", "scores_too_low", set_id,
+    )  # fmt: skip
+    for wrong in ({"speed": 1}, {"recall": 2}):
+        with pytest.raises(ValidationError):
+            EvaluationOptions.model_validate({"at_least": wrong})
+    with pytest.raises(NameUnknownError, match="'Trains'"):
+        await evaluate_agent("Trains", options=floors, settings=flow_settings, on_progress=count)
+    monkeypatch.setenv("CARREL_API_KEY", service.new_user("dan@example.com"))
+    with pytest.raises(RefusedError):
+        await evaluate_agent("Ferries", options=floors, settings=FlowSettings(), on_progress=count)
+
+
+async def test_as_a_flow(service: RunningService, flow_settings: FlowSettings, prefect_api: str) -> None:
+    """The flow ends with the scores, or fails with what is too low, and counts along."""
+    from flows.agent_evaluation import agent_evaluation  # noqa: PLC0415 - Prefect's settings first
+    from flows.run_status import COUNTS  # noqa: PLC0415 - as above
+
+    async def state_of(*arguments: Any) -> State[Any]:
+        return await agent_evaluation(*arguments, return_state=True)
+
+    del flow_settings
+    set_id = a_set(service)
+    state = await state_of(set_id)
+    assert state.message == "1 questions asked: answered 1.000, statements_said 0.500, groundedness 1.000."
+    run = {"flow_runs": {"id": {"any_": [str(state.state_details.flow_run_id)]}}}
+    async with httpx.AsyncClient() as http:
+        found = await http.post(f"{prefect_api}/artifacts/filter", json=run)
+    [counts] = [one["data"] for one in found.raise_for_status().json() if one["key"] == COUNTS]
+    assert '"sent": 1' in str(counts)
+    failed = await state_of(set_id, EvaluationOptions(at_least={"recall": 0.5}))
+    assert failed.is_failed()
+    assert "recall is not measured, at least 0.5" in str(failed.message)
