@@ -18,7 +18,7 @@ from app.ui.links import leave, look_at
 from app.ui.notices import show_empty, show_note, show_text, show_warning
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
 from carrel import CarrelError, evaluation
-from carrel.judgements import HEADS, JudgementsError, read, rows_of
+from carrel.judgements import CASE_HEADS, HEADS, JudgementsError, case_rows, read_cases, rows_of
 from carrel.wire.agents import AgentDefinition
 from carrel.wire.evaluation import (
     AdminEvaluationSetsListCasesResponse,
@@ -236,7 +236,10 @@ def _delete(one: EvaluationSet) -> None:
 
 
 def _offer_import(one: EvaluationSet) -> None:
-    show_text("A CSV with a query, an external id and perhaps a grade in each line. It is added to what is there.")
+    more = "" if one.agent_id is None else ", a statement, and “yes” where nothing answers"
+    show_text(
+        f"A CSV with a query, an external id and perhaps a grade{more} in each line. It is added to what is there."
+    )
     file = st.file_uploader("A CSV file of judged queries", type=["csv", "tsv", "txt"], key="sets.file")
     if st.button("Add to the set", key="sets.import", type="primary"):
         if file is None:
@@ -251,12 +254,12 @@ def _offer_import(one: EvaluationSet) -> None:
 def _import(one: EvaluationSet, data: bytes) -> None:
     """Add the judgements of a file; a click meanwhile stops it between two requests, and it can be done again."""
     try:
-        judgements = read(data)
+        cases = read_cases(data)
         bar = st.progress(0.0, text="Adding the first questions …")
-        evaluation.add_judgements(
+        evaluation.add_cases(
             api.client(),
             one.evaluation_set_id,
-            judgements,
+            cases,
             on_progress=lambda done, of: bar.progress(done / of, text=f"{done:,} of {of:,} questions"),
         )
     except JudgementsError as error:
@@ -266,7 +269,7 @@ def _import(one: EvaluationSet, data: bytes) -> None:
         st.session_state[_IMPORT_PROBLEM] = problem_of(error)
         return
     forget_sets()
-    st.session_state[_IMPORTED] = len(judgements)
+    st.session_state[_IMPORTED] = len(cases)
     st.rerun()
 
 
@@ -290,7 +293,8 @@ def list_cases(one: EvaluationSet) -> None:
     )
     if one.case_count:
         about = (one.evaluation_set_id, one.case_count)
-        offer_export(Export("evaluation-set.csv", HEADS, _lines(one), about))
+        heads = HEADS if one.agent_id is None else CASE_HEADS
+        offer_export(Export("evaluation-set.csv", heads, _lines(one), about))
 
 
 def _row_of_case(case: EvaluationCase) -> dict[str, object]:
@@ -305,7 +309,8 @@ def _row_of_case(case: EvaluationCase) -> dict[str, object]:
 
 def _lines(one: EvaluationSet) -> Iterator[list[list[str]]]:
     for page in api.client().admin.evaluation_sets.list_cases(one.evaluation_set_id, page_size=100).pages():
-        yield list(rows_of({case.question: case.grades for case in page.cases}))
+        by_question = {case.question: case.grades for case in page.cases}
+        yield list(rows_of(by_question) if one.agent_id is None else case_rows(page.cases))
 
 
 def go_to_case(one: EvaluationSet, question: str) -> None:

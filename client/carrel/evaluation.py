@@ -22,7 +22,7 @@ from uuid import UUID
 
 from carrel.errors import InvalidArgumentError, ReplyWithheldError
 from carrel.resources._choices import AnySearchMode
-from carrel.wire.evaluation import EvaluationCase, EvaluationSet
+from carrel.wire.evaluation import EvaluationCase, EvaluationSet, JudgedQuestion, Judgement
 from carrel.wire.evaluation_runs import CaseResult, EvaluationRun, KeptResult
 from carrel.wire.search import SearchMode
 
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 __all__ = [
     "Difference",
     "Measurer",
+    "add_cases",
     "add_judgements",
     "check_scores",
     "compare",
@@ -252,12 +253,26 @@ def add_judgements(
     Stopped at any point, it can be done again: what is there stays as it is.
     """
     cases = [
-        {
-            "question": question,
-            "judgements": [{"document_external_id": name, "grade": grade} for name, grade in grades.items()],
-        }
+        JudgedQuestion(
+            question=question,
+            judgements=[Judgement(document_external_id=name, grade=grade) for name, grade in grades.items()],
+        )
         for question, grades in judgements.items()
     ]
+    add_cases(client, evaluation_set_id, cases, on_progress=on_progress)
+
+
+def add_cases(
+    client: "Carrel",
+    evaluation_set_id: UUID | str,
+    cases: Sequence[JudgedQuestion],
+    *,
+    on_progress: OnProgress | None = None,
+) -> None:
+    """Add cases (`carrel.judgements.read_cases` reads some) to an evaluation set, in requests of 100 questions.
+
+    Stopped at any point, it can be done again: what is there and isn't named stays as it is.
+    """
     for begin in range(0, len(cases), _BATCH):
         client.admin.evaluation_sets.put_judgements(evaluation_set_id, cases[begin : begin + _BATCH])
         if on_progress is not None:

@@ -5,27 +5,55 @@
 >>> Path("copy.csv").write_bytes(judgements.write(judged))
 
 A line is a query, the external id of a document, and perhaps how well the document answers (a whole number, 1 where
-there is none). A query has as many lines as judged documents.
+there is none). A query has as many lines as judged documents. The file of an agent's set has two more columns: words
+that the reply must say, and whether nothing answers ("yes"); `read_cases` and `write_cases` know them.
 """
 
 import csv
 import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
 
 from carrel.spreadsheets import as_text, from_text
-from carrel.wire.evaluation import MOST_CASES, MOST_GRADE, MOST_JUDGEMENTS
+from carrel.wire.evaluation import (
+    LONGEST_STATEMENT,
+    MOST_CASES,
+    MOST_GRADE,
+    MOST_JUDGEMENTS,
+    MOST_STATEMENTS,
+    EvaluationCase,
+    JudgedQuestion,
+    Judgement,
+)
 
-__all__ = ["HEADS", "MOST_BYTES", "JudgementsError", "read", "rows_of", "write"]
+__all__ = [
+    "CASE_HEADS", "HEADS", "MOST_BYTES", "JudgementsError", "case_rows", "read", "read_cases", "rows_of", "write",
+    "write_cases",
+]  # fmt: skip
 
 MOST_BYTES = 5_000_000
 _MOST_PROBLEMS = 10
 _LONGEST_QUERY, _LONGEST_ID = 8192, 1024
 HEADS = ("query", "external id", "grade")
+CASE_HEADS = (*HEADS, "statement", "nothing answers")
 _HEADS = {
     "query": frozenset({"query", "question", "q"}),
     "document": frozenset({"externalid", "documentexternalid", "document", "documentid", "doc", "id"}),
     "grade": frozenset({"grade", "judgement", "judgment", "relevance", "score"}),
+    "statement": frozenset({"statement", "says"}),
+    "nothing": frozenset({"nothinganswers"}),
 }
+_YES, _NO = frozenset({"yes", "true", "1", "x"}), frozenset({"", "no", "false", "0"})
+
+
+@dataclass(slots=True)
+class _Case:
+    """What the lines of a query say."""
+
+    grades: dict[str, int] = field(default_factory=dict[str, int])
+    statements: dict[str, None] = field(default_factory=dict[str, None])
+    nothing_answers: bool = False
 
 
 class JudgementsError(ValueError):
@@ -38,10 +66,19 @@ class JudgementsError(ValueError):
 
 def write(judgements: Mapping[str, Mapping[str, int]]) -> bytes:
     """Return grades of documents by query as a file, with the mark without which spreadsheets misread UTF-8."""
+    return _write(HEADS, rows_of(judgements))
+
+
+def write_cases(cases: Iterable[EvaluationCase]) -> bytes:
+    """Return cases as a file, with their statements and which of them nothing answers."""
+    return _write(CASE_HEADS, case_rows(cases))
+
+
+def _write(heads: Sequence[str], rows: Iterable[Sequence[str]]) -> bytes:
     text = io.StringIO()
     writer = csv.writer(text)
-    writer.writerow(HEADS)
-    writer.writerows([as_text(cell) for cell in row] for row in rows_of(judgements))
+    writer.writerow(heads)
+    writer.writerows([as_text(cell) for cell in row] for row in rows)
     return text.getvalue().encode("utf-8-sig")
 
 
@@ -51,8 +88,38 @@ def rows_of(judgements: Mapping[str, Mapping[str, int]]) -> Iterator[list[str]]:
         yield from ([query, document, str(grade)] for document, grade in (grades or {"": ""}).items())
 
 
+def case_rows(cases: Iterable[EvaluationCase]) -> Iterator[list[str]]:
+    """Yield the lines of a file of cases; each has at least one."""
+    for case in cases:
+        nothing = "yes" if case.nothing_answers else ""
+        grades = [[document, str(grade)] for document, grade in case.grades.items()]
+        pairs = zip_longest(grades, case.statements, fillvalue=None) if grades or case.statements else [(None, None)]
+        for grade, statement in pairs:
+            yield [case.question, *(grade or ["", ""]), statement or "", nothing]
+
+
 def read(data: bytes | str) -> Mapping[str, Mapping[str, int]]:
     """Read the grades of documents by query; raises JudgementsError with the problems of all lines."""
+    return {query: case.grades for query, case in _read(data).items()}
+
+
+def read_cases(data: bytes | str) -> list[JudgedQuestion]:
+    """Read cases, to be sent as they are; raises JudgementsError with the problems of all lines.
+
+    What a file doesn't say of a question stays as it is in the set.
+    """
+    return [
+        JudgedQuestion(
+            question=query,
+            judgements=[Judgement(document_external_id=name, grade=grade) for name, grade in case.grades.items()],
+            statements=list(case.statements) or None,
+            nothing_answers=case.nothing_answers or None,
+        )
+        for query, case in _read(data).items()
+    ]
+
+
+def _read(data: bytes | str) -> Mapping[str, _Case]:
     if len(data) > MOST_BYTES:
         msg = f"This is larger than {MOST_BYTES // 1_000_000} MB. Leave queries out."
         raise JudgementsError(msg)
@@ -81,21 +148,23 @@ def _delimiter(text: str) -> str:
     return max(",;\t", key=first.count)
 
 
-def _judgements(rows: Sequence[tuple[int, list[str]]]) -> Mapping[str, Mapping[str, int]]:
+def _judgements(rows: Sequence[tuple[int, list[str]]]) -> Mapping[str, _Case]:
     if not rows:
         msg = "There is nothing in it."
         raise JudgementsError(msg)
     columns = _columns(rows[0][1])
-    found: dict[str, dict[str, int]] = {}
+    found: dict[str, _Case] = {}
     problems: list[str] = []
     for line, row in rows[1:]:
         try:
-            query, document, grade = _judgement(row, columns)
+            cells = _cells(row, columns)
+            query, document, grade = _judgement(cells)
+            case = found.setdefault(query, _Case())
+            _take_expectation(case, cells)
         except ValueError as error:
             problems.append(f"Line {line}: {error}")
             continue
-        grades = found.setdefault(query, {})
-        if document and grades.setdefault(document, grade) != grade:
+        if document and case.grades.setdefault(document, grade) != grade:
             problems.append(f"Line {line}: this document has another grade for the same query above")
     if problems:
         more = len(problems) - _MOST_PROBLEMS
@@ -118,8 +187,25 @@ def _columns(heads: Sequence[str]) -> dict[str, int]:
     return columns
 
 
-def _judgement(row: Sequence[str], columns: Mapping[str, int]) -> tuple[str, str, int]:
-    cells = {name: from_text(row[place]).strip() if place < len(row) else "" for name, place in columns.items()}
+def _cells(row: Sequence[str], columns: Mapping[str, int]) -> dict[str, str]:
+    return {name: from_text(row[place]).strip() if place < len(row) else "" for name, place in columns.items()}
+
+
+def _take_expectation(case: _Case, cells: Mapping[str, str]) -> None:
+    """Add to a case what a line says of the reply; raises ValueError."""
+    statement, nothing = cells.get("statement", ""), cells.get("nothing", "").lower()
+    if nothing not in _YES | _NO:
+        msg = f"whether nothing answers must be yes or no, and is {nothing[:40]!r}"
+        raise ValueError(msg)
+    if len(statement) > LONGEST_STATEMENT or "\0" in statement:
+        msg = f"a statement has at most {LONGEST_STATEMENT:,} characters, none of which is NUL"
+        raise ValueError(msg)
+    case.nothing_answers |= nothing in _YES
+    if statement:
+        case.statements[statement] = None
+
+
+def _judgement(cells: Mapping[str, str]) -> tuple[str, str, int]:
     if not cells["query"] or (not cells["document"] and cells.get("grade")):
         msg = "it needs a query and an external id"
         raise ValueError(msg)
@@ -144,11 +230,15 @@ def _grade(text: str) -> int:
     return max(grade, 0)
 
 
-def _check_bounds(found: Mapping[str, Mapping[str, int]]) -> Mapping[str, Mapping[str, int]]:
+def _check_bounds(found: Mapping[str, _Case]) -> Mapping[str, _Case]:
     if len(found) > MOST_CASES:
         msg = f"These are {len(found):,} queries, and a set has at most {MOST_CASES:,}. Leave some out."
         raise JudgementsError(msg)
-    if overfull := next((query for query, grades in found.items() if len(grades) > MOST_JUDGEMENTS), None):
-        msg = f"A query has at most {MOST_JUDGEMENTS} documents; “{overfull[:100]}” has more."
-        raise JudgementsError(msg)
+    for query, case in found.items():
+        if len(case.grades) > MOST_JUDGEMENTS:
+            msg = f"A query has at most {MOST_JUDGEMENTS} documents; “{query[:100]}” has more."
+            raise JudgementsError(msg)
+        if len(case.statements) > MOST_STATEMENTS:
+            msg = f"A query has at most {MOST_STATEMENTS} statements; “{query[:100]}” has more."
+            raise JudgementsError(msg)
     return found

@@ -4,7 +4,7 @@ import html
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
-from uuid import uuid4
+from uuid import UUID, uuid4
 
 import pytest
 from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
@@ -16,9 +16,9 @@ from app.quality.worst import worst_first
 from app.spreadsheets import in_batches
 from carrel import Carrel, evaluation
 from carrel.evaluation import Measurer
-from carrel.judgements import HEADS, JudgementsError, read, rows_of, write
+from carrel.judgements import HEADS, JudgementsError, read, read_cases, rows_of, write, write_cases
 from carrel.wire.common import UserPrincipal
-from carrel.wire.evaluation import EvaluationSet
+from carrel.wire.evaluation import EvaluationCase, EvaluationSet
 from carrel.wire.oversight import LoggedSearch
 from carrel.wire.search import SearchFeedback, SearchMode
 from tests.app.conftest import House, Open, html_of, markdown_of
@@ -587,6 +587,32 @@ def test_judgements_that_are_none_are_said(text: str, said: str) -> None:
     with pytest.raises(JudgementsError) as refused:
         read(text)
     assert said in " ".join((str(refused.value), *refused.value.problems))
+
+
+def test_cases_of_an_agent_are_written_and_read_as_they_were() -> None:
+    """Documents, statements, and that nothing answers; what a file doesn't say of a question isn't changed by it."""
+    dogs = {"judgements": [{"documentExternalId": "a", "grade": 2}], "statements": ["=1", "on, it"]}
+    members = {"dogs": dogs, "cats": {"nothingAnswers": True}, "open": {}}
+    cases = [
+        EvaluationCase.model_validate({"caseId": UUID(int=1), "question": question, "judgements": [], **more})
+        for question, more in members.items()
+    ]
+    text = write_cases(cases)
+    found = read_cases(text)
+    assert [(one.question, one.statements, one.nothing_answers) for one in found] == [
+        ("dogs", ["=1", "on, it"], None),
+        ("cats", None, True),
+        ("open", None, None),
+    ]
+    assert read(text) == {"dogs": {"a": 2}, "cats": {}, "open": {}}
+    for line, said in {
+        "q,,,,maybe": "yes or no",
+        "q,,," + "x" * 1001: "at most 1,000 characters",
+        "\n".join(f"q,,,s{number}" for number in range(21)): "at most 20 statements",
+    }.items():
+        with pytest.raises(JudgementsError) as refused:
+            read_cases(f"query,external id,grade,statement,nothing answers\n{line}\n")
+        assert said in " ".join((str(refused.value), *refused.value.problems))
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ MOST_CASES = 2000
 MOST_JUDGEMENTS = 200
 MOST_GRADE = 10
 MOST_STATEMENTS = 20
+LONGEST_STATEMENT = 1000
 
 EvaluatedQuestion = Annotated[
     str,
@@ -22,7 +23,7 @@ EvaluatedQuestion = Annotated[
 ]
 """A question of a set; white space around it is no part of it."""
 
-Statement = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=1000), NO_NUL]
+Statement = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=LONGEST_STATEMENT), NO_NUL]
 """Words that a reply must say; white space around them is no part of them."""
 
 Note = Annotated[str, Field(max_length=1000), NO_NUL]
