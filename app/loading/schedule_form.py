@@ -1,7 +1,7 @@
 """The form of a schedule: what runs, from where, with which options, and when."""
 
 from collections.abc import Callable, Mapping
-from itertools import islice
+from itertools import cycle, islice
 from typing import TypeVar
 from uuid import UUID
 
@@ -18,10 +18,13 @@ from app.loading.starting import begin_job, show_refusal, was_pressed
 from app.loading.starting_others import addition_job, fill_addition, fill_indexing, indexing_job
 from app.loading.upload_fields import THEIRS, UPLOAD, choose_options, choose_place, fill_upload, upload_job
 from app.loading.when import choose_times, fill_times
+from app.quality.sets import all_sets
 from app.syncs.lookup import sync_names
 from app.ui.errors import problem_of, show_errors
 from app.ui.links import leave
 from app.ui.notices import show_empty, show_heading, show_problem, show_text, show_warning
+from carrel.evaluation import SCORES_OF_REPLIES
+from flows.operations.evaluating import EvaluationOptions
 from flows.operations.options import CollectionOptions, ReindexOptions, UploadOptions
 from flows.prefect_api import UnknownError
 from flows.runs import RunsError
@@ -214,6 +217,23 @@ def _snapshot_fields(base: Job | None) -> Job | Missing:
     return Job("permission-snapshot", {})
 
 
+def _evaluation_fields(base: Job | None) -> Job | Missing | None:
+    names = {str(one.evaluation_set_id): one_line(one.name) for one in show_errors(all_sets) if one.agent_id}
+    if not names:
+        show_empty("No agent has an evaluation set yet.", "Make one on the page Agents, in the part Evaluation sets.")
+        return None
+    chosen = _choose("Evaluation set", names)
+    show_text("What each score must reach, otherwise the run fails, and alerts tell people. 0 asks nothing of it.")
+    kept = _known(EvaluationOptions, base) or EvaluationOptions()
+    floors: dict[str, float] = {}
+    for column, name in zip(cycle(st.columns(3)), SCORES_OF_REPLIES, strict=False):
+        key = field(f"floor.{name}", kept.at_least.get(name, 0.0))
+        label = name.replace("_", " ").capitalize()
+        floors[name] = column.number_input(label, min_value=0.0, max_value=1.0, step=0.05, key=key)
+    options = {"at_least": {name: floor for name, floor in floors.items() if floor}}
+    return Job("agent-evaluation", {"source": chosen, "options": options})
+
+
 def _choose(label: str, names: Mapping[str, str]) -> str:
     """Show a choice of sources, and return the chosen one; one that is gone can be replaced."""
     key = field("source")
@@ -237,6 +257,7 @@ _LABELS: Mapping[str, str] = {
     "reindex": "Re-index",
     "quarantine-retry": "Retry what failed",
     "permission-snapshot": "Take a snapshot of permissions",
+    "agent-evaluation": "Ask an agent its evaluation set",
 }
 _FIELDS: Mapping[str, Callable[[Job | None], Job | Missing | None]] = {
     UPLOAD: _upload_fields,
@@ -245,4 +266,5 @@ _FIELDS: Mapping[str, Callable[[Job | None], Job | Missing | None]] = {
     "reindex": _indexing_fields,
     "quarantine-retry": _retry_fields,
     "permission-snapshot": _snapshot_fields,
+    "agent-evaluation": _evaluation_fields,
 }

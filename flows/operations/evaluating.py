@@ -2,7 +2,8 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
@@ -46,16 +47,17 @@ async def evaluate_agent(
     """
     stopped = threading.Event()
 
-    async with report_run(settings, flow="agent-evaluation", source=source) as report:
+    found = await asyncio.to_thread(_find_set, source, settings)
+    async with report_run(settings, flow="agent-evaluation", source=found.name) as report:
+        report.has_begun = True
 
         def count(done: int, of: int) -> None:
-            report.has_begun = True
             if stopped.is_set():
                 raise InterruptedError
             on_progress(done, of)
 
         try:
-            run = await asyncio.to_thread(_run, source, options, settings, count)
+            run = await asyncio.to_thread(_run, found, options, settings, count)
         except asyncio.CancelledError:
             stopped.set()
             raise
@@ -65,22 +67,31 @@ async def evaluate_agent(
         return run
 
 
-def _run(
-    source: str, options: EvaluationOptions, settings: FlowSettings, on_progress: Callable[[int, int], object]
-) -> EvaluationRun:
+@contextmanager
+def _client(settings: FlowSettings) -> Generator[Carrel]:
+    """Open a client; what the service refuses the key is a RefusedError."""
     key = None if settings.api_key is None else settings.api_key.get_secret_value()
-    with Carrel(api_key=key, base_url=settings.base_url) as client:
-        try:
-            found = _find_set(client, source)
-            on_progress(0, found.case_count)
-            return evaluation.run(client, found, note=options.note, on_progress=on_progress)
-        except (AuthenticationError, PermissionDeniedError) as exc:
-            raise RefusedError(str(exc)) from exc
+    try:
+        with Carrel(api_key=key, base_url=settings.base_url) as client:
+            yield client
+    except (AuthenticationError, PermissionDeniedError) as exc:
+        raise RefusedError(str(exc)) from exc
 
 
-def _find_set(client: Carrel, source: str) -> EvaluationSet:
-    listed = client.admin.evaluation_sets.list(page_size=_MOST_SETS)
-    found = [one for one in listed if one.agent_id and source in {one.name, str(one.evaluation_set_id)}]
+def _run(
+    found: EvaluationSet,
+    options: EvaluationOptions,
+    settings: FlowSettings,
+    on_progress: Callable[[int, int], object],
+) -> EvaluationRun:
+    with _client(settings) as client:
+        return evaluation.run(client, found, note=options.note, on_progress=on_progress)
+
+
+def _find_set(source: str, settings: FlowSettings) -> EvaluationSet:
+    with _client(settings) as client:
+        listed = client.admin.evaluation_sets.list(page_size=_MOST_SETS)
+        found = [one for one in listed if one.agent_id and source in {one.name, str(one.evaluation_set_id)}]
     if not found or not found[0].case_count:
         msg = f"There is no evaluation set of an agent that is called {source!r} and has questions. Check its name."
         raise NameUnknownError(msg)

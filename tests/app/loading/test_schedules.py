@@ -204,3 +204,15 @@ def test_every_kind_of_run_can_be_scheduled(house: LoadingHouse, kept: Runs) -> 
         made = _one(kept)
         assert (made.flow, made.parameters, made.name) == ("permission-snapshot", {}, "Snapshot of permissions")
         delete_schedule(kept, made)
+    agent = house.client.admin.agents.create("Help desk")
+    answers = house.client.admin.evaluation_sets.create("Answers", agent_id=agent.agent_id)
+    with offered(house.prefect, "agent-evaluation"):
+        page = next(one for one in _open(house, "new").selectbox if one.label == "What to do")
+        page = page.select("Ask an agent its evaluation set").run()
+        next(one for one in page.number_input if one.label == "Recall").set_value(0.9)
+        press(page, "Save schedule")
+        made = _one(kept)
+        expected = {"source": str(answers.evaluation_set_id), "options": {"at_least": {"recall": 0.9}}}
+        assert (made.flow, made.parameters) == ("agent-evaluation", expected)
+        assert "Answers" in made.name
+        delete_schedule(kept, made)
