@@ -73,6 +73,14 @@ class Confirmation:
     second_factor: str
 
 
+@dataclass(frozen=True, slots=True)
+class Grantable:
+    """What the client of an access token may ask for, and whether its person is an admin."""
+
+    client_scopes: Sequence[str]
+    is_admin: bool
+
+
 @dataclass(frozen=True)
 class Grantee:
     """A user, service account or group; `memberships` are its own id and those of all its groups, each once."""
@@ -219,6 +227,18 @@ async def get_confirmation(connection: AsyncConnection, organization_id: UUID, *
         .where(families.c.organization_id == organization_id, oauth_access_tokens.c.token_id == token_id)
     )
     return await get_row(connection, statement, Confirmation)
+
+
+async def get_grantable(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> Grantable:
+    """Get what the person of an access token could allow its client."""
+    statement = (
+        select(oauth_clients.c.scopes.label("client_scopes"), principals.c.is_admin)
+        .select_from(oauth_access_tokens)
+        .join(oauth_clients, oauth_clients.c.client_id == oauth_access_tokens.c.client_id)
+        .join(principals, principals.c.principal_id == oauth_access_tokens.c.principal_id)
+        .where(oauth_access_tokens.c.organization_id == organization_id, oauth_access_tokens.c.token_id == token_id)
+    )
+    return await get_row(connection, statement, Grantable)
 
 
 async def touch_credential(

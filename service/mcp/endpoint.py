@@ -6,15 +6,18 @@ message.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 from functools import cache
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response
 
+from service.auth.callers import Caller
 from service.platform.bodies import read_at_most
 from service.platform.errors import BadRequest, Forbidden, TooLarge
+from service.runtime import Runtime
 from service.web.dependencies import MCP_PATH, CallerDep, RuntimeDep
 from service.web.multipart import declared_length
 from service.web.routing import decode
@@ -39,28 +42,38 @@ async def require_own_origin(request: Request, runtime: RuntimeDep) -> None:
 
 
 @router.post(MCP_PATH, include_in_schema=False, dependencies=[Depends(require_own_origin)])
-async def exchange(request: Request, _caller: CallerDep) -> Response:
-    """Answer a message of a client."""
+async def exchange(request: Request, runtime: RuntimeDep, caller: CallerDep) -> Response:
+    """Answer a message of a client; 403 with a challenge where its token lacks a scope that the person could allow."""
     body = await _read(request)
     try:
-        decode(body)
+        message = decode(body)
     except BadRequest as error:
         refusal = {"code": PARSE_ERROR, "message": error.message}
         return JSONResponse({"jsonrpc": "2.0", "id": None, "error": refusal}, status_code=error.status)
-    answer = await _get_exchange()
-    return answer(body)
+    answering = await _get_answering()
+    await answering.require_scopes(request, runtime, caller, message)
+    return answering.exchange(body)
 
 
-async def _get_exchange() -> Callable[[bytes], Response]:
+@dataclass(frozen=True, slots=True)
+class _Answering:
+    """What answers messages, and what refuses those whose token lacks a scope."""
+
+    exchange: Callable[[bytes], Response]
+    require_scopes: Callable[[Request, Runtime, Caller, object], Awaitable[None]]
+
+
+async def _get_answering() -> _Answering:
     """Return what answers; the first time from a thread, of which there are too few for each message to take one."""
     return _load() if _load.cache_info().currsize else await asyncio.to_thread(_load)
 
 
 @cache
-def _load() -> Callable[[bytes], Response]:
+def _load() -> _Answering:
     from service.mcp.exchange import Exchange  # noqa: PLC0415 - see above
+    from service.mcp.scopes import require_scopes  # noqa: PLC0415 - see above
 
-    return Exchange
+    return _Answering(Exchange, require_scopes)
 
 
 async def _read(request: Request) -> bytes:

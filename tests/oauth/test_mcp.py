@@ -1,5 +1,6 @@
 """/mcp: agents of elsewhere read as the person who let them, and nothing that this person may not."""
 
+import json
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -73,9 +74,41 @@ def test_tools_need_the_scopes_of_their_operations(standing: Standing, ferry: st
     """A token for agents alone sees no tool that reads, and can't call one or read a resource."""
     token = standing.person().tokens(standing.agent, scope="api:agent:message:*")["access_token"]
     assert not {"search", "fetch"} & set(tools(standing.service, token))
-    assert "api:catalog:read" in refusal(standing.service, token, "fetch", id=ferry)
-    answer = send(standing.service, token, "resources/read", uri=f"carrel://documents/{ferry}")
-    assert answer.json()["error"]["data"]["code"] == "missing_scope"
+    for answer in (
+        send(standing.service, token, "tools/call", name="fetch", arguments={"id": ferry}),
+        send(standing.service, token, "resources/list"),
+        send(standing.service, token, "resources/read", uri=f"carrel://documents/{ferry}"),
+    ):
+        assert challenged(answer) == {"api:catalog:read"}
+    message = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {"name": "fetch", "arguments": {"id": ferry}},
+    }
+    older = raw(standing.service, token, json.dumps(message).encode())
+    assert challenged(older) == {"api:catalog:read", "api:agent:message:*"}
+
+
+def challenged(answer: httpx.Response) -> set[str]:
+    """The scopes that a client is told to ask the person for (RFC 6750, section 3.1)."""
+    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "missing_scope")
+    told = answer.headers["WWW-Authenticate"]
+    assert told.startswith('Bearer error="insufficient_scope", scope="')
+    assert "/.well-known/oauth-protected-resource/mcp" in told
+    return set(told.split('"')[3].split(" "))
+
+
+def test_a_scope_is_asked_for_only_where_the_person_could_allow_it(standing: Standing, ferry: str) -> None:
+    """Neither what only admins allow of others, nor what the client may not ask for: the tool's result says it then."""
+    service = standing.service
+    who = {"name": "who_can_read", "arguments": {"document_id": ferry}}
+    plain = Person(service).tokens(standing.agent, scope="api:catalog:read")["access_token"]
+    assert challenged(send(service, plain, "tools/call", **who)) == {"api:admin", "api:catalog:read"}
+    others = standing.person().tokens(standing.agent, scope="api:catalog:read")["access_token"]
+    reader = an_mcp_client(service, scopes=["api:catalog:read"])
+    for token in (others, Person(service).tokens(reader, scope="api:catalog:read")["access_token"]):
+        assert "missing_scope" in refusal(service, token, "who_can_read", document_id=ferry)
 
 
 def test_an_admin_reads_no_more_than_others(standing: Standing, ferry: str) -> None:
@@ -250,8 +283,8 @@ def test_readers_and_reasons_are_for_admins(standing: Standing, token: str, secr
     plain = Person(service).tokens(standing.agent, scope="api:catalog:read")["access_token"]
     for other in (token, plain):
         assert not {"who_can_read", "why"} & set(tools(service, other))
-        for tool, arguments in (("who_can_read", {}), ("why", {"email": standing.email})):
-            assert "missing_scope" in refusal(service, other, tool, document_id=secret, **arguments)
+    for tool, arguments in (("who_can_read", {}), ("why", {"email": standing.email})):
+        assert "missing_scope" in refusal(service, token, tool, document_id=secret, **arguments)
 
 
 def test_what_a_document_says_runs_no_tool(
