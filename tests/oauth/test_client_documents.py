@@ -3,14 +3,17 @@
 import json
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+import httpx
 import pytest
 
 from service.domains.oauth import client_documents
 from service.domains.oauth.client_documents import Unreadable, fetch_document, host_of
+from service.platform import kept
 from tests.harness.services import RunningService, ServiceHarness
 from tests.oauth.flow import App, Person, Pkce, a_person, call_mcp, error, sent_back
 from tests.oauth.test_clients import entries
@@ -158,6 +161,37 @@ def test_documents_are_asked_for_in_vain_so_often_alone(service_harness: Service
     assert [Person(service).open(agent).status_code for _ in range(5)][-1] == 429
     assert len(publisher.asked) <= 3
     service_harness.stop(service, stack)
+
+
+def test_few_documents_are_fetched_at_once_and_failures_are_remembered(
+    near: RunningService, publisher: Publisher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Two who come at once with one client make one fetch; beyond the most at once, people are asked to come again."""
+    allow(near, publisher.host)
+    monkeypatch.setattr(kept, "ERROR_SECONDS", 60.0)
+    agent = App(near, publisher.publish("/kept.json", status=500), None, LOCAL)
+    publisher.asked.clear()
+    assert [Person(near).open(agent).status_code for _ in range(3)] == [400, 400, 400]
+    assert publisher.asked == ["/kept.json"]
+    agent, inside = App(near, publisher.publish("/slow.json"), None, LOCAL), threading.Event()
+    other = App(near, publisher.publish("/other.json"), None, LOCAL)
+    monkeypatch.setattr(client_documents, "MOST_AT_ONCE", 1)
+    refused: list[httpx.Response] = []
+
+    def come_meanwhile() -> None:
+        inside.set()
+        refused.append(Person(near).open(other))
+
+    publisher.asked.clear()
+    publisher.meanwhile.append(come_meanwhile)
+    with ThreadPoolExecutor(2) as both:
+        first = both.submit(Person(near).open, agent)
+        assert inside.wait(10)
+        assert [first.result(20).status_code, Person(near).open(agent).status_code] == [200, 200]
+    assert publisher.asked == ["/slow.json"]
+    assert (refused[0].status_code, refused[0].headers["Retry-After"]) == (503, "10")
+    assert Person(near).open(other).status_code == 200
+    allow(near)
 
 
 def test_a_host_has_no_case(near: RunningService, publisher: Publisher) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from service.domains.oauth import authorize
 from tests.harness.documents import add_to_collection, ok, uploaded
 from tests.harness.services import RunningService
 from tests.oauth.flow import EVERY_SCOPE, App, Page, Person, Pkce, an_mcp_client, call_mcp, sent_back
@@ -73,6 +74,28 @@ def test_an_agent_reads_no_more_than_the_collections_it_was_let(scene: Scene) ->
     assert {source["id"] for source in asked["sources"]} == {first.document_id}
     again: dict[str, Any] = {"agent": second.agent_id, "conversation_id": asked["conversation_id"]}
     assert "conversation_not_found" in refusal(service, token, "ask_agent", question="And back?", **again)
+
+
+def test_any_collection_can_be_found_and_chosen(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Beyond those that the page has room for, by a part of the name; what was ticked before stays."""
+    monkeypatch.setattr(authorize, "MOST_COLLECTIONS", 0)
+    admin, first, second = scene.admin, scene.first.collection_id, scene.second.collection_id
+    page = admin.open(scene.agent, scope="api:catalog:read", prompt="consent")
+    assert f'value="{first}" checked' in page.text
+    assert second not in page.text
+    assert "There are more than the 1 shown" in Page(page).text
+    monkeypatch.setattr(authorize, "MOST_COLLECTIONS", 1)
+    page = admin.press(page, "find", find="ECOND")
+    assert f'value="{first}" checked' in page.text
+    assert f'value="{second}">' in page.text
+    assert 'value="ECOND"' in page.text
+    assert "There are more" not in Page(page).text
+    admin.press(page, "allow", reach="collections", collection=second)
+    assert scene.narrowed_to() == [second]
+    monkeypatch.setattr(authorize, "MOST_COLLECTIONS", 0)
+    page = admin.press(admin.open(scene.agent, scope="api:catalog:read", prompt="consent"), "find", find="%<i>\0")
+    assert first not in page.text
+    assert "&lt;i&gt;" in page.text
 
 
 def test_what_is_in_the_collections_counts_at_the_next_call(scene: Scene) -> None:

@@ -4,8 +4,10 @@ Every page's address is the authorization request itself, and its forms go to th
 each other, going back shows the page anew, and nothing is kept until somebody has signed in.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from urllib.parse import urlsplit
+from uuid import UUID
 
 from fastapi import APIRouter, Request, Response
 
@@ -32,7 +34,32 @@ from service.web.pages import page
 from service.web.pages.routing import PageRoute, depth_of
 
 MOST_COLLECTIONS = 200
+LONGEST_NAME = 200
 NONE_CHOSEN = "Choose what it may read: everything that you may read, or one collection at least."
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What a person has ticked on the page of consent: some collections alone, and which; what they look for there."""
+
+    is_narrowed: bool
+    collection_ids: Collection[UUID]
+    name_contains: str = ""
+
+    @classmethod
+    def of(cls, sent: Mapping[str, Sequence[str]]) -> "Choice":
+        """Read the choice of a form; what is no id counts for nothing."""
+        given = {one for text in sent.get("collection", ()) if (one := _id_in(text)) is not None}
+        name_contains = next(iter(sent.get("find", ())), "").replace("\0", "").strip()[:LONGEST_NAME]
+        return cls(sent.get("reach") != ["everything"], given, name_contains)
+
+
+def _id_in(text: str) -> UUID | None:
+    try:
+        return UUID(text)
+    except ValueError:
+        return None
+
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
 
@@ -116,6 +143,10 @@ async def _apply_decision(
     action = next(iter(sent.get("action", ())), None)
     if action == "allow":
         return await _allow(visit, asked, sent=sent, person=person)
+    if action == "find":
+        return await _consent_page(
+            visit, asked, person=person, new=(), notice=None, choice=replace(Choice.of(sent), is_narrowed=True)
+        )
     if action == "deny":
         return visit.redirect(await asked.respond(None))
     if action == "switch":
@@ -130,15 +161,12 @@ async def _allow(
     scopes = grantable(asked.scopes, person)
     if not scopes:
         return visit.redirect(asked.refuse("access_denied", "Only an admin can allow api:admin."))
-    offered = await list_offered(asked, person)
-    reach, chosen = sent.get("reach"), sent.get("collection", ())
-    collection_ids = (
-        None if offered is None else [one.collection_id for one in offered if str(one.collection_id) in chosen]
-    )
-    if offered is not None and reach == ["everything"]:
-        collection_ids = None
-    elif offered is not None and not collection_ids:
-        return await _consent_page(visit, asked, person=person, new=(), notice=NONE_CHOSEN)
+    choice = Choice.of(sent)
+    is_narrowed = asked.client.audience is OAuthAudience.MCP and choice.is_narrowed
+    readable = await list_readable(asked, person, chosen=choice.collection_ids, limit=None) if is_narrowed else ()
+    collection_ids = [one.collection_id for one in readable] if is_narrowed else None
+    if is_narrowed and not collection_ids:
+        return await _consent_page(visit, asked, person=person, new=(), notice=NONE_CHOSEN, choice=choice)
     await consented.put_consent(
         asked.connection,
         person.organization_id,
@@ -157,25 +185,55 @@ async def _allow(
     return visit.redirect(await asked.respond(person.principal_id))
 
 
-async def list_offered(asked: AuthorizationRequest, person: SignedIn) -> Sequence[ReadableCollection] | None:
-    """List the collections that a person may narrow a client for /mcp to; None for a client of v1."""
-    if asked.client.audience is not OAuthAudience.MCP:
-        return None
+async def list_readable(
+    asked: AuthorizationRequest,
+    person: SignedIn,
+    *,
+    chosen: Collection[UUID],
+    name_contains: str | None = None,
+    limit: int | None,
+) -> Sequence[ReadableCollection]:
+    """List collections that a person may narrow a client to: those chosen, then those with this in their name."""
     reader = await get_acting_principal(asked.connection, person.organization_id, principal_id=person.principal_id)
-    return await consented.list_readable_collections(asked.connection, reader, limit=MOST_COLLECTIONS) if reader else ()
+    if reader is None:
+        return ()
+    return await consented.list_readable_collections(
+        asked.connection, reader, chosen=chosen, name_contains=name_contains, limit=limit
+    )
 
 
-async def _consent_page(
-    visit: Visit, asked: AuthorizationRequest, *, person: SignedIn, new: Sequence[str], notice: str | None
-) -> Response:
-    scopes = grantable(asked.scopes, person)
-    meanings = await meanings_to(asked.connection, person, scopes=scopes)
+async def _choice_before(asked: AuthorizationRequest, person: SignedIn) -> Choice:
+    """Return what the person chose when they allowed the client something before."""
     narrowed_to = await consented.get_narrowing(
         asked.connection,
         person.organization_id,
         principal_id=person.principal_id,
         client_id=asked.client.client_id,
     )
+    return Choice(narrowed_to is not None, frozenset(narrowed_to or ()))
+
+
+async def _consent_page(
+    visit: Visit,
+    asked: AuthorizationRequest,
+    *,
+    person: SignedIn,
+    new: Sequence[str],
+    notice: str | None,
+    choice: Choice | None = None,
+) -> Response:
+    scopes = grantable(asked.scopes, person)
+    meanings = await meanings_to(asked.connection, person, scopes=scopes)
+    choice = choice or await _choice_before(asked, person)
+    offered, most = None, MOST_COLLECTIONS + len(choice.collection_ids)
+    if asked.client.audience is OAuthAudience.MCP:
+        offered = await list_readable(
+            asked,
+            person,
+            chosen=choice.collection_ids,
+            name_contains=choice.name_contains,
+            limit=most + 1,
+        )
     return page(
         "consent.html",
         depth=depth_of(visit.request),
@@ -187,8 +245,9 @@ async def _consent_page(
         client=asked.client.name,
         scopes=[{"meaning": meaning, "is_new": scope in new} for scope, meaning in zip(scopes, meanings, strict=True)],
         left_out=len(scopes) < len(asked.scopes),
-        collections=await list_offered(asked, person),
-        narrowed_to=frozenset(narrowed_to or ()),
+        collections=None if offered is None else offered[:most],
+        has_more=len(offered or ()) > most,
+        choice=choice,
         returns_to=urlsplit(asked.redirect_uri).netloc,
         action=visit.address,
         csrf=visit.browser.form_token(visit.runtime, visit.consent_purpose(person)),

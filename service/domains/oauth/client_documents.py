@@ -25,12 +25,14 @@ from carrel.wire.oauth_clients import RedirectUri
 from carrel.wire.scopes import ApiScope
 from service.platform.addresses import parts_of
 from service.platform.bodies import read_at_most
+from service.platform.errors import Unavailable
 from service.platform.networks import AllowedHosts, GuardedTransport
 from service.platform.settings import Settings
 from service.platform.version import VERSION
 
 SECONDS = 10.0
 MOST_BYTES = 64 * 1024
+MOST_AT_ONCE = 8
 LONGEST_ADDRESS = 2000
 LONGEST_NAME = 200
 MOST_REDIRECT_URIS = 20
@@ -75,6 +77,27 @@ def host_of(address: str) -> str | None:
 def client_id_of(organization_id: UUID, address: str) -> UUID:
     """Return the id of the client that a document describes in an organization."""
     return uuid5(organization_id, address)
+
+
+class DocumentFetches:
+    """The fetches of documents that run now, at most `MOST_AT_ONCE`: each holds a request for up to `SECONDS`."""
+
+    def __init__(self) -> None:
+        self._running = 0
+
+    async def fetch(self, settings: Settings, address: str) -> ClientDocument:
+        """Fetch a document as `fetch_document` does. Raises Unavailable while too many are fetched already."""
+        if self._running >= MOST_AT_ONCE:
+            raise Unavailable(
+                "Too many applications are being looked up just now. Try again in some seconds.",
+                retry_after=int(SECONDS),
+                code="client_documents_saturated",
+            )
+        self._running += 1
+        try:
+            return await fetch_document(settings, address)
+        finally:
+            self._running -= 1
 
 
 async def fetch_document(settings: Settings, address: str) -> ClientDocument:

@@ -1,7 +1,9 @@
 """Finding the client of a request whose client_id is the address of a document, in the organization it is asked in."""
 
 import secrets
+import time
 from datetime import datetime
+from functools import partial
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -11,9 +13,9 @@ from service.audit.service import Change, record_unattended
 from service.domains.oauth.client_documents import (
     SCOPES,
     ClientDocument,
+    DocumentFetches,
     Unreadable,
     client_id_of,
-    fetch_document,
     host_of,
     is_address,
 )
@@ -23,12 +25,14 @@ from service.domains.oauth.requests import Parameters, first_of
 from service.domains.signin.browsers import Browser
 from service.domains.signin.sessions import SignedIn, find_session
 from service.identity.queries import lock_organization
+from service.platform import kept
 from service.platform.errors import BadRequest, Forbidden
 from service.platform.secrets import hash_secret
 from service.platform.senders import current_sender
 from service.runtime import Runtime
 
 MOST_ADMINS = 5
+_FETCHES = DocumentFetches()
 
 
 async def describe_client(runtime: Runtime, browser: Browser, parameters: Parameters) -> bool:
@@ -56,7 +60,13 @@ async def describe_client(runtime: Runtime, browser: Browser, parameters: Parame
     sender = current_sender().address
     await runtime.rate_limits.require_few_refused_sign_ins(sender)
     try:
-        document = await fetch_document(runtime.settings, address)
+        # Others who come with it meanwhile, or in the next seconds, get this answer, or what is wrong with it.
+        document = await runtime.kept.get(
+            ("client document", address),
+            partial(_FETCHES.fetch, runtime.settings, address),
+            since=time.monotonic() - kept.ERROR_SECONDS,
+            errors=Unreadable,
+        )
     except Unreadable as error:
         await runtime.rate_limits.count_refused_sign_in(sender)
         raise _unusable(f"The document at {address} can't be used. {error}") from error

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from datetime import datetime
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, any_, delete, func, select, true, tuple_
+from sqlalchemy import ColumnElement, and_, any_, delete, false, func, or_, select, true, tuple_
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -49,17 +49,28 @@ async def get_narrowing(
 
 
 async def list_readable_collections(
-    connection: AsyncConnection, caller: Reader, *, limit: int
+    connection: AsyncConnection,
+    caller: Reader,
+    *,
+    chosen: Collection[UUID] = (),
+    name_contains: str | None = "",
+    limit: int | None,
 ) -> list[ReadableCollection]:
-    """List the collections that a person may search, by name."""
+    """List the collections that a person may search: those that are chosen, then those with this in their name.
+
+    None leaves out all but the chosen ones.
+    """
+    is_chosen = in_array(collections.c.collection_id, chosen)
+    is_found = false() if name_contains is None else collections.c.name.icontains(name_contains, autoescape=True)
     statement = (
         select(*columns_of(collections, ReadableCollection))
         .join(resources, resources.c.object_id == collections.c.collection_id)
         .where(
             collections.c.organization_id == caller.organization_id,
             resources.c.access_class.in_(classes_of(caller)),
+            or_(is_chosen, is_found),
         )
-        .order_by(collections.c.name, collections.c.collection_id)
+        .order_by(is_chosen.desc(), collections.c.name, collections.c.collection_id)
         .limit(limit)
     )
     return await find_rows(connection, statement, ReadableCollection)
