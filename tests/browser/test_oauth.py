@@ -6,12 +6,14 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, urlencode, urlsplit
+from uuid import UUID
 
 import pytest
 from playwright.sync_api import BrowserContext, Page, expect
 
+from tests.harness.documents import create_collection
 from tests.harness.services import RunningService
-from tests.oauth.flow import PASSWORD, App, Pkce, a_person, an_app, works
+from tests.oauth.flow import PASSWORD, App, Pkce, a_person, an_app, an_mcp_client, call_mcp, works
 from tests.service.directory import done
 
 pytestmark = pytest.mark.timeout(300)
@@ -238,6 +240,30 @@ def test_what_was_allowed_can_be_taken_back(service: RunningService, application
     expect(page.get_by_role("heading", name="Sign in to example.test")).to_be_visible()
     sign_in(page)
     expect(page.get_by_text("There are none.")).to_be_visible()
+
+
+def test_an_agent_is_let_read_one_collection_alone(
+    service: RunningService, application: Application, page: Page, complaints: list[str]
+) -> None:
+    """Choosing none is asked again; what was chosen counts, and stands on the person's own page."""
+    for name in ("Harbour", "Ledger"):
+        collection_id = create_collection(service, name)
+        resource = {"resourceId": collection_id, "resourceType": "DOCUMENT_COLLECTION"}
+        done(service.call("admin/grants/set", {"resource": resource, "grants": [], "organizationWide": True}))
+    application.app, pkce = an_mcp_client(service, application.callback), Pkce()
+    page.goto(application.start(pkce))
+    sign_in(page)
+    page.get_by_label("Only what is in these collections:").check()
+    page.get_by_role("button", name="Allow").click()
+    expect(page.get_by_role("alert")).to_contain_text("one collection at least")
+    page.get_by_label("Ledger").check()
+    page.get_by_role("button", name="Allow").click()
+    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
+    token = done(application.app.exchange(application.answers[0]["code"], pkce))["access_token"]
+    assert call_mcp(service, token).collection_ids == {UUID(collection_id)}
+    page.goto(f"{service.base_url}/account/consents")
+    expect(page.get_by_text("Only in these collections: Ledger.")).to_be_visible()
+    assert complaints is not None
 
 
 def test_pages_fit_a_narrow_window(application: Application, page: Page) -> None:
