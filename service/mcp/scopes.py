@@ -49,8 +49,9 @@ async def require_scopes(request: Request, runtime: Runtime, caller: Caller, mes
     if revision is None or revision in HANDSHAKE_PROTOCOL_VERSIONS:
         # Clients of these revisions ask for what is named and nothing else, and would lose what they have.
         scopes |= caller.scopes or frozenset()
-    told = challenge(runtime.settings.issuer, error="insufficient_scope", scope=" ".join(sorted(scopes)))
-    raise Forbidden(refused.message, code=refused.code, headers={"WWW-Authenticate": told})
+    wanted = " ".join(sorted(scopes))
+    refused.headers["WWW-Authenticate"] = challenge(runtime.settings.issuer, error="insufficient_scope", scope=wanted)
+    raise refused
 
 
 def _operations_of(message: object) -> Sequence[ApiOperation[Any]]:
