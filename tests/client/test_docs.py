@@ -134,7 +134,7 @@ def test_the_page_about_oauth_runs(
     monkeypatch.setattr("webbrowser.open", lambda url: came_back.append(callback(ada, url)))
     monkeypatch.setattr("builtins.input", lambda _: came_back.pop())
     page: dict[str, Any] = {}
-    assert run_code_of(ROOT / "docs" / "oauth.md", page) == 7
+    assert run_code_of(ROOT / "docs" / "oauth.md", page) == 8
     assert {"state_mismatch", "send the browser to login()"} <= set(capsys.readouterr().out.splitlines())
     session: dict[str, str] = {}
     answer = callback(ada, page["login"](session))

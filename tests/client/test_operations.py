@@ -1373,7 +1373,7 @@ def test_every_operation_has_a_case() -> None:
     members = [member for group in groups for member in vars(group).values()]
     assert sum(isinstance(member, Operation) for member in members) == len({path for path, *_ in SINGLE}) + 2
     assert sum(isinstance(member, ListOperation) for member in members) == len({path for path, *_ in LISTS})
-    assert sum(isinstance(member, DownloadOperation) for member in members) == 1
+    assert sum(isinstance(member, DownloadOperation) for member in members) == 2
     assert sum(isinstance(member, FlowOperation) for member in members) == 2
     described = [m for m in members if isinstance(m, Operation | ListOperation | DownloadOperation | FlowOperation)]
     assert all(member.__doc__ for member in described)
