@@ -99,6 +99,8 @@ def _show_applied(applied: AppliedOptions, *, screen: Screen) -> None:
             "Nothing was found with these, so they are left out" if applied.filtering.dropped else "From the query"
         )
         screen.say(f"{dropped}: {conditions}")
+    for note in {one.note for one in (applied.extraction, applied.filtering) if one and one.note}:
+        screen.say(note)
     if applied.reranking is not None:
         screen.say(applied.reranking.note or f"Reranked: the best {applied.reranking.candidate_count}.")
 

@@ -9,7 +9,7 @@ import streamlit as st
 
 from app.search.conditions import IN_WORDS, MOST, OF_TIMES, OFFERED, Condition, Kinds, condition_of, kinds_of
 from app.search.queries import Answer, SearchQuery
-from app.ui.notices import show_text, show_warning
+from app.ui.notices import show_note, show_text, show_warning
 from carrel.wire.collections import DocumentCollection, FieldType
 from carrel.wire.search import SearchDocumentCollectionResponse
 
@@ -62,6 +62,8 @@ def show_applied(found: Answer, question: SearchQuery, kinds: Kinds, go: Go) -> 
             on_change=_keep_drawn,
             args=(question, go),
         )
+    for note in {one.note for one in (extracted, drawn) if one and one.note}:
+        show_note(note)
     shown = {condition_of(one) for one in drawn.filters} if drawn else set[Condition]()
     if others := [one for one in map(condition_of, found.structured_filters_applied) if one not in shown]:
         told = " · ".join(one.in_words(kinds) for one in others)

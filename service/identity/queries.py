@@ -81,6 +81,7 @@ class Organization:
     second_factor: str
     client_document_hosts: Sequence[str]
     enable_reranking: bool
+    enable_query_model: bool
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ organizations = Table(
     Column("service_accounts_enabled", Boolean, nullable=False, server_default=text("false")),
     Column("second_factor", Text, nullable=False, server_default=text("'NOBODY'")),
     Column("enable_reranking", Boolean, nullable=False, server_default=text("false")),
+    Column("enable_query_model", Boolean, nullable=False, server_default=text("false")),
     # Hosts whose documents describe OAuth clients that people here may allow.
     Column("client_document_hosts", ARRAY(Text), nullable=False, server_default=text("ARRAY[]::text[]")),
     Column("created_at", DateTime(timezone=True), nullable=False, server_default=func.now()),

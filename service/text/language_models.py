@@ -13,8 +13,13 @@ class LanguageModels:
     """The configured models, by name; none when no endpoint is configured. Creating it sends nothing."""
 
     def __init__(self, settings: Settings) -> None:
-        self._names = frozenset(settings.model_names)
+        self._names = settings.model_names
         self._provider = None if settings.model_url is None else _provider(settings, settings.model_url)
+
+    @property
+    def default(self) -> "OpenAIChatModel | None":
+        """The first model; None when no endpoint is configured."""
+        return self.get(self._names[0]) if self._names else None
 
     def get(self, name: str) -> "OpenAIChatModel | None":
         """Return a model; None when it isn't configured."""

@@ -430,9 +430,9 @@ SINGLE: list[Case] = [
     (
         "admin/organization/update",
         lambda c: c.admin.organization.update(
-            service_accounts_enabled=True, second_factor="ADMINS", enable_reranking=True
+            service_accounts_enabled=True, second_factor="ADMINS", enable_reranking=True, enable_query_model=False
         ),
-        {"serviceAccountsEnabled": True, "secondFactor": "ADMINS", "enableReranking": True},
+        {"serviceAccountsEnabled": True, "secondFactor": "ADMINS", "enableReranking": True, "enableQueryModel": False},
         ORGANIZATION,
     ),
     (

@@ -103,6 +103,15 @@ def calls(tool: str, *, saying: str = "", **arguments: str) -> Answer:
     return answer
 
 
+def fills_in(**arguments: Any) -> Answer:
+    """Answer a request that isn't streamed with a call of the tool for structured output."""
+    function = {"name": "final_result", "arguments": json.dumps(arguments)}
+    message = {"role": "assistant", "tool_calls": [{"id": "call-1", "type": "function", "function": function}]}
+    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    whole = {"id": "c1", "object": "chat.completion", "created": 1, "model": MODEL, "choices": [choice]}
+    return lambda exchange: exchange.refuse(200, whole)
+
+
 def refuses(status: int, *, code: str = "", message: str = "", **headers: str) -> Answer:
     """Answer with an error, in the endpoint's own words."""
     return lambda exchange: exchange.refuse(status, {"error": {"message": message, "code": code or None}}, **headers)

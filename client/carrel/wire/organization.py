@@ -29,6 +29,8 @@ class AdminOrganizationUpdateRequest(RequestModel):
     """Hosts whose documents describe clients for /mcp; absent: unchanged. One taken away takes its clients along."""
     enable_reranking: StrictFlag | None = None
     """Whether searches that don't say it, and agents, are reranked; absent: unchanged."""
+    enable_query_model: StrictFlag | None = None
+    """Whether smart filtering and query extraction of searches ask the language model; absent: unchanged."""
 
 
 class Organization(ResponseModel):
@@ -48,6 +50,8 @@ class Organization(ResponseModel):
     """Hosts whose documents describe OAuth clients for /mcp that people may allow."""
     enable_reranking: bool = False
     """Whether searches that don't say it, and agents, are reranked, where the service has an endpoint for that."""
+    enable_query_model: bool = False
+    """Whether smart filtering and query extraction of searches ask the language model, where the service has one."""
 
 
 class AdminOrganizationGetResponse(Organization):

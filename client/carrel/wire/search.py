@@ -80,6 +80,10 @@ class AppliedFiltering(ResponseModel):
     """Filters that the query states; none where nothing is sure."""
     dropped: bool
     """Whether the results are without these filters, because nothing was found with them."""
+    by_model: bool | None = None
+    """true: the service's language model read them; absent: rules did."""
+    note: str | None = None
+    """What was left out of what the model read, or why it read nothing; absent when there is nothing to say."""
 
 
 class AppliedExtraction(ResponseModel):
@@ -87,6 +91,10 @@ class AppliedExtraction(ResponseModel):
 
     questions: list[str]
     """Questions that were searched for in place of the query, 1 to 4; what they found is one list."""
+    by_model: bool | None = None
+    """true: the service's language model read them; absent: rules did."""
+    note: str | None = None
+    """Why the model read nothing; absent when it did, or was not asked."""
 
 
 class AppliedOptions(ResponseModel):

@@ -67,6 +67,7 @@ async def get_organization(connection: AsyncConnection, caller: Caller) -> Organ
         second_factor=SecondFactorPolicy(row.second_factor),
         client_document_hosts=list(row.client_document_hosts),
         enable_reranking=row.enable_reranking,
+        enable_query_model=row.enable_query_model,
     )
 
 
@@ -114,6 +115,7 @@ def _details(values: Mapping[str, Any]) -> dict[str, Any]:
         "secondFactor": "second_factor",
         "clientDocumentHosts": "client_document_hosts",
         "enableReranking": "enable_reranking",
+        "enableQueryModel": "enable_query_model",
     }
     details = {name: values[field] for name, field in named.items() if field in values}
     return details | ({"nameSet": True} if "name" in values else {})

@@ -36,8 +36,7 @@ from service.domains.search.searching import Search, require_text
 from service.domains.search.snapshot import Snapshot, open_snapshot
 from service.domains.search.snippets import merge_texts
 from service.domains.search.understanding.drawing import DrawnCondition
-from service.domains.search.understanding.extraction import extract_questions
-from service.domains.search.understanding.service import conditions_of, draw_readable
+from service.domains.search.understanding.service import ask_whether_model, conditions_of, draw_readable, understand
 from service.index.service import Space
 from service.platform.batches import Batch
 from service.runtime import Runtime
@@ -58,6 +57,8 @@ async def search_collection(
     give_collection = ask_collection(about, caller.organization_id, collection_id=request.document_collection_id)
     options = request.search_options
     reranks = ask_whether(about, runtime.reranker, caller.organization_id, option=options.enable_reranking)
+    reads = bool(options.enable_smart_filtering or options.enable_query_extraction)
+    asks_model = ask_whether_model(about, runtime, caller.organization_id) if reads else bool
     position = runtime.standbys.ask(about)
     await runtime.database.read(caller.organization_id, about)
     acting = asked.caller()
@@ -65,8 +66,9 @@ async def search_collection(
     conditions = conditions_by_schema(
         request.structured_query_filters, collection.fields, member="structuredQueryFilters"
     )
-    questions = extract_questions(query) if options.enable_query_extraction else []
-    search = Search(runtime, acting, query, options.mode, collection.collection_id, questions, reranks())
+    own = {each.field for each in request.structured_query_filters}
+    understood = await understand(runtime, acting, query, collection, options, own=own, asks_model=asks_model())
+    search = Search(runtime, acting, query, options.mode, collection.collection_id, understood, reranks())
     find = partial(_find_chunks, search, collection, conditions, request)
     return await runtime.standbys.read(runtime.database, position, find)
 
@@ -119,6 +121,8 @@ async def _draw(
         return None
     if len(read.search_queries) > 1:
         return []
+    if search.understood.conditions is not None:
+        return list(search.understood.conditions)
     own = {each.field for each in request.structured_query_filters}
     fields = {name: kind for name, kind in collection.fields.items() if name not in own}
     return await draw_readable(read, search.caller, read.search_query.text, fields, clock=search.runtime.clock)
@@ -148,13 +152,20 @@ async def _rank_within(
 
 def _say_applied(search: Search, drawn: Sequence[DrawnCondition] | None, *, dropped: bool) -> AppliedOptions:
     """Return what the options of a search did."""
-    extraction = AppliedExtraction(questions=list(search.questions)) if search.questions else None
+    understood = search.understood
+    by_model, note = understood.by_model, understood.note
+    why_rules = None if by_model else note
+    questions = list(search.questions)
+    extraction = AppliedExtraction(questions=questions, by_model=by_model, note=why_rules) if questions else None
     if drawn is None:
         return AppliedOptions(extraction=extraction)
     filters = [
         DrawnFilter(field=each.field, operator=each.operator, value=each.value, words=each.words) for each in drawn
     ]
-    return AppliedOptions(filtering=AppliedFiltering(filters=filters, dropped=dropped), extraction=extraction)
+    return AppliedOptions(
+        filtering=AppliedFiltering(filters=filters, dropped=dropped, by_model=by_model, note=note),
+        extraction=extraction,
+    )
 
 
 def _score_results(ranking: Ranking, metric: str) -> dict[Hit, float]:

@@ -5,7 +5,7 @@ index on several servers, once it has been checked what may be shown, and one th
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID
 
@@ -19,6 +19,7 @@ from service.domains.search.ranking import Ranking
 from service.domains.search.reranking import CANDIDATES, rerank
 from service.domains.search.search_query import Hit, SearchQuery, prepare_query
 from service.domains.search.snapshot import Snapshot
+from service.domains.search.understanding.service import Understood
 from service.index.service import Space
 from service.platform.batches import Batch
 from service.platform.database import DONT_WAIT_FOR_DISK, leave_out_when_full
@@ -39,8 +40,13 @@ class Search:
     query: str
     mode: SearchMode
     collection_id: UUID | None
-    questions: Sequence[str] = ()
+    understood: Understood = field(default_factory=Understood)
     reranks: bool = False
+
+    @property
+    def questions(self) -> Sequence[str]:
+        """What is searched for in place of the query, if anything is."""
+        return self.understood.questions
 
     @property
     def candidates(self) -> int:

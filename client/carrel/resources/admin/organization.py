@@ -73,13 +73,15 @@ class OrganizationSettings(Resource[M]):
         second_factor: AnySecondFactorPolicy | None = None,
         client_document_hosts: Iterable[str] | None = None,
         enable_reranking: bool | None = None,
+        enable_query_model: bool | None = None,
     ) -> Call[AdminOrganizationUpdateResponse]:
         """Change the organization's settings; what is left out stays. Service accounts have addresses on `domain`.
 
         `second_factor` says who must give one after a password that is kept here: `"NOBODY"`, `"ADMINS"` or
         `"EVERYBODY"`. `client_document_hosts` are hosts, such as `claude.ai`, whose documents describe OAuth clients
         for /mcp that people may allow; one that is taken away takes its clients with it. `enable_reranking` has
-        searches reranked that don't say it, and what agents look up.
+        searches reranked that don't say it, and what agents look up; `enable_query_model` has the language model read
+        the queries of smart filtering and query extraction.
         """
         request = AdminOrganizationUpdateRequest(
             name=name,
@@ -88,6 +90,7 @@ class OrganizationSettings(Resource[M]):
             second_factor=as_any(SecondFactorPolicy, second_factor),
             client_document_hosts=as_list(str, client_document_hosts),
             enable_reranking=enable_reranking,
+            enable_query_model=enable_query_model,
         )
         return Call(ADMIN_ORGANIZATION_UPDATE, request)
 

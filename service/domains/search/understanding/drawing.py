@@ -15,7 +15,7 @@ from service.domains.collections.metadata_schema import fits
 from service.domains.search.filters import Kind
 from service.domains.search.understanding.alternatives import DOCUMENTS, has_alternatives
 from service.domains.search.understanding.amounts import COMPARED, UNIT, read_bounds, unit_of
-from service.domains.search.understanding.folding import Words, fold
+from service.domains.search.understanding.folding import Words, fold, words_of
 from service.domains.search.understanding.moments import PERIOD, Period, read_period
 from service.domains.search.understanding.query_texts import Field, QueryText, any_of, stem
 
@@ -96,6 +96,17 @@ def keys_of(asked: QueryText) -> list[str]:
         if len(part) == length and (cue.match(" ".join(before)) or cue.match(" ".join(after))):
             keys.setdefault(fold(" ".join(part)))
     return [key for key in keys if key][:MOST_KEYS]
+
+
+def any_keys(question: str) -> list[str]:
+    """Return the folded texts of a question that may be values, whatever stands beside them."""
+    folded = words_of(question).folded
+    texts = (
+        fold(" ".join(folded[start : start + size]))
+        for size in range(1, LONGEST_VALUE + 1)
+        for start in range(len(folded) - size + 1)
+    )
+    return [key for key in dict.fromkeys(texts) if key][:MOST_KEYS]
 
 
 def _draw_periods(asked: QueryText, today: date) -> Iterator[_Match]:

@@ -1,15 +1,107 @@
-"""Reading a query with the values that occur in what the caller may read."""
+"""Reading a query with the values that occur in what the caller may read: by the language model, or by rules."""
 
-from collections.abc import Iterable, Mapping
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from uuid import UUID
 
+from sqlalchemy.ext.asyncio import AsyncConnection
+
+from carrel.wire.search import CollectionSearchOptions
 from service.auth.callers import Caller
+from service.domains.collections.queries import StoredCollection
 from service.domains.search.filters import Condition, Kind, parse_as
 from service.domains.search.snapshot import Snapshot
-from service.domains.search.understanding.drawing import DrawnCondition, Values, draw_conditions, keys_of
+from service.domains.search.understanding.drawing import (
+    DrawnCondition,
+    Values,
+    any_keys,
+    draw_conditions,
+    keys_of,
+)
+from service.domains.search.understanding.extraction import extract_questions
 from service.domains.search.understanding.queries import ask_values
 from service.domains.search.understanding.query_texts import read_query
+from service.identity.queries import ask_organization
 from service.platform.batches import Batch
 from service.platform.clock import Clock
+from service.runtime import Runtime
+
+LONGEST_READ = 2000
+"""Characters of a query that the language model reads; a longer one is a text, which rules take questions from."""
+
+_LEFT_OUT = (
+    "The language model read further conditions, which were left out: they are on fields, have values, or rest on "
+    "words that are not there."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Understood:
+    """What was read in a query before its search.
+
+    `conditions` are None where rules draw them, in the snapshot of the search; `questions` are none where the query
+    itself is searched for. `note` says what the model left to the rules, or what was left out of what it read.
+    """
+
+    questions: Sequence[str] = ()
+    conditions: Sequence[DrawnCondition] | None = None
+    note: str | None = None
+
+    @property
+    def by_model(self) -> bool | None:
+        """True when the language model read the query."""
+        return True if self.conditions is not None else None
+
+
+def ask_whether_model(batch: Batch, runtime: Runtime, organization_id: UUID) -> Callable[[], bool]:
+    """Ask in a batch whether the language model reads queries; what is returned tells it, once the batch has been run.
+
+    The organization says so. Where the service has no language model, that has no effect.
+    """
+    if runtime.models.default is None:
+        return bool
+    settings = ask_organization(batch, organization_id)
+    return lambda: settings.row is not None and settings.row.enable_query_model
+
+
+async def understand(
+    runtime: Runtime,
+    caller: Caller,
+    query: str,
+    collection: StoredCollection,
+    options: CollectionSearchOptions,
+    *,
+    own: Collection[str],
+    asks_model: bool,
+) -> Understood:
+    """Return what a query states and asks; no transaction is open while the language model is waited for.
+
+    Of the fields in `own`, which the request filters by itself, there are no conditions.
+    """
+    by_rules = Understood(extract_questions(query) if options.enable_query_extraction else ())
+    model = runtime.models.default
+    if model is None or not asks_model or len(query) > LONGEST_READ:
+        return by_rules
+    wants_filters = bool(options.enable_smart_filtering)
+    fields = {name: kind for name, kind in collection.fields.items() if name not in own} if wants_filters else {}
+    keys = any_keys(query) if fields else []
+    async with runtime.database.transaction(caller.organization_id, read_only=True) as connection:
+        today = (await runtime.clock.now(connection)).date()
+        values = await _find_values(connection, caller, collection.space_id, keys, fields)
+    # What talks to models takes long to load; the first query that needs it does so, off the event loop.
+    await asyncio.to_thread(import_module, "service.domains.search.understanding.by_model")
+    from service.domains.search.understanding import by_model  # noqa: PLC0415 - see above
+
+    try:
+        reading = await by_model.read_by_model(model, query, fields=fields, values=values, today=today)
+    except by_model.NotReadError as error:
+        return replace(by_rules, note=str(error))
+    conditions = by_model.check_conditions(reading.conditions, query, fields=fields, values=values)
+    questions = [each for each in map(str.strip, reading.questions) if each] if options.enable_query_extraction else []
+    note = _LEFT_OUT if len(conditions) < len(reading.conditions) else None
+    return Understood(questions or by_rules.questions, conditions, note)
 
 
 async def draw_readable(
@@ -23,17 +115,19 @@ async def draw_readable(
     if asked is None:
         return []
     today = (await clock.now(read.connection)).date()
-    texts = [name for name, kind in fields.items() if kind == Kind.STRING]
-    values = await _find_values(read, caller, keys_of(asked), texts)
+    values = await _find_values(read.connection, caller, read.space.space_id, keys_of(asked), fields)
     return draw_conditions(asked, today=today, values=values)
 
 
-async def _find_values(read: Snapshot, caller: Caller, keys: list[str], fields: list[str]) -> Values:
-    if not keys:
+async def _find_values(
+    connection: AsyncConnection, caller: Caller, space_id: int, keys: list[str], fields: Mapping[str, str]
+) -> Values:
+    texts = [name for name, kind in fields.items() if kind == Kind.STRING]
+    if not keys or not texts:
         return {}
     batch = Batch()
-    answer = ask_values(batch, caller, space_id=read.space.space_id, keys=keys, fields=fields)
-    await batch.run(read.connection)
+    answer = ask_values(batch, caller, space_id=space_id, keys=keys, fields=texts)
+    await batch.run(connection)
     values: dict[str, list[tuple[str, str]]] = {}
     for row in answer.rows:
         values.setdefault(row.key, []).append((row.field, row.value))
