@@ -1,12 +1,13 @@
 """The page Quality: the worst queries, searches over time, judging results, and evaluation sets with their runs."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from functools import partial
 
 import streamlit as st
 
 from app import api
+from app.agents.definitions import models
 from app.formatting import moment
 from app.quality.judging import show_judging
 from app.quality.log import SPANS, Totals, counts, share
@@ -53,7 +54,7 @@ def show_overview() -> None:
     else:
         show_empty("Nobody has searched in this time.", "Look at a longer time, or come back when people have.")
         show_link_to_replies()
-    offer_reranking()
+    offer_models()
 
 
 def show_searches(buckets: Sequence[SearchesInBucket]) -> None:
@@ -66,28 +67,39 @@ def show_searches(buckets: Sequence[SearchesInBucket]) -> None:
     show_charts(buckets)
 
 
-def offer_reranking() -> None:
-    """Offer to have everybody's searches reranked, where the service has an endpoint for that."""
-    st.subheader("Reranking", anchor=False)
+def offer_models() -> None:
+    """Offer to have everybody's searches reranked and read by models, as far as the service has these."""
+    st.subheader("Models for searches", anchor=False)
+    organization = show_errors(api.client().admin.organization.get)
     if api.me().reranks_by_default is None:
         show_help("A reranking model can order results, too: give the service its endpoint", "operating#reranking")
-        return
-    is_on = show_errors(api.client().admin.organization.get).enable_reranking
-    chosen = st.toggle("Rerank searches that don't say it themselves, and what agents look up", is_on, key="reranks")
-    if chosen is not is_on and st.button("Save", key="reranks.save", type="primary"):
-        confirm(
-            "Change whether everybody's searches are reranked?",
-            "Their words and what they find are sent to the reranking endpoint, and each waits for it."
-            if chosen
-            else "Searches keep their own order, unless somebody switches it on for one.",
-            doing="Change it",
-            action=partial(set_reranking, chosen),
+    else:
+        offer_switch(
+            "Rerank searches that don't say it themselves, and what agents look up",
+            "Their words and what they find are sent to the reranking endpoint, and each waits for it.",
+            is_on=organization.enable_reranking,
+            keep=lambda is_on: api.client().admin.organization.update(enable_reranking=is_on),
+        )
+    if len(show_errors(models)) > 1:  # the last is the built-in one, which reads no queries
+        offer_switch(
+            "Let the language model read filters and questions from the text of searches",
+            "Searches that have them read are sent to the language model, and each waits for it.",
+            is_on=organization.enable_query_model,
+            keep=lambda is_on: api.client().admin.organization.update(enable_query_model=is_on),
         )
 
 
-def set_reranking(is_on: bool) -> None:
-    """Keep the organization's default, which pages then know."""
-    api.client().admin.organization.update(enable_reranking=is_on)
+def offer_switch(label: str, warning: str, *, is_on: bool, keep: Callable[[bool], object]) -> None:
+    """Show a setting of the organization as a switch, which is kept once it is confirmed."""
+    chosen = st.toggle(label, is_on, key=label)
+    if chosen is not is_on and st.button("Save", key=f"{label}.save", type="primary"):
+        said = warning if chosen else "Searches that don't say otherwise do without it from now on."
+        confirm("Change this for everybody?", said, doing="Change it", action=partial(change, keep, chosen))
+
+
+def change(keep: Callable[[bool], object], is_on: bool) -> None:
+    """Keep a setting of the organization, which pages then know."""
+    keep(is_on)
     api.me.clear()
 
 

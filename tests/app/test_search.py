@@ -16,7 +16,7 @@ from app.ui.passages import link_html
 from carrel import Carrel
 from carrel.wire.search import FilterOperator, SearchMode
 from service.text.reranking import Reranker
-from tests.app.conftest import House, Open, SetUp, draw, html_of, markdown_of, sign_in
+from tests.app.conftest import NOBODY_LISTENS, House, Open, SetUp, draw, html_of, markdown_of, sign_in
 from tests.app.pressing import button, press
 from tests.harness.proxy import Fault, faulty
 from tests.harness.reranking import KEY, serving_reranking
@@ -537,7 +537,9 @@ def test_the_best_results_are_reranked_as_the_switch_says(
     assert "operating#reranking" in html_of(page)
     assert not [one for one in page.toggle if one.key == "reranks"]
     runtime = house.service.runtime
-    settings = runtime.settings.model_copy(update={"reranking_api_key": SecretStr(KEY)})
+    endpoints = {"reranking_api_key": SecretStr(KEY), "model_url": NOBODY_LISTENS, "model_names": ("large",)}
+    settings = runtime.settings.model_copy(update=endpoints)
+    monkeypatch.setitem(runtime.__dict__, "settings", settings)
     with serving_reranking() as endpoint:
         reranker = Reranker(endpoint.url, settings, share=runtime.share)
         monkeypatch.setitem(runtime.__dict__, "reranker", reranker)
@@ -549,8 +551,11 @@ def test_the_best_results_are_reranked_as_the_switch_says(
         assert page.query_params["rerank"] in ("yes", ["yes"])
         assert "A reranking model ordered the best 2." in html_of(page)
         quality = house.open("quality", part="overview")
-        quality.toggle(key="reranks").set_value(True).run()
-        press(press(quality, "Save"), "Change it")
+        for switch in list(quality.toggle):
+            switch.set_value(True).run()
+            press(press(quality, "Save"), "Change it")
+        organization = house.client.admin.organization.get()
+        assert (organization.enable_reranking, organization.enable_query_model) == (True, True)
         page = house.open("search", q="sheep", **{"in": pen})
         assert page.toggle(key="reranks").value
         assert "A reranking model ordered the best 2." in html_of(page)
@@ -562,7 +567,7 @@ def test_the_best_results_are_reranked_as_the_switch_says(
         told = house.client.admin.status.get().reranking
         assert told is not None
         assert (told.answered_at is None, told.failed_at) == (False, None)
-        house.client.admin.organization.update(enable_reranking=False)
+        house.client.admin.organization.update(enable_reranking=False, enable_query_model=False)
         house.service.run(reranker.close())
 
 
