@@ -117,6 +117,8 @@ def test_an_agent_looks_up_with_its_options(service: RunningService) -> None:
     narrowed = "Only documents that fit “finance” (team), “since 2025” (issued) were looked through."
     reply = library.ask(message, retrieval=options)
     assert (documents(reply), reply.warnings) == (["Fuel of the vans."], (narrowed,))
+    ids = [library.collection_id, create_collection(service, "law")]
+    assert library.ask(message, collection_ids=ids, retrieval=options).warnings == (f"shelf: {narrowed}",)
     reply = library.ask("And what about vans?", history=[Exchange(message, "Nothing.")], retrieval=options)
     assert (documents(reply), reply.warnings) == (["Fuel of the vans."], (narrowed,))
     reply = library.ask("What do documents with more than 900 pages say about fuel?", retrieval=options)

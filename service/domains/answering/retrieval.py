@@ -110,7 +110,7 @@ async def _retrieve(runtime: Runtime, caller: Caller, *, collection_ids: Sequenc
         read = partial(_read_best, runtime, caller, collection, replace(lookup, limit=most), prepare=prepare)
         best = await runtime.standbys.read(runtime.database, position, read)
         found += best.passages
-        notes += [note for note in best.notes if note not in notes]
+        notes += [f"{collection.name}: {note}" if collections[1:] else note for note in best.notes]
     passages = _merge(found)[:most]
     if reranks():
         texts = {place: f"{each.document_name}\n{each.text}" for place, each in enumerate(passages)}
