@@ -48,7 +48,8 @@ def message_html(text: str, *, note: str = "") -> str:
 
 
 def _source(number: int, source: ReferencedSource, message_id: UUID) -> str:
-    passage = PassageLocation(source.id, source.place, source.chunk_index, source.document_collection_id)
+    chunk = source.chunk_index, source.document_collection_id
+    passage = PassageLocation(source.id, source.place, *chunk, source.document_version, source.quote)
     where = html.escape(passage.address)
     away = f" · {link_html('Original', source.url)}" if link_html("", source.url) else ""
     return (

@@ -12,13 +12,11 @@ from app import api
 from app.ui.errors import error_boundary
 from app.ui.links import show_link
 from app.ui.notices import show_empty, show_note
-from app.ui.passages import paragraph
+from app.ui.passages import PassageLocation, mark_html, number_in, paragraph
 from carrel.wire.catalog import GetDocumentResponse
 from carrel.wire.collections import DocumentChunk
 from carrel.wire.pages import WITH_PAGES
 from carrel.wire.places import Box, PassagePlace, describe_place
-
-_LARGEST = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -35,25 +33,31 @@ def has_original(document: GetDocumentResponse) -> bool:
     return document.media_type in WITH_PAGES
 
 
-def chunk_in_address(where: str) -> int | None:
-    """Return the number of the chunk of a collection ("": the catalog) that the address names; None without one."""
-    return _number("chunk", least=0) if st.query_params.get("chunk_in", "") == where else None
+def passage_in_address(document: GetDocumentResponse) -> PassageLocation:
+    """Return the passage of a document that the address names; with nothing but the document where it names none."""
+    return PassageLocation.from_address(document.document_id, st.query_params)
 
 
 def show_original(document: GetDocumentResponse) -> None:
     """Show the page of a document that the address names, or that of the passage which it names, or else the first."""
+    wanted = passage_in_address(document)
     with st.spinner("Loading the page …"):
-        found = _find_passage(document.document_id)
-        passage, version = found or (None, None)
-        place = passage.place if passage and passage.place else PassagePlace()
-        number = _number("page", least=1) or place.page or 1
+        passage, version = _find_passage(wanted)
+        paged = {each.document_version for each in document.versions if each.media_type in WITH_PAGES}
+        version = version if version in paged else None
+        # A version that isn't indexed any more has no chunks: what the address tells of the place has to do.
+        place = passage.place if passage else wanted.place if version else None
+        place = place or PassagePlace()
+        number = number_in(st.query_params.get("page", ""), least=1) or place.page or 1
         page = _fetch(document.document_id, number, version=version)
+    _show_version(document, shown=version, passage_of=wanted.version)
     if page is None:
         return
     _offer_pages(page, passage_at=place.page)
     first, last = place.page or 0, place.last_page or place.page or 0
-    if passage is None or not first <= number <= last:
-        _draw(page, document.document_name)
+    is_there = first <= number <= last
+    if passage is None or not is_there:
+        _draw(page, document.document_name, box=place.box if is_there else None)
         return
     left, right = st.columns([3, 2])
     with left:
@@ -61,31 +65,38 @@ def show_original(document: GetDocumentResponse) -> None:
     with right:
         st.subheader("The passage", anchor=False)
         show_note(describe_place(place))
-        st.html(paragraph(f"<mark>{html.escape(passage.text.strip())}</mark>"))
+        st.html(paragraph(mark_html(passage.text.strip(), wanted.quote)))
 
 
-def _number(parameter: str, *, least: int) -> int | None:
-    said = st.query_params.get(parameter, "")
-    number = int(said) if said.isascii() and said.isdigit() and len(said) < len(str(_LARGEST)) else None
-    return number if number is not None and number >= least else None
+def _show_version(document: GetDocumentResponse, *, shown: int | None, passage_of: int | None) -> None:
+    """Say which version the page is of, where it isn't the newest, or not the one that the passage is of."""
+    newest = document.document_version
+    if shown is not None and shown != newest:
+        show_note(f"This is version {shown:,}, which the passage is of. The document is at version {newest:,} by now.")
+        show_link("The newest version", "documents", document=str(document.document_id), part="original")
+    elif passage_of not in {None, newest}:
+        show_note(f"The passage is of version {passage_of:,}, which has no pages to show. This is version {newest:,}.")
 
 
-def _find_passage(document_id: UUID) -> tuple[DocumentChunk, int] | None:
-    """Return the chunk that the address names, and the version it is of; None without one, and when it isn't there."""
-    where = st.query_params.get("chunk_in", "")
-    wanted = chunk_in_address(where)
-    if wanted is None:
-        return None
+def _find_passage(wanted: PassageLocation) -> tuple[DocumentChunk | None, int | None]:
+    """Return the chunk of a location and the version it is of; no chunk where it isn't there, or of another version."""
+    if wanted.chunk_index is None:
+        return None, wanted.version
     with error_boundary():
         try:
-            collection_id = UUID(where) if where else None
             listed = api.client().document_collections.get_document_chunks(
-                document_id, document_collection_id=collection_id, first_chunk_index=wanted, page_size=1
+                wanted.document_id,
+                document_collection_id=wanted.collection_id,
+                first_chunk_index=wanted.chunk_index,
+                page_size=1,
             )
             page = next(listed.pages())
-        except (ValueError, carrel.NotFoundError):
-            return None
-    return next(((chunk, page.document_version) for chunk in page.chunks if chunk.chunk_index == wanted), None)
+        except carrel.NotFoundError:
+            return None, wanted.version
+    if wanted.version not in {None, page.document_version}:
+        return None, wanted.version
+    chunk = next((chunk for chunk in page.chunks if chunk.chunk_index == wanted.chunk_index), None)
+    return chunk, page.document_version if chunk else wanted.version
 
 
 def _fetch(document_id: UUID, number: int, *, version: int | None) -> _Page | None:

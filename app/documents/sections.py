@@ -10,7 +10,8 @@ import carrel
 from app import api
 from app.documents.details import reader_of
 from app.documents.facts import is_stale, kind_of, name_of_place, owner_of, pages_being_read, state_in
-from app.documents.original import chunk_in_address, has_original
+from app.documents.original import has_original, passage_in_address
+from app.documents.rows import rows_html
 from app.formatting import ago, moment, size
 from app.labels import GRANTED, PRINCIPALS
 from app.loading.staging import plain_name
@@ -18,8 +19,8 @@ from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.filters import choice_filter
 from app.ui.help import help_address_of_code, help_cell
 from app.ui.links import leave, show_link
-from app.ui.notices import show_empty, show_problem, show_table, show_text, show_warning
-from app.ui.passages import PassageLocation, open_html, place_html
+from app.ui.notices import show_empty, show_note, show_problem, show_table, show_text, show_warning
+from app.ui.passages import PassageLocation, mark_html, open_html, place_html
 from app.ui.tables import PAGE_ROWS, Source, show_each, show_pages, show_text_pages
 from carrel.wire.admin import AdminGrantsListResponse, GrantInfo
 from carrel.wire.catalog import (
@@ -259,9 +260,16 @@ def show_chunks(document: GetDocumentResponse) -> None:
         if place.document_collection_id is not None
     }
     where = choice_filter("As indexed in", "place", named)
-    marked = chunk_in_address(where)
+    wanted = passage_in_address(document)
+    marked = wanted.chunk_index if str(wanted.collection_id or "") == where else None
     if marked:
         st.button("From the beginning", key="chunks.all", on_click=leave, args=("chunk", "chunk_in"), type="tertiary")
+    versions = {str(each.document_collection_id or ""): each.indexed_version for each in document.indexed_in}
+    shown = versions.get(where)
+    is_same = wanted.version in {None, shown}
+    if marked is not None and not is_same and shown is not None:
+        of = f"The passage is of version {wanted.version:,}, and this text of version {shown:,}: it may stand elsewhere"
+        show_note(f"{of}, or not at all. Files of older versions are under Versions.")
 
     def fetch(token: str | None) -> GetDocumentChunksResponse:
         listed = api.client().document_collections.get_document_chunks(
@@ -281,20 +289,29 @@ def show_chunks(document: GetDocumentResponse) -> None:
     show_each(
         "chunks",
         Source(fetch, lambda page: page.chunks, (document.document_id, where, document.document_version, marked)),
-        each=partial(_show_chunk, document, where, marked),
+        each=partial(_show_chunk, document, where, wanted if marked is not None else None, is_same=is_same),
         empty=lambda: show_empty("There is no text to show.", may_be),
     )
 
 
-def _show_chunk(document: GetDocumentResponse, where: str, marked: int | None, chunk: DocumentChunk) -> None:
-    """Show a chunk with its place, which leads to the original if that has pages; mark the one with a number."""
-    number, text = f"{chunk.chunk_index + 1:,}", html.escape(chunk.text.strip())
-    place = f"{found}\n" if (found := place_html(chunk.place)) else ""
-    shown = f"<mark>{text}</mark>" if chunk.chunk_index == marked else text
+def _show_chunk(
+    document: GetDocumentResponse, where: str, wanted: PassageLocation | None, chunk: DocumentChunk, *, is_same: bool
+) -> None:
+    """Show a chunk with its place, which leads to the original if that has pages; mark the passage that is wanted.
+
+    `is_same`: the passage is of the version that the chunks are of. If not, it is where its words stand.
+    """
+    text, quote = chunk.text.strip(), wanted.quote if wanted else ""
+    is_there = chunk.chunk_index == wanted.chunk_index if wanted and is_same else bool(quote) and quote in text
+    is_marked = wanted is not None and is_there
+    words = wanted.words if wanted and is_marked else None
+    shown = mark_html(text, quote) if is_marked else html.escape(text)
+    body = rows_html(text, chunk.place, marked=words) or f"<p>{shown}</p>"
     passage = PassageLocation(document.document_id, chunk.place, chunk.chunk_index, UUID(where) if where else None)
     is_paged = has_original(document) and chunk.place is not None and chunk.place.page is not None
-    leads = f"<div></div>{open_html(passage)}" if is_paged else ""
-    st.html(f'<div class="carrel-chunk"><p>{number}</p><p>{place}{shown}</p>{leads}</div>')
+    leads = open_html(passage) if is_paged else ""
+    number = f"<p>{chunk.chunk_index + 1:,}</p>"
+    st.html(f'<div class="carrel-chunk">{number}<div>{place_html(chunk.place)}{body}{leads}</div></div>')
 
 
 def show_readers(document: GetDocumentResponse) -> None:

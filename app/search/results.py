@@ -3,18 +3,17 @@
 import html
 import re
 from collections.abc import Iterable, Sequence
+from urllib.parse import urlencode
 from uuid import UUID
 
 import streamlit as st
 
 from app.formatting import shorten
-from app.search.queries import Answer, SearchQuery
+from app.search.queries import CATALOG, Answer, SearchQuery
 from app.search.relevance import STRONG, Result
 from app.search.sources import facts_of, icon_of
-from app.ui.links import address
 from app.ui.passages import PassageLocation, highlight, link_html, open_html, place_html, words_like
 from carrel.wire.catalog import Document
-from carrel.wire.places import PassagePlace
 from carrel.wire.search import CatalogSearchResult, SearchDocumentCollectionResponse, SearchMode, TextSpan
 from flows.operations.formatting import count_text
 
@@ -25,22 +24,19 @@ _HIGH = 0.85
 
 
 def show_result(
-    found: Answer, result: Result, *, share: float, document: Document | None, collection_id: UUID | None = None
+    found: Answer, result: Result, *, share: float, document: Document | None, question: SearchQuery
 ) -> None:
-    """Show a document with the passages that answer best; `share` is its relevance as a part of the best one's.
-
-    `collection_id`: the collection that was searched; None for the catalog.
-    """
+    """Show a document with the passages that answer best; `share` is its relevance as a part of the best one's."""
     shown = [_beneath(result.document_name, text, spans) for text, spans in _passages(found, result)]
-    places = _places(result)
-    place, *others = (place_html(each) for each, _ in places)
-    leading = [open_html(PassageLocation(result.document_id, *each, collection_id)) for each in places]
+    where, *others = _locations(result, question)
     passages = [
         f"{before}{highlight(*_in_the_middle(text, spans))}{after}"
-        for before, (text, spans), after in zip(["", *others], shown, leading, strict=True)
+        for (before, after), (text, spans) in zip(
+            [("", ""), *((place_html(one.place), open_html(one)) for one in others)], shown, strict=True
+        )
     ]
     st.html(
-        f'<article class="carrel-result">{_heading(result, place, share=share, document=document)}'
+        f'<article class="carrel-result">{_heading(result, where, share=share, document=document)}'
         f"{_fold(passages)}{_facts(result, document)}</article>"
     )
 
@@ -72,11 +68,18 @@ def _passages(found: Answer, result: Result) -> list[tuple[str, Sequence[TextSpa
     return [(text, words_like(text, terms)) for text in texts]
 
 
-def _places(result: Result) -> list[tuple[PassagePlace | None, int | None]]:
-    """Return where each of the passages of `_passages` stands, and the number of its chunk."""
+def _locations(result: Result, question: SearchQuery) -> list[PassageLocation]:
+    """Return where each of the passages of `_passages` stands."""
     if isinstance(result, CatalogSearchResult):
-        return [(result.snippet.place, result.snippet.chunk_index)]
-    return [(chunk.place, chunk.chunk_index) for chunk in result.chunks]
+        found = [(result.snippet.place, result.snippet.chunk_index)]
+    else:
+        found = [(chunk.place, chunk.chunk_index) for chunk in result.chunks]
+    collection_id = None if question.where == CATALOG else UUID(question.where)
+    back = urlencode(question.address(), doseq=True)
+    return [
+        PassageLocation(result.document_id, *each, collection_id, result.document_version, search=back)
+        for each in found
+    ]
 
 
 def _beneath(name: str, text: str, spans: Sequence[TextSpan]) -> tuple[str, Sequence[TextSpan]]:
@@ -105,10 +108,11 @@ def _fold(passages: Sequence[str]) -> str:
     return f"{best}<details><summary>{count_text(len(others), 'more passage')}</summary>{''.join(others)}</details>"
 
 
-def _heading(result: Result, place: str, *, share: float, document: Document | None) -> str:
+def _heading(result: Result, where: PassageLocation, *, share: float, document: Document | None) -> str:
+    """Return the document's name, which leads to the passage, its place and the relevance."""
     icon, kind = icon_of(document)
-    where = html.escape(address("documents", document=str(result.document_id)))
-    name = f'<a href="{where}" target="_self">{html.escape(result.document_name)}</a>'
+    name = f'<a href="{html.escape(where.address)}" target="_self">{html.escape(result.document_name)}</a>'
+    place = place_html(where.place)
     drawn = f'<span class="carrel-icon" aria-hidden="true" title="{html.escape(kind)}">{icon}</span>'
     return f"<header><h2>{drawn}{name}{place}</h2>{_relevance(share)}</header>"
 

@@ -6,13 +6,18 @@ after backslashes are resolved, so that no escaping holds there.
 
 import html
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from urllib.parse import parse_qsl
 from uuid import UUID
 
 from app.ui.links import address
-from carrel.wire.places import PassagePlace, describe_place
+from carrel.wire.places import Box, PassagePlace, describe_place
 from carrel.wire.search import TextSpan
+
+_LARGEST = 2**31 - 1
+_LONGEST_QUOTE = 300
+_PLACE = re.compile(r"[0-9]{1,9}(?:_(?:[01]|0\.[0-9]{1,12})){4}|[0-9]{1,9}")
 
 
 def highlight(text: str, spans: Iterable[TextSpan]) -> str:
@@ -46,21 +51,52 @@ def link_html(text: str, url: str | None) -> str:
 class PassageLocation:
     """Where a passage is looked at: its document, the number of its chunk, and the collection that has this chunk.
 
-    Without a collection it is the catalog's chunk; without a number, only its place is known.
+    Without a collection it is the catalog's chunk; without a number, only its place is known. `version` is the
+    document's that the passage is of, `quote` are the words of it that count, and `search` is the query string of the
+    search that found it, for the way back.
     """
 
     document_id: UUID
     place: PassagePlace | None = None
     chunk_index: int | None = None
     collection_id: UUID | None = None
+    version: int | None = None
+    quote: str = ""
+    search: str = ""
+
+    @classmethod
+    def from_address(cls, document_id: UUID, parameters: Mapping[str, str]) -> "PassageLocation":
+        """Return the passage that the address of a document's page names; what can't be read there counts as absent.
+
+        Of its place, only the page and the box are known.
+        """
+        try:
+            collection_id = UUID(parameters["chunk_in"]) if parameters.get("chunk_in") else None
+            chunk_index = number_in(parameters.get("chunk", ""), least=0)
+        except ValueError:
+            collection_id = chunk_index = None
+        return cls(
+            document_id,
+            _read_place(parameters.get("at", "")),
+            chunk_index,
+            collection_id,
+            number_in(parameters.get("version", ""), least=1),
+            parameters.get("quote", ""),
+            parameters.get("search", ""),
+        )
+
+    @property
+    def words(self) -> list[str]:
+        """The beginnings of the words that count: those of the quote, or else of what was searched for."""
+        text = self.quote or dict(parse_qsl(self.search)).get("q", "")
+        return [word[: max(4, len(word) - 3)] for word in re.findall(r"\w+", text)]
 
     @property
     def address(self) -> str:
         """The address of the document's page that shows the passage, in the original or else in the text."""
         shown = {"document": str(self.document_id)}
-        page = self.place.page if self.place else None
-        if page is not None:
-            shown |= {"part": "original", "page": str(page)}
+        if self.place is not None and self.place.page is not None:
+            shown |= {"part": "original", "at": _write_place(self.place)}
         elif self.chunk_index is not None:
             shown |= {"part": "text"}
         if self.chunk_index is not None:
@@ -68,7 +104,41 @@ class PassageLocation:
             if self.collection_id is not None:
                 # The person may look at the text in another index then, which has other chunks.
                 shown |= {"chunk_in": str(self.collection_id), "place": str(self.collection_id)}
-        return address("documents", **shown)
+        if self.version is not None:
+            shown |= {"version": str(self.version)}
+        kept = {"quote": self.quote[:_LONGEST_QUOTE], "search": self.search}
+        return address("documents", **shown, **{name: value for name, value in kept.items() if value})
+
+
+def number_in(text: str, *, least: int) -> int | None:
+    """Return the number that a parameter of an address is; None if it is none, or less, or larger than there can be."""
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < len(str(_LARGEST)) else None
+    return number if number is not None and number >= least else None
+
+
+def _write_place(place: PassagePlace) -> str:
+    """Return a place's page and box as a parameter of an address: `3`, or `3_0.1_0.2_0.9_0.25`."""
+    edges = place.box.model_dump().values() if place.box else ()
+    return "_".join([str(place.page), *(f"{edge:.4g}" for edge in edges)])
+
+
+def _read_place(text: str) -> PassagePlace | None:
+    """Return what `_write_place` wrote; None for anything else."""
+    if not _PLACE.fullmatch(text):
+        return None
+    page, *edges = text.split("_")
+    number = number_in(page, least=1)
+    box = Box.model_validate(dict(zip(Box.model_fields, map(float, edges), strict=True))) if edges else None
+    return None if number is None else PassagePlace(page=number, box=box)
+
+
+def mark_html(text: str, quote: str) -> str:
+    """Return `text` as HTML with the quoted words marked, or all of it where they don't stand in it."""
+    start = text.find(quote) if quote else -1
+    if start < 0:
+        return f"<mark>{html.escape(text)}</mark>"
+    end = start + len(quote)
+    return f"{html.escape(text[:start])}<mark>{html.escape(quote)}</mark>{html.escape(text[end:])}"
 
 
 def place_html(place: PassagePlace | None) -> str:

@@ -100,7 +100,10 @@ STYLE = """<style>
 .carrel-name { font-size: 1.35rem; font-weight: 600; padding: 0; margin: 0 0 .25rem; overflow-wrap: anywhere; }
 .carrel-chunk { display: grid; grid-template-columns: 3.5rem 1fr; gap: .25rem .75rem; margin: .25rem 0; }
 .carrel-chunk p { margin: 0; overflow-wrap: anywhere; white-space: pre-wrap; line-height: 1.5; }
-.carrel-chunk p:first-child { opacity: .75; font-variant-numeric: tabular-nums; text-align: right; }
+.carrel-chunk > p:first-child { opacity: .75; font-variant-numeric: tabular-nums; text-align: right; }
+.carrel-sheet { overflow-x: auto; }
+.carrel-sheet :is(th, td) { white-space: normal; min-width: 4rem; }
+.carrel-sheet th[scope="row"] { width: 4rem; }
 .carrel-fine { border-color: #2f855a; background: color-mix(in srgb, #2f855a 12%, transparent); }
 .carrel-health section { display: grid; grid-template-columns: 8rem 6rem 1fr; gap: .25rem 1rem; padding: .75rem 1rem;
   border: 0 solid currentColor; border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent);

@@ -2,6 +2,7 @@
 
 from functools import partial
 from typing import NamedTuple
+from urllib.parse import parse_qsl, urlencode
 from uuid import UUID
 
 import streamlit as st
@@ -25,7 +26,7 @@ from app.formatting import ago
 from app.ui.dialogs import confirm
 from app.ui.errors import error_boundary, show_errors
 from app.ui.filters import choice_filter, filter_line, part_of, text_filter
-from app.ui.links import leave, look_at, offer_way_back, show_link
+from app.ui.links import LinkedText, leave, look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_title, show_warning
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
 from carrel.wire.catalog import Document, GetDocumentResponse, IndexingStatus, ListDocumentsResponse
@@ -33,7 +34,7 @@ from flows.operations.formatting import count_text
 
 LIST, TITLE, PURPOSE = "documents", "Documents", "What has been loaded, how far it is indexed, and who may read it."
 MINE, ALL = "mine", "all"
-ONE = ("document", "part", "place", "page", "chunk", "chunk_in")
+ONE = ("document", "part", "place", "page", "at", "chunk", "chunk_in", "version", "quote", "search")
 """What the address of one document has more than that of the list."""
 ORIGINAL = "original"
 PARTS = {"about": "About", ORIGINAL: "Original", "versions": "Versions", "text": "Text as indexed", "readers": "Access"}
@@ -180,6 +181,14 @@ def delete(document_id: UUID) -> None:
     leave(*ONE)
 
 
+def show_way_back_to_search() -> None:
+    """Show a link to the search that led to the document, if one did."""
+    search = parse_qsl(st.query_params.get("search", ""))
+    if search:
+        link = LinkedText("Back to the search", f"search?{urlencode(search)}").body
+        st.html(f'<p class="carrel-text">{link}</p>', width="content")
+
+
 def page() -> None:
     """Draw the list of documents, or the document in the address."""
     address = st.query_params.get("document")
@@ -187,7 +196,9 @@ def page() -> None:
         show_list()
         return
     show_title(TITLE, PURPOSE)
-    offer_way_back("All documents", *ONE)
+    with st.container(horizontal=True, vertical_alignment="center"):
+        offer_way_back("All documents", *ONE)
+        show_way_back_to_search()
     document = find(address)
     if document is not None:
         show_document(document)

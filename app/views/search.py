@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from uuid import UUID
 
 import streamlit as st
 
@@ -204,7 +203,7 @@ def show(found: Found, result: Result, share: float) -> None:
             result,
             share=share,
             document=found.documents.get(result.document_id),
-            collection_id=None if found.question.where == CATALOG else UUID(found.question.where),
+            question=found.question,
         )
         with st.container(horizontal=True, vertical_alignment="center"):
             offer_feedback(about)

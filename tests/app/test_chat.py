@@ -128,8 +128,10 @@ def test_a_question_is_answered_with_its_source(visit: Visit) -> None:
     shown = until(page, lambda shown: "carrel-sources" in shown)
     assert "leaves at noon" in shown
     place = f"chunk_in={visit.desk.collection_id}&amp;place={visit.desk.collection_id}"
-    where = f"documents?document={visit.desk.document_id}&amp;part=text&amp;chunk=0&amp;{place}"
-    assert f'href="{where}" target="_blank"' in shown
+    where = (
+        f"documents?document={visit.desk.document_id}&amp;part=text&amp;chunk=0&amp;{place}&amp;version=1&amp;quote="
+    )
+    assert f'href="{where}The+ferry+to+Northlight' in shown
     number = shown.partition('class="carrel-chip" href="#')[2].partition('"')[0]
     assert f'<li id="{number}">' in shown
     assert "<strong>Ferries</strong><blockquote>The ferry to Northlight leaves at noon" in shown

@@ -1,6 +1,7 @@
 """A document's pages as pictures, with the passage marked that was found or cited."""
 
 from typing import Any
+from urllib.parse import parse_qsl, quote_plus, urlsplit
 from uuid import uuid4
 
 import pytest
@@ -41,7 +42,7 @@ def test_what_is_found_is_marked_on_its_page(house: House, rules: str) -> None:
     """A search's result leads to the page, where the passage is marked and stands beside; also from another page."""
     page = house.open("search", q="what colour have buoys")
     where = next(one for one in html_of(page).split('href="') if one.startswith("documents?") and "original" in one)
-    assert f"documents?document={rules}&amp;part=original&amp;page=1&amp;chunk=0" in where
+    assert f"documents?document={rules}&amp;part=original&amp;at=1&amp;chunk=0&amp;version=1&amp;search=q" in where
     page = open_document(house, rules, "original", chunk="0", page="2")
     shown = html_of(page)
     assert [one.value for one in page.subheader] == ["The passage"]
@@ -62,6 +63,38 @@ def test_one_page_is_marked_by_its_box(house: House) -> None:
     page = press(page, "Next page")
     assert "carrel-page-mark" not in html_of(page)
     assert "carrel-page-mark" in html_of(press(page, "Back to the passage"))
+
+
+def test_a_passage_of_another_version_is_shown_in_that_version(house: House) -> None:
+    """Whoever opens what was cited before sees the page and the mark of then, and that the document has changed."""
+    name = f"Changed rule {uuid4().hex[:8]}"
+    document = load(house.client, name, made_files.pdf(PAGES[0]), file_name="rule.pdf", identifier=name)
+    where = next(one for one in html_of(house.open("search", q=name)).split('href="') if document in one)
+    address = dict(parse_qsl(urlsplit(where.partition('"')[0].replace("&amp;", "&")).query))
+    assert address["version"] == "1"
+    load(house.client, name, made_files.pdf(PAGES[1], PAGES[2]), file_name="rule.pdf", identifier=name)
+    shown = html_of(house.open("documents", **address))
+    assert "This is version 1, which the passage is of. The document is at version 2 by now." in shown
+    assert "carrel-page-mark" in shown
+    assert "Back to the search" in shown
+    assert f"search?q={quote_plus(name)}" in shown
+    # Its chunks are of version 2 now, and not what was found.
+    assert "Buoys" not in shown
+    shown = html_of(house.open("documents", **{**address, "part": "text", "quote": "painted yellow"}))
+    assert "The passage is of version 1, and this text of version 2" in shown
+    assert "<mark>painted yellow</mark>" in shown
+
+
+def test_a_row_is_marked_in_its_table(house: House) -> None:
+    """The passage of a sheet is a table with the numbers of its rows; the row that was searched for is marked."""
+    fees = [["Berth", "Fee in crowns"], *([f"Quay {name}", number] for name, number in (("Ash", 71), ("Elm", 72)))]
+    document = load(house.client, "Berth fees", made_files.workbook(Fees=fees), file_name="fees.xlsx")
+    where = next(one for one in html_of(house.open("search", q="fee at quay elm")).split('href="') if document in one)
+    address = dict(parse_qsl(urlsplit(where.partition('"')[0].replace("&amp;", "&")).query))
+    shown = html_of(house.open("documents", **address))
+    assert '<th scope="col">Row</th><th scope="col">Berth</th><th scope="col">Fee in crowns</th>' in shown
+    assert '<tr><th scope="row">2</th><td>Quay Ash</td><td>71</td></tr>' in shown
+    assert '<tr><th scope="row">3</th><td><mark>Quay Elm</mark></td><td><mark>72</mark></td></tr>' in shown
 
 
 def test_a_text_begins_at_the_passage(house: House) -> None:
@@ -89,6 +122,7 @@ def test_a_text_begins_at_the_passage(house: House) -> None:
 @pytest.mark.parametrize(
     ("address", "said"),
     [
+        ({"chunk": "0", "version": "9"}, "The passage is of version 9, which has no pages to show. This is version 1."),
         ({"page": "4"}, "There is no page 4."),
         ({"page": "-1"}, 'alt="Page 1 of'),
         ({"page": "9" * 30, "chunk": "x"}, 'alt="Page 1 of'),

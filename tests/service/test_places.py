@@ -23,21 +23,27 @@ def test_passages_say_where_they_stand(desk: Desk) -> None:
     """In both searches, the list of chunks, and the sources of replies; a text without pages says nothing of it."""
     service = desk.service
     options = {"internalPublic": "true", "file_name": "fees.xlsx"}
+    uploaded(service, "fees", "The fees of before.", internalPublic="true")
     document_id = uploaded(service, "fees", made_files.workbook(Fees=PRICES), **options)["documentId"]
     ok(add_to_collection(service, document_id, desk.collection_id))
     place = {"sheet": "Fees", "rows": {"first": 2, "last": 4}}
     query = {"searchQuery": "What is the fee at Quay 2 in crowns?"}
     found = ok(service.call("search/searchDocumentCatalog", query))["results"]
-    assert [result["snippet"].get("place") for result in found] == [place, None]
+    assert [(result["snippet"].get("place"), result["documentVersion"]) for result in found] == [(place, 2), (None, 1)]
     query["documentCollectionId"] = desk.collection_id
     found = ok(service.call("search/searchDocumentCollection", query))["results"]
     assert [chunk.get("place") for result in found for chunk in result["chunks"]] == [place, None]
+    assert [result["documentVersion"] for result in found] == [2, 1]
     assert places(service, document_id) == places(service, document_id, desk.collection_id) == [place]
     reply = desk.ask(query["searchQuery"])
     assert "72" in reply["response"]["message"]
     source = reply["referencedSources"][0]
     assert source["place"] == place
-    assert (source["documentCollectionId"], source["chunkIndex"]) == (desk.collection_id, 0)
+    assert (source["documentCollectionId"], source["chunkIndex"], source["documentVersion"]) == (
+        desk.collection_id,
+        0,
+        2,
+    )
     assert {source["id"]: source.get("place") for source in reply["sourcesInDataContext"]} == {
         document_id: place,
         desk.document_id: None,

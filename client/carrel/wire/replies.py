@@ -41,6 +41,8 @@ class ReferencedSource(ResponseModel):
     """Id of the collection that the passage was found in; absent in replies of before, and where no words are cited."""
     chunk_index: int | None = None
     """Place of the passage's chunk in that collection, in reading order, counted from 0; getDocumentChunks has it."""
+    document_version: int | None = None
+    """Number of the version that was cited; getDocument tells whether there is a newer one."""
 
 
 class ReplyMessage(ResponseModel):

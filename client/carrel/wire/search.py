@@ -165,6 +165,8 @@ class CatalogSearchResult(ResponseModel):
     """The document's identifier in the caller's own system, unique in the organization."""
     document_external_url: str | None = None
     """Address of the document in its source system."""
+    document_version: int | None = None
+    """Number of the version that was found; getDocument tells whether there is a newer one."""
     resource: ResourceIdentifier
     """The document's identity in its source system."""
     score: float
@@ -249,6 +251,8 @@ class CollectionSearchResult(ResponseModel):
     """The document's identifier in the caller's own system, unique in the organization."""
     document_url: str | None = None
     """Address of the document in its source system."""
+    document_version: int | None = None
+    """Number of the version that was found; getDocument tells whether there is a newer one."""
     document_metadata: dict[str, str]
     """The document's metadata in the collection: values by field name, always strings."""
     chunks: list[FoundChunk]
@@ -268,6 +272,8 @@ class FoundChunkRow(FoundChunk):
     """The document's identifier in the caller's own system, unique in the organization."""
     document_url: str | None
     """Address of the document in its source system."""
+    document_version: int | None
+    """Number of the version that was found."""
     document_metadata: dict[str, str]
     """The document's metadata in the collection: values by field name, always strings."""
 
@@ -283,6 +289,7 @@ def _row_of(result: CollectionSearchResult, chunk: FoundChunk) -> FoundChunkRow:
         document_name=result.document_name,
         document_external_id=result.document_external_id,
         document_url=result.document_url,
+        document_version=result.document_version,
         document_metadata=result.document_metadata,
     )
 

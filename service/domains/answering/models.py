@@ -45,7 +45,8 @@ class Assignment:
 class Passage:
     """A chunk that was retrieved; the caller was allowed to READ its document then.
 
-    `chunk_no` counts the document's chunks in the collection; `place` is where it stands there, if that is known.
+    `chunk_no` counts the document's chunks in the collection, of this `version`; `place` is where it stands there, if
+    that is known.
     """
 
     document_id: UUID
@@ -55,6 +56,7 @@ class Passage:
     chunk_no: int = 0
     place: PassagePlace | None = None
     collection_id: UUID | None = None
+    version: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -172,6 +172,7 @@ async def _read_best(
             hit.chunk_no,
             place=found[hit].place,
             collection_id=collection.collection_id,
+            version=found[hit].version,
         )
         for hit, score in zip(hits, ranking.scores(), strict=False)
         if hit in found

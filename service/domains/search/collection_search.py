@@ -214,6 +214,7 @@ def _to_result(
         document_name=document.name,
         document_external_id=document.external_id,
         document_url=document.external_url,
+        document_version=document.version,
         document_metadata=document.custom_metadata,
         chunks=chunks,
         merged_contents=merge_texts({chunk.chunk_index: chunk.text for chunk in chunks}) if merged else None,

@@ -93,6 +93,7 @@ class FoundDocument:
     resource_type: ResourceType
     resource_id: str
     container_id: UUID | None
+    version: int
     chunk_no: int
     text: str
     place: PassagePlace | None
@@ -112,6 +113,7 @@ class FoundChunk:
     external_id: str
     external_url: str | None
     custom_metadata: dict[str, str]
+    version: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -149,6 +149,7 @@ def _to_document(row: queries.FoundDocument, score: float, passage: Passage) -> 
         document_name=row.name,
         document_external_id=row.external_id,
         document_external_url=row.external_url,
+        document_version=row.version,
         resource=ResourceIdentifier(resource_id=row.resource_id, resource_type=row.resource_type),
         score=score,
         snippet=Snippet(

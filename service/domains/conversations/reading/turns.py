@@ -101,7 +101,11 @@ def _to_seen_turn(row: StoredTurn, sources: Sources, *, with_text: bool) -> Seen
 
 
 def _cited(row: Source, citation: Mapping[str, Any]) -> ReferencedSource:
-    chunk = {"document_collection_id": citation.get("collectionId"), "chunk_index": citation.get("chunkNo")}
+    chunk = {
+        "document_collection_id": citation.get("collectionId"),
+        "chunk_index": citation.get("chunkNo"),
+        "document_version": citation.get("version"),
+    }
     return _source(row, citation["quote"], **chunk)
 
 

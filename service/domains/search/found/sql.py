@@ -93,13 +93,17 @@ def found_documents(shape: Shape) -> AnySelect:
         documents.c.updated_at,
         as_member(resources.c.resource_type, ResourceType),
         *(resources.c.resource_id, resources.c.container_id),
+        space_documents.c.indexed_version.label("version"),
     )
     found = (
         select(*columns)
         .join(resources, resources.c.object_id == documents.c.document_id)
+        .join(space_documents, space_documents.c.document_id == documents.c.document_id)
         .where(
             documents.c.organization_id == ORGANIZATION,
             resources.c.organization_id == ORGANIZATION,
+            space_documents.c.organization_id == ORGANIZATION,
+            space_documents.c.space_id == SPACE,
             documents.c.document_id == ids,
         )
         .subquery("found")
@@ -131,6 +135,7 @@ def found_chunks(shape: Shape) -> AnySelect:
             documents.c.external_id,
             documents.c.external_url,
             space_documents.c.custom_metadata,
+            space_documents.c.indexed_version.label("version"),
         )
         .join(space_documents, space_documents.c.document_id == documents.c.document_id)
         .where(

@@ -1,0 +1,70 @@
+"""Passages of sheets and tables as small tables: each row under its columns' names, with its number."""
+
+import html
+from collections.abc import Sequence
+
+from app.ui.passages import words_like
+from carrel.wire.places import PassagePlace, Rows
+
+_MOST_COLUMNS = 30
+_BETWEEN, _NAMED = " | ", ": "
+
+
+def rows_html(text: str, place: PassagePlace | None, *, marked: Sequence[str] | None = None) -> str:
+    """Return the passage of a sheet or table as an HTML table; nothing for other passages, and where none can be made.
+
+    A row is text such as `Berth: Quay 1 | Fee: 71`. The rows that have the most of the words or word beginnings in
+    `marked` are marked, all where none has any; None marks nothing.
+    """
+    if place is None or place.rows is None:
+        return ""
+    above, lines = _split(text.splitlines(), place.rows)
+    cells = [_cells_of(line) for line in lines]
+    names = list(dict.fromkeys(name for row in cells for name in row))
+    if not lines or not 1 <= len(names) <= _MOST_COLUMNS:
+        return ""
+    chosen = _choose(lines, marked)
+    # A sheet's empty rows are no rows of the text.
+    is_whole = len(lines) == place.rows.last - place.rows.first + 1
+    numbers = [f"{place.rows.first + index:,}" if is_whole else "" for index in range(len(lines))]
+    heads = "".join(f'<th scope="col">{html.escape(name)}</th>' for name in ("Row" if is_whole else "", *names))
+    body = "".join(
+        _row(number, [row.get(name, "") for name in names], is_marked=index in chosen)
+        for index, (number, row) in enumerate(zip(numbers, cells, strict=True))
+    )
+    told = "".join(f"<p>{html.escape(line)}</p>" for line in above)
+    table = f'<table class="carrel-table"><thead><tr>{heads}</tr></thead><tbody>{body}</tbody></table>'
+    return f'{told}<div class="carrel-sheet">{table}</div>'
+
+
+def _split(lines: Sequence[str], rows: Rows) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the lines above a passage's rows, such as the sheet's name, and the rows."""
+    most = rows.last - rows.first + 1
+    start = max(len(lines) - most, 0)
+    while start < len(lines) and _NAMED not in lines[start]:
+        start += 1
+    return lines[:start], lines[start:]
+
+
+def _cells_of(line: str) -> dict[str, str]:
+    """Return a row's cells by the names of their columns; a cell without a name stands under none."""
+    cells: dict[str, str] = {}
+    for part in line.split(_BETWEEN):
+        name, is_named, value = part.partition(_NAMED)
+        name, value = (name, value) if is_named else ("", part)
+        cells[name] = f"{cells[name]}{_BETWEEN}{value}" if name in cells else value
+    return cells
+
+
+def _choose(lines: Sequence[str], marked: Sequence[str] | None) -> frozenset[int]:
+    """Return the numbers of the rows to mark, from 0."""
+    if marked is None:
+        return frozenset()
+    counts = [sum(bool(words_like(line, [word])) for word in marked) for line in lines]
+    return frozenset(index for index, count in enumerate(counts) if count == max(counts))
+
+
+def _row(number: str, cells: Sequence[str], *, is_marked: bool) -> str:
+    bodies = (html.escape(cell) for cell in cells)
+    shown = "".join(f"<td>{f'<mark>{body}</mark>' if is_marked and body else body}</td>" for body in bodies)
+    return f'<tr><th scope="row">{number}</th>{shown}</tr>'
