@@ -1,0 +1,75 @@
+"""Addresses of passages, and passages of sheets as tables."""
+
+import re
+from urllib.parse import parse_qsl
+from uuid import UUID
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from app.documents.rows import rows_html
+from app.ui.passages import PassageLocation, mark_html
+from carrel.wire.places import Box, PassagePlace, Rows
+
+DOCUMENT, COLLECTION = UUID(int=1), UUID(int=2)
+EDGES = st.floats(0, 1).map(lambda edge: float(f"{edge:.4f}"))
+BOXES = st.builds(lambda *edges: Box(**dict(zip(Box.model_fields, edges, strict=True))), EDGES, EDGES, EDGES, EDGES)
+PLACES = st.builds(lambda page, box: PassagePlace(page=page, box=box), st.integers(1, 10**8), st.none() | BOXES)
+
+
+@given(
+    st.builds(
+        PassageLocation,
+        st.just(DOCUMENT),
+        st.none() | PLACES,
+        st.integers(0, 10**8),
+        st.sampled_from([None, COLLECTION]),
+        st.none() | st.integers(1, 10**8),
+        st.text(max_size=300),
+        st.text(max_size=50),
+    )
+)
+def test_an_address_keeps_the_passage(location: PassageLocation) -> None:
+    """Whatever it is, what an address is made of is read in it again."""
+    query = dict(parse_qsl(location.address.partition("?")[2]))
+    assert PassageLocation.from_address(DOCUMENT, query) == location
+
+
+@given(st.dictionaries(st.sampled_from(["at", "chunk", "chunk_in", "version", "quote", "search"]), st.text()))
+def test_any_address_can_be_read(parameters: dict[str, str]) -> None:
+    """Somebody may write anything into it."""
+    assert PassageLocation.from_address(DOCUMENT, parameters).document_id == DOCUMENT
+
+
+@pytest.mark.parametrize(
+    ("text", "rows", "marked", "expected"),
+    [
+        ("Fees\nBerth: A | Fee: 1\nBerth: B | Note: x", (2, 3), None, "<p>Fees</p>Row,Berth,Fee,Note/2,A,1,/3,B,,x"),
+        ("Berth: A | Fee: 1\nBerth: B | Fee: 2", (2, 3), ["B", "2"], "Row,Berth,Fee/2,A,1/3,*B*,*2*"),
+        ("Berth: A\nBerth: B", (2, 3), ["nothing"], "Row,Berth/2,*A*/3,*B*"),
+        # An empty row in between: which row has which number isn't known.
+        ("Berth: A\nBerth: B", (2, 4), None, ",Berth/,A/,B"),
+        ("Berth: A: b | c | Fee: <b>", (2, 2), None, "Row,Berth,,Fee/2,A: b,c,&lt;b&gt;"),
+        ("no names | at all", (2, 2), None, ""),
+        ("Berth: A", None, None, ""),
+    ],
+)
+def test_a_passage_of_a_sheet_is_a_table(
+    text: str, rows: tuple[int, int] | None, marked: list[str] | None, expected: str
+) -> None:
+    """Each row under its columns' names with its number, those that are looked for marked; nothing is left out."""
+    place = PassagePlace(rows=Rows(first=rows[0], last=rows[1]) if rows else None)
+    shown = rows_html(text, place, marked=marked)
+    table = re.sub(r"</?(?:div|table|thead|tbody)[^>]*>", "", shown).replace("<tr>", "").split("</tr>")
+    cells = ["".join(part) for part in table]
+    plain = "/".join(
+        re.sub(r"<t[hd][^>]*>", "", row).replace("</th>", ",").replace("</td>", ",")[:-1] for row in cells if row
+    )
+    assert re.sub("</?mark>", "*", plain) == expected
+
+
+def test_words_that_are_quoted_are_marked() -> None:
+    """All of a passage where they don't stand in it."""
+    assert mark_html("a <b> c", "<b>") == "a <mark>&lt;b&gt;</mark> c"
+    assert mark_html("a <b> c", "d") == mark_html("a <b> c", "") == "<mark>a &lt;b&gt; c</mark>"
