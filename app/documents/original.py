@@ -12,7 +12,7 @@ from app import api
 from app.ui.errors import error_boundary
 from app.ui.links import show_link
 from app.ui.notices import show_empty, show_note
-from app.ui.passages import PassageLocation, mark_html, number_in, paragraph
+from app.ui.passages import PassageLocation, highlight, mark_html, number_in, paragraph, words_like
 from carrel.wire.catalog import GetDocumentResponse
 from carrel.wire.collections import DocumentChunk
 from carrel.wire.pages import WITH_PAGES
@@ -65,7 +65,11 @@ def show_original(document: GetDocumentResponse) -> None:
     with right:
         st.subheader("The passage", anchor=False)
         show_note(describe_place(place))
-        st.html(paragraph(mark_html(passage.text.strip(), wanted.quote)))
+        text = passage.text.strip()
+        is_quoted = bool(wanted.quote) and wanted.quote in text
+        st.html(
+            paragraph(mark_html(text, wanted.quote)) if is_quoted else highlight(text, words_like(text, wanted.words))
+        )
 
 
 def _show_version(document: GetDocumentResponse, *, shown: int | None, passage_of: int | None) -> None:

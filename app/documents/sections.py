@@ -263,7 +263,14 @@ def show_chunks(document: GetDocumentResponse) -> None:
     wanted = passage_in_address(document)
     marked = wanted.chunk_index if str(wanted.collection_id or "") == where else None
     if marked:
-        st.button("From the beginning", key="chunks.all", on_click=leave, args=("chunk", "chunk_in"), type="tertiary")
+        st.button(
+            "From the beginning",
+            key="chunks.all",
+            icon=":material/vertical_align_top:",
+            on_click=leave,
+            args=("chunk", "chunk_in", "quote"),
+            type="tertiary",
+        )
     versions = {str(each.document_collection_id or ""): each.indexed_version for each in document.indexed_in}
     shown = versions.get(where)
     is_same = wanted.version in {None, shown}

@@ -102,8 +102,8 @@ STYLE = """<style>
 .carrel-chunk p { margin: 0; overflow-wrap: anywhere; white-space: pre-wrap; line-height: 1.5; }
 .carrel-chunk > p:first-child { opacity: .75; font-variant-numeric: tabular-nums; text-align: right; }
 .carrel-sheet { overflow-x: auto; }
-.carrel-sheet :is(th, td) { white-space: normal; min-width: 4rem; }
-.carrel-sheet th[scope="row"] { width: 4rem; }
+.carrel-sheet .carrel-table :is(th, td) { overflow-wrap: normal; }
+.carrel-sheet .carrel-table th[scope="row"] { width: 1%; white-space: nowrap; }
 .carrel-fine { border-color: #2f855a; background: color-mix(in srgb, #2f855a 12%, transparent); }
 .carrel-health section { display: grid; grid-template-columns: 8rem 6rem 1fr; gap: .25rem 1rem; padding: .75rem 1rem;
   border: 0 solid currentColor; border-bottom: 1px solid color-mix(in srgb, currentColor 15%, transparent);

@@ -43,11 +43,12 @@ def test_what_is_found_is_marked_on_its_page(house: House, rules: str) -> None:
     page = house.open("search", q="what colour have buoys")
     where = next(one for one in html_of(page).split('href="') if one.startswith("documents?") and "original" in one)
     assert f"documents?document={rules}&amp;part=original&amp;at=1&amp;chunk=0&amp;version=1&amp;search=q" in where
-    page = open_document(house, rules, "original", chunk="0", page="2")
+    page = open_document(house, rules, "original", chunk="0", page="2", search="q=painted")
     shown = html_of(page)
     assert [one.value for one in page.subheader] == ["The passage"]
-    assert "<mark>" in shown
-    assert "Buoys are painted yellow." in shown
+    assert "Buoys are <mark>painted</mark> yellow." in shown
+    shown = html_of(open_document(house, rules, "original", chunk="0", quote="Cranes rest"))
+    assert "<mark>Cranes rest</mark> at night." in shown
 
 
 def test_one_page_is_marked_by_its_box(house: House) -> None:
