@@ -65,11 +65,14 @@ def show_original(document: GetDocumentResponse) -> None:
     with right:
         st.subheader("The passage", anchor=False)
         show_note(describe_place(place))
-        text = passage.text.strip()
-        is_quoted = bool(wanted.quote) and wanted.quote in text
-        st.html(
-            paragraph(mark_html(text, wanted.quote)) if is_quoted else highlight(text, words_like(text, wanted.words))
-        )
+        st.html(_mark_words(passage.text.strip(), wanted))
+
+
+def _mark_words(text: str, wanted: PassageLocation) -> str:
+    """Return a passage as HTML with the words marked that are quoted, or else those that were searched for."""
+    if wanted.quote and wanted.quote in text:
+        return paragraph(mark_html(text, wanted.quote))
+    return highlight(text, words_like(text, [word for word in wanted.words if len(word) > 3 or word.isdigit()]))
 
 
 def _show_version(document: GetDocumentResponse, *, shown: int | None, passage_of: int | None) -> None:

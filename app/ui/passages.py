@@ -89,7 +89,7 @@ class PassageLocation:
     def words(self) -> list[str]:
         """The beginnings of the words that count, and numbers: of the quote, or else of what was searched for."""
         words = re.findall(r"\w+", self.quote or dict(parse_qsl(self.search)).get("q", ""))
-        return [word[: max(4, len(word) - 3)] for word in words if len(word) > 3 or word.isdigit()]
+        return [word[: max(4, len(word) - 3)] for word in words if len(word) > 2 or word.isdigit()]
 
     @property
     def address(self) -> str:

@@ -705,9 +705,10 @@ def test_what_others_wrote_without_end_is_cut(house: House) -> None:
 
 
 def test_a_result_leads_to_its_document(house: House, pen: str) -> None:
-    """Its name leads to the page of documents, in the same window."""
+    """Its name leads to the passage on the page of documents, in the same window."""
     shown = html_of(house.open("search", q="lambs", by="lexical"))
-    assert f'href="documents?document={document_id(house.client, "Lambs")}" target="_self">Lambs</a></h2>' in shown
+    where = f"documents?document={document_id(house.client, 'Lambs')}&amp;part=text&amp;chunk=0&amp;version=1"
+    assert f'href="{where}&amp;search=q%3Dlambs%26by%3Dlexical" target="_self">Lambs</a></h2>' in shown
     del pen
 
 
