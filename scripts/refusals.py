@@ -37,6 +37,7 @@ OF_THE_FRAMEWORK = {
     "from_validation",
     "database_full",
     "database_away",
+    "commit_unconfirmed",
     "requests_saturated",
     "_database_slow",
     "_unserved",

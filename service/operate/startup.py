@@ -27,6 +27,7 @@ from service.platform.keys import Keys
 from service.platform.logs import logger
 from service.platform.postgres.host import warn_of_lost_clusters
 from service.platform.postgres.server import DATABASE, SUPERUSER, EmbeddedPostgres, FolderLock
+from service.platform.primary import NewestPrimary
 from service.platform.rate_limits import RateLimits, open_rate_limits
 from service.platform.settings import Settings
 from service.platform.sharing import Share
@@ -153,7 +154,8 @@ async def open_runtime(
         share = share or Share()
         prepared = prepared or await _start_and_prepare(stack, settings)
         url = prepared.url
-        database = _connect(stack, url, settings, connections=settings.database_pool_size)
+        primary = NewestPrimary()
+        database = _connect(stack, url, settings, primary, connections=settings.database_pool_size)
         await _see_distribution(database)
         embedders = embedders or await _open_embedders(stack, settings, arithmetic)
         files = await asyncio.to_thread(open_files, settings)
@@ -169,7 +171,7 @@ async def open_runtime(
             page_reader=_open_page_reader(stack, settings),
             models=_open_models(stack, settings),
             reranker=_open_reranker(stack, settings, share),
-            indexer=_open_indexer(stack, url, settings, embedders, share),
+            indexer=_open_indexer(stack, url, settings, embedders, primary=primary, share=share),
             standbys=_open_standbys(stack, settings),
             share=share,
         )
@@ -246,10 +248,18 @@ def _migrate(settings: Settings, server: EmbeddedPostgres | None) -> URL:
 
 
 def _connect(
-    stack: AsyncExitStack, url: URL, settings: Settings, *, connections: int, wait_seconds: float = POOL_WAIT_SECONDS
+    stack: AsyncExitStack,
+    url: URL,
+    settings: Settings,
+    primary: NewestPrimary,
+    *,
+    connections: int,
+    wait_seconds: float = POOL_WAIT_SECONDS,
 ) -> Database:
     seconds = settings.request_seconds
-    database = Database(url, pool_size=connections, statement_seconds=seconds, wait_seconds=wait_seconds)
+    database = Database(
+        url, pool_size=connections, statement_seconds=seconds, wait_seconds=wait_seconds, primary=primary
+    )
     stack.push_async_callback(database.close)
     return database
 
@@ -289,9 +299,13 @@ def _open_standbys(stack: AsyncExitStack, settings: Settings) -> Standbys:
     return Standbys(standbys)
 
 
-def _open_indexer(stack: AsyncExitStack, url: URL, settings: Settings, embedders: Embedders, share: Share) -> Indexer:
+def _open_indexer(
+    stack: AsyncExitStack, url: URL, settings: Settings, embedders: Embedders, *, primary: NewestPrimary, share: Share
+) -> Indexer:
     """Open the indexer with a connection pool of its own, so that requests wait only for requests."""
-    database = _connect(stack, url, settings, connections=INDEXING_CONNECTIONS, wait_seconds=INDEXING_WAIT_SECONDS)
+    database = _connect(
+        stack, url, settings, primary, connections=INDEXING_CONNECTIONS, wait_seconds=INDEXING_WAIT_SECONDS
+    )
     indexer = Indexer(database, embedders, backlog_seconds=settings.indexing_backlog_seconds, share=share)
     stack.push_async_callback(indexer.close)
     return indexer

@@ -4,8 +4,11 @@ The service is `carrel_service`, a role without superuser, BYPASSRLS or ownershi
 organization's rows at a time, the one its transaction names.
 """
 
+import asyncio
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
+from ipaddress import IPv6Address
 from typing import Any, Literal
 from uuid import UUID
 
@@ -17,7 +20,9 @@ from sqlalchemy.pool import NullPool, QueuePool
 
 from service.platform import traces
 from service.platform.batches import Batch
-from service.platform.errors import is_database_full
+from service.platform.errors import commit_unconfirmed, is_database_full
+from service.platform.logs import logger
+from service.platform.primary import NewestPrimary
 
 SERVICE_ROLE = "carrel_service"
 # For pg_has_role: from PostgreSQL 16 on, who makes a role is a member of it, and may not become it for that alone.
@@ -64,8 +69,8 @@ def driver_url(url: str, *, setting: str = "CARREL_DATABASE_URL") -> URL:
     except (ArgumentError, ValueError):
         msg = (
             f"{setting} can't be read. It is postgresql://user:password@host:port/database, with"
-            " @ : / ? # , and % percent-encoded in user and password. Several servers are host:port,host:port, none of"
-            " them by an IPv6 address."
+            " @ : / ? # , and % percent-encoded in user and password. Several servers are host:port,host:port; an IPv6"
+            " address stands in brackets."
         )
         raise ValueError(msg) from None
 
@@ -77,18 +82,30 @@ def _move_hosts(rest: str) -> str:
     hosts, _, database = server.partition("/")
     if "," not in hosts:
         return rest
-    named = "&".join(f"host={host}" for host in hosts.split(","))
+    names, ports = zip(*(_split_host(each) for each in hosts.split(",")), strict=True)
+    named = f"host={','.join(names)}" + (f"&port={','.join(ports)}" if any(ports) else "")
     return f"{user}@/{database}?{named}" + (f"&{query}" if query else "")
 
 
+def _split_host(given: str) -> tuple[str, str]:
+    """Split a host, an IPv6 address in brackets, from its port, which may be missing; ValueError for anything else."""
+    host, _, port = given.rpartition(":") if ":" in given.rpartition("]")[2] else (given, "", "")
+    if host.startswith("["):
+        return str(IPv6Address(host.removeprefix("[").removesuffix("]"))), str(int(port)) if port else ""
+    if ":" in host or "]" in host:
+        raise ValueError(host)
+    return host, str(int(port)) if port else ""
+
+
 def _prefer_primary(url: URL) -> URL:
-    """Have the server that takes writes be connected to where an address names several; ValueError for IPv6."""
+    """Have the server that takes writes be connected to where an address names several."""
     named = url.query.get("host", url.host or "")
-    hosts = named if isinstance(named, str) else ",".join(named)
-    if "," not in hosts:
+    hosts = named.split(",") if isinstance(named, str) else named
+    if len(hosts) == 1:
         return url
-    if "[" in hosts or hosts.count(":") > hosts.count(",") + 1:
-        raise ValueError("IPv6")
+    # Where hosts are parameters, an IPv6 address has no brackets; with a port after it, it can't be told from that.
+    if any("[" in host or (not isinstance(named, str) and host.count(":") > 1) for host in hosts):
+        raise ValueError(named)
     return url if _ATTRIBUTES in url.query else url.update_query_dict({_ATTRIBUTES: "read-write"})
 
 
@@ -118,6 +135,8 @@ class Database:
     The driver begins nothing of itself (AUTOCOMMIT): a transaction's kind goes with its BEGIN, and its organization in
     the same message, which also shows whether the server has closed the connection since it was last used.
 
+    `outliving`: what gives connections back whose commits nobody waits for any more.
+    Databases that share what they know of the `primary` never go back to one of before a promotion that one has seen.
     `is_distributed`: its index tables lie on several servers, whose snapshots are not of one moment.
     """
 
@@ -129,8 +148,13 @@ class Database:
         statement_seconds: float = 30.0,
         wait_seconds: float = POOL_WAIT_SECONDS,
         connect_seconds: int = CONNECT_SECONDS,
+        primary: NewestPrimary | None = None,
     ) -> None:
         self.is_distributed = False
+        self.primary = primary or NewestPrimary()
+        self._statement_seconds = statement_seconds
+        self._commits: dict[asyncio.Future[None], float] = {}
+        self.outliving: set[asyncio.Future[None]] = set()
         # The address's user may be any member of the service's role: each connection gives up the rest at its start.
         # Times are read in UTC: in other zones the first and the last of them lie outside the calendar.
         options = (
@@ -150,6 +174,7 @@ class Database:
             hide_parameters=True,
             connect_args=self._connect_args,
         )
+        self.primary.watch(self._engine.sync_engine)
         if traces.are_on():
             _measure_statements(self._engine.sync_engine)
 
@@ -157,7 +182,7 @@ class Database:
         """Return the parameters of a connection outside the pool with the pool's role and limits."""
         dialect = self._engine.dialect
         _, parameters = dialect.create_connect_args(self._engine.url)  # pyright: ignore[reportUnknownMemberType] - it leaves url untyped
-        return {**parameters, **self._connect_args}
+        return self.primary.prefer({**parameters, **self._connect_args})
 
     @asynccontextmanager
     async def transaction(
@@ -178,12 +203,38 @@ class Database:
         mode = "READ ONLY" if read_only else "READ WRITE"
         opening = Batch()
         opening.tell(f"BEGIN ISOLATION LEVEL {isolation} {mode}")
-        async with self._engine.connect() as connection:
+        async with AsyncExitStack() as held:
+            connection = await held.enter_async_context(self._engine.connect())
             await _open(connection, _enter(opening, organization_id, first), require)
             await connection.begin()  # what a batch opens, SQLAlchemy would not commit
             yield connection
             with traces.statements(("COMMIT",)):
-                await connection.commit()
+                await (connection.commit() if read_only else self._commit(connection, held))
+
+    async def _commit(self, connection: AsyncConnection, held: AsyncExitStack) -> None:
+        """Commit, and wait for the database to confirm that for as long as a statement may take.
+
+        A commit that waits for a standby has no limit of its own. To cancel it would show the change, on a server
+        that may be lost. So what isn't confirmed goes on with its connection, and whoever tries again waits behind it.
+        """
+        committing = asyncio.ensure_future(connection.commit())
+        self._commits[committing] = time.monotonic()
+        committing.add_done_callback(self._commits.pop)
+        try:
+            await asyncio.wait_for(asyncio.shield(committing), self._statement_seconds)
+        except TimeoutError:
+            logger.error("commit_unconfirmed", seconds=self._statement_seconds)
+            raise commit_unconfirmed() from None
+        finally:
+            if not committing.done():
+                outliving = asyncio.ensure_future(_outlive(committing, held.pop_all()))
+                self.outliving.add(outliving)
+                outliving.add_done_callback(self.outliving.discard)
+
+    @property
+    def commit_seconds(self) -> float:
+        """How long the oldest commit that goes on has waited to be confirmed; 0 when none does."""
+        return time.monotonic() - min(self._commits.values()) if self._commits else 0.0
 
     async def read(self, organization_id: UUID | None, batch: Batch) -> None:
         """Run a batch that only reads, in one message, which is a transaction by itself."""
@@ -210,6 +261,15 @@ class Database:
     async def close(self) -> None:
         """Close every connection."""
         await self._engine.dispose()
+
+
+async def _outlive(committing: asyncio.Future[None], held: AsyncExitStack) -> None:
+    """Give a connection back when the commit on it has ended, which nobody waits for any more."""
+    async with held:
+        try:
+            await committing
+        except DBAPIError as error:
+            logger.warning("commit_failed", kind=type(error.orig).__name__)
 
 
 @asynccontextmanager

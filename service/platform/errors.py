@@ -233,6 +233,16 @@ def database_away() -> Unavailable:
     return Unavailable("The database is away or restarting. Try again shortly.", code="database_unavailable")
 
 
+def commit_unconfirmed() -> Unavailable:
+    """Answer when the database has taken a change, and not confirmed that it is kept."""
+    return Unavailable(
+        "The database has not confirmed this change: it waits for a standby, and none may follow. The change may take"
+        " effect yet. Try again later.",
+        code="commit_unconfirmed",
+        retry_after=SATURATED_SECONDS,
+    )
+
+
 def requests_saturated() -> Unavailable:
     """Answer when other requests have had every connection for as long as one waits for it."""
     return Unavailable(

@@ -110,6 +110,10 @@ class Metrics:
         left_out = "1 while a process reads nothing from the standby."
         self._left_out = self._gauge("standby_left_out", left_out, "standby", mode="livemax")
         self._lag = self._gauge("standby_lag_bytes", "Bytes that it had not replayed.", "standby", mode="livemax")
+        waits = "How long the oldest commit has waited for the database to confirm it, such as for a standby."
+        self._read("commit_wait_seconds", waits, lambda: runtime.database.commit_seconds, "livemax")
+        older = "Connections that were given up because another server was promoted since."
+        self._older = self._counter("older_primary_refused", older)
         self._rerankings = self._counter("rerankings", "Requests to the reranking endpoint.", "outcome")
         self._reranking_seconds = self._counter("reranking_seconds", "Time that they took.")
         self._read_from = self._counter("reads", "Searches and lists by the server that they were read from.", "server")
@@ -123,6 +127,7 @@ class Metrics:
                 self._free.labels(area.lower()).set(one.free)
                 self._total.labels(area.lower()).set(one.total)
         self._tell_standbys()
+        self._count_up(self._older, self._runtime.database.primary.refused)
         self._tell_reranking()
         self._count_up(self._texts, self._runtime.embedders.texts_embedded)
         counts = self._runtime.jobs.counts

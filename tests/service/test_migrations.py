@@ -703,7 +703,8 @@ def test_an_outside_database_is_served_as_the_restricted_role(service: RunningSe
         "postgresql://user:secret",
         "postgresql://user:1@host:secret/name",
         "postgresql://[::secret/name",
-        "postgresql://u:secret@[::1]:5432,[::2]:5433/name",
+        "postgresql://u:secret@::1:5432,[::2]:5433/name",
+        "postgresql://u:secret@a:secret,b/name",
         "postgresql://u:secret@/name?host=[::1],[::2]",
     ],
 )
@@ -723,6 +724,7 @@ def test_an_address_that_is_not_postgresql_is_refused(address: str) -> None:
         ("a,b/n?target_session_attrs=any", None, "a,b", ",", "any"),
         ("u:p/w@a:1,b:2/n", "p/w", "a,b", "1,2", "read-write"),
         ("u:p/w,@a:1/n", "p/w,", "a", 1, None),
+        ("u@[::1]:1,[::2],b:3/n", None, "::1,::2,b", "1,,3", "read-write"),
         ("u@/n?host=/a,/b", None, "/a,/b", ",", "read-write"),
         ("u:p@a:1/n", "p", "a", 1, None),
     ],

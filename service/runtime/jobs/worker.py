@@ -92,7 +92,8 @@ async def _work(app: App, manager: FencedJobManager, *, queue: str, concurrency:
 def _pool(runtime: Runtime, queue: str) -> AsyncConnectionPool[AsyncConnection]:
     """Return a closed pool whose connections are made as the service's own are; it opens without waiting for any."""
     return AsyncConnectionPool(
-        kwargs=runtime.database.driver_parameters(),
+        kwargs=runtime.database.driver_parameters,
+        configure=runtime.database.primary.verify,
         min_size=1,
         max_size=WORKER_CONNECTIONS,
         open=False,

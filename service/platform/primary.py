@@ -1,0 +1,142 @@
+"""Keeping to the newest primary: of several servers that take writes, the one of the newest timeline.
+
+A promotion begins a new timeline of PostgreSQL's log. A server of an older timeline than this process has seen was the
+primary before and has come back: it may show rights that were taken away since, and what is written there is lost.
+"""
+
+from collections.abc import Mapping
+from typing import Any, cast
+
+import psycopg
+from sqlalchemy import Engine, event
+from sqlalchemy.engine.interfaces import DBAPIConnection, Dialect
+from sqlalchemy.exc import DisconnectionError
+from sqlalchemy.pool import ConnectionPoolEntry
+
+from service.platform.logs import logger
+
+# The number of the timeline that a server writes; NULL of a standby.
+TIMELINE = (
+    "CASE WHEN NOT pg_is_in_recovery()"
+    " THEN ('x' || left(pg_walfile_name(pg_current_wal_insert_lsn()), 8))::bit(32)::bigint END"
+)
+_ASK = f"SELECT {TIMELINE}"
+_OF_CONNECTION = "timeline"
+_Place = tuple[str, str]
+
+
+class NewestPrimary:
+    """What a process knows of the primary: the newest timeline that it has seen, and where."""
+
+    def __init__(self) -> None:
+        self.timeline = 0
+        self.refused = 0
+        self._place: _Place | None = None
+
+    def watch(self, engine: Engine) -> None:
+        """Let an engine's pool have connections to the newest primary alone."""
+        event.listen(engine, "do_connect", self._connect)
+        event.listen(engine, "checkout", self._check)
+
+    def note(self, timeline: int | None) -> None:
+        """Remember a timeline that a server was seen to write; connections to older ones are given up."""
+        self.timeline = max(self.timeline, timeline or 0)
+
+    def prefer(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the parameters of a connection with the server that was connected to last as the first to be tried."""
+        places = sorted(_split(parameters), key=lambda place: place != self._place)
+        return {**parameters, **(_join(places) if len(places) > 1 else {})}
+
+    async def verify(self, connection: psycopg.AsyncConnection[Any]) -> None:
+        """Raise OperationalError when a connection, in no transaction, is to a server of an older timeline."""
+        [timeline] = await (await connection.execute(_ASK)).fetchone() or [None]
+        await connection.rollback()
+        if not self._accepts(timeline):
+            raise self._refuse(connection.info.host, timeline)
+
+    def _connect(
+        self,
+        dialect: Dialect,
+        record: ConnectionPoolEntry | None,
+        arguments: tuple[Any, ...],
+        parameters: dict[str, Any],
+    ) -> DBAPIConnection:
+        places = _split(parameters)
+        if len(places) > 1 and not self.timeline:
+            self._learn(dialect, parameters, places)
+        places.sort(key=lambda place: place != self._place)
+        while True:
+            connection = dialect.connect(*arguments, **{**parameters, **_join(places)})
+            timeline, place = _ask(connection), _find(places, connection)
+            if self._accepts(timeline):
+                break
+            connection.close()
+            error = self._refuse(place[0], timeline)
+            if len(places) == 1:
+                raise error
+            places.remove(place)
+        self.note(timeline)
+        self._place = place
+        if record is not None:
+            record.info[_OF_CONNECTION] = timeline
+        return connection
+
+    def _learn(self, dialect: Dialect, parameters: dict[str, Any], places: list[_Place]) -> None:
+        """Ask each of the servers: the first that takes writes need not be the newest primary."""
+        for place in places:
+            try:
+                connection = dialect.connect(**{**parameters, **_join([place])})
+            except psycopg.OperationalError:
+                continue
+            timeline = _ask(connection)
+            connection.close()
+            if (timeline or 0) > self.timeline:
+                self.timeline, self._place = timeline or 0, place
+
+    def _check(self, _connection: DBAPIConnection, record: ConnectionPoolEntry, _proxy: object) -> None:
+        if not self._accepts(record.info.get(_OF_CONNECTION)):
+            raise DisconnectionError("The server has been a primary before another one was promoted.")
+
+    def _accepts(self, timeline: int | None) -> bool:
+        return timeline is None or timeline >= self.timeline
+
+    def _refuse(self, host: str, timeline: int | None) -> psycopg.OperationalError:
+        self.refused += 1
+        logger.error("older_primary_refused", host=host, timeline=timeline, newest=self.timeline)
+        return psycopg.OperationalError(
+            f"The database server {host} writes timeline {timeline}, and {self.timeline} has been seen: another server"
+            " was promoted since. Make this one a standby of that; if it was restored on purpose, restart the service."
+        )
+
+
+def _split(parameters: Mapping[str, Any]) -> list[_Place]:
+    """Return the servers that the parameters of a connection name, each with its port, or an empty one."""
+    hosts = str(parameters.get("host") or "").split(",")
+    ports = str(parameters.get("port") or "").split(",")
+    return list(zip(hosts, ports * len(hosts) if len(ports) == 1 else ports, strict=True))
+
+
+def _join(places: list[_Place]) -> dict[str, str]:
+    """Return the parameters of a connection that name these servers; none where no host is named."""
+    hosts, ports = (",".join(each) for each in zip(*places, strict=True))
+    return {"host": hosts, "port": ports} if hosts else {}
+
+
+def _ask(connection: DBAPIConnection) -> int | None:
+    """Ask a server that was connected to this moment for its timeline."""
+    # Else the question would open a transaction.
+    cast("Any", connection).autocommit = True
+    cursor = connection.cursor()
+    cursor.execute(_ASK)
+    [timeline] = cursor.fetchone() or [None]
+    cursor.close()
+    return timeline
+
+
+def _find(places: list[_Place], connection: DBAPIConnection) -> _Place:
+    """Return which of the servers is connected to."""
+    info = cast("Any", connection).driver_connection.info
+    return next(
+        (each for each in places if each[0] == info.host and each[1] in {"", str(info.port)}),
+        places[0],
+    )

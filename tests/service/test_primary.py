@@ -1,0 +1,95 @@
+"""The primary among several servers: the one that was promoted last, and what is told while no standby follows it."""
+
+import asyncio
+
+import psycopg
+import pytest
+from sqlalchemy.exc import OperationalError
+
+from service.platform.database import SERVICE_ROLE, Database, driver_url
+from service.platform.errors import Unavailable
+from service.platform.primary import TIMELINE, NewestPrimary
+from tests.harness.replication import Server, replicated
+
+
+async def timeline_of(database: Database) -> int:
+    """The timeline of the server that a transaction is on."""
+    async with database.transaction(None) as connection:
+        return int((await connection.exec_driver_sql(f"SELECT {TIMELINE}")).scalar_one())
+
+
+def opened(primary: NewestPrimary, *servers: Server) -> Database:
+    """A pool of connections to whichever of the servers is the primary."""
+    first, *others = servers
+    address = first.address(*others, user=SERVICE_ROLE).get_secret_value()
+    return Database(driver_url(address), pool_size=1, primary=primary)
+
+
+async def use_all(old: Server, new: Server) -> None:
+    """Have pools of one process and of another meet the promotion, while the old primary goes on."""
+    mine, others = NewestPrimary(), NewestPrimary()
+    pool, fresh = opened(mine, old, new), opened(others, old, new)
+    assert await timeline_of(pool) == 1
+    new.execute("SELECT pg_promote()")
+    # Who knows nothing asks both, though the old one comes first.
+    assert await timeline_of(fresh) == 2
+    # A connection of before is given up as soon as the process has seen the new one.
+    assert await timeline_of(pool) == 1
+    learning = opened(mine, new)
+    assert await timeline_of(learning) == 2
+    assert await timeline_of(pool) == 2
+    # The old one alone is refused, by the pool of jobs too, and what was said names both timelines.
+    alone = opened(mine, old)
+    with pytest.raises(OperationalError, match="writes timeline 1, and 2 has been seen"):
+        await timeline_of(alone)
+    assert str(pool.driver_parameters()["host"]).split(",")[0] in new.address().get_secret_value().replace("%2F", "/")
+    async with await psycopg.AsyncConnection.connect(**alone.driver_parameters()) as connection:
+        with pytest.raises(psycopg.OperationalError, match="another server was promoted since"):
+            await mine.verify(connection)
+    assert mine.refused >= 2
+    for database in (pool, fresh, learning, alone):
+        await database.close()
+
+
+def test_a_primary_of_before_a_promotion_is_not_gone_back_to() -> None:
+    """Both take writes; only the newer one's are anybody's."""
+    with replicated(1) as (old, [new]):
+        asyncio.run(use_all(old, new))
+
+
+async def write(database: Database) -> None:
+    """Change a row that others change, too."""
+    async with database.transaction(None) as connection:
+        await connection.exec_driver_sql("UPDATE kept SET number = number + 1")
+
+
+async def read(database: Database) -> int:
+    """The row as it is."""
+    async with database.transaction(None, read_only=True) as connection:
+        return int((await connection.exec_driver_sql("SELECT number FROM kept")).scalar_one())
+
+
+async def wait_for_a_standby(server: Server) -> None:
+    """Write while the server waits for a standby that isn't there, and then while it doesn't."""
+    database = Database(driver_url(server.address(user=SERVICE_ROLE).get_secret_value()), statement_seconds=0.5)
+    with pytest.raises(Unavailable, match="has not confirmed this change"):
+        await write(database)
+    with pytest.raises(OperationalError, match="statement timeout"):
+        await write(database)
+    assert await read(database) == 0
+    assert (database.in_use, database.commit_seconds > 0.5) == (1, True)
+    server.execute("ALTER SYSTEM SET synchronous_standby_names = ''")
+    server.execute("SELECT pg_reload_conf()")
+    await asyncio.wait_for(asyncio.gather(*database.outliving), 30)
+    assert (await read(database), database.in_use, database.commit_seconds) == (1, 0, 0)
+    await database.close()
+
+
+def test_a_change_that_no_standby_confirms_is_not_called_done() -> None:
+    """It is told in words, and not taken back: who tries again waits behind it, and it is there when a standby is."""
+    with replicated(0) as (server, _):
+        server.execute("CREATE TABLE kept AS SELECT 0 AS number")
+        server.execute(f"GRANT ALL ON kept TO {SERVICE_ROLE}")
+        server.execute("ALTER SYSTEM SET synchronous_standby_names = 'ANY 1 (*)'")
+        server.execute("SELECT pg_reload_conf()")
+        asyncio.run(wait_for_a_standby(server))
