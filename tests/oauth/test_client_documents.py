@@ -14,10 +14,11 @@ import pytest
 from service.domains.oauth import client_documents
 from service.domains.oauth.client_documents import Unreadable, fetch_document, host_of
 from service.platform import kept
+from service.platform.errors import Unauthenticated
 from tests.harness.services import RunningService, ServiceHarness
-from tests.oauth.flow import App, Person, Pkce, a_person, call_mcp, error, sent_back
+from tests.oauth.flow import PASSWORD, App, Person, Pkce, a_person, call_mcp, error, sent_back
 from tests.oauth.test_clients import entries
-from tests.service.directory import done
+from tests.service.directory import another_organization, done
 
 LOCAL = "http://127.0.0.1/callback"
 
@@ -192,6 +193,35 @@ def test_few_documents_are_fetched_at_once_and_failures_are_remembered(
     assert (refused[0].status_code, refused[0].headers["Retry-After"]) == (503, "10")
     assert Person(near).open(other).status_code == 200
     allow(near)
+
+
+def test_where_several_organizations_allow_a_host_people_sign_in_first(
+    near: RunningService, publisher: Publisher
+) -> None:
+    """Each organization then has a client of its own, and one that takes the host away ends its own alone."""
+    key = another_organization(near)
+    eve = {"email": "eve@other.test", "name": "Eve", "password": PASSWORD}
+    done(near.call("admin/users/upsert", {"users": [eve]}, api_key=key))
+    agent, hosts = App(near, publisher.publish("/shared.json"), None, LOCAL), {"clientDocumentHosts": [publisher.host]}
+    allow(near, publisher.host)
+    done(near.call("admin/organization/update", hosts, api_key=key))
+    tokens: list[str] = []
+    for person, organization in ((a_person(near), "example.test"), (Person(near, "eve@other.test"), "Other")):
+        page = person.open(agent)
+        assert (page.status_code, page.headers["Location"]) == (303, "../../account/sign-in")
+        person.sign_in(person.follow(page), organization=organization)
+        pkce = Pkce()
+        code = sent_back(person.press(person.open(agent, pkce), "allow"), LOCAL)["code"]
+        tokens.append(done(agent.exchange(code, pkce))["access_token"])
+    both = [done(near.call("admin/oauthClients/list", {}, api_key=one))["oauthClients"] for one in (None, key)]
+    ids = [one["clientId"] for listed in both for one in listed if one["documentUrl"] == agent.client_id]
+    assert len(set(ids)) == 2
+    assert call_mcp(near, tokens[1]).email == "eve@other.test"
+    allow(near)
+    assert call_mcp(near, tokens[1]).email == "eve@other.test"
+    with pytest.raises(Unauthenticated):
+        call_mcp(near, tokens[0])
+    done(near.call("admin/organization/update", {"clientDocumentHosts": []}, api_key=key))
 
 
 def test_a_host_has_no_case(near: RunningService, publisher: Publisher) -> None:
