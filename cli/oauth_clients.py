@@ -6,7 +6,7 @@ from uuid import UUID
 import typer
 
 from carrel.wire.oauth_clients import OAuthClient, OAuthConsent
-from cli.choosing import AsJson, Yes, check_can_ask, is_confirmed
+from cli.choosing import AsJson, Yes, check_can_ask, is_confirmed, require_one
 from cli.listing import Columns, print_json, say_done, show_list
 from cli.outcome import client_of, usage
 from cli.screen import Screen
@@ -28,7 +28,9 @@ CONSENTS: Columns[OAuthConsent] = {
     "person": lambda one: one.email,
     "name": lambda one: one.application_name,
     "may": lambda one: one.scopes,
-    "reads": lambda one: "what they may read" if one.collection_ids is None else one.collection_names or "nothing",
+    "narrowed to": lambda one: (
+        "" if one.collection_ids is None else one.collection_names or "collections that are gone"
+    ),
     "since": lambda one: one.granted_at,
     "last used": lambda one: one.last_used_at or "never",
     "client": lambda one: one.client_id,
@@ -68,16 +70,19 @@ def withdraw(
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> None:
-    """End what people have allowed a client, from the next request on; they may allow it again."""
+    """Withdraw what people have allowed a client, from the next request on; they may allow it again."""
     screen = Screen(as_json=as_json)
-    check_can_ask(screen, yes=yes, action="end it")
-    whose = email or "everybody"
-    if not is_confirmed(f"End what {whose} allowed {oauth_client}?", screen=screen, yes=yes, outcome="ended"):
-        return
+    check_can_ask(screen, yes=yes, action="withdraw it")
     with client_of(screen) as client:
+        found = list(client.admin.oauth_clients.list(ids=[oauth_client]))
+        hint = "carrel oauth-clients list shows all with their ids"
+        one = require_one(found, kind="client", name=str(oauth_client), hint=hint)
+        question = f"Withdraw what {email or 'everybody'} allowed {one.name}?"
+        if not is_confirmed(question, screen=screen, yes=yes, outcome="withdrawn"):
+            return
         count = client.admin.oauth_clients.withdraw_consents(oauth_client, email=email).withdrawn_count
-    ended = f"It does nothing any more for {count:,} {'person' if count == 1 else 'people'}."
-    say_done(screen, "ended", ended, withdrawnCount=count)
+    words = f"{one.name} does nothing any more for {count:,} {'person' if count == 1 else 'people'}."
+    say_done(screen, "withdrawn", words, withdrawnCount=count)
 
 
 @app.command()
@@ -110,13 +115,14 @@ def remove_host(hosts: _Hosts, *, yes: Yes = False, as_json: AsJson = False) -> 
     screen = Screen(as_json=as_json)
     check_can_ask(screen, yes=yes, action="take it away")
     gone = {host.strip().lower() for host in hosts}
-    if not is_confirmed(f"End all clients of {', '.join(sorted(gone))}?", screen=screen, yes=yes, outcome="ended"):
-        return
     with client_of(screen) as client:
         organization = client.admin.organization
         before = organization.get().client_document_hosts
         if unknown := sorted(gone - set(before)):
             raise usage(screen, f"Not allowed anyway: {', '.join(unknown)}. carrel oauth-clients hosts lists them.")
+        question = f"Take away {', '.join(sorted(gone))}, with all clients described there?"
+        if not is_confirmed(question, screen=screen, yes=yes, outcome="taken away"):
+            return
         allowed = organization.update(client_document_hosts=[host for host in before if host not in gone])
     _say_allowed(screen, allowed.client_document_hosts)
 

@@ -132,8 +132,7 @@ ACTION_TEXTS: Mapping[str, ActionText] = {
     "oauthClient.rotateSecret": ActionText("Applications", "New secret", "changed the secret of {it}"),
     "oauthClient.delete": ActionText("Applications", "Application deleted", "deleted {it}"),
     "consent.grant": ActionText("Applications", "Application allowed", "allowed {it} to act for them"),
-    "consent.withdraw": ActionText("Applications", "Consent withdrawn", "withdrew their consent to {it}"),
-    "consent.end": ActionText("Applications", "Consent ended", "ended what {owner} allowed {it}"),
+    "consent.withdraw": ActionText("Applications", "Consent withdrawn", "withdrew the consent to {it} for {owner}"),
     "session.begin": ActionText("Signing in", "Signed in", "signed in"),
     "session.confirm": ActionText("Signing in", "Confirmed", "confirmed that it is them"),
     "session.end": ActionText("Signing in", "Sessions ended", "ended sessions of {it}"),
@@ -231,7 +230,7 @@ def _plainly(entry: AuditEntry, names: Names) -> str:
         document=_name_thing(DOCUMENT, details.get("documentId"), names, "a search"),
         agent=_name_thing(AGENT, details.get("agentId"), names, "an agent"),
         account=_name_thing(SERVICE_ACCOUNT, details.get("serviceAccountId"), names, "a service account"),
-        owner=_name_thing(PERSON, details.get("ownerId"), names, "somebody"),
+        owner=_name_thing(PERSON, details.get("ownerId"), names, "somebody" if "ownerId" in details else "themselves"),
     )
 
 

@@ -17,7 +17,7 @@ from carrel.wire.oauth_clients import AdminOAuthClientsListConsentsResponse, OAu
 
 
 def show_consents(client: OAuthClient | None = None) -> None:
-    """Show who allowed what to which application, or to this one; one consent can be ended, or all of this one."""
+    """Show who allowed what to which application, or to this one; one consent can be withdrawn, or all of this one."""
     st.header("Connected for people", anchor=False)
     people = [] if client else pick_principals("consents.person", label="Of this person", kinds=(PERSON,), most=1)
     email = people[0].id if people else None
@@ -28,39 +28,47 @@ def show_consents(client: OAuthClient | None = None) -> None:
         )
         return next(listed.pages())
 
+    nobody: list[bool] = []
+
+    def show_none() -> None:
+        nobody.append(True)
+        _show_none(email)
+
     chosen = show_pages(
         CONSENTS,
         Source(fetch, lambda page: page.consents, about=(client and client.client_id, email)),
         row=partial(_row, names=show_errors(agents), with_client=client is None),
-        empty=partial(_show_none, email),
-        hint="Choose a row to end what the person allowed.",
+        empty=show_none,
+        hint="Choose a row to withdraw what the person allowed.",
     )
-    if chosen is not None and st.button("End it", key="consent.end"):
+    if chosen is not None and st.button("Withdraw it", key="consent.withdraw"):
         confirm(
-            "End this connection?",
+            "Withdraw this consent?",
             f"“{chosen.application_name}” does nothing for {chosen.person_name} ({chosen.email}) from the next request "
             "on. They can allow it again.",
-            doing="End it",
-            action=partial(_end, chosen, chosen.email),
+            doing="Withdraw it",
+            action=partial(_withdraw, chosen, chosen.email),
         )
-    if client is not None and st.button("End all of them", key="consents.end", icon=":material/link_off:"):
+    if client is None or nobody:
+        return
+    if st.button("Withdraw all", key="consents.withdraw", icon=":material/link_off:"):
         confirm(
-            "End it for everybody?",
+            "Withdraw it for everybody?",
             f"“{client.name}” does nothing for anybody from the next request on. People can allow it again: to prevent "
             "that, delete the application, or take its host away.",
-            doing="End all",
-            action=partial(_end, client, None),
+            doing="Withdraw all",
+            action=partial(_withdraw, client, None),
         )
 
 
 def _row(consent: OAuthConsent, *, names: dict[str, str], with_client: bool) -> dict[str, object]:
-    reads = "What they may read" if consent.collection_ids is None else ", ".join(consent.collection_names or [])
+    narrowed_to = "not narrowed" if consent.collection_ids is None else ", ".join(consent.collection_names or [])
     return {
         "Person": one_line(consent.person_name),
         "Address": consent.email,
         **({"Application": one_line(consent.application_name)} if with_client else {}),
         "May": one_line(scopes_named(consent.scopes, agents=names)),
-        "Reads": one_line(reads) or "Nothing: its collections are gone",
+        "Narrowed to": one_line(narrowed_to) or "collections that are gone",
         "Allowed": time_cell(consent.granted_at),
         "Last used": time_cell(consent.last_used_at),
     }
@@ -73,6 +81,6 @@ def _show_none(email: str | None) -> None:
         show_empty("Nobody has allowed anything yet.", "People are asked when an application first sends them here.")
 
 
-def _end(of: OAuthClient | OAuthConsent, email: str | None) -> None:
+def _withdraw(of: OAuthClient | OAuthConsent, email: str | None) -> None:
     api.client().admin.oauth_clients.withdraw_consents(of.client_id, email=email)
     clear_caches()

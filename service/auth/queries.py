@@ -229,8 +229,8 @@ async def get_confirmation(connection: AsyncConnection, organization_id: UUID, *
     return await get_row(connection, statement, Confirmation)
 
 
-async def get_grantable(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> Grantable:
-    """Get what the person of an access token could allow its client."""
+async def get_grantable(connection: AsyncConnection, organization_id: UUID, *, token_id: UUID) -> Grantable | None:
+    """Find what the person of an access token could allow its client; None when the token is gone."""
     statement = (
         select(oauth_clients.c.scopes.label("client_scopes"), principals.c.is_admin)
         .select_from(oauth_access_tokens)
@@ -238,7 +238,7 @@ async def get_grantable(connection: AsyncConnection, organization_id: UUID, *, t
         .join(principals, principals.c.principal_id == oauth_access_tokens.c.principal_id)
         .where(oauth_access_tokens.c.organization_id == organization_id, oauth_access_tokens.c.token_id == token_id)
     )
-    return await get_row(connection, statement, Grantable)
+    return await find_row(connection, statement, Grantable)
 
 
 async def touch_credential(

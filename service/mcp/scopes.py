@@ -31,8 +31,8 @@ _OF_METHODS: dict[str, Sequence[ApiOperation[Any]]] = {
 async def require_scopes(request: Request, runtime: Runtime, caller: Caller, message: object) -> None:
     """Raise Forbidden `missing_scope` with a challenge where a message needs scopes that the person could allow.
 
-    Where they could not (the client may not ask for them, or only an admin may), to ask the person again is in vain:
-    the message is then refused by what handles it.
+    Where they could not (the client may not ask for them, only an admin may allow them, or the token is gone by now),
+    to ask the person again is in vain: the message is then refused by what handles it.
     """
     operations = _operations_of(message)
     refused = next((error for one in operations if (error := _refusal(caller, one)) is not None), None)
@@ -41,7 +41,7 @@ async def require_scopes(request: Request, runtime: Runtime, caller: Caller, mes
     scopes = {str(scope) for one in operations if (scope := one.requires.api_scope) is not None}
     async with runtime.database.transaction(caller.organization_id) as connection:
         grantable = await get_grantable(connection, caller.organization_id, token_id=caller.credential_id)
-    if not all(covers(grantable.client_scopes, scope) for scope in scopes):
+    if grantable is None or not all(covers(grantable.client_scopes, scope) for scope in scopes):
         return
     if ApiScope.ADMIN in scopes and not grantable.is_admin:
         return

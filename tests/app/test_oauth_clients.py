@@ -8,6 +8,7 @@ from app.credentials.applications import addresses_in, problems_with
 from carrel import Carrel
 from carrel.wire.oauth_clients import OAuthClientStatus
 from tests.app.conftest import House, html_of, markdown_of
+from tests.app.test_quality import choose
 from tests.app.test_search import HOSTILE
 from tests.app.test_service_accounts import kept, secret
 from tests.app.test_who_can_read import press, rows
@@ -103,22 +104,31 @@ def test_hosts_of_agents_are_allowed_after_asking(house: House) -> None:
     house.client.admin.organization.update(client_document_hosts=[])
 
 
-def test_what_people_allowed_is_listed_and_ended_after_asking(house: House) -> None:
-    """Everybody's to everything beside the applications; of one application, one person's or all."""
+def test_what_people_allowed_is_listed_and_withdrawn_after_asking(house: House) -> None:
+    """Everybody's stands beside the applications; on an application's page one person's is withdrawn, and all of it."""
     email = "allows@example.test"
     person, app = a_person(house.service, email, name="Alma"), an_mcp_client(house.service)
     person.tokens(app)
     page = house.open("oauth_clients")
     [row] = [row for row in page.dataframe[1].value.to_dict("records") if row["Address"] == email]
     assert (row["Person"], row["Application"], row["May"]) == ("Alma", "An App", "Read and search")
-    assert row["Reads"] == "What they may read"
+    assert row["Narrowed to"] == "not narrowed"
+    other = a_person(house.service, "allows.too@example.test", name="Bo")
+    other.tokens(app)
     one = house.open("oauth_clients", client=app.client_id)
-    press(one, "End all of them")
+    listed = one.dataframe[0].value.to_dict("records")
+    choose(one, 0, next(i for i, shown in enumerate(listed) if shown["Address"] == email))
+    press(one, "Withdraw it")
+    one.button(key="confirm.yes").click().run()
+    left = list(house.client.admin.oauth_clients.list_consents(client_id=app.client_id))
+    assert [consent.email for consent in left] == [other.email]
+    press(one, "Withdraw all")
     assert "does nothing for anybody from the next request on" in html_of(one)
     one.button(key="confirm.yes").click().run()
     assert not one.exception
     assert "Nobody has allowed anything yet." in html_of(one)
     assert list(house.client.admin.oauth_clients.list_consents(client_id=app.client_id)) == []
+    assert "Withdraw all" not in {button.label for button in one.button}
 
 
 def test_a_new_secret_takes_the_old_ones_place(house: House) -> None:

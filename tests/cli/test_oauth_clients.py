@@ -7,7 +7,7 @@ from tests.harness.services import RunningService
 from tests.oauth.flow import Person, an_mcp_client
 
 
-def test_what_people_allowed_is_listed_and_ended_and_hosts_are_allowed(run: Run, service: RunningService) -> None:
+def test_what_people_allowed_is_listed_and_withdrawn_and_hosts_are_allowed(run: Run, service: RunningService) -> None:
     """What ends something for others happens only when that is said; a host that isn't allowed is a mistake."""
     agent, admin = an_mcp_client(service), Person(service)
     assert "Nobody has allowed anything" in run("oauth-clients", "consents").err
@@ -15,10 +15,10 @@ def test_what_people_allowed_is_listed_and_ended_and_hosts_are_allowed(run: Run,
     assert agent.client_id in run("oauth-clients", "list").out
     listed = json.loads(run("oauth-clients", "consents", "--client", agent.client_id, "--json").out)["consents"]
     assert [one["email"] for one in listed] == [service.admin_email]
-    assert "what they may read" in run("oauth-clients", "consents", "--person", service.admin_email).out
+    assert "narrowed to" in run("oauth-clients", "consents", "--person", service.admin_email).out
     assert run("oauth-clients", "withdraw", agent.client_id).code == 2
     ended = run("oauth-clients", "withdraw", agent.client_id, "--person", service.admin_email, "--yes")
-    assert (ended.code, ended.out) == (0, "It does nothing any more for 1 person.\n")
+    assert (ended.code, ended.out) == (0, "An App does nothing any more for 1 person.\n")
     assert "allow-host" in run("oauth-clients", "hosts").err
     assert run("oauth-clients", "allow-host", "https://claude.ai/").code == 2
     assert run("oauth-clients", "allow-host", "Claude.ai", "vscode.dev").out == "Allowed: claude.ai, vscode.dev.\n"

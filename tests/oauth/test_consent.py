@@ -208,7 +208,7 @@ def test_an_admin_lists_what_people_allowed_and_ends_it(service: RunningService)
         assert send(service, tokens[one.email, agent.client_id]["access_token"], "tools/list").status_code == 401
         assert error(agent.refresh(tokens[one.email, agent.client_id]["refresh_token"])) == (400, "invalid_grant")
     assert listed() == [(ben.email, app.client_id)]
-    ended = done(service.call("admin/auditLog/query", {"action": "consent.end"}))["entries"]
+    ended = done(service.call("admin/auditLog/query", {"action": "consent.withdraw"}))["entries"]
     assert {(one["actor"]["email"], one["target"]["id"]) for one in ended} == {
         (service.admin_email, app.client_id),
         (service.admin_email, agent.client_id),

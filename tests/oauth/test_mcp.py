@@ -4,10 +4,12 @@ import json
 from dataclasses import replace
 from functools import partial
 from typing import Any
+from uuid import UUID
 
 import httpx
 import pytest
 
+from service.auth.queries import Grantable, get_grantable
 from service.mcp import server
 from tests.harness.documents import uploaded
 from tests.harness.services import RunningService
@@ -109,6 +111,14 @@ def test_a_scope_is_asked_for_only_where_the_person_could_allow_it(standing: Sta
     reader = an_mcp_client(service, scopes=["api:catalog:read"])
     for token in (others, Person(service).tokens(reader, scope="api:catalog:read")["access_token"]):
         assert "missing_scope" in refusal(service, token, "who_can_read", document_id=ferry)
+    gone = service.run(read_grantable(service, UUID(int=1)))
+    assert gone is None
+
+
+async def read_grantable(service: RunningService, token_id: UUID) -> Grantable | None:
+    """What the person of a token could allow its client."""
+    async with service.runtime.database.transaction(UUID(int=2)) as connection:
+        return await get_grantable(connection, UUID(int=2), token_id=token_id)
 
 
 def test_an_admin_reads_no_more_than_others(standing: Standing, ferry: str) -> None:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from typing import Any
+from uuid import UUID
 
 import pytest
 
@@ -90,7 +91,10 @@ def test_any_collection_can_be_found_and_chosen(scene: Scene, monkeypatch: pytes
     assert f'value="{second}">' in page.text
     assert 'value="ECOND"' in page.text
     assert "There are more" not in Page(page).text
-    admin.press(page, "allow", reach="collections", collection=second)
+    many = [str(UUID(int=number)) for number in range(1200)]
+    form = Page(page).form("allow")
+    ticked = {"action": "allow", "reach": "collections", "collection": [*many, second]}
+    assert admin.http.post(form.action, data=form.fields | ticked).status_code == 303
     assert scene.narrowed_to() == [second]
     monkeypatch.setattr(authorize, "MOST_COLLECTIONS", 0)
     page = admin.press(admin.open(scene.agent, scope="api:catalog:read", prompt="consent"), "find", find="%<i>\0")

@@ -23,7 +23,7 @@ MOST_USERS, MOST_GROUPS, MOST_DOCUMENTS, MOST_COLLECTIONS = 7, 7, 9, 3
 MOST_ACCOUNTS, MOST_CREDENTIALS, MOST_AGENTS = 3, 7, 3
 PARTS = (1, 1, 2, 9)
 PAGE_SIZES = (3, 7, 2, 5)
-# After one step in so many somebody looks through /mcp, and not through the API.
+# After one step in so many somebody looks through /mcp, in place of the API.
 BETWEEN_ELSEWHERE = 2
 
 

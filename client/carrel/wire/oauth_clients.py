@@ -278,16 +278,16 @@ class AdminOAuthClientsListConsentsResponse(PagedResponse):
 
 
 class AdminOAuthClientsWithdrawConsentsRequest(RequestModel):
-    """End what people have allowed a client: its codes and tokens stop at once. They may allow it again."""
+    """Withdraw what people have allowed a client: its codes and tokens stop at once. They may allow it again."""
 
     client_id: UUID
     """Id of the client."""
     email: EmailAddress | None = None
-    """Email address of the person whose consent ends; absent: everybody's."""
+    """Email address of the person whose consent is withdrawn; absent: everybody's."""
 
 
 class AdminOAuthClientsWithdrawConsentsResponse(ResponseModel):
-    """How many consents ended."""
+    """How many consents were withdrawn."""
 
     withdrawn_count: int
     """Number of people who had allowed the client something."""
@@ -349,5 +349,5 @@ ADMIN_OAUTH_CLIENTS_WITHDRAW_CONSENTS = ApiOperation(
     AdminOAuthClientsWithdrawConsentsRequest,
     AdminOAuthClientsWithdrawConsentsResponse,
     ADMIN,
-    NOT_FOUND,
+    NOT_FOUND | CONFIRMED,
 )

@@ -89,7 +89,7 @@ async def withdraw_consents(
     connection: ConnectionDep,
     caller: CallerDep,
 ) -> wire.AdminOAuthClientsWithdrawConsentsResponse:
-    """End what people have allowed an OAuth client, all of them or one; its codes and tokens stop at once."""
+    """Withdraw what people have allowed an OAuth client, all of them or one; its codes and tokens stop at once."""
     now = await runtime.clock.now(connection)
     return await consented.withdraw_consents(connection, caller, request=request, now=now)
 

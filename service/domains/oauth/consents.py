@@ -7,7 +7,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.audit.service import Change, record_for
 from service.domains.oauth.consented.queries import list_consents
-from service.domains.oauth.consented.service import end_consents
+from service.domains.oauth.consented.service import withdraw_for
 from service.domains.oauth.leaving import find_session_there, sign_out_address
 from service.domains.oauth.meanings import meanings_to
 from service.domains.oauth.requests import first_of, form_of
@@ -60,10 +60,10 @@ async def change_consents(request: Request, runtime: RuntimeDep) -> Response:
 
 
 async def withdraw(runtime: Runtime, connection: AsyncConnection, *, person: SignedIn, client_id: UUID) -> None:
-    """End a person's consent to a client."""
+    """Withdraw a person's consent to a client."""
     organization_id, principal_id = person.organization_id, person.principal_id
     now = await runtime.clock.now(connection)
-    if await end_consents(connection, organization_id, client_id=client_id, principal_id=principal_id, now=now):
+    if await withdraw_for(connection, organization_id, client_id=client_id, principal_id=principal_id, now=now):
         change = Change("consent.withdraw", "oauthClient", client_id)
         await record_for(connection, organization_id, actor_id=principal_id, change=change)
 

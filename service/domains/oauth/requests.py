@@ -11,8 +11,8 @@ from service.platform.errors import BadRequest, TooLarge, UnsupportedMedia
 
 FORM = "application/x-www-form-urlencoded"
 MOST_FORM_BYTES = 64 * 1024
-# As many as a page has boxes to tick, with room around them.
-MOST_PARAMETERS = 300
+# More than the largest form has room for of ticked collections.
+MOST_PARAMETERS = 1500
 
 Parameters = Sequence[tuple[str, str]]
 

@@ -141,6 +141,6 @@ class OAuthClients(Resource[M]):
     def withdraw_consents(
         self, client_id: Id, *, email: str | None = None
     ) -> Call[wire.AdminOAuthClientsWithdrawConsentsResponse]:
-        """End what people have allowed a client, or this person alone: its codes and tokens stop at once."""
+        """Withdraw what people have allowed a client, or this person alone: its codes and tokens stop at once."""
         request = wire.AdminOAuthClientsWithdrawConsentsRequest(client_id=as_any(UUID, client_id), email=email)
         return Call(wire.ADMIN_OAUTH_CLIENTS_WITHDRAW_CONSENTS, request)

@@ -1,4 +1,4 @@
-"""What people have allowed clients: listing it and ending it, for admins, and ending it for the person themselves."""
+"""What people have allowed clients: listing and withdrawing it, for admins, and withdrawing it for oneself."""
 
 from datetime import datetime
 from uuid import UUID
@@ -42,21 +42,21 @@ async def list_consents(
 async def withdraw_consents(
     connection: AsyncConnection, caller: Caller, *, request: AdminOAuthClientsWithdrawConsentsRequest, now: datetime
 ) -> AdminOAuthClientsWithdrawConsentsResponse:
-    """End what people, or one of them, have allowed a client; for admins. Each of them has an entry on the audit log.
+    """Withdraw what people, or one of them, have allowed a client; for admins. Each has an entry on the audit log.
 
     Raises NotFound for an unknown client, BadRequest `unknown_principal`.
     """
     await require_client(connection, caller, request.client_id)
     person_id = await _find_person(connection, caller, request.email)
-    whose = await end_consents(
+    whose = await withdraw_for(
         connection, caller.organization_id, client_id=request.client_id, principal_id=person_id, now=now
     )
-    changes = [Change("consent.end", "oauthClient", request.client_id, {"ownerId": str(one)}) for one in whose]
+    changes = [Change("consent.withdraw", "oauthClient", request.client_id, {"ownerId": str(one)}) for one in whose]
     await record_all(connection, caller, changes=changes)
     return AdminOAuthClientsWithdrawConsentsResponse(withdrawn_count=len(whose))
 
 
-async def end_consents(
+async def withdraw_for(
     connection: AsyncConnection, organization_id: UUID, *, client_id: UUID, principal_id: UUID | None, now: datetime
 ) -> list[UUID]:
     """Delete the consents to a client, of one person if given, and revoke what it has for them; return whose."""
