@@ -14,7 +14,7 @@ from markdown_it import MarkdownIt
 from markdown_it.renderer import RendererHTML
 from markdown_it.token import Token
 
-from app.ui.passages import PassageLocation, link_html, paragraph, place_html
+from app.ui.passages import PassageLocation, link_html, mark_of_quote, paragraph, place_html
 from carrel.wire.replies import ReferencedSource
 
 _NUMBER = re.compile(r"\[(\d{1,4})\]")
@@ -49,7 +49,7 @@ def message_html(text: str, *, note: str = "") -> str:
 
 def _source(number: int, source: ReferencedSource, message_id: UUID) -> str:
     chunk = source.chunk_index, source.document_collection_id
-    passage = PassageLocation(source.id, source.place, *chunk, source.document_version, source.quote)
+    passage = PassageLocation(source.id, source.place, *chunk, source.document_version, mark_of_quote(source.quote))
     where = html.escape(passage.address)
     away = f" · {link_html('Original', source.url)}" if link_html("", source.url) else ""
     return (

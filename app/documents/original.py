@@ -12,7 +12,7 @@ from app import api
 from app.ui.errors import error_boundary
 from app.ui.links import show_link
 from app.ui.notices import show_empty, show_note
-from app.ui.passages import PassageLocation, highlight, mark_html, number_in, paragraph, words_like
+from app.ui.passages import PassageLocation, find_quote, highlight, mark_html, number_in, paragraph, words_like
 from carrel.wire.catalog import GetDocumentResponse
 from carrel.wire.collections import DocumentChunk
 from carrel.wire.pages import WITH_PAGES
@@ -70,8 +70,8 @@ def show_original(document: GetDocumentResponse) -> None:
 
 def _mark_words(text: str, wanted: PassageLocation) -> str:
     """Return a passage as HTML with the words marked that are quoted, or else those that were searched for."""
-    if wanted.quote and wanted.quote in text:
-        return paragraph(mark_html(text, wanted.quote))
+    if quote := find_quote(text, wanted.quoted):
+        return paragraph(mark_html(text, quote))
     return highlight(text, words_like(text, [word for word in wanted.words if len(word) > 3 or word.isdigit()]))
 
 

@@ -20,7 +20,7 @@ from app.ui.filters import choice_filter
 from app.ui.help import help_address_of_code, help_cell
 from app.ui.links import leave, show_link
 from app.ui.notices import show_empty, show_note, show_problem, show_table, show_text, show_warning
-from app.ui.passages import PassageLocation, mark_html, open_html, place_html
+from app.ui.passages import PassageLocation, beginnings_of, find_quote, mark_html, open_html, place_html
 from app.ui.tables import PAGE_ROWS, Source, show_each, show_pages, show_text_pages
 from carrel.wire.admin import AdminGrantsListResponse, GrantInfo
 from carrel.wire.catalog import (
@@ -268,7 +268,7 @@ def show_chunks(document: GetDocumentResponse) -> None:
             key="chunks.all",
             icon=":material/vertical_align_top:",
             on_click=leave,
-            args=("chunk", "chunk_in", "quote"),
+            args=("chunk", "chunk_in", "quoted"),
             type="tertiary",
         )
     versions = {str(each.document_collection_id or ""): each.indexed_version for each in document.indexed_in}
@@ -308,10 +308,10 @@ def _show_chunk(
 
     `is_same`: the passage is of the version that the chunks are of. If not, it is where its words stand.
     """
-    text, quote = chunk.text.strip(), wanted.quote if wanted else ""
-    is_there = chunk.chunk_index == wanted.chunk_index if wanted and is_same else bool(quote) and quote in text
-    is_marked = wanted is not None and is_there
-    words = wanted.words if wanted and is_marked else None
+    text = chunk.text.strip()
+    quote = find_quote(text, wanted.quoted) if wanted else ""
+    is_marked = chunk.chunk_index == wanted.chunk_index if wanted and is_same else bool(quote)
+    words = beginnings_of(quote) or (wanted.words if wanted else []) if is_marked else None
     shown = mark_html(text, quote) if is_marked else html.escape(text)
     body = rows_html(text, chunk.place, marked=words) or f"<p>{shown}</p>"
     passage = PassageLocation(document.document_id, chunk.place, chunk.chunk_index, UUID(where) if where else None)

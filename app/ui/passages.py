@@ -4,6 +4,7 @@ Nothing of theirs goes through Markdown: Streamlit turns addresses, `:material/â
 after backslashes are resolved, so that no escaping holds there.
 """
 
+import hashlib
 import html
 import re
 from collections.abc import Iterable, Mapping
@@ -16,7 +17,8 @@ from carrel.wire.places import Box, PassagePlace, describe_place
 from carrel.wire.search import TextSpan
 
 _LARGEST = 2**31 - 1
-_LONGEST_QUOTE = 300
+_QUOTED = re.compile(r"([1-9][0-9]{0,4})_([0-9a-f]{16})")
+_MOST_SEARCHED = 20_000
 _PLACE = re.compile(r"[0-9]{1,9}(?:_(?:[01]|0\.[0-9]{1,12})){4}|[0-9]{1,9}")
 
 
@@ -52,8 +54,8 @@ class PassageLocation:
     """Where a passage is looked at: its document, the number of its chunk, and the collection that has this chunk.
 
     Without a collection it is the catalog's chunk; without a number, only its place is known. `version` is the
-    document's that the passage is of, `quote` are the words of it that count, and `search` is the query string of the
-    search that found it, for the way back.
+    document's that the passage is of, `quoted` the mark of the words that count (`mark_of_quote`), and `search` the
+    query string of the search that found it, for the way back.
     """
 
     document_id: UUID
@@ -61,7 +63,7 @@ class PassageLocation:
     chunk_index: int | None = None
     collection_id: UUID | None = None
     version: int | None = None
-    quote: str = ""
+    quoted: str = ""
     search: str = ""
 
     @classmethod
@@ -81,15 +83,14 @@ class PassageLocation:
             chunk_index,
             collection_id,
             number_in(parameters.get("version", ""), least=1),
-            parameters.get("quote", ""),
+            parameters.get("quoted", ""),
             parameters.get("search", ""),
         )
 
     @property
     def words(self) -> list[str]:
-        """The beginnings of the words that count, and numbers: of the quote, or else of what was searched for."""
-        words = re.findall(r"\w+", self.quote or dict(parse_qsl(self.search)).get("q", ""))
-        return [word[: max(4, len(word) - 3)] for word in words if len(word) > 2 or word.isdigit()]
+        """The beginnings of the words that were searched for."""
+        return beginnings_of(dict(parse_qsl(self.search)).get("q", ""))
 
     @property
     def address(self) -> str:
@@ -106,7 +107,7 @@ class PassageLocation:
                 shown |= {"chunk_in": str(self.collection_id), "place": str(self.collection_id)}
         if self.version is not None:
             shown |= {"version": str(self.version)}
-        kept = {"quote": self.quote[:_LONGEST_QUOTE], "search": self.search}
+        kept = {"quoted": self.quoted, "search": self.search}
         return address("documents", **shown, **{name: value for name, value in kept.items() if value})
 
 
@@ -130,6 +131,33 @@ def _read_place(text: str) -> PassagePlace | None:
     number = number_in(page, least=1)
     box = Box.model_validate(dict(zip(Box.model_fields, map(float, edges), strict=True))) if edges else None
     return None if number is None else PassagePlace(page=number, box=box)
+
+
+def mark_of_quote(quote: str) -> str:
+    """Return what an address has in place of quoted words, which it must not tell to servers and histories on its way.
+
+    It is their length and the beginning of their SHA-256.
+    """
+    return f"{len(quote)}_{_digest(quote)}" if quote else ""
+
+
+def find_quote(text: str, quoted: str) -> str:
+    """Return the words of `text` that have this mark (`mark_of_quote`); "" where there are none."""
+    if not (found := _QUOTED.fullmatch(quoted)):
+        return ""
+    length, digest = int(found[1]), found[2]
+    starts = range(min(len(text) - length + 1, _MOST_SEARCHED))
+    return next((words for start in starts if _digest(words := text[start : start + length]) == digest), "")
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def beginnings_of(text: str) -> list[str]:
+    """Return the beginnings of the words in a text that are longer than two letters, and its numbers."""
+    words = re.findall(r"\w+", text)
+    return [word[: max(4, len(word) - 3)] for word in words if len(word) > 2 or word.isdigit()]
 
 
 def mark_html(text: str, quote: str) -> str:

@@ -34,7 +34,7 @@ from flows.operations.formatting import count_text
 
 LIST, TITLE, PURPOSE = "documents", "Documents", "What has been loaded, how far it is indexed, and who may read it."
 MINE, ALL = "mine", "all"
-ONE = ("document", "part", "place", "page", "at", "chunk", "chunk_in", "version", "quote", "search")
+ONE = ("document", "part", "place", "page", "at", "chunk", "chunk_in", "version", "quoted", "search")
 """What the address of one document has more than that of the list."""
 ORIGINAL = "original"
 PARTS = {"about": "About", ORIGINAL: "Original", "versions": "Versions", "text": "Text as indexed", "readers": "Access"}

@@ -6,6 +6,7 @@ from uuid import uuid4
 
 import pytest
 
+from app.ui.passages import mark_of_quote
 from tests import made_files
 from tests.app.conftest import House, html_of
 from tests.app.pressing import press
@@ -47,7 +48,7 @@ def test_what_is_found_is_marked_on_its_page(house: House, rules: str) -> None:
     shown = html_of(page)
     assert [one.value for one in page.subheader] == ["The passage"]
     assert "Buoys are <mark>painted</mark> yellow." in shown
-    shown = html_of(open_document(house, rules, "original", chunk="0", quote="Cranes rest"))
+    shown = html_of(open_document(house, rules, "original", chunk="0", quoted=mark_of_quote("Cranes rest")))
     assert "<mark>Cranes rest</mark> at night." in shown
 
 
@@ -81,7 +82,7 @@ def test_a_passage_of_another_version_is_shown_in_that_version(house: House) -> 
     assert f"search?q={quote_plus(name)}" in shown
     # Its chunks are of version 2 now, and not what was found.
     assert "Buoys" not in shown
-    shown = html_of(house.open("documents", **{**address, "part": "text", "quote": "painted yellow"}))
+    shown = html_of(house.open("documents", **{**address, "part": "text", "quoted": mark_of_quote("painted yellow")}))
     assert "The passage is of version 1, and this text of version 2" in shown
     assert "<mark>painted yellow</mark>" in shown
 

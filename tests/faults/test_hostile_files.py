@@ -4,9 +4,10 @@ import asyncio
 import os
 import threading
 import time
-from contextlib import nullcontext
+from contextlib import asynccontextmanager, nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import forkserver
+from uuid import uuid4
 
 import pypdf
 import pytest
@@ -268,24 +269,45 @@ async def test_a_page_that_takes_too_long_to_render_ends_its_worker(tmp_path):
     try:
         await extractor.warm()
         with pytest.raises(UnreadableFile, match="longer than 2 seconds"):
-            await extractor.render_page(nullcontext(tmp_path / "bomb.pdf"), media_type=media_type, page=1)
+            await extractor.render_page(
+                nullcontext(tmp_path / "bomb.pdf"), media_type=media_type, page=1, wanted_by=uuid4()
+            )
         good = made_files.saved(tmp_path, "good", made_files.pdf([("Pears", 12)]))
-        assert (await extractor.render_page(nullcontext(good), media_type=media_type, page=1)).page_count == 1
+        assert (
+            await extractor.render_page(nullcontext(good), media_type=media_type, page=1, wanted_by=uuid4())
+        ).page_count == 1
     finally:
         extractor.close()
 
 
 async def test_pages_wait_for_each_other_and_not_without_end(tmp_path, monkeypatch):
-    """One is rendered at a time; who comes when too many wait is told to come later, and nobody is forgotten."""
-    monkeypatch.setattr(workers, "_MOST_PAGES_WANTED", 2)
+    """One is rendered at a time, its file is copied in its turn, and who comes when too many wait comes later.
+
+    So does who waits for a few already; nobody else does for that, and nobody is forgotten.
+    """
+    monkeypatch.setattr(workers, "_MOST_PAGES_WANTED", 3)
+    monkeypatch.setattr(workers, "_MOST_PAGES_OF_ONE", 2)
     extractor = Extractor(workers=2, seconds=10, memory_bytes=1 << 30)
     path = made_files.saved(tmp_path, "file", made_files.pdf([("Pears", 12)]))
-    pages = [extractor.render_page(nullcontext(path), media_type="application/pdf", page=1) for _ in range(4)]
+    copies: list[int] = [0]
+
+    @asynccontextmanager
+    async def copied():
+        copies.append(copies[-1] + 1)
+        yield path
+        copies.append(copies[-1] - 1)
+
+    def wanted(by):
+        return extractor.render_page(copied(), media_type="application/pdf", page=1, wanted_by=by)
+
+    ann, ben, cleo = uuid4(), uuid4(), uuid4()
     try:
         await extractor.warm()
-        found = await asyncio.gather(*pages, return_exceptions=True)
-        assert [getattr(each, "code", "rendered") for each in found] == ["rendered"] * 2 + ["rendering_saturated"] * 2
-        assert (await extractor.render_page(nullcontext(path), media_type="application/pdf", page=1)).page_count == 1
+        found = await asyncio.gather(*map(wanted, (ann, ann, ann, ben, cleo)), return_exceptions=True)
+        said = [getattr(each, "code", "rendered") for each in found]
+        assert said == ["rendered", "rendered", "rendering_saturated", "rendered", "rendering_saturated"]
+        assert max(copies) == 1
+        assert (await wanted(ann)).page_count == 1
     finally:
         extractor.close()
 
@@ -300,7 +322,7 @@ async def test_a_page_waits_for_other_files_only_so_long(tmp_path, monkeypatch):
         await extractor.warm()
         reading = asyncio.create_task(extractor.extract(slow, file_name="a.csv"))
         with pytest.raises(Unavailable) as caught:
-            await extractor.render_page(nullcontext(path), media_type="application/pdf", page=1)
+            await extractor.render_page(nullcontext(path), media_type="application/pdf", page=1, wanted_by=uuid4())
         assert caught.value.code == "rendering_saturated"
         assert (await reading).blocks
     finally:

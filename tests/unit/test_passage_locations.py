@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.documents.rows import rows_html
-from app.ui.passages import PassageLocation, mark_html
+from app.ui.passages import PassageLocation, find_quote, mark_html, mark_of_quote
 from carrel.wire.places import Box, PassagePlace, Rows
 
 DOCUMENT, COLLECTION = UUID(int=1), UUID(int=2)
@@ -36,7 +36,7 @@ def test_an_address_keeps_the_passage(location: PassageLocation) -> None:
     assert PassageLocation.from_address(DOCUMENT, query) == location
 
 
-@given(st.dictionaries(st.sampled_from(["at", "chunk", "chunk_in", "version", "quote", "search"]), st.text()))
+@given(st.dictionaries(st.sampled_from(["at", "chunk", "chunk_in", "version", "quoted", "search"]), st.text()))
 def test_any_address_can_be_read(parameters: dict[str, str]) -> None:
     """Somebody may write anything into it."""
     assert PassageLocation.from_address(DOCUMENT, parameters).document_id == DOCUMENT
@@ -67,6 +67,15 @@ def test_a_passage_of_a_sheet_is_a_table(
         re.sub(r"<t[hd][^>]*>", "", row).replace("</th>", ",").replace("</td>", ",")[:-1] for row in cells if row
     )
     assert re.sub("</?mark>", "*", plain) == expected
+
+
+@given(st.text(max_size=200), st.text(max_size=20), st.text(max_size=20))
+def test_an_address_tells_no_quoted_words_and_they_are_found(quote: str, before: str, after: str) -> None:
+    """Their mark has nothing of them, and leads to them in the passage and nowhere else."""
+    quoted = mark_of_quote(quote)
+    assert find_quote(f"{before}{quote}{after}", quoted) == quote
+    assert find_quote(before, quoted) == (quote if quote in before else "")
+    assert quote.isascii() or quote not in quoted
 
 
 def test_words_that_are_quoted_are_marked() -> None:

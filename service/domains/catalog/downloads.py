@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from urllib.parse import quote
+from uuid import UUID
 
 from fastapi import Response
 from fastapi.responses import StreamingResponse
@@ -23,7 +24,7 @@ async def download(runtime: Runtime, file: StoredFile) -> StreamingResponse:
     return StreamingResponse(pieces, media_type=file.media_type, headers=headers)
 
 
-async def download_page(runtime: Runtime, file: StoredFile, *, page: int) -> Response:
+async def download_page(runtime: Runtime, file: StoredFile, *, page: int, wanted_by: UUID) -> Response:
     """Send a page of a file, counted from 1, as a JPEG; no transaction is open meanwhile.
 
     Raises BadRequest `document_without_pages`, NotFound `page_not_found`, and what `Extractor.render_page` does.
@@ -34,7 +35,9 @@ async def download_page(runtime: Runtime, file: StoredFile, *, page: int) -> Res
             "downloadDocument its file.",
             code="document_without_pages",
         )
-    rendered = await runtime.extractor.render_page(_on_disk(runtime, file), media_type=file.media_type, page=page)
+    rendered = await runtime.extractor.render_page(
+        _on_disk(runtime, file), media_type=file.media_type, page=page, wanted_by=wanted_by
+    )
     if not rendered.jpeg:
         raise NotFound(f"The document has no such page; its last one is {rendered.page_count}.", code="page_not_found")
     headers = {**_headers(f"{file.name} page {page}.jpg"), PAGE_COUNT: str(rendered.page_count)}

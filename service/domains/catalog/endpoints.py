@@ -108,7 +108,9 @@ async def download_document_page(
     request: pages.DownloadDocumentPageRequest, runtime: RuntimeDep, caller: CallerDep
 ) -> Response:
     """Send a page of a PDF or picture as a JPEG; 503 while too many pages are being rendered."""
-    return await download_page(runtime, await _find_file(request, runtime, caller), page=request.page)
+    return await download_page(
+        runtime, await _find_file(request, runtime, caller), page=request.page, wanted_by=caller.principal_id
+    )
 
 
 async def _find_file(request: wire.DownloadDocumentRequest, runtime: RuntimeDep, caller: CallerDep) -> StoredFile:

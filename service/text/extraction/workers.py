@@ -7,6 +7,7 @@ ServiceError
 import asyncio
 import multiprocessing
 import signal
+from collections import Counter
 from collections.abc import Callable
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractAsyncContextManager
@@ -14,6 +15,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
+from uuid import UUID
 
 from pebble import ProcessExpired, ProcessPool
 
@@ -34,6 +36,7 @@ _FILES_PER_WORKER = 1_000
 _PAGE_SECONDS = 10.0
 _PAGE_PATIENCE = 30.0
 _MOST_PAGES_WANTED = 20
+_MOST_PAGES_OF_ONE = 4
 Result = TypeVar("Result")
 _UNSUPPORTED: frozenset[FailureCode] = frozenset({"file_type_unsupported", "file_type_mismatch"})
 
@@ -63,7 +66,7 @@ class Extractor:
         self._context = multiprocessing.get_context("forkserver")
         self._context.set_forkserver_preload(["service.text.extraction.task", "service.text.extraction.parsing"])
         self._rendering = asyncio.Semaphore()
-        self._pages_wanted = 0
+        self._pages_wanted = Counter[UUID]()
         self._pool = self._new_pool()
 
     async def extract(self, path: Path, *, file_name: str, finds_pictures: bool = False) -> Extraction:
@@ -90,26 +93,30 @@ class Extractor:
         )
 
     async def render_page(
-        self, on_disk: AbstractAsyncContextManager[Path], *, media_type: str, page: int
+        self, on_disk: AbstractAsyncContextManager[Path], *, media_type: str, page: int, wanted_by: UUID
     ) -> "RenderedPage":
         """Return a page of a PDF or picture, counted from 1, as a picture; `on_disk` gives the file while it is read.
 
-        Raises UnreadableFile, and Unavailable `rendering_saturated` while many others wait. One page is rendered at a
-        time, so that uploads have the other workers, and for at most `_PAGE_SECONDS`.
+        Raises UnreadableFile, and Unavailable `rendering_saturated` while many others wait, or a few of the same
+        person's (`wanted_by`). One page is rendered at a time, so that uploads have the other workers, and for at most
+        `_PAGE_SECONDS`; the file is made ready in the page's turn.
         """
-        if self._pages_wanted >= _MOST_PAGES_WANTED:
+        wanted = self._pages_wanted
+        if wanted.total() >= _MOST_PAGES_WANTED or wanted[wanted_by] >= _MOST_PAGES_OF_ONE:
             raise _saturated()
-        self._pages_wanted += 1
+        wanted[wanted_by] += 1
         work = partial(task.render_page, media_type=media_type, page=page)
         seconds = min(self._seconds, _PAGE_SECONDS)
         try:
-            async with on_disk as path, asyncio.timeout(_PAGE_PATIENCE), self._rendering:
+            async with asyncio.timeout(_PAGE_PATIENCE), self._rendering, on_disk as path:
                 with traces.span("render page", {"carrel.page": page}):
                     return await self._run(work, path, "", self._limits, seconds=seconds)
         except TimeoutError as error:
             raise _saturated() from error
         finally:
-            self._pages_wanted -= 1
+            wanted[wanted_by] -= 1
+            if not wanted[wanted_by]:
+                del wanted[wanted_by]
 
     async def warm(self) -> None:
         """Start the workers, so that the first file doesn't wait for them."""
