@@ -20,7 +20,7 @@ class Me:
     name: str
     is_admin: bool
     reranks_by_default: bool | None = None
-    """Whether searches are reranked that don't say it; None where the service has no endpoint for that."""
+    """Whether searches without the option are reranked; None where the service has no endpoint for that."""
 
 
 def client() -> Carrel:

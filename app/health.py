@@ -283,7 +283,7 @@ def _of_reranking(endpoint: RerankingState) -> Finding:
         said = f"The endpoint failed, or was too late, {moment(failed_at)}: searches keep their own order.{before}"
         todo = "See why in the service's log (reranking_endpoint_failed, reranking_endpoint_slow), and search again."
         return Finding(about, Level.TROUBLE, said, todo, _help_page("operating#reranking"))
-    said = "No search has asked the endpoint since the service was started."
+    said = "Nothing has asked the endpoint since the service was started."
     return Finding(about, Level.FINE, said if answered_at is None else f"The endpoint answered {moment(answered_at)}.")
 
 

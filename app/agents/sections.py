@@ -97,6 +97,8 @@ def _show_retrieval(agent: AgentDefinition) -> None:
     """Show fields of how an agent looks things up; what reranking is without a choice is the organization's to say."""
     for part, label in _READS.items():
         st.checkbox(label, bool(getattr(agent.retrieval, part)), key=_key(agent, part))
+    if api.me().reranks_by_default is None and agent.retrieval.enable_reranking is None:
+        return  # there is no endpoint for that
     st.selectbox(
         "Reranking",
         list(_RERANKS),
@@ -119,7 +121,10 @@ def _save(seen: AgentDefinition) -> None:
         model=state[_key(seen, "model")],
         collection_ids=tuple(state[_key(seen, "collections")]),
         open_to_programs=state[_key(seen, "api")],
-        retrieval=RetrievalOptions(**{part: state[_key(seen, part)] for part in (*_READS, "enable_reranking")}),
+        retrieval=RetrievalOptions(
+            **{part: state[_key(seen, part)] or None for part in _READS},
+            enable_reranking=state.get(_key(seen, "enable_reranking")),
+        ),
     )
     state.pop(_key(seen, "seen"), None)  # what is drawn next is what is there then
     if not written.name:

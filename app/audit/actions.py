@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias, cast
 
+from app.audit.settings import describe_settings
 from app.formatting import one_line
 from app.labels import AGENT, COLLECTION, DOCUMENT, PERSON, ROLES, SERVICE_ACCOUNT, SYNC, kind_of, scopes_named
 from carrel.wire.common import ResourceType, Role
@@ -23,8 +24,9 @@ EVERYBODY = "everybody"
 HOLDER = "holder"
 """What sentences name without saying whether it is a person, a group, a service account or everybody."""
 
-FAILED_SIGN_IN, REFUSED_SIGN_IN = "session.fail", "session.refuse"
+FAILED_SIGN_IN = "session.fail"
 """The one action of somebody unknown."""
+REFUSED_SIGN_IN = "session.refuse"
 
 _NAMED_IN_DETAILS = {
     "collectionId": COLLECTION,
@@ -33,12 +35,6 @@ _NAMED_IN_DETAILS = {
     "serviceAccountId": SERVICE_ACCOUNT,
     "ownerId": HOLDER,
     "newOwnerId": HOLDER,
-}
-_SETTINGS = {
-    "secondFactor": "second factor for {}",
-    "serviceAccountsEnabled": "service accounts {}",
-    "domain": "domain {}",
-    "nameSet": "another name",
 }
 _MOST_NAMED = 4
 
@@ -307,8 +303,7 @@ def _describe_failed_sign_in(entry: AuditEntry, names: Names) -> str | None:
 
 def _describe_settings(entry: AuditEntry, names: Names) -> str | None:
     """Return a sentence that says which settings of the organization are what now."""
-    kept = {name: str(entry.details[name]).lower() for name in _SETTINGS if name in entry.details}
-    said = ", ".join(_SETTINGS[name].format({"true": "on", "false": "off"}.get(now, now)) for name, now in kept.items())
+    said = describe_settings(entry.details)
     return f"{_plainly(entry, names)}: {said}" if said else None
 
 

@@ -15,6 +15,7 @@ from app.quality.searches import list_thumbs_down, list_without_results, show_li
 from app.quality.set_page import show_set
 from app.quality.sets import SET, list_sets
 from app.quality.worst import list_worst
+from app.search.queries import HOW_TO_RERANK
 from app.ui.access import require_admin
 from app.ui.dialogs import confirm
 from app.ui.errors import show_errors
@@ -72,10 +73,10 @@ def offer_models() -> None:
     st.subheader("Models for searches", anchor=False)
     organization = show_errors(api.client().admin.organization.get)
     if api.me().reranks_by_default is None:
-        show_help("A reranking model can order results, too: give the service its endpoint", "operating#reranking")
+        show_help(*HOW_TO_RERANK)
     else:
         offer_switch(
-            "Rerank searches that don't say it themselves, and what agents look up",
+            "Rerank searches that don't choose it themselves, and what agents look up",
             "Their words and what they find are sent to the reranking endpoint, and each waits for it.",
             is_on=organization.enable_reranking,
             keep=lambda is_on: api.client().admin.organization.update(enable_reranking=is_on),
@@ -93,7 +94,7 @@ def offer_switch(label: str, warning: str, *, is_on: bool, keep: Callable[[bool]
     """Show a setting of the organization as a switch, which is kept once it is confirmed."""
     chosen = st.toggle(label, is_on, key=label)
     if chosen is not is_on and st.button("Save", key=f"{label}.save", type="primary"):
-        said = warning if chosen else "Searches that don't say otherwise do without it from now on."
+        said = warning if chosen else "Nothing is sent there any more for searches that don't ask for it."
         confirm("Change this for everybody?", said, doing="Change it", action=partial(change, keep, chosen))
 
 

@@ -10,7 +10,7 @@ from app.documents.details import show_details
 from app.search.condition_fields import offer_conditions, show_applied
 from app.search.conditions import kinds_of
 from app.search.own import offer_saving, show_own_searches
-from app.search.queries import CATALOG, LONGEST, MODES, SIZES, Answer, SearchQuery, search
+from app.search.queries import CATALOG, HOW_TO_RERANK, LONGEST, MODES, SIZES, Answer, SearchQuery, search
 from app.search.relevance import Result, count_strong, shares_of
 from app.search.results import by_meaning_alone, show_result
 from app.search.sources import Documents, documents_of
@@ -256,7 +256,7 @@ def page() -> None:
     if question is None:
         st.caption("Ask in your own words, or name a thing: *how high may the waves be*, *refund*, *D-2219*.")
         if (me := api.me()).is_admin and me.reranks_by_default is None:
-            show_help("A reranking model can order results, too: give the service its endpoint", "operating#reranking")
+            show_help(*HOW_TO_RERANK)
         show_welcome()
         show_own_searches(places_of(collections_by_id()), open_search)
         return

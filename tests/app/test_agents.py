@@ -72,14 +72,12 @@ def test_what_is_written_is_saved_and_the_list_tells_it(house: House, agent: Age
     page.multiselect(key=f"{key}.collections").set_value([chosen])
     page.checkbox(key=f"{key}.api").set_value(True)
     page.checkbox(key=f"{key}.enable_smart_filtering").set_value(True)
-    page.selectbox(key=f"{key}.enable_reranking").set_value(False)
     page = press(page, "Save")
     saved = next(one for one in house.client.admin.agents.list(query=name))
     assert (saved.instructions, saved.model) == ("Answer in one sentence.", "carrel-extractive")
     assert [str(one) for one in saved.collection_ids] == [chosen]
     assert saved.api_access_enabled
-    retrieval = AgentRetrieval(enable_smart_filtering=True, enable_query_extraction=False, enable_reranking=False)
-    assert saved.retrieval == retrieval
+    assert saved.retrieval == AgentRetrieval(enable_smart_filtering=True)
     assert saved.description == agent.description
     listed = house.open("agents", name=name).dataframe[0].value
     assert listed["Name"].tolist() == [name]

@@ -176,6 +176,11 @@ def test_sentences_have_one_form(action: str, target: tuple[str, str | None], sa
         ("organization.update", {"secondFactor": "ADMINS"}, "settings: second factor for admins"),
         (
             "organization.update",
+            {"enableReranking": True, "enableQueryModel": False, "clientDocumentHosts": ["a.example", "b.example"]},
+            "hosts that describe clients: a.example, b.example, reranking on, queries read by the language model off",
+        ),
+        (
+            "organization.update",
             {"serviceAccountsEnabled": False, "domain": "a.test", "nameSet": True},
             "settings: service accounts off, domain a.test, another name",
         ),

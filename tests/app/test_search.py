@@ -544,31 +544,33 @@ def test_the_best_results_are_reranked_as_the_switch_says(
         reranker = Reranker(endpoint.url, settings, share=runtime.share)
         monkeypatch.setitem(runtime.__dict__, "reranker", reranker)
         assert "operating#reranking" not in html_of(house.open("search"))
-        page = house.open("search", q="sheep", **{"in": pen})
-        assert not page.toggle(key="reranks").value
-        page.toggle(key="reranks").set_value(True)
-        page.button[0].click().run()
-        assert page.query_params["rerank"] in ("yes", ["yes"])
-        assert "A reranking model ordered the best 2." in html_of(page)
-        quality = house.open("quality", part="overview")
-        for switch in list(quality.toggle):
-            switch.set_value(True).run()
-            press(press(quality, "Save"), "Change it")
-        organization = house.client.admin.organization.get()
-        assert (organization.enable_reranking, organization.enable_query_model) == (True, True)
-        page = house.open("search", q="sheep", **{"in": pen})
-        assert page.toggle(key="reranks").value
-        assert "A reranking model ordered the best 2." in html_of(page)
-        page.toggle(key="reranks").set_value(False)
-        page.button[0].click().run()
-        assert page.query_params["rerank"] in ("no", ["no"])
-        assert "A reranking model" not in html_of(page)
-        assert not house.open("search", q="sheep", rerank="no").toggle(key="reranks").value
-        told = house.client.admin.status.get().reranking
-        assert told is not None
-        assert (told.answered_at is None, told.failed_at) == (False, None)
-        house.client.admin.organization.update(enable_reranking=False, enable_query_model=False)
-        house.service.run(reranker.close())
+        try:
+            page = house.open("search", q="sheep", **{"in": pen})
+            assert not page.toggle(key="reranks").value
+            page.toggle(key="reranks").set_value(True)
+            page.button[0].click().run()
+            assert page.query_params["rerank"] in ("yes", ["yes"])
+            assert "A reranking model ordered the best 2." in html_of(page)
+            quality = house.open("quality", part="overview")
+            for switch in list(quality.toggle):
+                switch.set_value(True).run()
+                press(press(quality, "Save"), "Change it")
+            organization = house.client.admin.organization.get()
+            assert (organization.enable_reranking, organization.enable_query_model) == (True, True)
+            page = house.open("search", q="sheep", **{"in": pen})
+            assert page.toggle(key="reranks").value
+            assert "A reranking model ordered the best 2." in html_of(page)
+            page.toggle(key="reranks").set_value(False)
+            page.button[0].click().run()
+            assert page.query_params["rerank"] in ("no", ["no"])
+            assert "A reranking model" not in html_of(page)
+            assert not house.open("search", q="sheep", rerank="no").toggle(key="reranks").value
+            told = house.client.admin.status.get().reranking
+            assert told is not None
+            assert (told.answered_at is None, told.failed_at) == (False, None)
+        finally:
+            house.client.admin.organization.update(enable_reranking=False, enable_query_model=False)
+            house.service.run(reranker.close())
 
 
 def test_a_press_that_comes_after_the_fields_were_forgotten_searches_as_the_address_says(

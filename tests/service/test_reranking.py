@@ -172,8 +172,12 @@ def test_an_organization_has_what_is_looked_up_reranked(reranked: RunningService
         assert search(reranked, enableReranking=False)["applied"] == {}
         endpoint.behave()
         assert look_up() == "third"
-        assert look_up(reranks=False) != "third"
         assert sorted(text.split("\n")[0] for text in endpoint.texts) == ["first", "second", "third"]
+        assert look_up(reranks=False) != "third"
+        endpoint.answer = lambda _: (500, {})
+        lookup = Lookup(QUERY, 1)
+        failed = reranked.run(retrieve(reranked.runtime, caller, collection_ids=[UUID(collection)], lookup=lookup))
+        assert "Not reranked" in (failed.note or "")
     finally:
         ok(reranked.call("admin/organization/update", {"enableReranking": False}))
     assert search(reranked)["applied"] == {}

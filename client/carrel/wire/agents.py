@@ -35,7 +35,7 @@ class RetrievalOptions(RequestModel):
 
 
 class AgentRetrieval(ResponseModel):
-    """How an agent looks passages up; what is absent is as for searches that don't say it."""
+    """How an agent looks passages up; what is absent is as for searches without the option."""
 
     enable_smart_filtering: bool | None = None
     """Whether filters are drawn from the message; a warning of the reply says which."""
@@ -61,7 +61,7 @@ class AdminAgentsCreateRequest(RequestModel):
     api_access_enabled: StrictFlag = False
     """Whether programs may message the agent on v0; false unless given."""
     retrieval: RetrievalOptions | None = None
-    """How the agent looks passages up; absent: as searches that don't say it."""
+    """How the agent looks passages up; absent: as searches without options."""
 
 
 class AgentDefinition(ResponseModel):

@@ -24,7 +24,7 @@ class MeResponse(ResponseModel):
     scopes: list[str]
     """What the token may be used for."""
     reranks_by_default: bool | None = None
-    """Whether searches are reranked that don't say it; absent: the service has no endpoint for that."""
+    """Whether searches without `enableReranking` are reranked; absent: the service has no endpoint for that."""
 
 
 ME = ApiOperation("me", RequestModel, MeResponse, MEMBER, method="GET", version="v1")

@@ -28,7 +28,7 @@ class AdminOrganizationUpdateRequest(RequestModel):
     client_document_hosts: ClientDocumentHosts | None = None
     """Hosts whose documents describe clients for /mcp; absent: unchanged. One taken away takes its clients along."""
     enable_reranking: StrictFlag | None = None
-    """Whether searches that don't say it, and agents, are reranked; absent: unchanged."""
+    """Whether searches without `enableReranking`, and agents, are reranked; absent: unchanged."""
     enable_query_model: StrictFlag | None = None
     """Whether smart filtering and query extraction of searches ask the language model; absent: unchanged."""
 
@@ -49,7 +49,7 @@ class Organization(ResponseModel):
     client_document_hosts: list[str] = Field(default_factory=list)
     """Hosts whose documents describe OAuth clients for /mcp that people may allow."""
     enable_reranking: bool = False
-    """Whether searches that don't say it, and agents, are reranked, where the service has an endpoint for that."""
+    """Whether searches without `enableReranking`, and agents, are reranked, where the service has an endpoint."""
     enable_query_model: bool = False
     """Whether smart filtering and query extraction of searches ask the language model, where the service has one."""
 

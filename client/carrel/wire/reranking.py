@@ -28,7 +28,7 @@ class AppliedReranking(ResponseModel):
 
 
 class RerankingState(ResponseModel):
-    """How the reranking endpoint answers, since the service was started; it is asked by searches alone."""
+    """How the reranking endpoint answers, since the service was started; searches and agents ask it."""
 
     answered_at: Instant | None = None
     """When it last gave scores; absent when it never did."""

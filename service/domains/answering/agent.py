@@ -10,7 +10,7 @@ from pydantic_ai import Agent, RunContext, Tool, ToolDefinition, UsageLimits
 from carrel.wire.agents import AgentRetrieval
 from service.domains.answering.model_spans import ModelSpans
 from service.domains.answering.models import Passage, Sender
-from service.domains.answering.retrieval import Lookup, retrieve
+from service.domains.answering.retrieval import Lookup, describe_narrowing, retrieve
 from service.domains.answering.retrying import Retries
 from service.runtime import Runtime
 
@@ -50,7 +50,7 @@ _WITHOUT_DOCUMENTS = "You have been given no documents. When an answer would nee
 class AgentDeps:
     """The dependencies of one reply: the runtime, the sender, the collections to search, and the passages found.
 
-    `messages` are the person's, the newest last; `notes` say what narrowed a search.
+    `messages` are the person's, the newest last; `narrowed` and `note` say how the searches went (see `Retrieved`).
     """
 
     runtime: Runtime
@@ -60,13 +60,20 @@ class AgentDeps:
     messages: Sequence[str] = ()
     retrieval: AgentRetrieval = field(default_factory=AgentRetrieval)
     passages: list[Passage] = field(default_factory=list[Passage])
-    notes: list[str] = field(default_factory=list[str])
+    narrowed: dict[str, frozenset[bool]] = field(default_factory=dict[str, frozenset[bool]])
+    note: str | None = None
     searches: int = 0
 
     @property
     def may_search(self) -> bool:
         """Whether the search tool is (still) offered."""
         return bool(self.collection_ids) and self.searches < MOST_SEARCHES
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the reader of the reply should know of the searches."""
+        told = [describe_narrowing(words, narrowed) for words, narrowed in self.narrowed.items()]
+        return [*told, *([self.note] if self.note else [])]
 
     async def search(self, query: str) -> list[tuple[int, Passage]]:
         """Search with the rights that the sender has now; return passages with their numbers.
@@ -77,7 +84,9 @@ class AgentDeps:
         self.searches += 1
         lookup = Lookup(query, PASSAGES_A_SEARCH, messages=self.messages, options=self.retrieval)
         retrieved = await retrieve(self.runtime, await self.sender(), collection_ids=self.collection_ids, lookup=lookup)
-        self.notes += [note for note in retrieved.notes if note not in self.notes]
+        for words, narrowed in retrieved.narrowed.items():
+            self.narrowed[words] = self.narrowed.get(words, frozenset()) | narrowed
+        self.note = retrieved.note or self.note
         found = retrieved.passages
         documents = list(dict.fromkeys(passage.document_id for passage in found))
         numbered = [(number, passage) for passage in found if (number := self._number(passage)) is not None]

@@ -27,6 +27,7 @@ from service.domains.answering.citations import CITATION_DROPPED
 from service.domains.answering.extractive import extractive_model
 from service.domains.answering.history import as_messages, select_history
 from service.domains.answering.models import Assignment, Exchange, ModelFailure, Progress, Reply
+from service.domains.answering.phrases import drop_greeting
 from service.domains.answering.providers import BUILT_IN, model_names
 from service.domains.answering.streaming import Draft
 from service.platform.errors import Forbidden, NotFound, Unavailable
@@ -66,7 +67,7 @@ async def _reply(runtime: Runtime, assignment: Assignment, progress: Progress) -
         assignment.sender,
         assignment.collection_ids,
         assignment.instructions,
-        messages=[*(each.message for each in history), assignment.message],
+        messages=[drop_greeting(each) for each in (*(one.message for one in history), assignment.message)],
         retrieval=assignment.retrieval,
     )
     known = [assignment.message, assignment.instructions, *(part for each in history for part in _texts(each))]
@@ -80,7 +81,7 @@ async def _reply(runtime: Runtime, assignment: Assignment, progress: Progress) -
         model=name,
         passages=tuple(deps.passages),
         citations=tuple(checked.citations),
-        warnings=(*checked.warnings, *warnings, *deps.notes),
+        warnings=(*checked.warnings, *warnings, *deps.warnings),
         # What lost its citation would rest on nothing.
         quotes_only=name == BUILT_IN and CITATION_DROPPED not in checked.warnings,
     )

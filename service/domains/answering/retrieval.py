@@ -3,7 +3,7 @@
 Nothing is logged as a search: nobody typed these words into a search box, and the conversation keeps what was found.
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from uuid import UUID
@@ -72,10 +72,24 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """Passages, best first, and what whoever reads a reply from them should know of how they were looked up."""
+    """Passages, best first, and what whoever reads a reply from them should know of how they were looked up.
+
+    `narrowed` has the words of the message that state filters, and for each whether the collections were narrowed by
+    them: those without such fields are not, nor those in which nothing fits.
+    """
 
     passages: Sequence[Passage]
-    notes: Sequence[str] = ()
+    narrowed: Mapping[str, frozenset[bool]] = field(default_factory=dict[str, frozenset[bool]])
+    note: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Best:
+    """A collection's best passages, and the words of the message that narrowed them, or did not since nothing fits."""
+
+    passages: Sequence[Passage]
+    words: str
+    dropped: bool
 
 
 async def retrieve(runtime: Runtime, caller: Caller, *, collection_ids: Sequence[UUID], lookup: Lookup) -> Retrieved:
@@ -102,21 +116,21 @@ async def _retrieve(runtime: Runtime, caller: Caller, *, collection_ids: Sequenc
         collections = await list_searchable(connection, caller, collection_ids=collection_ids)
     queries = lookup.queries()
     embeddings: Embeddings = {}
-    most = max(lookup.limit, CANDIDATES) if reranks() else lookup.limit
-    found: list[Passage] = []
-    notes: list[str] = []
+    most = max(lookup.limit, CANDIDATES) if reranks() and runtime.reranker else lookup.limit
+    found: list[_Best] = []
     for collection in collections:
         prepare = partial(_prepare_query, runtime, queries, embeddings)
         read = partial(_read_best, runtime, caller, collection, replace(lookup, limit=most), prepare=prepare)
-        best = await runtime.standbys.read(runtime.database, position, read)
-        found += best.passages
-        notes += [f"{collection.name}: {note}" if collections[1:] else note for note in best.notes]
-    passages = _merge(found)[:most]
+        found.append(await runtime.standbys.read(runtime.database, position, read))
+    passages = _merge([passage for each in found for passage in each.passages])[:most]
+    note = None
     if reranks():
         texts = {place: f"{each.document_name}\n{each.text}" for place, each in enumerate(passages)}
-        order, _ = await rerank(runtime.reranker, lookup.query, texts)
-        passages = [passages[place] for place in order]
-    return Retrieved(passages[: lookup.limit], notes)
+        order, applied = await rerank(runtime.reranker, lookup.query, texts)
+        passages, note = [passages[place] for place in order], applied.note
+    stated = dict.fromkeys(each.words for each in found if each.words)
+    narrowed = {words: frozenset(each.words == words and not each.dropped for each in found) for words in stated}
+    return Retrieved(passages[: lookup.limit], narrowed, note)
 
 
 async def _prepare_query(
@@ -149,7 +163,7 @@ async def _read_best(
     source: Source,
     *,
     prepare: Callable[[Space], Awaitable[Sequence[SearchQuery]]],
-) -> Retrieved:
+) -> _Best:
     """Return a collection's best passages; the ranking and the texts are of one snapshot."""
     space = Space(collection.space_id, collection.model, collection.dimensions)
     async with open_snapshot(source, caller.organization_id, space, prepare=prepare, read_only=True) as read:
@@ -177,7 +191,7 @@ async def _read_best(
         for hit, score in zip(hits, ranking.scores(), strict=False)
         if hit in found
     ]
-    return Retrieved(passages, [_describe(drawn, dropped=dropped)] if drawn else [])
+    return _Best(passages, ", ".join(f"“{each.words}” ({each.field})" for each in drawn), dropped)
 
 
 async def _draw(
@@ -200,12 +214,12 @@ async def _rank_within(
     return scope, merge_rankings(rankings)
 
 
-def _describe(drawn: Sequence[DrawnCondition], *, dropped: bool) -> str:
-    """Say which words narrowed a look-up, and nothing that a document has: what its reader may read can change."""
-    told = ", ".join(f"“{each.words}” ({each.field})" for each in drawn)
-    if dropped:
-        return f"No document fits {told}, so all were looked through."
-    return f"Only documents that fit {told} were looked through."
+def describe_narrowing(words: str, narrowed: frozenset[bool]) -> str:
+    """Say which words narrowed look-ups, and nothing that a document has: what its reader may read can change."""
+    if True not in narrowed:
+        return f"No document fits {words}, so all were looked through."
+    where = ", where there were any" if False in narrowed else ""
+    return f"Only documents that fit {words} were looked through{where}."
 
 
 def _shorten(text: str) -> str:

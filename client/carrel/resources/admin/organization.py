@@ -80,8 +80,8 @@ class OrganizationSettings(Resource[M]):
         `second_factor` says who must give one after a password that is kept here: `"NOBODY"`, `"ADMINS"` or
         `"EVERYBODY"`. `client_document_hosts` are hosts, such as `claude.ai`, whose documents describe OAuth clients
         for /mcp that people may allow; one that is taken away takes its clients with it. `enable_reranking` has
-        searches reranked that don't say it, and what agents look up; `enable_query_model` has the language model read
-        the queries of smart filtering and query extraction.
+        searches reranked that don't choose it, and what agents look up; `enable_query_model` has the language model
+        read the queries of smart filtering and query extraction.
         """
         request = AdminOrganizationUpdateRequest(
             name=name,

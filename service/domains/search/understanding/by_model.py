@@ -6,20 +6,20 @@ in what the searcher may read. It can't make a search find more: what it says be
 
 import asyncio
 import json
-import re
 from collections.abc import Mapping, Sequence
 from datetime import date
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import AfterValidator, BaseModel, Field
 from pydantic_ai import Agent, UsageLimits
 from pydantic_ai.models import Model
 
+from carrel.wire.fields import NO_NUL
 from carrel.wire.search import FilterOperator
 from service.domains.search.filters import Kind, parse_as
-from service.domains.search.understanding.drawing import DrawnCondition, Values
+from service.domains.search.understanding.drawing import DrawnCondition, Match, Values, keep_agreeing
 from service.domains.search.understanding.extraction import LONGEST_QUESTION, MOST_QUESTIONS
-from service.domains.search.understanding.folding import fold
+from service.domains.search.understanding.folding import Words, fold, words_of
 from service.platform.logs import logger
 
 SECONDS = 5.0
@@ -31,6 +31,8 @@ MOST_CONDITIONS = 10
 # Another attempt would take the time that is left for the rules.
 _SETTINGS: Any = {"max_tokens": MOST_TOKENS, "temperature": 0.0, "max_retries": 0}
 
+_LOWER = (FilterOperator.GREATER, FilterOperator.GREATER_OR_EQUAL)
+_UPPER = (FilterOperator.LESS, FilterOperator.LESS_OR_EQUAL)
 _SAME = (FilterOperator.EQUAL, FilterOperator.NOT_EQUAL)
 _OPERATORS = {
     Kind.STRING: _SAME,
@@ -49,7 +51,13 @@ Questions are those of the query, at most four, each such that it can be underst
 and what is quoted. Write them in the language of the query."""
 
 
-Question = Annotated[str, Field(max_length=LONGEST_QUESTION)]
+def _refuse_surrogates(text: str) -> str:
+    """Refuse half a character, which can be neither embedded nor sent."""
+    text.encode()  # a UnicodeEncodeError is a ValueError
+    return text
+
+
+Question = Annotated[str, Field(max_length=LONGEST_QUESTION), NO_NUL, AfterValidator(_refuse_surrogates)]
 
 
 class StatedCondition(BaseModel):
@@ -107,15 +115,35 @@ async def read_by_model(
 def check_conditions(
     stated: Sequence[StatedCondition], query: str, *, fields: Mapping[str, str], values: Values
 ) -> list[DrawnCondition]:
-    """Return those conditions that are on a field there is, with a value that fits, and by words of the query."""
-    checked = (_check(each, query, fields=fields, values=values) for each in stated)
-    return list(dict.fromkeys(each for each in checked if each is not None))
+    """Return those conditions that are on a field there is, with a value that fits, and by words of the query.
+
+    As with the rules, there are none where the query names alternatives, or states a field in two ways.
+    """
+    words = words_of(query)
+    checked = (_check(each, words, fields=fields, values=values) for each in stated)
+    by_field: dict[str, list[Match]] = {}
+    for match in checked:
+        if match is not None:
+            by_field.setdefault(match.field, []).append(match)
+    return keep_agreeing(words, [match for found in by_field.values() for match in _join_bounds(words, found)])
 
 
-def _check(stated: StatedCondition, query: str, *, fields: Mapping[str, str], values: Values) -> DrawnCondition | None:
-    words = re.search(re.escape(stated.words.strip()), query, re.IGNORECASE)
+def _join_bounds(words: Words, matches: Sequence[Match]) -> Sequence[Match]:
+    """Return a lower and an upper bound of a field as one range; everything else as it is."""
+    bounds = list(dict.fromkeys(bound for match in matches for bound in match.bounds))
+    if [sum(operator in side for operator, _ in bounds) for side in (_LOWER, _UPPER)] != [1, 1] or bounds[2:]:
+        return matches
+    start, end = min(match.start for match in matches), max(match.end for match in matches)
+    if " or " in words.line[start:end]:
+        return matches
+    return [Match(matches[0].field, bounds, start, end)]
+
+
+def _check(stated: StatedCondition, words: Words, *, fields: Mapping[str, str], values: Values) -> Match | None:
     kind = Kind(fields[stated.field]) if stated.field in fields else None
-    if kind is None or not words or not words.group() or stated.operator not in _OPERATORS[kind]:
+    folded = " ".join(words_of(stated.words).folded)
+    start = words.line.find(f" {folded} ") if folded else -1
+    if kind is None or start < 0 or stated.operator not in _OPERATORS[kind]:
         return None
     value = stated.value
     if kind is Kind.STRING:
@@ -123,4 +151,4 @@ def _check(stated: StatedCondition, query: str, *, fields: Mapping[str, str], va
         value = value if value in known else next(iter(known), "")
     if not value or parse_as(kind, value) is None:
         return None
-    return DrawnCondition(stated.field, stated.operator, value, words.group())
+    return Match(stated.field, [(stated.operator, value)], start, start + 1 + len(folded))

@@ -59,7 +59,7 @@ class DrawnCondition(NamedTuple):
     words: str
 
 
-class _Match(NamedTuple):
+class Match(NamedTuple):
     """What was read: a field's bounds, and where in the line they stand."""
 
     field: str
@@ -80,7 +80,7 @@ def draw_conditions(asked: QueryText, *, today: date, values: Values) -> list[Dr
         *_draw_flags(asked),
         *_draw_values(asked, values),
     ]
-    return [each for each in _keep_agreeing(asked.words, matches) if fits(kinds[each.field], each.value)]
+    return [each for each in keep_agreeing(asked.words, matches) if fits(kinds[each.field], each.value)]
 
 
 def keys_of(asked: QueryText) -> list[str]:
@@ -109,13 +109,13 @@ def any_keys(question: str) -> list[str]:
     return [key for key in dict.fromkeys(texts) if key][:MOST_KEYS]
 
 
-def _draw_periods(asked: QueryText, today: date) -> Iterator[_Match]:
+def _draw_periods(asked: QueryText, today: date) -> Iterator[Match]:
     """Read "reports since March 2024" and "issued last year"; a number field `year` takes whole years."""
     times = [field for field in asked.fields if field.kind is Kind.DATETIME]
     years = [field for field in asked.fields if field.kind is Kind.INT and "year" in field.names]
     for match in re.finditer(r" (?:of|from|in|for) the year (?P<year>(?:19|20)\d\d)(?= )", asked.line):
         if len(years) == 1:
-            yield _Match(years[0].name, [(FilterOperator.EQUAL, match["year"])], *match.span())
+            yield Match(years[0].name, [(FilterOperator.EQUAL, match["year"])], *match.span())
     made = r"(?P<made>(?:written|\w+ed|sent))"
     before = rf" (?P<documents>{DOCUMENTS} )(?:(?:that|which) (?:were|was|are|is|have been) )?(?P<not>not )?"
     for match in re.finditer(rf"{before}(?:{made} )?{PERIOD}(?= )", asked.line):
@@ -129,9 +129,9 @@ def _draw_periods(asked: QueryText, today: date) -> Iterator[_Match]:
         start = match.end("documents") - 1
         if period and len(fitting) == 1 and (len(times) == 1 or match["made"]):
             bounds = [(operator, day.isoformat()) for operator, day in period.bounds()]
-            yield _Match(fitting[0].name, bounds, start, match.end())
+            yield Match(fitting[0].name, bounds, start, match.end())
         elif period and not times and len(years) == 1 and not match["made"] and (bounds := _in_years(period)):
-            yield _Match(years[0].name, bounds, start, match.end())
+            yield Match(years[0].name, bounds, start, match.end())
 
 
 def _is_made_then(field: Field, made: str | None) -> bool:
@@ -151,7 +151,7 @@ def _in_years(period: Period) -> list[tuple[FilterOperator, str]]:
     return [(operator, str(day.year)) for operator, day in period.bounds()]
 
 
-def _draw_amounts(asked: QueryText) -> Iterator[_Match]:
+def _draw_amounts(asked: QueryText) -> Iterator[Match]:
     """Read "with more than 20 pages", "a budget over 2 million euros" and "files larger than 5 MB"."""
     if not re.search(f" {DOCUMENTS} ", asked.line):
         return
@@ -174,7 +174,7 @@ def _draw_amounts(asked: QueryText) -> Iterator[_Match]:
             yield from _amount(match, field, start=match.start("what"))
 
 
-def _amount(match: re.Match[str], field: Field, *, start: int) -> Iterator[_Match]:
+def _amount(match: re.Match[str], field: Field, *, start: int) -> Iterator[Match]:
     """Read a number in the field's unit; one in another measure than the field's is in doubt."""
     asked = unit_of(match["unit"] or match["sign"])
     if asked and (field.unit is None or asked.measure != field.unit.measure):
@@ -182,10 +182,10 @@ def _amount(match: re.Match[str], field: Field, *, start: int) -> Iterator[_Matc
     times = asked.factor / field.unit.factor if asked and field.unit else 1.0
     bounds = read_bounds(match, times=times, whole=field.kind is Kind.INT)
     if bounds:
-        yield _Match(field.name, bounds, start, match.end())
+        yield Match(field.name, bounds, start, match.end())
 
 
-def _draw_flags(asked: QueryText) -> Iterator[_Match]:
+def _draw_flags(asked: QueryText) -> Iterator[Match]:
     """Read "confidential documents" and "documents on pay that are not confidential".
 
     "Not" is "not true", which documents without the field fit, too.
@@ -200,14 +200,14 @@ def _draw_flags(asked: QueryText) -> Iterator[_Match]:
             clause = re.split(" [.?!;] ", asked.line[:start])[-1]
             if asked.begins_at(start) if pattern is before else re.search(f" {DOCUMENTS} ", f" {clause}"):
                 operator = FilterOperator.NOT_EQUAL if match["not"] else FilterOperator.EQUAL
-                yield _Match(named[match["name"]].name, [(operator, "true")], start, end)
+                yield Match(named[match["name"]].name, [(operator, "true")], start, end)
 
 
 def _ends_with_documents(line: str, end: int) -> bool:
     return re.compile(f" {DOCUMENTS} $").search(line, max(0, end - _REACH), end) is not None
 
 
-def _draw_values(asked: QueryText, values: Values) -> Iterator[_Match]:
+def _draw_values(asked: QueryText, values: Values) -> Iterator[Match]:
     """Read "finance documents", "reports by Customer Care", "pages in the section tools", each with its negations."""
     if not values:
         return
@@ -229,7 +229,7 @@ def _draw_values(asked: QueryText, values: Values) -> Iterator[_Match]:
         if len(fitting) == 1:
             [(field, value)] = fitting
             operator = FilterOperator.NOT_EQUAL if is_not else FilterOperator.EQUAL
-            yield _Match(field, [(operator, value)], start_of_all, end_of_all)
+            yield Match(field, [(operator, value)], start_of_all, end_of_all)
 
 
 class _Stated(NamedTuple):
@@ -285,12 +285,12 @@ def _find_link(line: str, field: str | None, start: int, end: int) -> _Stated | 
     return _Stated(field, bool(denials), first, end)
 
 
-def _keep_agreeing(words: Words, matches: Sequence[_Match]) -> list[DrawnCondition]:
+def keep_agreeing(words: Words, matches: Sequence[Match]) -> list[DrawnCondition]:
     """Return the conditions of matches; none where a field is stated in two ways, or alternatives are named.
 
     Either speaks of several kinds of documents, and each condition would exclude the others' documents.
     """
-    by_field: dict[str, list[_Match]] = {}
+    by_field: dict[str, list[Match]] = {}
     ordered = sorted(matches, key=lambda each: each.start)
     for match in ordered:
         known = by_field.setdefault(match.field, [])
@@ -307,5 +307,5 @@ def _keep_agreeing(words: Words, matches: Sequence[_Match]) -> list[DrawnConditi
     ]
 
 
-def _is_negative(matches: Sequence[_Match]) -> bool:
+def _is_negative(matches: Sequence[Match]) -> bool:
     return all(operator is FilterOperator.NOT_EQUAL for match in matches for operator, _ in match.bounds)

@@ -1,6 +1,7 @@
 """Reading a query with the values that occur in what the caller may read: by the language model, or by rules."""
 
 import asyncio
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
@@ -31,9 +32,11 @@ from service.runtime import Runtime
 LONGEST_READ = 2000
 """Characters of a query that the language model reads; a longer one is a text, which rules take questions from."""
 
+_BY_MODEL = "service.domains.search.understanding.by_model"
+_TOO_LONG = f"Read by rules: the query has more than {LONGEST_READ:,} characters."
 _LEFT_OUT = (
     "The language model read further conditions, which were left out: they are on fields, have values, or rest on "
-    "words that are not there."
+    "words that are not there, or the query names alternatives."
 )
 
 
@@ -82,8 +85,10 @@ async def understand(
     """
     by_rules = Understood(extract_questions(query) if options.enable_query_extraction else ())
     model = runtime.models.default
-    if model is None or not asks_model or len(query) > LONGEST_READ:
+    if model is None or not asks_model:
         return by_rules
+    if len(query) > LONGEST_READ:
+        return replace(by_rules, note=_TOO_LONG)
     wants_filters = bool(options.enable_smart_filtering)
     fields = {name: kind for name, kind in collection.fields.items() if name not in own} if wants_filters else {}
     keys = any_keys(query) if fields else []
@@ -91,7 +96,8 @@ async def understand(
         today = (await runtime.clock.now(connection)).date()
         values = await _find_values(connection, caller, collection.space_id, keys, fields)
     # What talks to models takes long to load; the first query that needs it does so, off the event loop.
-    await asyncio.to_thread(import_module, "service.domains.search.understanding.by_model")
+    if _BY_MODEL not in sys.modules:
+        await asyncio.to_thread(import_module, _BY_MODEL)
     from service.domains.search.understanding import by_model  # noqa: PLC0415 - see above
 
     try:
