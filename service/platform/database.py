@@ -34,6 +34,7 @@ FILES_LOCK = 0x_CA55_E2
 # As long as a statement may take by default: a client is better served late than refused.
 POOL_WAIT_SECONDS = 30
 CONNECT_SECONDS = 5
+CLOSE_SECONDS = 2
 APPLICATION_NAME = "carrel"
 # Of a transaction whose writes may be lost when the database or the machine fails within a second of its commit.
 DONT_WAIT_FOR_DISK = "SET LOCAL synchronous_commit = off"
@@ -259,7 +260,9 @@ class Database:
             pass
 
     async def close(self) -> None:
-        """Close every connection."""
+        """Close every connection; commits that nobody waits for any more have a moment to end."""
+        if self.outliving:
+            await asyncio.wait(self.outliving, timeout=CLOSE_SECONDS)
         await self._engine.dispose()
 
 
@@ -268,8 +271,8 @@ async def _outlive(committing: asyncio.Future[None], held: AsyncExitStack) -> No
     async with held:
         try:
             await committing
-        except DBAPIError as error:
-            logger.warning("commit_failed", kind=type(error.orig).__name__)
+        except Exception as error:  # noqa: BLE001 - nobody else is told of it
+            logger.error("commit_failed", kind=type(getattr(error, "orig", None) or error).__name__)
 
 
 @asynccontextmanager

@@ -1,12 +1,13 @@
 """The primary among several servers: the one that was promoted last, and what is told while no standby follows it."""
 
 import asyncio
+from contextlib import AsyncExitStack
 
 import psycopg
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from service.platform.database import SERVICE_ROLE, Database, driver_url
+from service.platform.database import SERVICE_ROLE, Database, _outlive, driver_url
 from service.platform.errors import Unavailable
 from service.platform.primary import TIMELINE, NewestPrimary
 from tests.harness.replication import Server, replicated
@@ -80,9 +81,29 @@ async def wait_for_a_standby(server: Server) -> None:
     assert (database.in_use, database.commit_seconds > 0.5) == (1, True)
     server.execute("ALTER SYSTEM SET synchronous_standby_names = ''")
     server.execute("SELECT pg_reload_conf()")
-    await asyncio.wait_for(asyncio.gather(*database.outliving), 30)
+    await database.close()
     assert (await read(database), database.in_use, database.commit_seconds) == (1, 0, 0)
     await database.close()
+
+
+async def fail() -> None:
+    """Commit in vain."""
+    raise RuntimeError
+
+
+async def outlive(given_back: list[str]) -> None:
+    """Hold a connection until a commit that fails has ended."""
+    async with AsyncExitStack() as held:
+        held.callback(given_back.append, "connection")
+        await _outlive(asyncio.ensure_future(fail()), held.pop_all())
+
+
+def test_a_connection_comes_back_however_its_commit_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nobody waits for it any more, so its error is logged."""
+    given_back: list[str] = []
+    asyncio.run(outlive(given_back))
+    assert given_back == ["connection"]
+    assert "commit_failed" in capsys.readouterr().out
 
 
 def test_a_change_that_no_standby_confirms_is_not_called_done() -> None:

@@ -17,6 +17,7 @@ from service.domains.search import queries as search_queries
 from service.domains.search.searching import Search
 from service.index.ingestion import indexing, writing
 from service.index.rebuilds import queries, running
+from service.index.rebuilds.comparison import queries as comparison
 from service.index.rebuilds.queries import RunningRebuild
 from service.web.dependencies import current_caller
 from tests.harness.documents import add_to_collection, chunks, ok, refused, upload, uploaded
@@ -62,6 +63,7 @@ def ready(shelf: Shelf) -> RunningRebuild:
         runtime = shelf.service.runtime
         [organization_id] = await running.organization_ids(runtime.database)
         rebuild = await the_rebuild(shelf.service)
+        await running.know_from_now(runtime.indexer, organization_id, rebuild)
         while await running.copy_batch(runtime.indexer, organization_id, rebuild):
             pass
         while await running._index_batch(runtime.indexer, organization_id, rebuild):
@@ -294,7 +296,7 @@ def test_an_editor_that_waits_for_a_swap_adds_to_the_new_index(
 def test_what_a_transaction_of_before_the_rebuild_adds_is_in_the_new_index(
     quiet: RunningService, embeddings: EmbeddingsEndpoint, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It knows of the old index alone. The swap waits for its end, and copies what it has added."""
+    """It knows of the old index alone. The swap waits for it, copies what it has added, and waits for nobody later."""
     del embeddings
     shelf = a_shelf(quiet, "ferry")
     document_id = uploaded(quiet, "gull", "The gull follows the boat.", file_name="gull.txt")["documentId"]
@@ -303,14 +305,34 @@ def test_what_a_transaction_of_before_the_rebuild_adds_is_in_the_new_index(
     INSERT INTO space_documents (document_id, space_id, organization_id, version)
     SELECT %s, c.space_id, c.organization_id, 1 FROM collections c WHERE c.collection_id = %s
     """
-    with quiet.owner_connection() as connection, connection.transaction():
-        connection.execute("SELECT pg_current_xact_id()")
-        shelf.start()
-        shelf.take_all_steps()
-        assert (shelf.model(), shelf.state()["indexedCount"]) == (LOCAL, 1)
-        connection.execute(entry, [document_id, shelf.collection_id])
-    shelf.finish()
+    with quiet.owner_connection() as later, later.transaction():
+        with quiet.owner_connection() as connection, connection.transaction():
+            connection.execute("SELECT pg_current_xact_id()")
+            shelf.start()
+            shelf.take_all_steps()
+            assert (shelf.model(), shelf.state()["indexedCount"]) == (LOCAL, 1)
+            later.execute("SELECT pg_current_xact_id()")
+            connection.execute(entry, [document_id, shelf.collection_id])
+        shelf.finish()
     assert shelf.search("gull boat")[0] == "gull.txt"
+
+
+def test_a_rebuild_begins_though_its_documents_can_not_be_counted(
+    quiet: RunningService, embeddings: EmbeddingsEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Counting may take longer than a statement may; the answer goes without the counts."""
+    del embeddings
+    shelf = a_shelf(quiet, "ferry")
+
+    async def count(connection: AsyncConnection, *_: object, **__: object) -> None:
+        await connection.execute(text("SELECT set_config('statement_timeout', '1', true)"))
+        await connection.execute(text("SELECT pg_sleep(1)"))
+
+    with monkeypatch.context() as patch:
+        patch.setattr(comparison, "count_progress", count)
+        started = shelf.start()
+    assert (started["status"], started.get("documentCount")) == ("RUNNING", None)
+    shelf.finish()
 
 
 def test_a_version_that_the_old_index_waits_for_is_in_the_new_one(

@@ -29,8 +29,9 @@ from service.index.rebuilds.queries import Rebuild
 from service.index.rebuilds.running import rebuild_organization
 from service.index.service import find_catalog
 from service.index.spaces.queries import SearchedSpace, lock_space, retire_replacement
-from service.platform.errors import Conflict, Forbidden
+from service.platform.errors import DATABASE_ERRORS, Conflict, Forbidden
 from service.platform.identifiers import uuid7
+from service.platform.logs import logger
 from service.runtime import Runtime
 from service.text.embedding import EmbeddingModel
 from service.web.pagination import Cursor, Page
@@ -49,12 +50,15 @@ async def start_rebuild(runtime: Runtime, caller: Caller, *, request: StartIndex
         caller = await acting_for(connection, caller, request.user_email)
         model = runtime.embedders.get(request.embeddings_model).model
         started = await _start(connection, caller, model=model, request=request)
-    # All entries are counted when nobody waits for this any more.
-    async with runtime.database.transaction(caller.organization_id, read_only=True) as connection:
-        shown = await _to_rebuild(connection, caller, started)
-    if shown.status not in {IndexRebuildStatus.COMPLETED, IndexRebuildStatus.CANCELLED}:
+    if started.status is IndexRebuildStatus.RUNNING:
         runtime.background.spawn(_run_now(runtime.indexer, caller.organization_id))
-    return shown
+    # All entries are counted when nobody waits for this any more. It has begun, counted or not.
+    try:
+        async with runtime.database.transaction(caller.organization_id, read_only=True) as connection:
+            return await _to_rebuild(connection, caller, started)
+    except DATABASE_ERRORS as error:
+        logger.warning("index_rebuild_not_counted", kind=type(error).__name__)
+        return _without_counts(caller, started)
 
 
 async def get_rebuild(connection: AsyncConnection, caller: Caller, *, collection_id: UUID | None) -> IndexRebuild:
@@ -209,8 +213,8 @@ async def _run_now(indexer: Indexer, organization_id: UUID) -> None:
         pass
 
 
-async def _to_rebuild(connection: AsyncConnection, caller: Caller, rebuild: Rebuild) -> IndexRebuild:
-    shown = IndexRebuild(
+def _without_counts(caller: Caller, rebuild: Rebuild) -> IndexRebuild:
+    return IndexRebuild(
         index_rebuild_id=rebuild.rebuild_id,
         document_collection_id=rebuild.collection_id,
         embeddings_model=rebuild.model,
@@ -222,6 +226,10 @@ async def _to_rebuild(connection: AsyncConnection, caller: Caller, rebuild: Rebu
         started_at=rebuild.started_at,
         finished_at=rebuild.finished_at,
     )
+
+
+async def _to_rebuild(connection: AsyncConnection, caller: Caller, rebuild: Rebuild) -> IndexRebuild:
+    shown = _without_counts(caller, rebuild)
     if rebuild.replaces_space_id is None:
         return shown
     counts = await comparison.count_progress(

@@ -88,6 +88,8 @@ class Indexer:
         self.pressure = BackPressure(backlog_seconds, pace=pace)
         self.changed = asyncio.Event()
         self.rebuilding = asyncio.Semaphore(REBUILDS_AT_ONCE)
+        # By the rebuild, the number of a transaction: all later ones know of the new space.
+        self.rebuilds_known_from: dict[UUID, int] = {}
         self.feeding = asyncio.Lock()
         self.backlogged: dict[UUID, set[Lane]] = {}
         self.resting: set[UUID] = set()

@@ -24,7 +24,6 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 from carrel.wire.rebuilds import IndexRebuildStatus
 from service.auth.callers import Caller
 from service.index.ingestion.backlog.queries import select_is_large
-from service.index.rebuilds.comparison.queries import number_of
 from service.index.spaces.queries import SearchedSpace, Space
 from service.platform.sql import as_member, columns_of, find_row, find_rows, in_array
 from service.schema.collections import caller_chunks, collections
@@ -52,10 +51,7 @@ class Rebuild:
 
 @dataclass(frozen=True, slots=True)
 class RunningRebuild:
-    """A rebuild that goes on, with the dimensions of the space that it replaces.
-
-    `next_transaction`: transactions from this number on, as of when the rebuild was read, know of the new space.
-    """
+    """A rebuild that goes on, with the dimensions of the space that it replaces."""
 
     rebuild_id: UUID
     collection_id: UUID | None
@@ -64,7 +60,6 @@ class RunningRebuild:
     replaced_dimensions: int
     model: str
     forced: bool
-    next_transaction: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +126,6 @@ def _select_rebuilds(organization_id: UUID, kind: type[Rebuild | RunningRebuild]
             as_member(index_rebuilds.c.status, IndexRebuildStatus),
             spaces.c.replaces_space_id,
             _replaced.c.dimensions.label("replaced_dimensions"),
-            number_of(func.pg_snapshot_xmax(func.pg_current_snapshot())).label("next_transaction"),
         )
     )
     return (

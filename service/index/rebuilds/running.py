@@ -80,6 +80,7 @@ async def rebuild_organization(indexer: Indexer, organization_id: UUID) -> bool:
 
 
 async def _advance(indexer: Indexer, organization_id: UUID, rebuild: RunningRebuild) -> bool:
+    await know_from_now(indexer, organization_id, rebuild)
     # Indexing first: to look for what is not copied yet compares all places of both spaces.
     return (
         await _index_batch(indexer, organization_id, rebuild)
@@ -155,19 +156,30 @@ async def try_swap(indexer: Indexer, organization_id: UUID, rebuild: RunningRebu
         if unready.blocking:
             return False
         await _swap(connection, organization_id, rebuild, old, left=unready.documents)
+    indexer.rebuilds_known_from.pop(rebuild.rebuild_id, None)
     logger.info("index_rebuilt", collection_id=str(rebuild.collection_id), model=rebuild.model)
     return True
 
 
+async def know_from_now(indexer: Indexer, organization_id: UUID, rebuild: RunningRebuild) -> int:
+    """Return the number of a transaction of when this process has first seen the rebuild: later ones know of it."""
+    if rebuild.rebuild_id not in indexer.rebuilds_known_from:
+        async with indexer.database.transaction(organization_id) as connection:
+            number = await comparison.number_transaction(connection)
+        indexer.rebuilds_known_from.setdefault(rebuild.rebuild_id, number)
+    return indexer.rebuilds_known_from[rebuild.rebuild_id]
+
+
 async def _wait_for_older_transactions(indexer: Indexer, organization_id: UUID, rebuild: RunningRebuild) -> bool:
     """Wait a moment for the transactions that may know nothing of the new space; False if there are still some."""
+    before = await know_from_now(indexer, organization_id, rebuild)
     deadline = time.monotonic() + OLDER_SECONDS
     while True:
         async with indexer.database.transaction(organization_id, read_only=True) as connection:
-            if await comparison.have_ended(connection, before=rebuild.next_transaction):
+            if await comparison.have_ended(connection, before=before):
                 return True
         if time.monotonic() >= deadline:
-            logger.info("index_rebuild_waits_for_transactions", collection_id=str(rebuild.collection_id))
+            logger.warning("index_rebuild_waits_for_transactions", collection_id=str(rebuild.collection_id))
             return False
         await asyncio.sleep(PAUSE_SECONDS)
 

@@ -63,7 +63,7 @@ def _select_entries(organization_id: UUID, old_id: int, new_id: int, *columns: A
     )
 
 
-def number_of(transaction: ColumnElement[Any]) -> ColumnElement[int]:
+def _number(transaction: ColumnElement[Any]) -> ColumnElement[int]:
     """Select the number of a transaction as an integer."""
     return cast(cast(transaction, Text), BigInteger)
 
@@ -76,9 +76,14 @@ async def list_missing_entries(
     return (await connection.execute(statement.order_by(_old.c.document_id).limit(limit))).scalars().all()
 
 
+async def number_transaction(connection: AsyncConnection) -> int:
+    """Return the number of this transaction: all others that have one by now have smaller ones."""
+    return (await connection.execute(select(_number(func.pg_current_xact_id())))).scalar_one()
+
+
 async def have_ended(connection: AsyncConnection, *, before: int) -> bool:
     """Check whether all transactions with a smaller number have ended."""
-    statement = select(number_of(func.pg_snapshot_xmin(func.pg_current_snapshot())) >= before)
+    statement = select(_number(func.pg_snapshot_xmin(func.pg_current_snapshot())) >= before)
     return bool((await connection.execute(statement)).scalar_one())
 
 
