@@ -228,7 +228,7 @@ class Database:
             raise commit_unconfirmed() from None
         finally:
             if not committing.done():
-                outliving = asyncio.ensure_future(_outlive(committing, held.pop_all()))
+                outliving = asyncio.ensure_future(outlive_commit(committing, held.pop_all()))
                 self.outliving.add(outliving)
                 outliving.add_done_callback(self.outliving.discard)
 
@@ -266,7 +266,7 @@ class Database:
         await self._engine.dispose()
 
 
-async def _outlive(committing: asyncio.Future[None], held: AsyncExitStack) -> None:
+async def outlive_commit(committing: asyncio.Future[None], held: AsyncExitStack) -> None:
     """Give a connection back when the commit on it has ended, which nobody waits for any more."""
     async with held:
         try:

@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from service.platform.database import SERVICE_ROLE, Database, _outlive, driver_url
+from service.platform.database import SERVICE_ROLE, Database, driver_url, outlive_commit
 from service.platform.errors import Unavailable
 from service.platform.primary import TIMELINE, NewestPrimary
 from tests.harness.replication import Server, replicated
@@ -95,7 +95,7 @@ async def outlive(given_back: list[str]) -> None:
     """Hold a connection until a commit that fails has ended."""
     async with AsyncExitStack() as held:
         held.callback(given_back.append, "connection")
-        await _outlive(asyncio.ensure_future(fail()), held.pop_all())
+        await outlive_commit(asyncio.ensure_future(fail()), held.pop_all())
 
 
 def test_a_connection_comes_back_however_its_commit_ends(capsys: pytest.CaptureFixture[str]) -> None:
