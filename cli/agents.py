@@ -158,7 +158,7 @@ def evaluate(
 ) -> None:
     """Ask an agent each question of an evaluation set, and keep the results as a run; for admins.
 
-    The replies are compared with those of the run before, whichever agent it asked.
+    The replies are compared with those of the newest run of the set's own agent.
 
     Exit code 1: a score is below what --at-least asks; without that, a question has a worse reply than in the run
     before.
@@ -181,11 +181,11 @@ def evaluate(
 def _run_and_compare(
     client: "Carrel", one: "EvaluationSet", agent_id: UUID | None, note: str | None, *, screen: Screen
 ) -> "tuple[EvaluationRun, list[Difference]]":
-    """Run an evaluation set, and return the run with what changed since the one before."""
+    """Run an evaluation set, and return the run with what differs from the newest one of the set's own agent."""
     from carrel import evaluation  # noqa: PLC0415 - slow to import: not for help and completion
 
     sets, set_id = client.admin.evaluation_sets, one.evaluation_set_id
-    before = next(iter(sets.list_runs(set_id, page_size=1)), None)
+    before = next((each for each in sets.list_runs(set_id) if each.agent_id == one.agent_id), None)
     with screen.bar("asking") as bar:
 
         def show(done: int, of: int) -> None:
@@ -233,7 +233,7 @@ def _show_run(
     code: ExitCode,
     screen: Screen,
 ) -> None:
-    """Show what a run measured, which questions have a worse or better reply than before, and which scores are low."""
+    """Show what a run measured, which replies are worse or better than before, and which scores are low."""
     worse = [each.question for each in changed if each.change < 0]
     better = [each.question for each in changed if each.change > 0]
     if screen.as_json:
@@ -254,7 +254,7 @@ _SCORES = {
     "precision": "citations of expected documents",
     "statements_said": "statements said",
     "refused": "rightly refused",
-    "groundedness": "sentences supported by what they cite",
+    "groundedness": "groundedness",
 }
 
 

@@ -48,9 +48,14 @@ __all__ = [
 ]
 
 FLOWS = (
-    "agent-evaluation", "bulk-upload", "collection-add", "docstore-sync", "permission-snapshot", "quarantine-retry",
+    "agent-evaluation",
+    "bulk-upload",
+    "collection-add",
+    "docstore-sync",
+    "permission-snapshot",
+    "quarantine-retry",
     "reindex",
-)  # fmt: skip
+)
 """The flows whose runs people look at."""
 
 _ARTIFACTS = 200  # the most that Prefect gives at once

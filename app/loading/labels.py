@@ -9,10 +9,9 @@ import streamlit as st
 from cron_descriptor import FormatError, get_description
 from cron_descriptor import Options as CronOptions
 
-import carrel
 from app import api
 from app.loading.staging import title_of_folder
-from app.lookup import by_id, is_id
+from app.lookup import is_id
 from app.settings import settings
 from app.syncs.lookup import find_sync
 from flows.runs import RunStatus
@@ -71,7 +70,7 @@ def source_in_words(source: str) -> str:
         return title_of_folder(Path(source)) or "Files dropped in the workbench"
     if is_id(source):
         known = (one.collection_name for one in api.collections() if str(one.document_collection_id) == source)
-        return next(known, "") or _sync_name(source) or _set_name(source) or source
+        return next(known, "") or _sync_name(source) or source
     return "The whole catalog" if source == "catalog:" else source
 
 
@@ -79,15 +78,6 @@ def source_in_words(source: str) -> str:
 def _sync_name(name: str) -> str:
     sync = find_sync(name)
     return sync.config.sync_name if sync else ""
-
-
-@st.cache_data(ttl=60, show_spinner=False, scope="session")
-def _set_name(name: str) -> str:
-    try:
-        found = by_id(api.client().admin.evaluation_sets.list, name)
-    except carrel.PermissionDeniedError:  # sets are for admins
-        return ""
-    return found.name if found else ""
 
 
 def state_in_words(run: RunStatus) -> str:

@@ -218,7 +218,8 @@ def _snapshot_fields(base: Job | None) -> Job | Missing:
 
 
 def _evaluation_fields(base: Job | None) -> Job | Missing | None:
-    names = {str(one.evaluation_set_id): one_line(one.name) for one in show_errors(all_sets) if one.agent_id}
+    # By its name, which alerts then say; each is unique.
+    names = {one.name: one_line(one.name) for one in show_errors(all_sets) if one.agent_id}
     if not names:
         show_empty("No agent has an evaluation set yet.", "Make one on the page Agents, in the part Evaluation sets.")
         return None

@@ -133,7 +133,7 @@ def value_of(result: KeptResult) -> str:
     shares = {
         "expected documents cited": result.recall,
         "statements said": result.statements_said,
-        "sentences supported": result.groundedness,
+        "groundedness": result.groundedness,
     }
     answered = "Answered" if result.answered else "Nothing answered"
     return ", ".join([answered, *(f"{name}: {share:.0%}" for name, share in shares.items() if share is not None)])

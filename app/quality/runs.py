@@ -38,12 +38,12 @@ _MEANINGS = {
     f"nDCG@{_CUTOFF}": f"How near the first {_CUTOFF} results come to the best order, the most relevant first: 1",
     f"Recall@{_CUTOFF}": f"The share of the right documents that are among the first {_CUTOFF} results",
     f"MRR@{_CUTOFF}": "How early the first right document comes: 1 is always first, 0.5 is mostly second",
-    "Answered": "The share of the questions whose reply cites a document",
+    "Answered": "Of the questions that something answers, the share whose reply cites a document",
     "Recall": "The share of the expected documents that the replies cite",
     "Precision": "The share of the citations that are of expected documents",
     "Said": "The share of the expected statements that the replies say",
     "Refused": "Of the questions that nothing answers, the share whose reply cites nothing",
-    "Supported": "The share of the replies' sentences that the cited passages support, by their words and numbers",
+    "Groundedness": "The share of the replies' sentences that the cited passages support, by their words and numbers",
 }
 """What each score means, in plain words; docs/workbench.md has examples."""
 
@@ -219,7 +219,7 @@ def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
     by_way: dict[str, list[EvaluationRun]] = {}
     for run in runs:
         by_way.setdefault(way_of(run), []).append(run)
-    drawn = [run for some in by_way.values() if len(some) > 1 for run in some if mainscore_cell(run) is not None]
+    drawn = [run for some in by_way.values() if len(some) > 1 for run in some if main_score(run) is not None]
     if not drawn:
         return
     drawn.sort(key=lambda run: run.at)
@@ -230,7 +230,7 @@ def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
     st.bar_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
         {
             "At": [moment(run.at) for run in drawn],
-            name: [mainscore_cell(run) for run in drawn],
+            name: [main_score(run) for run in drawn],
             "Match by": [way_of(run) for run in drawn],
         },
         x="At",
@@ -250,7 +250,7 @@ def _help_about(run: EvaluationRun) -> str:
     return _MEANINGS["Recall" if run.recall is not None else "Answered"]
 
 
-def mainscore_cell(run: EvaluationRun) -> float | None:
+def main_score(run: EvaluationRun) -> float | None:
     """Return the score that runs are compared by: nDCG, or of an agent the recall of its citations."""
     return run.ndcg if run.mode is not None else run.recall if run.recall is not None else run.answered
 
@@ -282,7 +282,7 @@ def _list_runs(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
 
 def _heads(searches: bool) -> tuple[str, ...]:
     of_searches = (f"nDCG@{_CUTOFF}", f"Recall@{_CUTOFF}", f"MRR@{_CUTOFF}")
-    of_replies = ("Answered", "Recall", "Precision", "Said", "Refused", "Supported")
+    of_replies = ("Answered", "Recall", "Precision", "Said", "Refused", "Groundedness")
     return ("When", "Match by", *(of_searches if searches else of_replies), "Questions", "Who ran it", "Note")
 
 

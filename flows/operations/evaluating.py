@@ -47,9 +47,9 @@ async def evaluate_agent(
     """
     stopped = threading.Event()
 
-    found = await asyncio.to_thread(_find_set, source, settings)
-    async with report_run(settings, flow="agent-evaluation", source=found.name) as report:
-        report.has_begun = True
+    async with report_run(settings, flow="agent-evaluation", source=source) as report:
+        report.has_begun = True  # a schedule whose set was renamed or deleted must be told of, too
+        found = await asyncio.to_thread(_find_set, source, settings)
 
         def count(done: int, of: int) -> None:
             if stopped.is_set():

@@ -3,8 +3,8 @@
 import pytest
 
 from service.domains.answering import BUILT_IN, Exchange, Reply
-from service.domains.answering.phrases import NOTHING_ANSWERS, PHRASES
-from tests.answering.asking import Library
+from service.domains.answering.phrases import PHRASES
+from tests.answering.asking import NOTHING_ANSWERS, Library
 from tests.harness.documents import add_to_collection, create_collection, ok
 
 LEAVE = """# Leave

@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from service.domains.answering import Reply
-from service.domains.answering.phrases import NOTHING_ANSWERS
-from tests.answering.asking import ADMIN, Library, a_library
+from tests.answering.asking import ADMIN, NOTHING_ANSWERS, Library, a_library
 from tests.harness.documents import ok
 from tests.harness.services import ServiceHarness
 from tests.service.test_questions import HANDBOOK, rows_of

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import pytest
 
 from sample.organization import FOLDER, MANIFEST
-from service.domains.answering.phrases import NOTHING_ANSWERS
-from tests.answering.asking import Library, a_library
+from tests.answering.asking import NOTHING_ANSWERS, Library, a_library
 from tests.harness.services import ServiceHarness
 from tests.service.test_questions import SAMPLE_QUESTIONS, questions_of, rows_of
 

@@ -245,7 +245,7 @@ def test_an_answer_set_is_run_again_and_the_replies_are_compared(house: House, d
     assert rows(listed)[["Name", "Questions", "Runs"]].values.tolist() == [[one.name, 2, 0]]
     where = {"agent": desk.agent_id, "part": "answers", "set": str(one.evaluation_set_id)}
     page = press(house.open("agents", **where), "Run")
-    assert result_of(page, FERRY, "Result") == "Answered, expected documents cited: 100%, sentences supported: 100%"
+    assert result_of(page, FERRY, "Result") == "Answered, expected documents cited: 100%, groundedness: 100%"
     assert result_of(page, ZEPPELIN, "Result") == "Nothing answered"
     assert "evil" not in markdown_of(page)
     done(house.service.call("catalog/deleteDocument", {"documentId": desk.document_id}))

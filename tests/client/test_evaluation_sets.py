@@ -120,7 +120,7 @@ def test_a_reply_is_measured_by_what_it_says_and_by_what_it_refuses(client: Carr
     ]
     sets.put_judgements(one.evaluation_set_id, cases)
     run = evaluation.run(client, one)
-    assert (run.statements_said, run.refused, run.answered) == (0.5, 0.5, pytest.approx(2 / 3))
+    assert (run.statements_said, run.refused, run.answered) == (0.5, 0.5, 1)
     results = list(sets.list_results(one.evaluation_set_id, run.evaluation_run_id))
     assert [(each.statements_said, each.refused, each.groundedness) for each in results] == [
         (0.5, None, 1),

@@ -47,13 +47,15 @@ async def test_a_run_is_kept_and_fails_below_its_floors(
         assert len(list(client.admin.evaluation_sets.list_runs(set_id))) == 2
         [alert] = client.admin.alerts.list()
     assert (alert.kind, alert.flow, alert.code, alert.name) == (
-        "RUN_FAILED", "agent-evaluation", "scores_too_low", "Ferries",
+        "RUN_FAILED", "agent-evaluation", "scores_too_low", set_id,
     )  # fmt: skip
     for wrong in ({"speed": 1}, {"recall": 2}):
         with pytest.raises(ValidationError):
             EvaluationOptions.model_validate({"at_least": wrong})
     with pytest.raises(NameUnknownError, match="'Trains'"):
         await evaluate_agent("Trains", options=floors, settings=flow_settings, on_progress=count)
+    with Carrel(service.api_key, service.base_url) as client:
+        assert {one.name for one in client.admin.alerts.list()} == {set_id, "Trains"}
     monkeypatch.setenv("CARREL_API_KEY", service.new_user("dan@example.com"))
     with pytest.raises(RefusedError):
         await evaluate_agent("Ferries", options=floors, settings=FlowSettings(), on_progress=count)

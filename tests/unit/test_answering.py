@@ -12,6 +12,7 @@ from service.domains.answering.history import select_history
 from service.domains.answering.models import Exchange
 from service.domains.answering.providers import BUILT_IN, model_names
 from service.domains.answering.retrying import LONGEST_PAUSE_SECONDS, pause_after
+from service.domains.answering.scoring import Quotable, is_alike
 from service.domains.answering.segments import LONGEST_SEGMENT, segments_of
 from service.domains.search.understanding.following import complete_question
 from service.platform.settings import Settings
@@ -98,6 +99,25 @@ def test_titles_are_no_quotes_and_quotes_are_understood_alone(passage: str, quot
     """A title is what the quotes stand under; `quotable` are the quotes by the document's name."""
     [(document, texts)] = quotable.items()
     assert [segment.text for segment in segments_of(passage, document=document)] == texts
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "is_same"),
+    [
+        ("Adult: 7", "Adult: 72", False),
+        ("- Berth 1", "- Berth 12", False),
+        ("Limit: 95", "Limit: 950 a night", False),
+        ("Limit: 95", "Limit: 95.50 a night", False),
+        ("It is kept for 3 days.", "It is kept for 4 days.", False),
+        ("Limit: 95", "Limit: 95 a night, for 2 nights.", True),
+        ("Found items are logged.", "Found items are logged. They are kept for a month.", True),
+        ("Items that are found are kept.", "Found items are kept.", True),
+    ],
+)
+def test_other_numbers_are_never_the_same(one: str, other: str, is_same: bool) -> None:
+    """Of two that say the same, one alone is quoted; a number that begins like another one is another one."""
+    quotable = [Quotable(1, "", "", text) for text in (one, other)]
+    assert is_alike(*quotable) == is_alike(*reversed(quotable)) == is_same
 
 
 @given(st.text(alphabet="ab1 .:?!\n-|\"']é你。", max_size=200))

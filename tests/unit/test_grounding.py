@@ -1,5 +1,8 @@
 """How much of a reply its cited passages support, by the rules of `service.domains.evaluation.runs.grounding`."""
 
+import subprocess
+import sys
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -46,3 +49,18 @@ def test_groundedness_is_a_share(reply: str, passage: str) -> None:
     measured = measure_groundedness(reply, {1: passage})
     assert measured is None or 0 <= measured <= 1
     assert measure_groundedness(passage, {1: passage}) in (None, 1)
+
+
+def test_hostile_replies_take_no_time_that_grows_with_their_square() -> None:
+    """Ten times the longest reply there may be, within seconds of the processor's time: a few are the imports."""
+    code = """
+import resource
+resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
+from carrel.evaluation import find_unsaid
+from service.domains.evaluation.runs.grounding import measure_groundedness
+for text in (".", " ", "\\n", "[1", "> ", "1", ".[1", "a "):
+    reply = f"a{text * (400_000 // len(text))}b"
+    find_unsaid(reply, ["noon"])
+    measure_groundedness(reply, {1: "noon"})
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)

@@ -103,7 +103,7 @@ class EvaluationRun(ResponseModel):
     precision: float | None = None
     """Mean of the cases that have it."""
     answered: float | None = None
-    """The share of the questions that were answered; of an agent alone."""
+    """Of the questions that something answers, the share that was answered; of an agent alone."""
     statements_said: float | None = None
     """Mean of the cases that have it."""
     refused: float | None = None

@@ -18,6 +18,7 @@ class Phrases:
     """What the built-in model says in a language, and the words that it knows of it.
 
     `source` and `section` name where quotes stand: by the document alone, and by document and heading.
+    `nothing_answers` is said whether there is nothing at all, nothing near enough, or only what one may not read.
     """
 
     nothing_answers: str
@@ -199,9 +200,6 @@ PHRASES: Mapping[str, Phrases] = {
     "pt": _PORTUGUESE,
 }
 """By the language's code of ISO 639-1."""
-
-NOTHING_ANSWERS = _ENGLISH.nothing_answers
-"""The same whether there is nothing at all, nothing near enough, or only what the person may not read."""
 
 _CLAUSE = re.compile(r"[^,.!:;\n]{1,40}(?:[,.!:;\n]+|\Z)")
 

@@ -106,18 +106,26 @@ def _choose(quotable: Sequence[Quotable], scores: Sequence[float]) -> list[Quota
     for place in best_first:
         if len(chosen) == MOST_QUOTES or scores[place] < max(BOUND, NEAR_THE_BEST * scores[best]):
             break
-        if not any(_alike(quotable[place], quotable[other]) for other in chosen):
+        if not any(is_alike(quotable[place], quotable[other]) for other in chosen):
             chosen.append(place)
     documents = [quotable[place].document for place in chosen]
     chosen.sort(key=lambda place: (documents.index(quotable[place].document), place))
     return [quotable[place] for place in chosen]
 
 
-def _alike(one: Quotable, other: Quotable) -> bool:
-    """Return whether one of two sentences has the other, or they say the same. Other numbers are never the same."""
-    if one.text in other.text or other.text in one.text:
+def is_alike(one: Quotable, other: Quotable) -> bool:
+    """Return whether one of two sentences has the other as whole words, or they say the same.
+
+    Other numbers are never the same.
+    """
+    if _has(one.text, other.text) or _has(other.text, one.text):
         return True
     if _NUMBER.findall(one.text) != _NUMBER.findall(other.text):
         return False
     ours, theirs = _terms(one.text), _terms(other.text)
     return len(ours & theirs) >= ALIKE * max(1, len(ours | theirs))
+
+
+def _has(text: str, part: str) -> bool:
+    """Return whether a text has another one in it that begins and ends with whole words and numbers."""
+    return re.search(rf"(?<!\w)(?<!\d[.,]){re.escape(part)}(?!\w|[.,]\d)", text) is not None

@@ -1,11 +1,15 @@
 """admin/evaluationSets/*: extensions, for admins."""
 
+from fastapi import Request, Response
+
 from carrel.wire import evaluation as wire
 from carrel.wire import evaluation_runs as run_wire
 from service.domains.answering.providers import model_names
 from service.domains.evaluation import service
 from service.domains.evaluation.runs import service as runs
+from service.domains.evaluation.runs.replies import measure_replies
 from service.web.dependencies import CallerDep, ConnectionDep, RuntimeDep, SnapshotDep
+from service.web.idempotency import REPLAYED, attempt_of
 from service.web.routing import Router
 
 router = Router()
@@ -74,17 +78,29 @@ async def list_cases(
     return wire.AdminEvaluationSetsListCasesResponse(cases=list(page.items), next_page_token=page.next_page_token)
 
 
-@router.operation(run_wire.ADMIN_EVALUATION_SETS_ADD_RUN)
+@router.operation(run_wire.ADMIN_EVALUATION_SETS_ADD_RUN, own_key=True)
 async def add_run(
     request: run_wire.AdminEvaluationSetsAddRunRequest,
+    http: Request,
+    response: Response,
     runtime: RuntimeDep,
-    connection: ConnectionDep,
     caller: CallerDep,
 ) -> run_wire.AdminEvaluationSetsAddRunResponse:
-    """Keep what a run over an evaluation set measured, as the caller's."""
+    """Keep what a run over an evaluation set measured, as the caller's.
+
+    Replies are measured before the transaction that keeps the run, and the Idempotency-Key, begins.
+    """
+    grounded = await measure_replies(runtime.database, caller, request.results)
     default_model = model_names(runtime.settings)[0]
-    run = await runs.add_run(connection, caller, request=request, default_model=default_model)
-    return run_wire.AdminEvaluationSetsAddRunResponse(**dict(run))
+    async with runtime.database.transaction(caller.organization_id) as connection:
+        attempt = attempt_of(http, response, caller=caller, connection=connection)
+        if (kept := await attempt.claim()) is not None:
+            response.headers[REPLAYED] = "true"
+            return run_wire.AdminEvaluationSetsAddRunResponse.model_validate_json(kept.body or b"")
+        run = await runs.add_run(connection, caller, request=request, grounded=grounded, default_model=default_model)
+        answer = run_wire.AdminEvaluationSetsAddRunResponse(**dict(run))
+        await attempt.keep(answer.model_dump_json(by_alias=True, exclude_none=True).encode())
+    return answer
 
 
 @router.operation(run_wire.ADMIN_EVALUATION_SETS_LIST_RUNS)

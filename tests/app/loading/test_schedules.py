@@ -212,7 +212,7 @@ def test_every_kind_of_run_can_be_scheduled(house: LoadingHouse, kept: Runs) -> 
         next(one for one in page.number_input if one.label == "Recall").set_value(0.9)
         press(page, "Save schedule")
         made = _one(kept)
-        expected = {"source": str(answers.evaluation_set_id), "options": {"at_least": {"recall": 0.9}}}
+        expected = {"source": answers.name, "options": {"at_least": {"recall": 0.9}}}
         assert (made.flow, made.parameters) == ("agent-evaluation", expected)
         assert "Answers" in made.name
         delete_schedule(kept, made)

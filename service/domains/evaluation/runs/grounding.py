@@ -21,8 +21,11 @@ ENOUGH = 2 / 3
 """The share of a sentence's words that its passages must have."""
 FEWEST_WORDS = 2
 
-_CITATION = re.compile(r"\s*\[(\d+)\]")
-_CITED_AFTER_END = re.compile(r"([.!?…。！？]+)((?:\s*\[\d+\])+)")  # noqa: RUF001 - the punctuation of many scripts
+# Bounded, so that the time they take is linear in a text of nothing but points or spaces.
+_CITATION = re.compile(r"\s{0,4}\[(\d{1,4})\]")
+_ENDS = ".!?…。！？"  # noqa: RUF001 - the punctuation of many scripts
+_CITED_AFTER_END = re.compile(rf"(?<![{_ENDS}])([{_ENDS}]{{1,8}})((?:\s{{0,4}}\[\d{{1,4}}\])+)")
+_SPACES = re.compile(r"[^\S\n]+")
 _MARKS = re.compile(r"\A(?:\s|>|[-*+•] |\d+[.)] )+")
 _NUMBER = re.compile(r"\d+")
 _NO_STATEMENT = (":", "?", "？")  # noqa: RUF001 - likewise
@@ -69,7 +72,7 @@ def _is_supported(said: _Words, cited: Sequence[int], known: Mapping[int, _Words
 
 def _statements(reply: str, stemming: str) -> Iterator[tuple[_Words, list[int]]]:
     """Yield the words of each sentence that says something, with the numbers that it cites."""
-    for line in cut_lines(_CITED_AFTER_END.sub(r"\2\1", reply)):
+    for line in cut_lines(_CITED_AFTER_END.sub(r"\2\1", _SPACES.sub(" ", reply))):
         text = _MARKS.sub("", line.text)
         if text.startswith("#"):
             continue

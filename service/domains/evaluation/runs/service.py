@@ -1,6 +1,5 @@
 """Rules of runs over evaluation sets, for admins: what callers have measured is kept as theirs, with its means."""
 
-import asyncio
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
@@ -24,10 +23,8 @@ from carrel.wire.evaluation_runs import (
 from carrel.wire.search import SearchMode
 from service.auth.callers import Caller
 from service.domains.agents.service import require_agent
-from service.domains.conversations.reading.queries import list_sources, list_turns_of_everybody
 from service.domains.evaluation.queries import StoredSet
 from service.domains.evaluation.runs import queries
-from service.domains.evaluation.runs.grounding import measure_groundedness
 from service.domains.evaluation.runs.queries import StoredResult, StoredRun
 from service.domains.evaluation.service import lock_set, record_change, require_set
 from service.platform.errors import BadRequest, Conflict, FieldError, NotFound
@@ -38,19 +35,23 @@ MOST_RUNS = 1000
 _SCORES = (
     "ndcg", "recall", "reciprocal_rank", "precision", "answered", "statements_said", "refused", "groundedness",
 )  # fmt: skip
-_REPLIES_AT_ONCE = 50
 
 
 async def add_run(
-    connection: AsyncConnection, caller: Caller, *, request: AdminEvaluationSetsAddRunRequest, default_model: str
+    connection: AsyncConnection,
+    caller: Caller,
+    *,
+    request: AdminEvaluationSetsAddRunRequest,
+    grounded: Mapping[UUID | None, float | None],
+    default_model: str,
 ) -> EvaluationRun:
     """Keep what a run measured; results of cases that were removed meanwhile are left out, and out of the means.
 
+    `grounded` is how well each reply is supported, by message (`service.domains.evaluation.runs.replies`).
     Raises NotFound of the set or the agent, BadRequest `unknown_case` when no case is left, and `wrong_mode`, Conflict
     `too_many_evaluation_runs`.
     """
     set_id = request.evaluation_set_id
-    grounded = await _measure_groundedness(connection, caller, request.results)
     await lock_set(connection, caller, set_id)
     stored = await require_set(connection, caller, set_id)
     _refuse_wrong_mode(stored, request.mode)
@@ -68,6 +69,8 @@ async def add_run(
         "note": request.note,
         "case_count": len(results),
         **{name: _mean(rows, name) for name in _SCORES},
+        # A question that nothing answers should not be answered: `refused` says how many were not.
+        "answered": _mean([row for row in rows if row["refused"] is None], "answered"),
         **await _describe_agent(connection, caller, agent_id, default_model),
     }
     await queries.insert_run(connection, caller, run=run, results=rows)
@@ -156,27 +159,6 @@ async def _existing_results(
         message = "None of these cases is in the evaluation set. List its cases, and run again."
         raise BadRequest(message, code="unknown_case", details=[FieldError("results", message)])
     return results
-
-
-async def _measure_groundedness(
-    connection: AsyncConnection, caller: Caller, results: Sequence[CaseResult]
-) -> dict[UUID | None, float | None]:
-    """Return how well each reply is supported by what it cites, by message; of those that the caller may read now."""
-    message_ids = [one.message_id for one in results if one.message_id is not None]
-    measured: dict[UUID | None, float | None] = {}
-    for begin in range(0, len(message_ids), _REPLIES_AT_ONCE):
-        some = message_ids[begin : begin + _REPLIES_AT_ONCE]
-        turns = await list_turns_of_everybody(connection, caller, turn_ids=some)
-        shown = {turn.turn_id: turn for turn in turns if turn.reply and turn.citations and not turn.withheld}
-        sources = await list_sources(connection, caller, turn_ids=shown, with_text=True) if shown else []
-        texts = {(one.turn_id, one.passage_no): one.text or "" for one in sources}
-        for turn_id, turn in shown.items():
-            numbered = enumerate(turn.citations, 1)
-            cited = {
-                number: text for number, one in numbered if (text := texts.get((turn_id, one["passageNo"]))) is not None
-            }
-            measured[turn_id] = await asyncio.to_thread(measure_groundedness, turn.reply or "", cited)
-    return measured
 
 
 def _mean(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
