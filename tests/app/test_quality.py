@@ -511,7 +511,7 @@ def test_a_stopped_run_keeps_nothing_before_it_is_continued(house: House) -> Non
     running.stopped = True
     page.session_state["sets.run"] = running
     page.run()
-    assert "Stopped: 1 of 3 questions are measured." in html_of(page)
+    assert "Stopped: 1 of 3 questions." in html_of(page)
     assert "Nothing is kept yet." in html_of(page)
     assert not list(sets.list_runs(one.evaluation_set_id))
     press(page, "Continue")
