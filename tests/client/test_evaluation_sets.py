@@ -7,6 +7,7 @@ import pytest
 
 from carrel import Carrel, InvalidArgumentError, NotFoundError, evaluation
 from carrel.wire.evaluation_runs import KeptResult
+from service.domains.evaluation.runs import replies
 from tests.harness.documents import uploaded
 from tests.harness.services import RunningService
 from tests.service.conversations import a_desk
@@ -139,6 +140,28 @@ def test_a_reply_is_measured_by_what_it_says_and_by_what_it_refuses(client: Carr
     client.catalog.delete_document(desk.document_id)
     again = [{"case_id": each.case_id, "answered": True, "message_id": each.message_id} for each in results]
     assert sets.add_run(one.evaluation_set_id, again).groundedness is None
+
+
+def test_no_transaction_is_open_while_replies_are_measured(
+    client: Carrel, service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of 2,000 replies would hold its connection for as long as they take."""
+    sessions = (
+        "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() "
+        "AND state LIKE 'idle in transaction%' AND query LIKE '%turn_passages%'"
+    )
+    found: list[object] = []
+
+    def count_open(*_: object) -> float:
+        with service.owner_connection() as connection:
+            found.append(connection.execute(sessions).fetchone())
+        return 0.25
+
+    monkeypatch.setattr(replies, "measure_groundedness", count_open)
+    one = client.admin.evaluation_sets.create("Desk", agent_id=a_desk(service).agent_id)
+    evaluation.add_judgements(client, one.evaluation_set_id, {FERRIES: {}})
+    assert evaluation.run(client, one).groundedness == 0.25
+    assert found == [(0,)]
 
 
 def test_replies_are_compared_by_their_citations_and_by_whether_there_are_any() -> None:
