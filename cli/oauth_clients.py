@@ -104,8 +104,7 @@ def allow_host(hosts: _Hosts, *, as_json: AsJson = False) -> None:
     """Allow hosts: people may connect every client that a document there describes."""
     screen = Screen(as_json=as_json)
     with client_of(screen) as client:
-        organization = client.admin.organization
-        allowed = organization.update(client_document_hosts=[*organization.get().client_document_hosts, *hosts])
+        allowed = client.admin.organization.update(added_client_document_hosts=hosts)
     _say_allowed(screen, allowed.client_document_hosts)
 
 
@@ -123,7 +122,7 @@ def remove_host(hosts: _Hosts, *, yes: Yes = False, as_json: AsJson = False) -> 
         question = f"Take away {', '.join(sorted(gone))}, with all clients described there?"
         if not is_confirmed(question, screen=screen, yes=yes, outcome="taken away"):
             return
-        allowed = organization.update(client_document_hosts=[host for host in before if host not in gone])
+        allowed = organization.update(removed_client_document_hosts=gone)
     _say_allowed(screen, allowed.client_document_hosts)
 
 

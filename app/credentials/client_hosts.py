@@ -1,6 +1,6 @@
 """Hosts whose documents describe clients of /mcp: a part of the page about applications."""
 
-from collections.abc import Sequence
+from collections.abc import Collection
 from functools import partial
 
 import streamlit as st
@@ -29,11 +29,12 @@ def show_hosts() -> None:
             "People can connect the agents of the hosts in the list. Agents of hosts that are no longer in it stop at "
             "once, and what people allowed them is forgotten.",
             doing="Change them",
-            action=partial(_change, hosts),
+            action=partial(_change, set(hosts) - set(allowed), set(allowed) - set(hosts)),
         )
 
 
-def _change(hosts: Sequence[str]) -> None:
-    api.client().admin.organization.update(client_document_hosts=hosts)
+def _change(added: Collection[str], removed: Collection[str]) -> None:
+    """Change what the person has changed, and nothing that another admin has meanwhile."""
+    api.client().admin.organization.update(added_client_document_hosts=added, removed_client_document_hosts=removed)
     organization.clear()
     clear_caches()

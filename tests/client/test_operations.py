@@ -436,6 +436,14 @@ SINGLE: list[Case] = [
         ORGANIZATION,
     ),
     (
+        "admin/organization/update",
+        lambda c: c.admin.organization.update(
+            added_client_document_hosts=["claude.ai"], removed_client_document_hosts=["vscode.dev"]
+        ),
+        {"addedClientDocumentHosts": ["claude.ai"], "removedClientDocumentHosts": ["vscode.dev"]},
+        ORGANIZATION,
+    ),
+    (
         "admin/users/upsert",
         lambda c: c.admin.users.upsert([{"email": "ada@example.com", "is_admin": True, "password": "correct horse"}]),
         {"users": [{"email": "ada@example.com", "isAdmin": True, "password": "correct horse"}]},

@@ -224,6 +224,20 @@ def test_where_several_organizations_allow_a_host_people_sign_in_first(
     done(near.call("admin/organization/update", {"clientDocumentHosts": []}, api_key=key))
 
 
+def test_two_who_change_the_hosts_at_once_lose_nothing(near: RunningService) -> None:
+    """Each adds or takes away what they mean, whatever the list was when they read it; a hundred hosts are the most."""
+    allow(near, "first.test")
+    changes = ({"addedClientDocumentHosts": ["b.test"]}, {"addedClientDocumentHosts": ["a.test"]})
+    changes += ({"removedClientDocumentHosts": ["first.test"]},)
+    with ThreadPoolExecutor(3) as all_at_once:
+        answers = list(all_at_once.map(lambda one: near.call("admin/organization/update", one).status_code, changes))
+    assert answers == [200, 200, 200]
+    assert done(near.call("admin/organization/get", {}))["clientDocumentHosts"] == ["a.test", "b.test"]
+    many = {"addedClientDocumentHosts": [f"{number}.test" for number in range(99)]}
+    assert near.call("admin/organization/update", many).status_code == 400
+    allow(near)
+
+
 def test_a_host_has_no_case(near: RunningService, publisher: Publisher) -> None:
     """Neither in what an admin allows nor in the address of a document."""
     allow(near, publisher.host)

@@ -27,6 +27,10 @@ class AdminOrganizationUpdateRequest(RequestModel):
     """Who must give a second factor after a password that is kept here; absent: unchanged."""
     client_document_hosts: ClientDocumentHosts | None = None
     """Hosts whose documents describe clients for /mcp; absent: unchanged. One taken away takes its clients along."""
+    added_client_document_hosts: ClientDocumentHosts | None = None
+    """Hosts that are added to these, whatever others change meanwhile; absent: none."""
+    removed_client_document_hosts: ClientDocumentHosts | None = None
+    """Hosts that are taken away from these, likewise; absent: none."""
     enable_reranking: StrictFlag | None = None
     """Whether searches without `enableReranking`, and agents, are reranked; absent: unchanged."""
     enable_query_model: StrictFlag | None = None

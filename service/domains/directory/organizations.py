@@ -1,6 +1,6 @@
 """Organizations: creating one with its first admin, and changing its settings, as only admins may."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -16,6 +16,10 @@ from service.identity.queries import Principal
 from service.platform.errors import BadRequest, FieldError
 from service.platform.identifiers import uuid7
 from service.platform.secrets import Secret
+
+# As many as a request names.
+MOST_HOSTS = 100
+_CHANGES_OF_HOSTS = {"added_client_document_hosts", "removed_client_document_hosts"}
 
 
 async def create_organization(
@@ -75,11 +79,12 @@ async def update_organization(
     connection: AsyncConnection, caller: Caller, *, changes: AdminOrganizationUpdateRequest
 ) -> Organization:
     """Change the settings that the request names, and return the organization; for admins."""
-    values = {name: value for name, value in changes.model_dump(by_alias=False).items() if value is not None}
+    given = changes.model_dump(by_alias=False, exclude=_CHANGES_OF_HOSTS)
+    values = {name: value for name, value in given.items() if value is not None}
     if "domain" in values:
         values["domain"] = _domain(values["domain"])
-    if (hosts := values.get("client_document_hosts")) is not None:
-        values["client_document_hosts"] = sorted(set(hosts))
+    if (hosts := await _hosts_after(connection, caller, changes)) is not None:
+        values["client_document_hosts"] = hosts
     if values:
         await queries.update_organization(connection, caller.organization_id, values=values)
     if hosts is not None:
@@ -95,6 +100,28 @@ async def update_organization(
             details=_details(values),
         )
     return await get_organization(connection, caller)
+
+
+async def _hosts_after(
+    connection: AsyncConnection, caller: Caller, changes: AdminOrganizationUpdateRequest
+) -> Sequence[str] | None:
+    """Return the hosts of documents after a change, each once; None when it names none.
+
+    Raises BadRequest for too many.
+    """
+    hosts, added = changes.client_document_hosts, changes.added_client_document_hosts
+    removed = changes.removed_client_document_hosts
+    if hosts is None and added is None and removed is None:
+        return None
+    if hosts is None:
+        # Who changes them at the same time waits for this, and then adds to what it has left.
+        await queries.lock_organization(connection, caller.organization_id)
+        hosts = (await queries.get_organization(connection, caller.organization_id)).client_document_hosts
+    after = sorted({*hosts, *(added or ())} - {*(removed or ())})
+    if len(after) > MOST_HOSTS:
+        message = f"There would be {len(after)} hosts; an organization allows {MOST_HOSTS} at most."
+        raise BadRequest(message, details=[FieldError("addedClientDocumentHosts", message)])
+    return after
 
 
 async def _delete_described_clients(connection: AsyncConnection, caller: Caller, *, hosts: Collection[str]) -> None:

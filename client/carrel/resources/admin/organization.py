@@ -72,6 +72,8 @@ class OrganizationSettings(Resource[M]):
         service_accounts_enabled: bool | None = None,
         second_factor: AnySecondFactorPolicy | None = None,
         client_document_hosts: Iterable[str] | None = None,
+        added_client_document_hosts: Iterable[str] | None = None,
+        removed_client_document_hosts: Iterable[str] | None = None,
         enable_reranking: bool | None = None,
         enable_query_model: bool | None = None,
     ) -> Call[AdminOrganizationUpdateResponse]:
@@ -79,7 +81,8 @@ class OrganizationSettings(Resource[M]):
 
         `second_factor` says who must give one after a password that is kept here: `"NOBODY"`, `"ADMINS"` or
         `"EVERYBODY"`. `client_document_hosts` are hosts, such as `claude.ai`, whose documents describe OAuth clients
-        for /mcp that people may allow; one that is taken away takes its clients with it. `enable_reranking` has
+        for /mcp that people may allow; one that is taken away takes its clients with it. `added_client_document_hosts`
+        and `removed_client_document_hosts` change this list by some, whatever others change. `enable_reranking` has
         searches reranked that don't choose it, and what agents look up; `enable_query_model` has the language model
         read the queries of smart filtering and query extraction.
         """
@@ -89,6 +92,8 @@ class OrganizationSettings(Resource[M]):
             service_accounts_enabled=service_accounts_enabled,
             second_factor=as_any(SecondFactorPolicy, second_factor),
             client_document_hosts=as_list(str, client_document_hosts),
+            added_client_document_hosts=as_list(str, added_client_document_hosts),
+            removed_client_document_hosts=as_list(str, removed_client_document_hosts),
             enable_reranking=enable_reranking,
             enable_query_model=enable_query_model,
         )
