@@ -86,9 +86,9 @@ class NewestPrimary:
         for place in places:
             try:
                 connection = dialect.connect(**{**parameters, **_join([place])})
+                timeline = _ask(connection)
             except psycopg.OperationalError:
                 continue
-            timeline = _ask(connection)
             connection.close()
             if (timeline or 0) > self.timeline:
                 self.timeline, self._place = timeline or 0, place
@@ -123,13 +123,19 @@ def _join(places: list[_Place]) -> dict[str, str]:
 
 
 def _ask(connection: DBAPIConnection) -> int | None:
-    """Ask a server that was connected to this moment for its timeline."""
-    # Else the question would open a transaction.
-    cast("Any", connection).autocommit = True
-    cursor = connection.cursor()
-    cursor.execute(_ASK)
-    [timeline] = cursor.fetchone() or [None]
-    cursor.close()
+    """Ask a server that was connected to this moment for its timeline; close the connection when that fails."""
+    adapted = cast("Any", connection)
+    try:
+        # Else the question would open a transaction.
+        adapted.autocommit = True
+        cursor = connection.cursor()
+        cursor.execute(_ASK)
+        [timeline] = cursor.fetchone() or [None]
+        cursor.close()
+    except BaseException:
+        # Whoever is cancelled may wait for nothing more, and no pool has the connection yet.
+        adapted.driver_connection.pgconn.finish()
+        raise
     return timeline
 
 

@@ -1,12 +1,14 @@
 """The primary among several servers: the one that was promoted last, and what is told while no standby follows it."""
 
 import asyncio
+import gc
 from contextlib import AsyncExitStack
 
 import psycopg
 import pytest
 from sqlalchemy.exc import OperationalError
 
+from service.platform import primary
 from service.platform.database import SERVICE_ROLE, Database, driver_url, outlive_commit
 from service.platform.errors import Unavailable
 from service.platform.primary import TIMELINE, NewestPrimary
@@ -19,11 +21,11 @@ async def timeline_of(database: Database) -> int:
         return int((await connection.exec_driver_sql(f"SELECT {TIMELINE}")).scalar_one())
 
 
-def opened(primary: NewestPrimary, *servers: Server) -> Database:
+def opened(known: NewestPrimary, *servers: Server) -> Database:
     """A pool of connections to whichever of the servers is the primary."""
     first, *others = servers
     address = first.address(*others, user=SERVICE_ROLE).get_secret_value()
-    return Database(driver_url(address), pool_size=1, primary=primary)
+    return Database(driver_url(address), pool_size=1, primary=known)
 
 
 async def use_all(old: Server, new: Server) -> None:
@@ -56,6 +58,22 @@ def test_a_primary_of_before_a_promotion_is_not_gone_back_to() -> None:
     """Both take writes; only the newer one's are anybody's."""
     with replicated(1) as (old, [new]):
         asyncio.run(use_all(old, new))
+
+
+async def give_up_asking(server: Server) -> None:
+    """Give a transaction up while its new connection is asked for the timeline."""
+    database = opened(NewestPrimary(), server)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(timeline_of(database), 0.5)
+    gc.collect()
+    await database.close()
+
+
+def test_a_connection_that_nobody_waits_for_any_more_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No pool has it while its server is asked; one that is left open is told of when it is collected."""
+    monkeypatch.setattr(primary, "_ASK", "SELECT 1 FROM pg_sleep(20)")
+    with replicated(0) as (server, _):
+        asyncio.run(give_up_asking(server))
 
 
 async def write(database: Database) -> None:
