@@ -77,6 +77,7 @@ class World:
         self.document_names: dict[str, str] = {}
         self.credential_ids: dict[str, str] = {}
         self._scim_token = ""
+        self._ids_of_nobody: dict[str, str] = {}
         self._agent_client: str | None = None
         asyncio.run(self._create())
 
@@ -376,7 +377,8 @@ class World:
         if name in self.group_ids:
             return self.group_ids[name]
         found = self._provider("GET", f'Users?filter=userName eq "{name}"').json()["Resources"]
-        return str(found[0]["id"]) if found else str(uuid7())
+        # A request that names somebody twice, who is not there, means one person.
+        return str(found[0]["id"]) if found else self._ids_of_nobody.setdefault(name, str(uuid7()))
 
     def _provider(self, method: str, path: str, *operations: dict[str, Any], **body: Any) -> httpx.Response:
         """Send a request; a refusal is shown as the API's, with SCIM's type as its code."""
