@@ -41,6 +41,7 @@ DISKS = {"storage", "broken-off-uploads"}
 # Where a task may be made that nobody starts again: it ends with the work that made it.
 OWN_TASKS = {
     "platform/background.py": "the one place where tasks are kept",
+    "platform/database.py": "a commit, which goes on when nobody waits for it any more",
     "text/embedding/remote.py": "the slices of a request's texts",
     "text/reranking.py": "the parts of a request's passages, awaited together",
     "text/embedding/exchange.py": "an answer, or a connection that begins, in a process that is started again whole",
