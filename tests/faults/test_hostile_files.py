@@ -321,6 +321,8 @@ async def test_a_page_waits_for_other_files_only_so_long(tmp_path, monkeypatch):
     try:
         await extractor.warm()
         reading = asyncio.create_task(extractor.extract(slow, file_name="a.csv"))
+        # So that it comes first: a worker takes files in order.
+        await asyncio.sleep(0)
         with pytest.raises(Unavailable) as caught:
             await extractor.render_page(nullcontext(path), media_type="application/pdf", page=1, wanted_by=uuid4())
         assert caught.value.code == "rendering_saturated"
