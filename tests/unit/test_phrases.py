@@ -13,6 +13,15 @@ from service.domains.answering.phrases import PHRASES, answer_small_talk, drop_g
         ("  HELLO there!!", "en", "welcome"),
         ("Guten Tag.", "de", "welcome"),
         ("¡Hola!", "es", "welcome"),
+        ("Hi! How are you?", "en", "welcome"),
+        ("How are you doing", "en", "welcome"),
+        ("Hallo, wie geht's?", "de", "welcome"),
+        ("Guten Tag, wie geht es Ihnen?", "de", "welcome"),
+        ("Bonjour, comment allez-vous ?", "fr", "welcome"),
+        ("¡Hola! ¿Cómo está usted?", "es", "welcome"),
+        ("Ciao come stai?", "it", "welcome"),
+        ("Hallo, hoe gaat het?", "nl", "welcome"),
+        ("Olá, como está?", "pt", "welcome"),
         ("Hi, thanks!", "en", "you_are_welcome"),
         ("Merci beaucoup", "fr", "you_are_welcome"),
         ("Hello, what can you do?", "en", "ability"),
@@ -30,7 +39,15 @@ def test_small_talk_is_answered_in_its_language(message: str, language: str, kin
 
 @pytest.mark.parametrize(
     "message",
-    ["", " ,", "🦭", "hi" * 9000, "Hello world programs", "What can you do about a late ferry?", "Help with a visa"],
+    [
+        "",
+        " ,",
+        "🦭",
+        "hi" * 9000,
+        "Hello world programs",
+        "What can you do about a late ferry?",
+        "How are you paid at sea?",
+    ],
 )
 def test_what_asks_something_is_no_small_talk(message: str) -> None:
     """Nor is a message without words."""

@@ -1,7 +1,8 @@
 """The phrases of the built-in model's own, in the language of the question: what it says around quotes, and small talk.
 
-It knows a greeting, thanks, and a question of what it can do when that is the whole message. Which language a question
-is in is told by its words of grammar, and where they leave it open by the letters; English is what is left.
+It knows a greeting ("Hello, how are you?"), thanks, and a question of what it can do when that is the whole message.
+Which language a question is in is told by its words of grammar, and where they leave it open by the letters; English is
+what is left.
 """
 
 import re
@@ -33,6 +34,12 @@ class Phrases:
     grammar: frozenset[str]
 
 
+def _greetings(greetings: str, well_being: str) -> frozenset[str]:
+    """Return greetings, questions how somebody is, and the ones followed by the others."""
+    greets, asks = _folded(greetings), _folded(well_being)
+    return greets | asks | {f"{greeting} {question}" for greeting in greets for question in asks}
+
+
 def _folded(phrases: str, separator: str = ",") -> frozenset[str]:
     return frozenset(_plain(phrase) for phrase in phrases.split(separator))
 
@@ -52,7 +59,10 @@ _ENGLISH = Phrases(
         "I look your question up in the documents that you may read here, and answer with sentences from them, each "
         "with its source. I add nothing of my own. When nothing answers, I say so."
     ),
-    greetings=_folded("hi, hello, hey, hi there, hello there, good morning, good afternoon, good evening, good day"),
+    greetings=_greetings(
+        "hi, hello, hey, hi there, hello there, good morning, good afternoon, good evening, good day",
+        "how are you, how are you doing, how are you today, how is it going, how's it going",
+    ),
     thanks=_folded("thanks, thank you, thanks a lot, many thanks, thank you very much, thank you so much, thx, cheers"),
     ability_questions=_folded(
         "what can you do, what can you do for me, what can i ask, what can i ask you, what can you help with, what can "
@@ -70,7 +80,10 @@ _GERMAN = Phrases(
         "Ich schlage Ihre Frage in den Dokumenten nach, die Sie hier lesen dürfen, und antworte mit Sätzen daraus, "
         "jeden mit seiner Quelle. Von mir füge ich nichts hinzu. Wenn nichts antwortet, sage ich es."
     ),
-    greetings=_folded("hallo, guten tag, guten morgen, guten abend, grüß gott, moin, servus, grüezi"),
+    greetings=_greetings(
+        "hallo, guten tag, guten morgen, guten abend, grüß gott, moin, servus, grüezi",
+        "wie geht's, wie gehts, wie geht es, wie geht's dir, wie geht es dir, wie geht es Ihnen, wie geht's Ihnen",
+    ),
     thanks=_folded("danke, vielen dank, danke schön, dankeschön, besten dank, danke sehr"),
     ability_questions=_folded(
         "was kannst du, was können sie, was kannst du tun, was können sie tun, was kann ich fragen, was kann ich dich "
@@ -93,7 +106,10 @@ _FRENCH = Phrases(
         "Je cherche la réponse dans les documents que vous pouvez lire ici, et je cite leurs phrases, chacune avec sa "
         "source. Je n'ajoute rien de moi-même. Quand rien ne répond, je le dis."
     ),
-    greetings=_folded("bonjour, bonsoir, salut"),
+    greetings=_greetings(
+        "bonjour, bonsoir, salut",
+        "ça va, comment ça va, comment vas-tu, comment allez-vous, tu vas bien, vous allez bien",
+    ),
     thanks=_folded("merci, merci beaucoup, merci bien, un grand merci"),
     ability_questions=_folded(
         "que peux-tu faire, que pouvez-vous faire, que sais-tu faire, que savez-vous faire, qu'est-ce que tu peux "
@@ -115,7 +131,10 @@ _SPANISH = Phrases(
         "Busco su pregunta en los documentos que usted puede leer aquí y respondo con frases de ellos, cada una con su "
         "fuente. No añado nada mío. Cuando nada responde, lo digo."
     ),
-    greetings=_folded("hola, buenos días, buenas tardes, buenas noches"),
+    greetings=_greetings(
+        "hola, buenos días, buenas tardes, buenas noches",
+        "qué tal, cómo estás, cómo está, cómo está usted, cómo te va, cómo le va",
+    ),
     thanks=_folded("gracias, muchas gracias"),
     ability_questions=_folded(
         "qué puedes hacer, qué puede hacer, qué puedo preguntar, quién eres, quién es usted, ayuda"
@@ -136,7 +155,10 @@ _ITALIAN = Phrases(
         "Cerco la Sua domanda nei documenti che Lei può leggere qui e rispondo con le loro frasi, ciascuna con la "
         "fonte. Non aggiungo niente di mio. Quando niente risponde, lo dico."
     ),
-    greetings=_folded("ciao, buongiorno, buon giorno, buonasera, buona sera, salve"),
+    greetings=_greetings(
+        "ciao, buongiorno, buon giorno, buonasera, buona sera, salve",
+        "come stai, come sta, come va, tutto bene",
+    ),
     thanks=_folded("grazie, grazie mille, molte grazie"),
     ability_questions=_folded(
         "che cosa puoi fare, cosa puoi fare, cosa può fare, cosa sai fare, chi sei, chi è lei, aiuto"
@@ -157,7 +179,10 @@ _DUTCH = Phrases(
         "Ik zoek uw vraag op in de documenten die u hier mag lezen, en antwoord met zinnen daaruit, elk met zijn bron. "
         "Zelf voeg ik niets toe. Als niets antwoordt, zeg ik dat."
     ),
-    greetings=_folded("goedendag, goedemorgen, goedemiddag, goedenavond, hoi, dag"),
+    greetings=_greetings(
+        "goedendag, goedemorgen, goedemiddag, goedenavond, hoi, hallo, dag",
+        "hoe gaat het, hoe gaat het met je, hoe gaat het met jou, hoe gaat het met u, hoe gaat het ermee, alles goed",
+    ),
     thanks=_folded("bedankt, dank je, dank u, dank je wel, dank u wel, dankjewel, dankuwel"),
     ability_questions=_folded(
         "wat kun je, wat kan je, wat kunt u, wat kun je doen, wat kunt u doen, wie ben je, wie bent u"
@@ -178,7 +203,10 @@ _PORTUGUESE = Phrases(
         "Procuro a resposta nos documentos que pode ler aqui e cito as frases deles, cada uma com a sua fonte. Não "
         "acrescento nada meu. Quando nada responde, digo-o."
     ),
-    greetings=_folded("olá, oi, bom dia, boa tarde, boa noite"),
+    greetings=_greetings(
+        "olá, oi, bom dia, boa tarde, boa noite",
+        "tudo bem, como vai, como estás, como está, como você está",
+    ),
     thanks=_folded("obrigado, obrigada, muito obrigado, muito obrigada"),
     ability_questions=_folded(
         "o que podes fazer, o que pode fazer, o que você pode fazer, quem és, quem é você, ajuda"
@@ -228,13 +256,14 @@ def drop_greeting(message: str) -> str:
 
 def answer_small_talk(message: str) -> str | None:
     """Return the reply to a message that greets, thanks, or asks what can be asked, and does nothing else."""
-    said = _plain(drop_greeting(message))
-    for one in PHRASES.values():
-        for known, reply in (
-            (one.greetings, one.welcome),
-            (one.thanks, one.you_are_welcome),
-            (one.ability_questions, one.ability),
-        ):
-            if said in known:
-                return reply
+    # The whole message is looked at first: the greeting tells the language of "como está".
+    for said in (_plain(message), _plain(drop_greeting(message))):
+        for one in PHRASES.values():
+            for known, reply in (
+                (one.greetings, one.welcome),
+                (one.thanks, one.you_are_welcome),
+                (one.ability_questions, one.ability),
+            ):
+                if said in known:
+                    return reply
     return None
