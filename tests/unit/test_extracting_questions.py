@@ -41,6 +41,24 @@ Bot: Let me look."""
             "How many sheep can we take on the ferry and where do I buy a ticket for the dog?",
             ["How many sheep can we take on the ferry", "where do I buy a ticket for the dog?"],
         ),
+        (
+            "How many days of holiday do I get? And what is the hotel limit on the islands? Thanks",
+            ["How many days of holiday do I get?", "And what is the hotel limit on the islands?"],
+        ),
+        (
+            "How many days of holiday do I get? And how much of it may I carry over to next year?",
+            [
+                "How many days of holiday do I get?",
+                "How many days of holiday do I get? And how much of it may I carry over to next year?",
+            ],
+        ),
+        (
+            "How many days of holiday do I get? And for part-time crew members?",
+            [
+                "How many days of holiday do I get?",
+                "How many days of holiday do I get? And for part-time crew members?",
+            ],
+        ),
         ("how do terms and conditions apply to dogs and cats", ["how do terms and conditions apply to dogs and cats"]),
         ("refund", ["refund"]),
         (

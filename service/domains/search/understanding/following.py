@@ -13,6 +13,10 @@ _GOES_ON = frozenset({"also", "and", "aber", "but", "else", "et", "oder", "or", 
 _POINTS_BACK = frozenset(
     {"he", "her", "his", "it", "its", "she", "that", "their", "them", "these", "they", "this", "those"}
 )
+_VERBS = frozenset(
+    {"am", "are", "can", "could", "did", "do", "does", "had", "has", "have", "is", "may", "might", "must", "should"}
+    | {"was", "were", "will", "would"}
+)
 _ASKS = frozenset({"how", "what", "when", "where", "which", "who", "whom", "whose", "why"})
 
 
@@ -34,9 +38,11 @@ def leans_on_another(message: str) -> bool:
     words = [word.lower() for word in WORD.findall(message)]
     if not words:
         return False
+    telling = query_words(message, [ENGLISH])
+    if words[0] == "and" and len(telling) > FEW_WORDS and not _VERBS.isdisjoint(words):
+        words = words[1:]  # a whole question: "and what is the hotel limit on the islands?"
     if words[0] in _GOES_ON or words[:2] in (["what", "about"], ["how", "about"]):
         return True
-    telling = query_words(message, [ENGLISH])
     if words[0] in _ASKS and len(telling) <= FEW_WORDS and len(words) <= 2 * FEW_WORDS:
         return True
     return not _POINTS_BACK.isdisjoint(words)
