@@ -25,8 +25,9 @@ from carrel.wire.reranking import AppliedReranking
 from carrel.wire.search import CatalogSearchResult, SearchMode
 
 _READS = (
-    "In a collection: conditions that the text states, such as *finance reports since March 2025*, become filters, "
-    "which you can take away; of a long message, the questions in it are searched for."
+    "In a collection: conditions that the text states on its fields, such as *finance reports since March 2025* where "
+    "a field has dates, become filters, which you can take away; of a long message, the questions in it are searched "
+    "for."
 )
 
 

@@ -59,6 +59,8 @@ def test_stated_filters_are_applied_and_shown(service: RunningService) -> None:
     # A field that the request filters by itself is left to it; accents, capitals and hyphens are one.
     own = asked(service, collection, query, filters=[("team", "!=", "Finance")], enableSmartFiltering=True)
     assert filters(own) == [("team", "!=", "Finance")]
+    untaken = asked(service, collection, "finance documents over 5 MB", enableSmartFiltering=True)
+    assert (filters(untaken), "over 5 MB" in untaken["applied"]["filtering"]["note"]) == (filters(answer)[:1], True)
     folded = asked(service, collection, "papers by the genie civil team on fuel", enableSmartFiltering=True)
     assert names(folded) == ["spare"]
 

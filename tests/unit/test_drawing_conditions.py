@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from service.domains.search.understanding.drawing import draw_conditions, keys_of
+from carrel.wire.search import FilterOperator
+from service.domains.search.understanding.drawing import DrawnCondition, draw_conditions, find_unused, keys_of
 from service.domains.search.understanding.folding import fold
 from service.domains.search.understanding.query_texts import read_query
 
@@ -120,6 +121,27 @@ def test_a_field_is_meant_only_by_its_name_or_as_the_documents_own_time(
     asked = read_query(question, fields)
     assert asked is not None
     assert [each.field for each in draw_conditions(asked, today=TODAY, values={})] == drawn
+
+
+@pytest.mark.parametrize(
+    ("question", "drawn", "unused"),
+    [
+        ("finance reports since March 2025", ["finance"], ["since March 2025"]),
+        ("pdf documents about leave since November 2026", [], ["since November 2026"]),
+        ("reports that were issued last year", [], ["last year"]),
+        ("reports issued in 2024 with more than 20 pages", ["issued in 2024"], ["more than 20 pages"]),
+        ("files under 5 MB or over €20", [], ["under 5 MB", "over €20"]),
+        ("Which documents set the budget for 2026?", [], []),
+        ("annual report 2024", [], []),
+        ("How many ships had more than 20 passengers since 2024?", [], []),
+        ("documents that need more than 3 signatures", [], []),
+        ("documentos desde March 2025 que documents since 2024", [], []),
+    ],
+)
+def test_times_and_amounts_that_no_condition_takes_are_told(question: str, drawn: list[str], unused: list[str]) -> None:
+    """Who states one learns that it narrows nothing; what a text may be about is not meant."""
+    conditions = [DrawnCondition("field", FilterOperator.EQUAL, "value", words) for words in drawn]
+    assert find_unused(question, conditions) == unused
 
 
 def test_long_texts_are_not_read() -> None:

@@ -83,7 +83,8 @@ class AppliedFiltering(ResponseModel):
     by_model: bool | None = None
     """true: the service's language model read them; absent: rules did."""
     note: str | None = None
-    """What was left out of what the model read, or why it read nothing; absent when there is nothing to say."""
+    """Times and amounts of the query that became no filter, what was left out of what the model read, or why it read
+    nothing; absent when there is nothing to say."""
 
 
 class AppliedExtraction(ResponseModel):

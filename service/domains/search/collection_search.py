@@ -35,12 +35,17 @@ from service.domains.search.search_query import Hit, Scope
 from service.domains.search.searching import Search, require_text
 from service.domains.search.snapshot import Snapshot, open_snapshot
 from service.domains.search.snippets import merge_texts
-from service.domains.search.understanding.drawing import DrawnCondition
+from service.domains.search.understanding.drawing import DrawnCondition, find_unused
 from service.domains.search.understanding.service import ask_whether_model, conditions_of, draw_readable, understand
 from service.index.service import Space
 from service.platform.batches import Batch
 from service.runtime import Runtime
 from service.runtime.standbys import Source
+
+_UNUSED = (
+    "No filter was made of {}: that needs one field of the collection that clearly takes it, and no alternatives in "
+    "the query."
+)
 
 
 async def search_collection(
@@ -162,6 +167,10 @@ def _say_applied(search: Search, drawn: Sequence[DrawnCondition] | None, *, drop
     filters = [
         DrawnFilter(field=each.field, operator=each.operator, value=each.value, words=each.words) for each in drawn
     ]
+    # Of several questions no conditions are drawn, whatever they state.
+    unused = find_unused(questions[0] if questions else search.query, drawn) if len(questions) <= 1 else []
+    if unused:
+        note = " ".join([*([note] if note else []), _UNUSED.format(", ".join(f"“{words}”" for words in unused))])
     return AppliedOptions(
         filtering=AppliedFiltering(filters=filters, dropped=dropped, by_model=by_model, note=note),
         extraction=extraction,

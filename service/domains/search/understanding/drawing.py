@@ -17,7 +17,7 @@ from service.domains.search.understanding.alternatives import DOCUMENTS, has_alt
 from service.domains.search.understanding.amounts import COMPARED, UNIT, read_bounds, unit_of
 from service.domains.search.understanding.folding import Words, fold, words_of
 from service.domains.search.understanding.moments import PERIOD, Period, read_period
-from service.domains.search.understanding.query_texts import Field, QueryText, any_of, stem
+from service.domains.search.understanding.query_texts import Field, QueryText, any_of, read_query, stem
 
 LONGEST_VALUE = 6
 """Words of a value that is looked for."""
@@ -45,6 +45,15 @@ _AFTER = (
     r"|to|when|where|which|with|without|written) )"
 )
 """Pattern of what ends a name."""
+
+_BEFORE_PERIOD = (
+    rf" (?P<documents>{DOCUMENTS} )(?:(?:that|which) (?:were|was|are|is|have been) )?(?P<not>not )?"
+    r"(?:(?P<made>(?:written|\w+ed|sent)) )?"
+)
+"""Pattern of documents before a period, and of how they came to be in it: "reports that were issued"."""
+_STATED = re.compile(rf" (?:{PERIOD}|{COMPARED}(?P<unit> (?:{UNIT}|pages?|words?|slides?|rows?))?)(?= )")
+_OF_SUBJECTS = frozenset({None, "in", "of", "on", "during", "within", "for"})
+"""What links a period to the words before it, which may be a text's subject: "the budget for 2026"."""
 
 Values = Mapping[str, Collection[tuple[str, str]]]
 """Values that occur in documents that the caller may read, as (field, value), by their folded text."""
@@ -109,6 +118,25 @@ def any_keys(question: str) -> list[str]:
     return [key for key in dict.fromkeys(texts) if key][:MOST_KEYS]
 
 
+def find_unused(question: str, drawn: Collection[DrawnCondition]) -> list[str]:
+    """Return the words of a question on documents that state a time or an amount, and are in no condition drawn."""
+    asked = read_query(question, {})
+    if asked is None:
+        return []
+    found: list[str] = []
+    for match in _STATED.finditer(asked.line):
+        if match["point"] and match["relation"] in _OF_SUBJECTS:
+            is_bare_date = match["relation"] is None and match["point"][-1].isdigit()
+            if is_bare_date or not re.search(f"{_BEFORE_PERIOD}$", asked.line[: match.start() + 1]):
+                continue
+        if (match["operator"] or match["low"]) and not (match["unit"] or match["sign"]):
+            continue
+        words = asked.words.original(*match.span())
+        if not any(words in each.words for each in drawn):
+            found.append(words)
+    return found
+
+
 def _draw_periods(asked: QueryText, today: date) -> Iterator[Match]:
     """Read "reports since March 2024" and "issued last year"; a number field `year` takes whole years."""
     times = [field for field in asked.fields if field.kind is Kind.DATETIME]
@@ -116,9 +144,7 @@ def _draw_periods(asked: QueryText, today: date) -> Iterator[Match]:
     for match in re.finditer(r" (?:of|from|in|for) the year (?P<year>(?:19|20)\d\d)(?= )", asked.line):
         if len(years) == 1:
             yield Match(years[0].name, [(FilterOperator.EQUAL, match["year"])], *match.span())
-    made = r"(?P<made>(?:written|\w+ed|sent))"
-    before = rf" (?P<documents>{DOCUMENTS} )(?:(?:that|which) (?:were|was|are|is|have been) )?(?P<not>not )?"
-    for match in re.finditer(rf"{before}(?:{made} )?{PERIOD}(?= )", asked.line):
+    for match in re.finditer(rf"{_BEFORE_PERIOD}{PERIOD}(?= )", asked.line):
         period = read_period(match, today=today)
         if period is None:
             continue
