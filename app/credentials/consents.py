@@ -39,6 +39,7 @@ def show_consents(client: OAuthClient | None = None) -> None:
         Source(fetch, lambda page: page.consents, about=(client and client.client_id, email)),
         row=partial(_row, names=show_errors(agents), with_client=client is None),
         empty=show_none,
+        columns=dict.fromkeys(("Application", "May", "Narrowed to"), st.column_config.TextColumn(width="small")),
         hint="Choose a row to withdraw what the person allowed.",
     )
     if chosen is not None and st.button("Withdraw it", key="consent.withdraw"):
@@ -64,8 +65,7 @@ def show_consents(client: OAuthClient | None = None) -> None:
 def _row(consent: OAuthConsent, *, names: dict[str, str], with_client: bool) -> dict[str, object]:
     narrowed_to = "not narrowed" if consent.collection_ids is None else ", ".join(consent.collection_names or [])
     return {
-        "Person": one_line(consent.person_name),
-        "Address": consent.email,
+        "Person": f"{one_line(consent.person_name)} ({consent.email})",
         **({"Application": one_line(consent.application_name)} if with_client else {}),
         "May": one_line(scopes_named(consent.scopes, agents=names)),
         "Narrowed to": one_line(narrowed_to) or "collections that are gone",

@@ -110,14 +110,14 @@ def test_what_people_allowed_is_listed_and_withdrawn_after_asking(house: House) 
     person, app = a_person(house.service, email, name="Alma"), an_mcp_client(house.service)
     person.tokens(app)
     page = house.open("oauth_clients")
-    [row] = [row for row in page.dataframe[1].value.to_dict("records") if row["Address"] == email]
-    assert (row["Person"], row["Application"], row["May"]) == ("Alma", "An App", "Read and search")
+    [row] = [row for row in page.dataframe[1].value.to_dict("records") if row["Person"].endswith(f"({email})")]
+    assert (row["Person"], row["Application"], row["May"]) == (f"Alma ({email})", "An App", "Read and search")
     assert row["Narrowed to"] == "not narrowed"
     other = a_person(house.service, "allows.too@example.test", name="Bo")
     other.tokens(app)
     one = house.open("oauth_clients", client=app.client_id)
     listed = one.dataframe[0].value.to_dict("records")
-    choose(one, 0, next(i for i, shown in enumerate(listed) if shown["Address"] == email))
+    choose(one, 0, next(i for i, shown in enumerate(listed) if shown["Person"].endswith(f"({email})")))
     press(one, "Withdraw it")
     one.button(key="confirm.yes").click().run()
     left = list(house.client.admin.oauth_clients.list_consents(client_id=app.client_id))

@@ -81,7 +81,8 @@ def carrel_json(flow_settings: FlowSettings, capsys: pytest.CaptureFixture[str])
 
     def call(*arguments: str) -> tuple[int, dict[str, Any]]:
         code = run([*arguments, "--json"])
-        return code, json.loads(capsys.readouterr().out.splitlines()[-1])  # before it, the service's log
+        # Around it stands the service's log.
+        return code, next(json.loads(line) for line in capsys.readouterr().out.splitlines() if line.startswith("{"))
 
     return call
 
