@@ -166,8 +166,8 @@ def evaluate(
     from carrel import evaluation  # noqa: PLC0415 - slow to import: not for help and completion
 
     screen = Screen(as_json=as_json)
-    floors = dict(map(_read_floor, at_least or []))
     with client_of(screen) as client:
+        floors = dict(map(_read_floor, at_least or []))
         one = _set_of(name, client)
         agent_id = None if agent is None else _id_of(agent, client)
         run, changed = _run_and_compare(client, one, agent_id, note, screen=screen)
@@ -234,28 +234,22 @@ def _show_run(
     screen: Screen,
 ) -> None:
     """Show what a run measured, which replies are worse or better than before, and which scores are low."""
+    from carrel.evaluation import SCORES_OF_REPLIES  # noqa: PLC0415 - slow to import: not for help and completion
+
     worse = [each.question for each in changed if each.change < 0]
     better = [each.question for each in changed if each.change > 0]
     if screen.as_json:
         print_json(screen, "evaluated", code=code, **to_json(run), worse=worse, better=better, low=list(low))
         return
-    measured = [f"{text}: {value:.0%}" for name, text in _SCORES.items() if (value := getattr(run, name)) is not None]
-    screen.line("; ".join([f"{run.case_count:,} asked, {run.answered or 0:.0%} answered", *measured]))
+    # By the names that --at-least takes.
+    measured = [f"{name} {value:.0%}" for name in SCORES_OF_REPLIES if (value := getattr(run, name)) is not None]
+    screen.line(f"{run.case_count:,} asked: {', '.join(measured)}")
     for question in worse:
         screen.line(f"Worse than before: {printable(question)}")
     for question in better:
         screen.line(f"Better than before: {printable(question)}")
     for name, (score, floor) in low.items():
         screen.line(f"Too low: {name} is {'not measured' if score is None else f'{score:.3f}'}, at least {floor:g}")
-
-
-_SCORES = {
-    "recall": "expected documents cited",
-    "precision": "citations of expected documents",
-    "statements_said": "statements said",
-    "refused": "rightly refused",
-    "groundedness": "groundedness",
-}
 
 
 @app.command()

@@ -163,6 +163,7 @@ def _end(ledger: Ledger, *, screen: Screen, hint: str = "") -> ExitCode:
         names = list(deletions(ledger, states=(State.DELETED,)))
         members |= {"hint": hint} if hint else {}
         members |= _remarks_of(ledger)
+        members |= {"partlyRead": ledger.partly_read()} if summary.partly_read else {}
         left_out = notes_of(ledger.address.name).scanned.left_out_as_json()
         screen.json({**members, "leftOut": left_out, "deletions": names, "failures": failure_rows(ledger)})
     else:
@@ -203,6 +204,8 @@ def show_end(summary: Summary, ledger: Ledger, *, screen: Screen) -> None:
             f"The service continues by itself: {coming}. Run again, the run waits for it and sends nothing twice."
         )
     _show_left_out(notes.scanned, screen=screen)
+    if summary.partly_read:
+        _show_partly_read(summary.partly_read, ledger, screen=screen)
     if summary.contained_left_out:
         screen.line("carrel documents left-out DOCUMENT names those of an archive or mail.", style="dim")
     if summary.quarantined:
@@ -210,6 +213,14 @@ def show_end(summary: Summary, ledger: Ledger, *, screen: Screen) -> None:
         screen.line(f"All of it, one JSON object a line: {quarantine_file(ledger)}")
     for remark in notes.remarks:
         screen.line(remark)
+
+
+def _show_partly_read(number: int, ledger: Ledger, *, screen: Screen) -> None:
+    screen.line("Read only in part; carrel documents show DOCUMENT says what was not read:", style="bold")
+    for name in (first := ledger.partly_read(limit=_SHOWN)):
+        screen.line(f"- {name}")
+    if number > len(first):
+        screen.line(f"and {number - len(first):,} more; --json names all of them")
 
 
 def _show_left_out(scanned: Scanned, *, screen: Screen) -> None:

@@ -3,7 +3,7 @@
 import streamlit as st
 
 from app import api
-from app.quality.sets import forget_sets
+from app.quality.sets import NOTHING_ANSWERS, NOTHING_ANSWERS_HELP, forget_sets
 from app.ui.errors import problem_of
 from app.ui.notices import show_warning
 from carrel import CarrelError
@@ -22,12 +22,7 @@ def offer_expectations(one: EvaluationSet, case: EvaluationCase) -> None:
             "case.",
             height=100,
         )
-        st.checkbox(
-            "Nothing should answer this",
-            case.nothing_answers,
-            key=f"{key}.nothing",
-            help="Then a reply without a source is right, and any other one is wrong.",
-        )
+        st.checkbox(NOTHING_ANSWERS, case.nothing_answers, key=f"{key}.nothing", help=NOTHING_ANSWERS_HELP)
         st.text_area("What the reply should say, in your words", case.note or "", key=f"{key}.note", max_chars=1000)
         if st.form_submit_button("Save"):
             _save(one, case, key)

@@ -283,7 +283,8 @@ def _list_runs(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
 def _heads(searches: bool) -> tuple[str, ...]:
     of_searches = (f"nDCG@{_CUTOFF}", f"Recall@{_CUTOFF}", f"MRR@{_CUTOFF}")
     of_replies = ("Answered", "Recall", "Precision", "Said", "Refused", "Groundedness")
-    return ("When", "Match by", *(of_searches if searches else of_replies), "Questions", "Who ran it", "Note")
+    way, scores = ("Match by", of_searches) if searches else ("Agent", of_replies)
+    return ("When", way, *scores, "Questions", "Who ran it", "Note")
 
 
 def _cells(run: EvaluationRun, searches: bool, *, exact: bool = False) -> list[str]:

@@ -26,6 +26,7 @@ from carrel.wire.evaluation import (
     EvaluationCase,
     EvaluationSet,
 )
+from flows.operations.formatting import count_text
 
 SETS, CASES, SET, CASE = "sets", "sets.cases", "set", "q"
 """The lists of sets and of cases; and the parameters of the address for a set and for a question of it."""
@@ -33,6 +34,8 @@ _NEW, _RENAME, _ADD = "sets.new", "sets.rename", "sets.add"
 _IMPORT_PROBLEM, _IMPORTED = "sets.import.problem", "sets.imported"
 LONGEST_QUESTION = 8192
 """Characters of a question, as the service takes them."""
+NOTHING_ANSWERS = "Nothing should answer this"
+NOTHING_ANSWERS_HELP = "Then a reply without a source is right, and any other one is wrong."
 _AGENT = "agent:"
 _MOST_OFFERED = 200
 
@@ -192,6 +195,7 @@ def _ask_for_question(one: EvaluationSet) -> None:
     st.text_area("Question", key="sets.question", max_chars=LONGEST_QUESTION, height=80)
     if one.agent_id is not None:
         st.text_area("What the reply should say", key="sets.note_of_question", max_chars=1000, height=80)
+        st.checkbox(NOTHING_ANSWERS, key="sets.nothing", help=NOTHING_ANSWERS_HELP)
         show_text("Next, say which documents the reply should cite.")
     else:
         show_text("Next, say of what it finds how well that answers.")
@@ -205,7 +209,9 @@ def _add(one: EvaluationSet) -> None:
         message = "Write the question first."
         raise NotYetError(message)
     note = str(st.session_state.get("sets.note_of_question") or "").strip()
-    case = {"question": question, **({"note": note} if note else {})}
+    case: dict[str, object] = {"question": question, **({"note": note} if note else {})}
+    if st.session_state.get("sets.nothing"):
+        case["nothing_answers"] = True
     api.client().admin.evaluation_sets.put_judgements(one.evaluation_set_id, [case])
     forget_sets()
     lead_to_case(one, question)
@@ -286,10 +292,10 @@ def list_cases(one: EvaluationSet) -> None:
     show_pages(
         CASES,
         Source(fetch, lambda page: page.cases, about=one.evaluation_set_id),
-        row=_row_of_case,
+        row=_row_of_case if one.agent_id is None else _row_of_agent_case,
         empty=lambda: show_empty("No question is judged yet.", "Judge results, or import a file."),
         go=lambda case: go_to_case(one, case.question),
-        hint="Open a question to judge its results.",
+        hint=f"Open a question to {'judge its results' if one.agent_id is None else 'say what its reply should have'}.",
     )
     if one.case_count:
         about = (one.evaluation_set_id, one.case_count)
@@ -305,6 +311,19 @@ def _row_of_case(case: EvaluationCase) -> dict[str, object]:
         "Partly": grades.count(1),
         "Not relevant": grades.count(0),
     }
+
+
+def _row_of_agent_case(case: EvaluationCase) -> dict[str, object]:
+    return {"Question": one_line(case.question), "Expected of the reply": describe_expected(case)}
+
+
+def describe_expected(case: EvaluationCase) -> str:
+    """Return in words what the reply to an agent's question should cite and say, or that nothing should answer it."""
+    if case.nothing_answers:
+        return "Nothing answers"
+    documents, statements = sum(grade > 0 for grade in case.grades.values()), len(case.statements)
+    counts = [(documents, "document"), (statements, "statement")]
+    return ", ".join(count_text(number, what) for number, what in counts if number) or "Any answer"
 
 
 def _lines(one: EvaluationSet) -> Iterator[list[list[str]]]:

@@ -247,6 +247,7 @@ def test_an_answer_set_is_run_again_and_the_replies_are_compared(house: House, d
     page = press(house.open("agents", **where), "Run")
     assert result_of(page, FERRY, "Result") == "Answered, expected documents cited: 100%, groundedness: 100%"
     assert result_of(page, ZEPPELIN, "Result") == "Nothing answered"
+    assert next(each.value for each in page.dataframe if "Agent" in each.value)["Groundedness"].tolist() == ["1.000"]
     assert "evil" not in markdown_of(page)
     done(house.service.call("catalog/deleteDocument", {"documentId": desk.document_id}))
     page.text_input(key="sets.note").set_value("Without the notes")

@@ -401,10 +401,23 @@ def test_a_question_is_added_on_the_page_of_its_set(house: House) -> None:
     page = press(page, "Add a question")
     page.text_area(key="sets.question").set_value("When is lunch?")
     page.text_area(key="sets.note_of_question").set_value("At noon")
+    page.checkbox(key="sets.nothing").check()
     next(each for each in page.button if each.key == "sets.add.submit").click().run()
     assert "Documents that the reply should cite" in [each.value for each in page.subheader]
     [case] = house.client.admin.evaluation_sets.list_cases(answers.evaluation_set_id)
-    assert (case.question, case.note) == ("When is lunch?", "At noon")
+    assert (case.question, case.note, case.nothing_answers) == ("When is lunch?", "At noon", True)
+    judgements = [{"document_external_id": name, "grade": grade} for name, grade in (("a", 2), ("b", 1), ("c", 0))]
+    cases = [
+        {"question": "dogs", "judgements": judgements, "statements": ["free"]},
+        {"question": "eels", "judgements": judgements[2:]},
+    ]
+    house.client.admin.evaluation_sets.put_judgements(answers.evaluation_set_id, cases)
+    page = house.open("agents", agent=str(agent.agent_id), part="answers", set=str(answers.evaluation_set_id))
+    assert page.dataframe[0].value.set_index("Question")["Expected of the reply"].to_dict() == {
+        "dogs": "2 documents, 1 statement",
+        "eels": "Any answer",
+        "When is lunch?": "Nothing answers",
+    }
 
 
 def test_sets_are_listed_renamed_and_deleted(house: House) -> None:

@@ -345,7 +345,7 @@ def test_an_evaluation_set_of_an_agent_is_run_again(run: Run, desk: Desk) -> Non
     cases = [{"question": "When does the ferry leave? [b]", "judgements": []}]
     body = {"evaluationSetId": set_id, "cases": cases}
     done(desk.service.call("admin/evaluationSets/putJudgements", body))
-    assert "1 asked, 100% answered" in run("agents", "evaluate", "Ferries [b]").out
+    assert "1 asked: answered 100%, groundedness 100%" in run("agents", "evaluate", "Ferries [b]").out
     desk.update(collectionIds=[])
     again = ran(run, "agents", "evaluate", set_id, "--note", "without documents", exit_code=1)
     assert (again["worse"], again["note"]) == (["When does the ferry leave? [b]"], "without documents")
@@ -362,5 +362,9 @@ def test_an_evaluation_set_of_an_agent_is_run_again(run: Run, desk: Desk) -> Non
     assert (compared["agentName"], compared["worse"]) == ("Empty desk", ["When does the ferry leave? [b]"])
     assert "than before" not in run("agents", "evaluate", set_id).out  # what another agent was asked is no "before"
     for wrong in ("recall", "recall=2", "recall=x", "speed=1"):
-        assert "give a score and a share" in run("agents", "evaluate", set_id, "--at-least", wrong).err
+        refused = run("agents", "evaluate", set_id, "--at-least", wrong)
+        assert (refused.code, refused.err.split(", such as")[0]) == (
+            2,
+            f"--at-least {wrong}: give a score and a share from 0 to 1",
+        )
     assert run("agents", "evaluate", "Nothing").code == 2

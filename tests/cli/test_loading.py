@@ -6,9 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from flows.operations.bulk import upload_ledger
 from flows.settings import FlowSettings
+from tests import made_files
 from tests.cli.conftest import Ended, Run
 from tests.harness.proxy import Fault, faulty
 from tests.harness.services import RunningService
@@ -163,12 +165,15 @@ def test_deletions_are_named_before_and_after(load: Load, run: Run, library: Pat
 def test_without_json_a_person_reads_the_same(run: Run, library: Path, tmp_path: Path) -> None:
     """Counts and failures stand on standard output in words, names as they are."""
     (library / "empty [bold].md").write_bytes(b"")
+    figure = made_files.word(paragraphs=[("Normal", "The ferry leaves.")], picture=Image.new("RGB", (300, 300)))
+    (library / "figure [bold].docx").write_bytes(figure)
     ended = run("upload", "library", "--direct", CARREL_DATA_DIR=str(tmp_path / "data"))
     assert (ended.code, ended.err) == (1, "")
-    assert "4 documents: 3 created" in ended.out
+    assert "5 documents: 4 created, 0 updated, 0 unchanged, 1 in quarantine, 1 read only in part" in ended.out
+    assert "carrel documents show DOCUMENT says what was not read:\n- figure [bold].docx\n" in ended.out
     assert "! empty [bold].md  file_empty: " in ended.out
     planned = run("plan", "library", CARREL_DATA_DIR=str(tmp_path / "data"))
-    assert "3 unchanged" in planned.out
+    assert "4 unchanged" in planned.out
     wrong = run("upload", "library", "--metadata", "nothing")
     assert (wrong.code, "KEY=VALUE" in wrong.err) == (2, True)
 

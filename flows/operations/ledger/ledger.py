@@ -83,10 +83,7 @@ class Ledger:
 
     @classmethod
     def join(cls, address: Address, claim: str) -> Self:
-        """Open the ledger of a run that somebody else has begun and holds the lock of.
-
-        Raises SourceBusyError when it was taken up by another since.
-        """
+        """Open the ledger of a run that somebody else holds; raises SourceBusyError once another has taken it up."""
         ledger = cls(address)
         ledger.run = Run(claim=claim)
         try:
@@ -259,10 +256,9 @@ class Ledger:
             self._write(documents.identify, document_ids)
 
     def keep_as_it_is(self, there: Mapping[str, Mapping[str, str]], *, current: Container[str]) -> None:
-        """Leave the metadata of documents that are `there` already alone where the source says nothing of any.
+        """Leave the metadata of at most a thousand documents that are `there` alone where the source says none.
 
-        Those of them that are `current` are UNCHANGED; the others are added again with what they have there. At most a
-        thousand.
+        Those of them that are `current` are UNCHANGED; the others are added again with what they have there.
         """
         self._write(plans.keep_metadata, there, current=current)
 
@@ -319,6 +315,10 @@ class Ledger:
     def counts(self) -> list[Count]:
         """Return the run's documents by state and action."""
         return self._read(documents.counts)
+
+    def partly_read(self, *, limit: int | None = None) -> list[str]:
+        """Return the external ids of the run's documents that have parts that were not read, by key."""
+        return self._read(documents.partly_read, limit=limit)
 
     def find_missing(self, *, after: bytes = FIRST, limit: int = _PAGE) -> list[tuple[bytes, Missing]]:
         """Return up to `limit` documents (with their keys) that the source has sent and this run has not found."""

@@ -207,6 +207,12 @@ def counts(connection: Connection, run: Run) -> list[Count]:
     ]
 
 
+def partly_read(connection: Connection, run: Run, *, limit: int | None) -> list[str]:
+    """Return the external ids of documents of the run that have parts that were not read, by key."""
+    found = select(documents.c.external_id).where(documents.c.run_id == run.run_id, documents.c.parts_not_read > 0)
+    return list(connection.execute(found.order_by(documents.c.key).limit(limit)).scalars())
+
+
 def count_known(connection: Connection, run: Run) -> int:
     """Return how many of the documents that the run has found were in the catalog before it."""
     asked_after = and_(documents.c.state.in_(("uploaded", "indexed")), documents.c.action.is_(None))
