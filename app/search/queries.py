@@ -20,8 +20,8 @@ MODES: Mapping[SearchMode, str] = {
 }
 """What people call the ways to search."""
 
-HOW_TO_RERANK = ("A reranking model can order results, too: give the service its endpoint", "operating#reranking")
-"""A link for admins of a service that has none: its text, and the topic of help."""
+HOW_TO_RERANK = "A reranking model can order results, too: give the service its endpoint"
+"""The text of a link for admins of a service that has none."""
 
 SIZES = (10, 30, 100)
 """How many results are shown at first, and each time more are asked for; the last is the most the service gives."""

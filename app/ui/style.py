@@ -23,7 +23,9 @@ STYLE = """<style>
 [data-testid="stHeader"] :is(button, a, [role="button"]) { pointer-events: auto; }
 [data-testid="stHeading"] h1 { font-size: 1.6rem; line-height: 2.5rem; padding: 0; }
 [data-testid="stHeading"] :is(h2, h3) { font-size: 1.15rem; line-height: 1.3; padding: .5rem 0; }
-/* Of Streamlit's own, these are hard to read: hints everywhere, and what is chosen or leads on in the dark. */
+/* Of Streamlit's own, these are hard to read: hints and names of fields that are off, and what is chosen or leads on
+   in the dark. */
+.stApp [data-testid="stWidgetLabel"], .stApp [data-testid="stWidgetLabel"] p { color: inherit; }
 .stApp [data-testid="stCaptionContainer"] { color: inherit; opacity: .75; }
 .stApp :is(button[data-selected="true"], [data-testid="stBaseButton-tertiary"]:hover) :is(p, span, code) {
   color: light-dark(#1f5f6b, #6fb9c6); }

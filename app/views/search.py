@@ -257,7 +257,7 @@ def page() -> None:
     if question is None:
         st.caption("Ask in your own words, or name a thing: *how high may the waves be*, *refund*, *D-2219*.")
         if (me := api.me()).is_admin and me.reranks_by_default is None:
-            show_help(*HOW_TO_RERANK)
+            show_help(HOW_TO_RERANK, "operating#reranking")
         show_welcome()
         show_own_searches(places_of(collections_by_id()), open_search)
         return
