@@ -12,7 +12,8 @@ from app import api
 from app.ui.errors import error_boundary
 from app.ui.links import show_link
 from app.ui.notices import show_empty, show_note
-from app.ui.passages import PassageLocation, find_quote, highlight, mark_html, number_in, paragraph, words_like
+from app.ui.passage_locations import PassageLocation, find_quote, number_in
+from app.ui.passages import highlight, mark_html, paragraph, words_like
 from carrel.wire.catalog import GetDocumentResponse
 from carrel.wire.collections import DocumentChunk
 from carrel.wire.pages import WITH_PAGES
@@ -122,7 +123,7 @@ def _fetch(document_id: UUID, number: int, *, version: int | None) -> _Page | No
 
 
 def _offer_pages(page: _Page, *, passage_at: int | None) -> None:
-    """Show the page's number, which can be changed, with buttons to the pages beside it and back to the passage."""
+    """Show the page's number, which can be changed, with buttons to the pages next to it and back to the passage."""
     key = f"original.page.{page.number}"
 
     def go(number: int | None = None) -> None:

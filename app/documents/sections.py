@@ -20,7 +20,8 @@ from app.ui.filters import choice_filter
 from app.ui.help import help_address_of_code, help_cell
 from app.ui.links import leave, show_link
 from app.ui.notices import show_empty, show_note, show_problem, show_table, show_text, show_warning
-from app.ui.passages import PassageLocation, beginnings_of, find_quote, mark_html, open_html, place_html
+from app.ui.passage_locations import PassageLocation, find_quote, open_html
+from app.ui.passages import beginnings_of, mark_html, place_html
 from app.ui.tables import PAGE_ROWS, Source, show_each, show_pages, show_text_pages
 from carrel.wire.admin import AdminGrantsListResponse, GrantInfo
 from carrel.wire.catalog import (

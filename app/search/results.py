@@ -12,7 +12,8 @@ from app.formatting import shorten
 from app.search.queries import CATALOG, Answer, SearchQuery
 from app.search.relevance import STRONG, Result
 from app.search.sources import facts_of, icon_of
-from app.ui.passages import PassageLocation, highlight, link_html, open_html, place_html, words_like
+from app.ui.passage_locations import PassageLocation, open_html
+from app.ui.passages import highlight, link_html, place_html, words_like
 from carrel.wire.catalog import Document
 from carrel.wire.search import CatalogSearchResult, SearchDocumentCollectionResponse, SearchMode, TextSpan
 from flows.operations.formatting import count_text

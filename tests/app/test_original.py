@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import pytest
 
-from app.ui.passages import mark_of_quote
+from app.ui.passage_locations import mark_of_quote
 from tests import made_files
 from tests.app.conftest import House, html_of
 from tests.app.pressing import press

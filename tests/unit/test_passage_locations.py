@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.documents.rows import rows_html
-from app.ui.passages import PassageLocation, find_quote, mark_html, mark_of_quote
+from app.ui.passage_locations import PassageLocation, find_quote, mark_of_quote
+from app.ui.passages import mark_html
 from carrel.wire.places import Box, PassagePlace, Rows
 
 DOCUMENT, COLLECTION = UUID(int=1), UUID(int=2)
