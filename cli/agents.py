@@ -171,10 +171,10 @@ def evaluate(
         one = _set_of(name, client)
         agent_id = None if agent is None else _id_of(agent, client)
         run, changed = _run_and_compare(client, one, agent_id, note, screen=screen)
-    low = {name: (score, floors[name]) for name, score in evaluation.find_low_scores(run, floors).items()}
+    low = evaluation.find_low_scores(run, floors)
     is_worse = any(each.change < 0 for each in changed)
     code = ExitCode.PROBLEMS if low or (is_worse and not floors) else ExitCode.DONE
-    _show_run(run, changed, low, code=code, screen=screen)
+    _show_run(run, changed, low, floors, code=code, screen=screen)
     raise typer.Exit(code)
 
 
@@ -228,13 +228,15 @@ def _set_of(name: str, client: "Carrel") -> "EvaluationSet":
 def _show_run(
     run: "EvaluationRun",
     changed: "Sequence[Difference]",
-    low: Mapping[str, tuple[float | None, float]],
+    low: Mapping[str, float | None],
+    floors: Mapping[str, float],
     *,
     code: ExitCode,
     screen: Screen,
 ) -> None:
     """Show what a run measured, which replies are worse or better than before, and which scores are low."""
     from carrel.evaluation import SCORES_OF_REPLIES  # noqa: PLC0415 - slow to import: not for help and completion
+    from flows.operations.evaluating import describe_low_scores  # noqa: PLC0415 - likewise
 
     worse = [each.question for each in changed if each.change < 0]
     better = [each.question for each in changed if each.change > 0]
@@ -248,8 +250,8 @@ def _show_run(
         screen.line(f"Worse than before: {printable(question)}")
     for question in better:
         screen.line(f"Better than before: {printable(question)}")
-    for name, (score, floor) in low.items():
-        screen.line(f"Too low: {name} is {'not measured' if score is None else f'{score:.3f}'}, at least {floor:g}")
+    for told in describe_low_scores(low, floors):
+        screen.line(f"Too low: {told}")
 
 
 @app.command()

@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
 from typing import Annotated
 
@@ -63,7 +63,9 @@ async def evaluate_agent(
             raise
         low = evaluation.find_low_scores(run, options.at_least)
         if low:
-            raise ScoresTooLowError(_describe(low, options))
+            told = "; ".join(describe_low_scores(low, options.at_least))
+            message = f"Scores are too low: {told}. The page of the set says which replies became worse."
+            raise ScoresTooLowError(message)
         return run
 
 
@@ -98,9 +100,9 @@ def _find_set(source: str, settings: FlowSettings) -> EvaluationSet:
     return found[0]
 
 
-def _describe(low: dict[str, float | None], options: EvaluationOptions) -> str:
-    parts = [
-        f"{name} is {'not measured' if score is None else f'{score:.3f}'}, at least {options.at_least[name]:g}"
+def describe_low_scores(low: Mapping[str, float | None], floors: Mapping[str, float]) -> list[str]:
+    """Say of each score that is too low what it is and what it should be."""
+    return [
+        f"{name} is {'not measured' if score is None else f'{score:.3f}'}, at least {floors[name]:g}"
         for name, score in low.items()
     ]
-    return f"Scores are too low: {'; '.join(parts)}. The page of the set says which replies became worse."
