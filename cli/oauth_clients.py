@@ -93,9 +93,10 @@ def hosts(*, as_json: AsJson = False) -> None:
         allowed = client.admin.organization.get().client_document_hosts
     if as_json:
         print_json(screen, "listed", clientDocumentHosts=allowed)
-    elif not allowed:
+        return
+    if not allowed:
         screen.say("There is none: carrel oauth-clients allow-host allows one.")
-    for host in () if as_json else allowed:
+    for host in allowed:
         screen.line(host)
 
 

@@ -34,7 +34,7 @@ def show_hosts() -> None:
 
 
 def _change(added: Collection[str], removed: Collection[str]) -> None:
-    """Change what the person has changed, and nothing that another admin has meanwhile."""
+    """Change what the person has changed, and leave what another admin has changed by now."""
     api.client().admin.organization.update(added_client_document_hosts=added, removed_client_document_hosts=removed)
     organization.clear()
     clear_caches()

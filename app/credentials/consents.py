@@ -50,8 +50,12 @@ def show_consents(client: OAuthClient | None = None) -> None:
             doing="Withdraw it",
             action=partial(_withdraw, chosen, chosen.email),
         )
-    if client is None or nobody:
-        return
+    if client is not None and not nobody:
+        _offer_withdrawal(client)
+
+
+def _offer_withdrawal(client: OAuthClient) -> None:
+    """Offer to withdraw what everybody has allowed an application."""
     if st.button("Withdraw all", key="consents.withdraw", icon=":material/link_off:"):
         confirm(
             "Withdraw it for everybody?",

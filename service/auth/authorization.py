@@ -59,12 +59,6 @@ def _authorize_access_token(caller: Caller, requirement: Requirement) -> None:
     # A scope for one agent opens the door; whether it is that agent is asked once the request is read.
     some_agent = wanted is ApiScope.AGENT_MESSAGE and any(scope.startswith(MESSAGE_PREFIX) for scope in scopes)
     if wanted is not None and wanted not in scopes and not some_agent:
-        if wanted is ApiScope.ADMIN:  # whether the person is an admin isn't known here: a caller is one by this scope
-            raise Forbidden(
-                f"This token lacks the scope {wanted}, which is for admins alone. If you are an admin, use a token "
-                "that has it; if not, ask an admin to do this.",
-                code="missing_scope",
-            )
         raise _missing(wanted)
     if requirement.admin and not caller.is_admin:
         raise Forbidden("Only an admin may do this, and you are not an admin (any more).", code="admin_only")
@@ -81,6 +75,12 @@ def _authorize_token(scopes: frozenset[str], scope: Scope | None) -> None:
 
 
 def _missing(scope: str) -> Forbidden:
+    if scope == ApiScope.ADMIN:  # whether the person is an admin isn't known here: a caller is one by this scope
+        return Forbidden(
+            f"This token lacks the scope {scope}, which is for admins alone. If you are an admin, use a token that has "
+            "it; if not, ask an admin to do this.",
+            code="missing_scope",
+        )
     return Forbidden(
         f"This token lacks the scope {scope}. Use a token that has it, or ask for one.", code="missing_scope"
     )

@@ -216,7 +216,7 @@ class Database:
         """Commit, and wait for the database to confirm that for as long as a statement may take.
 
         A commit that waits for a standby has no limit of its own. To cancel it would show the change, on a server
-        that may be lost. So what isn't confirmed goes on with its connection, and whoever tries again waits behind it.
+        that may be lost. So an unconfirmed commit keeps its connection until it ends, and another try waits behind it.
         """
         committing = asyncio.ensure_future(connection.commit())
         self._commits[committing] = time.monotonic()

@@ -133,7 +133,7 @@ def _ask(connection: DBAPIConnection) -> int | None:
         [timeline] = cursor.fetchone() or [None]
         cursor.close()
     except BaseException:
-        # Whoever is cancelled may wait for nothing more, and no pool has the connection yet.
+        # A cancelled task may wait for nothing more, and no pool has the connection yet.
         adapted.driver_connection.pgconn.finish()
         raise
     return timeline

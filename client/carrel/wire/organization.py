@@ -28,7 +28,7 @@ class AdminOrganizationUpdateRequest(RequestModel):
     client_document_hosts: ClientDocumentHosts | None = None
     """Hosts whose documents describe clients for /mcp; absent: unchanged. One taken away takes its clients along."""
     added_client_document_hosts: ClientDocumentHosts | None = None
-    """Hosts that are added to these, whatever others change meanwhile; absent: none."""
+    """Hosts that are added to these, whatever others change at the same time; absent: none."""
     removed_client_document_hosts: ClientDocumentHosts | None = None
     """Hosts that are taken away from these, likewise; absent: none."""
     enable_reranking: StrictFlag | None = None

@@ -71,7 +71,7 @@ class AgentDeps:
 
     @property
     def warnings(self) -> list[str]:
-        """What the reader of the reply should know of the searches."""
+        """Say how the searches went, for the reader of the reply."""
         told = [describe_narrowing(words, narrowed) for words, narrowed in self.narrowed.items()]
         return [*told, *([self.note] if self.note else [])]
 

@@ -36,11 +36,11 @@ class Phrases:
 
 def _greetings(greetings: str, well_being: str) -> frozenset[str]:
     """Return greetings, questions how somebody is, and the ones followed by the others."""
-    greets, asks = _folded(greetings), _folded(well_being)
+    greets, asks = _fold_all(greetings), _fold_all(well_being)
     return greets | asks | {f"{greeting} {question}" for greeting in greets for question in asks}
 
 
-def _folded(phrases: str, separator: str = ",") -> frozenset[str]:
+def _fold_all(phrases: str, separator: str = ",") -> frozenset[str]:
     return frozenset(_plain(phrase) for phrase in phrases.split(separator))
 
 
@@ -63,12 +63,16 @@ _ENGLISH = Phrases(
         "hi, hello, hey, hi there, hello there, good morning, good afternoon, good evening, good day",
         "how are you, how are you doing, how are you today, how is it going, how's it going",
     ),
-    thanks=_folded("thanks, thank you, thanks a lot, many thanks, thank you very much, thank you so much, thx, cheers"),
-    ability_questions=_folded(
+    thanks=_fold_all(
+        "thanks, thank you, thanks a lot, many thanks, thank you very much, thank you so much, thx, cheers"
+    ),
+    ability_questions=_fold_all(
         "what can you do, what can you do for me, what can i ask, what can i ask you, what can you help with, what can "
         "you help me with, how can you help, how can you help me, who are you, what are you, how do you work, help"
     ),
-    grammar=_folded("the a an of is are was do does did can i we you to for in what which who how when where why", " "),
+    grammar=_fold_all(
+        "the a an of is are was do does did can i we you to for in what which who how when where why", " "
+    ),
 )
 _GERMAN = Phrases(
     nothing_answers="Nichts, was Sie hier lesen dürfen, beantwortet das.",
@@ -84,13 +88,13 @@ _GERMAN = Phrases(
         "hallo, guten tag, guten morgen, guten abend, grüß gott, moin, servus, grüezi",
         "wie geht's, wie gehts, wie geht es, wie geht's dir, wie geht es dir, wie geht es Ihnen, wie geht's Ihnen",
     ),
-    thanks=_folded("danke, vielen dank, danke schön, dankeschön, besten dank, danke sehr"),
-    ability_questions=_folded(
+    thanks=_fold_all("danke, vielen dank, danke schön, dankeschön, besten dank, danke sehr"),
+    ability_questions=_fold_all(
         "was kannst du, was können sie, was kannst du tun, was können sie tun, was kann ich fragen, was kann ich dich "
         "fragen, was kann ich sie fragen, wobei kannst du helfen, wobei können sie helfen, wer bist du, wer sind sie, "
         "hilfe"
     ),
-    grammar=_folded(
+    grammar=_fold_all(
         "der die das den dem des ein eine einen ist sind war und ich wir sie für nicht kann gibt es viele wie was wo "
         "wann wer warum welche welcher welches im am zu von mit auf bei",
         " ",
@@ -110,12 +114,12 @@ _FRENCH = Phrases(
         "bonjour, bonsoir, salut",
         "ça va, comment ça va, comment vas-tu, comment allez-vous, tu vas bien, vous allez bien",
     ),
-    thanks=_folded("merci, merci beaucoup, merci bien, un grand merci"),
-    ability_questions=_folded(
+    thanks=_fold_all("merci, merci beaucoup, merci bien, un grand merci"),
+    ability_questions=_fold_all(
         "que peux-tu faire, que pouvez-vous faire, que sais-tu faire, que savez-vous faire, qu'est-ce que tu peux "
         "faire, qu'est-ce que vous pouvez faire, qui es-tu, qui êtes-vous, aide"
     ),
-    grammar=_folded(
+    grammar=_fold_all(
         "le la les un une des du de est sont et je nous vous pour pas que quel quelle quels quelles comment où quand "
         "qui pourquoi combien dans sur avec au aux",
         " ",
@@ -135,11 +139,11 @@ _SPANISH = Phrases(
         "hola, buenos días, buenas tardes, buenas noches",
         "qué tal, cómo estás, cómo está, cómo está usted, cómo te va, cómo le va",
     ),
-    thanks=_folded("gracias, muchas gracias"),
-    ability_questions=_folded(
+    thanks=_fold_all("gracias, muchas gracias"),
+    ability_questions=_fold_all(
         "qué puedes hacer, qué puede hacer, qué puedo preguntar, quién eres, quién es usted, ayuda"
     ),
-    grammar=_folded(
+    grammar=_fold_all(
         "el la los las un una del de es son y para no hay que cuál cuáles cómo dónde cuándo quién cuánto cuánta "
         "cuántos cuántas por en con se al",
         " ",
@@ -159,11 +163,11 @@ _ITALIAN = Phrases(
         "ciao, buongiorno, buon giorno, buonasera, buona sera, salve",
         "come stai, come sta, come va, tutto bene",
     ),
-    thanks=_folded("grazie, grazie mille, molte grazie"),
-    ability_questions=_folded(
+    thanks=_fold_all("grazie, grazie mille, molte grazie"),
+    ability_questions=_fold_all(
         "che cosa puoi fare, cosa puoi fare, cosa può fare, cosa sai fare, chi sei, chi è lei, aiuto"
     ),
-    grammar=_folded(
+    grammar=_fold_all(
         "il lo la i gli le un una di del della dei delle è sono e per non che quale quali come dove quando chi perché "
         "quanto quanta quanti quante nel nella con si al cosa",
         " ",
@@ -183,11 +187,11 @@ _DUTCH = Phrases(
         "goedendag, goedemorgen, goedemiddag, goedenavond, hoi, hallo, dag",
         "hoe gaat het, hoe gaat het met je, hoe gaat het met jou, hoe gaat het met u, hoe gaat het ermee, alles goed",
     ),
-    thanks=_folded("bedankt, dank je, dank u, dank je wel, dank u wel, dankjewel, dankuwel"),
-    ability_questions=_folded(
+    thanks=_fold_all("bedankt, dank je, dank u, dank je wel, dank u wel, dankjewel, dankuwel"),
+    ability_questions=_fold_all(
         "wat kun je, wat kan je, wat kunt u, wat kun je doen, wat kunt u doen, wie ben je, wie bent u"
     ),
-    grammar=_folded(
+    grammar=_fold_all(
         "de het een en ik wij we u voor niet kan er zijn wat hoe waar wanneer wie waarom welke welk van met op bij "
         "hoeveel is aan mag moet",
         " ",
@@ -207,11 +211,11 @@ _PORTUGUESE = Phrases(
         "olá, oi, bom dia, boa tarde, boa noite",
         "tudo bem, como vai, como estás, como está, como você está",
     ),
-    thanks=_folded("obrigado, obrigada, muito obrigado, muito obrigada"),
-    ability_questions=_folded(
+    thanks=_fold_all("obrigado, obrigada, muito obrigado, muito obrigada"),
+    ability_questions=_fold_all(
         "o que podes fazer, o que pode fazer, o que você pode fazer, quem és, quem é você, ajuda"
     ),
-    grammar=_folded(
+    grammar=_fold_all(
         "o a os as um uma do da dos das de é são e para não há que qual quais como onde quando quem quanto quanta "
         "quantos quantas no na nos nas com se em ao por",
         " ",

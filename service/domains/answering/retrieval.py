@@ -57,7 +57,7 @@ class Lookup:
 
     @property
     def question(self) -> str:
-        """What the person asks, with what it leans on."""
+        """Return what the person asks, with the earlier words that this message leans on."""
         return complete_question(self.messages) or self.query
 
     def queries(self) -> list[str]:
@@ -72,7 +72,7 @@ class Lookup:
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """Passages, best first, and what whoever reads a reply from them should know of how they were looked up.
+    """Passages, best first, and how they were looked up, for the reader of a reply from them.
 
     `narrowed` has the words of the message that state filters, and for each whether the collections were narrowed by
     them: those without such fields are not, nor those in which nothing fits.

@@ -25,7 +25,7 @@ async def download(runtime: Runtime, file: StoredFile) -> StreamingResponse:
 
 
 async def download_page(runtime: Runtime, file: StoredFile, *, page: int, wanted_by: UUID) -> Response:
-    """Send a page of a file, counted from 1, as a JPEG; no transaction is open meanwhile.
+    """Send a page of a file, counted from 1, as a JPEG, while no transaction is open.
 
     Raises BadRequest `document_without_pages`, NotFound `page_not_found`, and what `Extractor.render_page` does.
     """

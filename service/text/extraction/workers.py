@@ -103,7 +103,7 @@ class Extractor:
         """
         wanted = self._pages_wanted
         if wanted.total() >= _MOST_PAGES_WANTED or wanted[wanted_by] >= _MOST_PAGES_OF_ONE:
-            raise _saturated()
+            raise _too_many_pages()
         wanted[wanted_by] += 1
         work = partial(task.render_page, media_type=media_type, page=page)
         seconds = min(self._seconds, _PAGE_SECONDS)
@@ -112,7 +112,7 @@ class Extractor:
                 with traces.span("render page", {"carrel.page": page}):
                     return await self._run(work, path, "", self._limits, seconds=seconds)
         except TimeoutError as error:
-            raise _saturated() from error
+            raise _too_many_pages() from error
         finally:
             wanted[wanted_by] -= 1
             if not wanted[wanted_by]:
@@ -171,7 +171,7 @@ class Extractor:
         )
 
 
-def _saturated() -> Unavailable:
+def _too_many_pages() -> Unavailable:
     return Unavailable(
         f"The service is busy reading other files. Ask for the page again in {_PAGE_SECONDS:g} s.",
         code="rendering_saturated",

@@ -95,12 +95,12 @@ def _to_seen_turn(row: StoredTurn, sources: Sources, *, with_text: bool) -> Seen
         row,
         COMPLETED,
         row.reply,
-        cited=[_cited(sources[citation["passageNo"]], citation) for citation in row.citations],
+        cited=[_to_cited_source(sources[citation["passageNo"]], citation) for citation in row.citations],
         sources=[_source(source, source.text) for source in sources.values()] if with_text else (),
     )
 
 
-def _cited(row: Source, citation: Mapping[str, Any]) -> ReferencedSource:
+def _to_cited_source(row: Source, citation: Mapping[str, Any]) -> ReferencedSource:
     chunk = {
         "document_collection_id": citation.get("collectionId"),
         "chunk_index": citation.get("chunkNo"),

@@ -45,7 +45,7 @@ async def add_run(
     grounded: Mapping[UUID | None, float | None],
     default_model: str,
 ) -> EvaluationRun:
-    """Keep what a run measured; results of cases that were removed meanwhile are left out, and out of the means.
+    """Keep what a run measured; results of cases that were removed by now are left out, and out of the means.
 
     `grounded` is how well each reply is supported, by message (`service.domains.evaluation.runs.replies`).
     Raises NotFound of the set or the agent, BadRequest `unknown_case` when no case is left, and `wrong_mode`, Conflict

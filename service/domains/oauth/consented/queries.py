@@ -2,9 +2,10 @@
 
 from collections.abc import Collection, Sequence
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import ColumnElement, and_, any_, delete, false, func, or_, select, true, tuple_
+from sqlalchemy import ColumnElement, ScalarSelect, and_, any_, delete, false, func, or_, select, true, tuple_
 from sqlalchemy.dialects.postgresql import aggregate_order_by, insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
@@ -120,31 +121,14 @@ async def list_consents(
 
     `after` are the ids of the last one on the page before.
     """
-    used = (
-        select(func.max(oauth_token_families.c.last_used_at))
-        .where(
-            oauth_token_families.c.organization_id == organization_id,
-            oauth_token_families.c.principal_id == oauth_consents.c.principal_id,
-            oauth_token_families.c.client_id == oauth_consents.c.client_id,
-        )
-        .scalar_subquery()
-    )
-    names = (
-        select(func.array_agg(aggregate_order_by(collections.c.name, collections.c.name)))
-        .where(
-            collections.c.organization_id == organization_id,
-            collections.c.collection_id == any_(oauth_consents.c.collection_ids),
-        )
-        .scalar_subquery()
-    )
     further = (
         oauth_consents.c.principal_id.label("person_id"),
         oauth_clients.c.name.label("application_name"),
         oauth_clients.c.audience,
         principals.c.email,
         principals.c.name.label("person_name"),
-        used.label("last_used_at"),
-        names.label("collection_names"),
+        _select_last_use(organization_id).label("last_used_at"),
+        _select_collection_names(organization_id).label("collection_names"),
     )
     both = (oauth_consents.c.client_id, oauth_consents.c.principal_id)
     statement = (
@@ -156,6 +140,31 @@ async def list_consents(
         .limit(limit)
     )
     return await find_rows(connection, statement, OAuthConsent)
+
+
+def _select_last_use(organization_id: UUID) -> ScalarSelect[Any]:
+    """Select when the tokens of a consent were last used."""
+    return (
+        select(func.max(oauth_token_families.c.last_used_at))
+        .where(
+            oauth_token_families.c.organization_id == organization_id,
+            oauth_token_families.c.principal_id == oauth_consents.c.principal_id,
+            oauth_token_families.c.client_id == oauth_consents.c.client_id,
+        )
+        .scalar_subquery()
+    )
+
+
+def _select_collection_names(organization_id: UUID) -> ScalarSelect[Any]:
+    """Select the names of the collections that a consent is narrowed to."""
+    return (
+        select(func.array_agg(aggregate_order_by(collections.c.name, collections.c.name)))
+        .where(
+            collections.c.organization_id == organization_id,
+            collections.c.collection_id == any_(oauth_consents.c.collection_ids),
+        )
+        .scalar_subquery()
+    )
 
 
 async def delete_consents(

@@ -61,7 +61,7 @@ async def withdraw_for(
 ) -> list[UUID]:
     """Delete the consents to a client, of one person if given, and revoke what it has for them; return whose."""
     found = await queries.delete_consents(connection, organization_id, client_id=client_id, principal_id=principal_id)
-    # Whoever exchanges a code or refreshes a token now has it locked, and this sees the new ones.
+    # A request that exchanges a code or refreshes a token now has it locked, and this sees the new ones.
     family_ids = await families_of(connection, organization_id, principal_ids=found, client_id=client_id)
     await revoke_families(connection, organization_id, family_ids=family_ids, now=now)
     return found

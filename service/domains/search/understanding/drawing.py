@@ -108,7 +108,7 @@ def keys_of(asked: QueryText) -> list[str]:
 
 
 def any_keys(question: str) -> list[str]:
-    """Return the folded texts of a question that may be values, whatever stands beside them."""
+    """Return the folded texts of a question that may be values, whatever stands next to them."""
     folded = words_of(question).folded
     texts = (
         fold(" ".join(folded[start : start + size]))

@@ -54,10 +54,10 @@ def _is_ready() -> ColumnElement[bool]:
 
 def _select_entries(organization_id: UUID, old_id: int, new_id: int, *columns: Any) -> Select[*tuple[Any, ...]]:
     """Select from the entries of the old space, each with its entry in the new one if there is one."""
-    beside = and_(_new.c.document_id == _old.c.document_id, _new.c.space_id == new_id)
+    is_same = and_(_new.c.document_id == _old.c.document_id, _new.c.space_id == new_id)
     chosen: Select[*tuple[Any, ...]] = select(*columns)
     return (
-        chosen.select_from(_old.outerjoin(_new, beside))
+        chosen.select_from(_old.outerjoin(_new, is_same))
         .join(resources, resources.c.object_id == _old.c.document_id)
         .where(_old.c.organization_id == organization_id, _old.c.space_id == old_id)
     )
