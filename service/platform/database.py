@@ -222,7 +222,9 @@ class Database:
         self._commits[committing] = time.monotonic()
         committing.add_done_callback(self._commits.pop)
         try:
-            await asyncio.wait_for(asyncio.shield(committing), self._statement_seconds)
+            # wait_for would swallow, before Python 3.12, a cancellation that comes as the commit ends.
+            async with asyncio.timeout(self._statement_seconds):
+                await asyncio.shield(committing)
         except TimeoutError:
             logger.error("commit_unconfirmed", seconds=self._statement_seconds)
             raise commit_unconfirmed() from None

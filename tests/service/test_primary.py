@@ -3,6 +3,7 @@
 import asyncio
 import gc
 from contextlib import AsyncExitStack
+from typing import Any
 
 import psycopg
 import pytest
@@ -122,6 +123,44 @@ def test_a_connection_comes_back_however_its_commit_ends(capsys: pytest.CaptureF
     asyncio.run(outlive(given_back))
     assert given_back == ["connection"]
     assert "commit_failed" in capsys.readouterr().out
+
+
+class Committing:
+    """A connection whose commit ends when it is told to."""
+
+    def __init__(self) -> None:
+        self.may_end = asyncio.Event()
+
+    async def commit(self) -> None:
+        """Wait until it may end."""
+        await self.may_end.wait()
+
+
+async def commit_and_go_on(connection: Any) -> None:
+    """Commit, and do more."""
+    database = Database(driver_url("postgresql://nobody@localhost/none"))
+    async with AsyncExitStack() as held:
+        await database._commit(connection, held)  # pyright: ignore[reportPrivateUsage] - no other way has its moment
+    await asyncio.sleep(60)
+
+
+async def cancel_after(turns: int) -> bool:
+    """Cancel a task so many turns of the loop after its commit may end; return whether that ended the task."""
+    connection = Committing()
+    task = asyncio.create_task(commit_and_go_on(connection))
+    await asyncio.sleep(0.01)
+    connection.may_end.set()
+    for _ in range(turns):
+        await asyncio.sleep(0)
+    task.cancel()
+    ended, _ = await asyncio.wait([task], timeout=0.5)
+    return bool(ended)
+
+
+@pytest.mark.parametrize("turns", range(8))
+def test_who_is_cancelled_while_a_commit_ends_ends(turns: int) -> None:
+    """Whatever ends first: else a task that is told to stop would go on."""
+    assert asyncio.run(cancel_after(turns))
 
 
 def test_a_change_that_no_standby_confirms_is_not_called_done() -> None:

@@ -99,7 +99,8 @@ class Run:
             if not disk.is_full:
                 await self._report_alive()
             with suppress(TimeoutError):
-                await asyncio.wait_for(disk.wait_for_room(), MOST_SILENT_SECONDS)
+                async with asyncio.timeout(MOST_SILENT_SECONDS):
+                    await disk.wait_for_room()
 
     async def caller(self, connection: AsyncConnection) -> Caller:
         """Return the principal that the run acts as, with present rights; RunError when it may no longer sync."""
