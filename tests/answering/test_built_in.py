@@ -103,6 +103,29 @@ def test_it_understands_a_question_by_the_one_before(answered: Library) -> None:
     assert answered.ask("And how long does it take?").text == NOTHING_ANSWERS
 
 
+PARTS = """# Leave by kind of contract
+
+Part-time staff have 3 days of annual leave for each day that they work in a week.
+
+Contractors have no annual leave: it is a matter of their contract.
+"""
+
+
+def test_it_takes_the_new_words_of_a_short_question_seriously(answered: Library) -> None:
+    """What it quotes has them; or it says what it found nothing about, and never repeats the answer before."""
+    before = Exchange("How many days of annual leave does everyone have?", "27.")
+    assert answered.ask("And part-time?", history=[before]).text == PHRASES["en"].nothing_about.format("part-time")
+    answered.put("Leave by kind of contract", PARTS)
+    for message, quote in (("And part-time?", "Part-time staff"), ("What about contractors?", "Contractors have no")):
+        said = quotes(answered.ask(message, history=[before]))
+        assert [each.startswith(quote) for each in said] == [True]
+    assert answered.ask("And in Berlin?", history=[before]).text == PHRASES["en"].nothing_about.format("berlin")
+    german = Exchange("Wie lang ist die Kündigungsfrist?", "Drei Monate.")
+    assert answered.ask("Und für Teilzeit?", history=[german]).text == PHRASES["de"].nothing_about.format("teilzeit")
+    fare = answered.ask("And what is the single fare of an adult passenger?", history=[before])
+    assert any("12.50" in each for each in quotes(fare))
+
+
 @pytest.mark.parametrize(
     "message",
     ["Who won the football world cup?", "?", "the of and", "x" * 20_000, "🦭"],

@@ -14,7 +14,7 @@ from service.domains.answering.providers import BUILT_IN, model_names
 from service.domains.answering.retrying import LONGEST_PAUSE_SECONDS, pause_after
 from service.domains.answering.scoring import Quotable, is_alike
 from service.domains.answering.segments import LONGEST_SEGMENT, segments_of
-from service.domains.search.understanding.following import complete_question
+from service.domains.search.understanding.following import complete_question, find_new_words
 from service.platform.settings import Settings
 from service.text.embedding import WordPieces
 from service.text.embedding.weights import locate
@@ -31,6 +31,8 @@ from service.text.embedding.weights import locate
         (["How do I enroll?"], "And part-time?", "How do I enroll? And part-time?"),
         (["How do I enroll?"], "And how much of it?", "How do I enroll? And how much of it?"),
         (["How do I enroll?"], "And what is the hotel limit on islands?", "And what is the hotel limit on islands?"),
+        (["How do I enroll?"], "And what is overtime?", "And what is overtime?"),
+        (["How do I enroll?"], "And what are those?", "How do I enroll? And what are those?"),
         (["How do I enroll?"], "How many days of leave are there?", "How many days of leave are there?"),
         (["How do I enroll?"], "weeks of parental leave", "weeks of parental leave"),
         (["How do I enroll?"], "🦭", "🦭"),
@@ -40,6 +42,31 @@ from service.text.embedding.weights import locate
 def test_a_question_that_leans_on_another_is_asked_with_it(before: list[str], message: str, whole: str) -> None:
     """As far back as each leans on the one before, and no further than three."""
     assert complete_question([*before, message]) == whole
+
+
+@pytest.mark.parametrize(
+    ("message", "new"),
+    [
+        ("And part-time?", ["part-time"]),
+        ("And in Berlin?", ["berlin"]),
+        ("What about contractors?", ["contractors"]),
+        ("Or how about crew in their first year?", []),
+        ("Und für Teilzeit?", ["teilzeit"]),
+        ("Et pour les enfants ?", ["enfants"]),
+        ("And what is the limit?", ["limit"]),
+        ("And what is overtime?", []),
+        ("And how long does it take?", []),
+        ("Und wie lange dauert das?", []),
+        ("And how much of it?", []),
+        ("Why?", []),
+        ("So?", []),
+        ("weeks of parental leave", []),
+        ("And what is the hotel limit on the islands?", []),
+    ],
+)
+def test_a_message_that_goes_on_says_in_which_words(message: str, new: list[str]) -> None:
+    """None where it asks something else about the same, or stands alone."""
+    assert find_new_words(message) == new
 
 
 PASSAGE = """Leave > Annual leave

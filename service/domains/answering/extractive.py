@@ -19,7 +19,7 @@ from service.domains.answering.phrases import Phrases, answer_small_talk, drop_g
 from service.domains.answering.providers import BUILT_IN
 from service.domains.answering.scoring import Quotable, choose_quotes
 from service.domains.answering.segments import segments_of
-from service.domains.search.understanding.following import complete_question
+from service.domains.search.understanding.following import complete_question, find_new_words
 from service.text.embedding import MINILM, Embedders
 
 LONGEST_NAME = 120
@@ -47,9 +47,10 @@ async def _write(
         call = DeltaToolCall(info.function_tools[0].name, json.dumps({"query": question}), tool_call_id="search")
         yield {0: call}
         return
-    quotes = await choose_quotes(embedders.get(MINILM), question, _quotable(found or []))
+    new = find_new_words(drop_greeting(written[-1])) if len(written) > 1 else []
+    quotes = await choose_quotes(embedders.get(MINILM), question, _quotable(found or []), having=new)
     phrases = await asyncio.to_thread(phrases_of, written[-1] if written else "")
-    yield _reply(quotes, phrases) if quotes else phrases.nothing_answers
+    yield _reply(quotes, phrases) if quotes else _say_nothing_answers(phrases, new)
 
 
 def _read_messages(messages: Sequence[ModelMessage]) -> list[str]:
@@ -85,6 +86,11 @@ def _reply(quotes: Sequence[Quotable], phrases: Phrases) -> str:
         for place, group in groupby(quotes, key=partial(_describe_source, phrases=phrases))
     ]
     return "\n\n".join(parts)
+
+
+def _say_nothing_answers(phrases: Phrases, new: Sequence[str]) -> str:
+    """Say that nothing answers, and of a message that goes on with an earlier one which of its words are not found."""
+    return phrases.nothing_about.format(_line(" ".join(new))) if new else phrases.nothing_answers
 
 
 def _describe_source(quote: Quotable, phrases: Phrases) -> str:

@@ -19,10 +19,12 @@ class Phrases:
     """What the built-in model says in a language, and the words that it knows of it.
 
     `source` and `section` name where quotes stand: by the document alone, and by document and heading.
-    `nothing_answers` is said whether there is nothing at all, nothing near enough, or only what one may not read.
+    `nothing_answers` is said whether there is nothing at all, nothing near enough, or only what one may not read;
+    `nothing_about` is said so of the words by which a message goes on with an earlier one.
     """
 
     nothing_answers: str
+    nothing_about: str
     source: str
     section: str
     welcome: str
@@ -51,6 +53,7 @@ def _plain(text: str) -> str:
 
 _ENGLISH = Phrases(
     nothing_answers="Nothing that you may read here answers this.",
+    nothing_about="Nothing that you may read here answers this for “{0}”.",
     source="From “{0}”:",
     section="From “{0}”, under “{1}”:",
     welcome="Hello! Ask me something: I look it up in the documents that you may read here.",
@@ -76,6 +79,7 @@ _ENGLISH = Phrases(
 )
 _GERMAN = Phrases(
     nothing_answers="Nichts, was Sie hier lesen dürfen, beantwortet das.",
+    nothing_about="Nichts, was Sie hier lesen dürfen, beantwortet das für „{0}“.",
     source="Aus „{0}“:",
     section="Aus „{0}“, unter „{1}“:",
     welcome="Guten Tag! Fragen Sie mich etwas: Ich schlage es in den Dokumenten nach, die Sie hier lesen dürfen.",
@@ -102,6 +106,7 @@ _GERMAN = Phrases(
 )
 _FRENCH = Phrases(
     nothing_answers="Rien de ce que vous pouvez lire ici ne répond à cette question.",
+    nothing_about="Rien de ce que vous pouvez lire ici ne répond à cette question pour « {0} ».",
     source="Dans « {0} » :",
     section="Dans « {0} », sous « {1} » :",
     welcome="Bonjour ! Posez-moi une question : je cherche la réponse dans les documents que vous pouvez lire ici.",
@@ -127,6 +132,7 @@ _FRENCH = Phrases(
 )
 _SPANISH = Phrases(
     nothing_answers="Nada de lo que usted puede leer aquí responde a esto.",
+    nothing_about="Nada de lo que usted puede leer aquí responde a esto sobre «{0}».",
     source="De «{0}»:",
     section="De «{0}», en «{1}»:",
     welcome="¡Hola! Pregúnteme algo: lo busco en los documentos que usted puede leer aquí.",
@@ -151,6 +157,7 @@ _SPANISH = Phrases(
 )
 _ITALIAN = Phrases(
     nothing_answers="Niente di ciò che Lei può leggere qui risponde a questa domanda.",
+    nothing_about="Niente di ciò che Lei può leggere qui risponde a questa domanda per «{0}».",
     source="Da «{0}»:",
     section="Da «{0}», sotto «{1}»:",
     welcome="Buongiorno! Mi chieda qualcosa: lo cerco nei documenti che Lei può leggere qui.",
@@ -175,6 +182,7 @@ _ITALIAN = Phrases(
 )
 _DUTCH = Phrases(
     nothing_answers="Niets van wat u hier mag lezen beantwoordt dit.",
+    nothing_about="Niets van wat u hier mag lezen beantwoordt dit voor “{0}”.",
     source="Uit “{0}”:",
     section="Uit “{0}”, onder “{1}”:",
     welcome="Goedendag! Stel mij een vraag: ik zoek het op in de documenten die u hier mag lezen.",
@@ -199,6 +207,7 @@ _DUTCH = Phrases(
 )
 _PORTUGUESE = Phrases(
     nothing_answers="Nada do que pode ler aqui responde a isto.",
+    nothing_about="Nada do que pode ler aqui responde a isto sobre “{0}”.",
     source="De “{0}”:",
     section="De “{0}”, em “{1}”:",
     welcome="Olá! Faça-me uma pergunta: procuro a resposta nos documentos que pode ler aqui.",

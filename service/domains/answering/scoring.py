@@ -14,7 +14,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from service.index.stemming import ENGLISH, stemming_of
-from service.index.terms import count_terms, query_words, terms_of
+from service.index.terms import count_terms, query_words, term_of, terms_of
+from service.index.tokenization import fold, split_words
 from service.text.embedding.models import Embedder
 from service.text.languages import tell_language
 
@@ -27,6 +28,8 @@ NEAR_THE_BEST = 0.85
 """Beside the best one, sentences with at least this share of its score are quoted."""
 
 MOST_QUOTES = 3
+SHORTEST_STEM = 5
+"""Letters of a word that others which begin with it are taken for compounds of."""
 ALIKE = 0.7
 """Two sentences that share this much of their words say the same."""
 
@@ -49,11 +52,16 @@ class Quotable:
         return f"{self.document}\n{self.headings}"
 
 
-async def choose_quotes(embedder: Embedder, question: str, quotable: Sequence[Quotable]) -> list[Quotable]:
+async def choose_quotes(
+    embedder: Embedder, question: str, quotable: Sequence[Quotable], *, having: Sequence[str] = ()
+) -> list[Quotable]:
     """Return the one to three sentences that answer best, in their order; none when none answers.
 
+    Only sentences count that have the words `having`, in any form, themselves or in what they stand under.
     The best one's document comes first. It depends on these sentences alone, and so on nothing the person can't read.
     """
+    if having:
+        quotable = await asyncio.to_thread(_keep_having, quotable, having)
     if not quotable or not question.strip():
         return []
     texts = [question, *(f"{each.context}\n{each.text}" for each in quotable)]
@@ -84,6 +92,31 @@ def _overlaps(question: str, quotable: Sequence[Quotable]) -> list[float]:
         OWN_WORDS * share(terms) + WORDS_IN_CONTEXT * share(terms | _terms(each.context, stemming))
         for each, terms, stemming in zip(quotable, own, stemmings, strict=True)
     ]
+
+
+def _keep_having(quotable: Sequence[Quotable], wanted: Sequence[str]) -> list[Quotable]:
+    """Return the sentences that have each of these words; of one with a hyphen its parts, one after the other."""
+    every = _tell_stemmings(quotable)
+    return [each for each, stemming in zip(quotable, every, strict=True) if _has_words(each, wanted, stemming)]
+
+
+def _has_words(sentence: Quotable, wanted: Sequence[str], stemming: str) -> bool:
+    words = split_words(f"{sentence.context}\n{sentence.text}")
+    return all(_has_in_a_row(words, split_words(each), stemming) for each in wanted)
+
+
+def _has_in_a_row(words: Sequence[str], parts: Sequence[str], stemming: str) -> bool:
+    places = range(len(words) - len(parts) + 1)
+    return any(
+        all(_is_form(words[place + number], part, stemming) for number, part in enumerate(parts)) for place in places
+    )
+
+
+def _is_form(word: str, of: str, stemming: str) -> bool:
+    """Return whether a word is a form of another one, or a compound that begins with it ("Teilzeitkräfte")."""
+    if term_of(word, stemming) == term_of(of, stemming):
+        return fold(word) == fold(of) or term_of(of, stemming) != 0
+    return len(of) >= SHORTEST_STEM and fold(word).startswith(fold(of))
 
 
 def _tell_stemmings(quotable: Sequence[Quotable]) -> list[str]:
