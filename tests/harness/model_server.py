@@ -103,11 +103,25 @@ def calls(tool: str, *, saying: str = "", **arguments: str) -> Answer:
     return answer
 
 
+def says_at_once(text: str, *, finish: str = "stop") -> Answer:
+    """Answer a request that isn't streamed with text."""
+    return _whole({"role": "assistant", "content": text}, finish)
+
+
 def fills_in(**arguments: Any) -> Answer:
+    """Answer a request that isn't streamed with structured output."""
+    return says_at_once(json.dumps(arguments))
+
+
+def fills_in_tool(**arguments: Any) -> Answer:
     """Answer a request that isn't streamed with a call of the tool for structured output."""
     function = {"name": "final_result", "arguments": json.dumps(arguments)}
-    message = {"role": "assistant", "tool_calls": [{"id": "call-1", "type": "function", "function": function}]}
-    choice = {"index": 0, "message": message, "finish_reason": "tool_calls"}
+    calls = [{"id": "call-1", "type": "function", "function": function}]
+    return _whole({"role": "assistant", "tool_calls": calls}, "tool_calls")
+
+
+def _whole(message: dict[str, Any], finish: str) -> Answer:
+    choice = {"index": 0, "message": message, "finish_reason": finish}
     whole = {"id": "c1", "object": "chat.completion", "created": 1, "model": MODEL, "choices": [choice]}
     return lambda exchange: exchange.refuse(200, whole)
 

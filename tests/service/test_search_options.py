@@ -14,7 +14,15 @@ from service.domains.search.understanding import by_model
 from service.text.language_models import LanguageModels
 from tests.answering.asking import Library
 from tests.harness.documents import add_to_collection, add_users, create_collection, ok, uploaded
-from tests.harness.model_server import ModelServer, fills_in, refuses, says, serving_model
+from tests.harness.model_server import (
+    ModelServer,
+    fills_in,
+    fills_in_tool,
+    refuses,
+    says,
+    says_at_once,
+    serving_model,
+)
 from tests.harness.services import RunningService
 from tests.harness.stack import wait_for
 from tests.service.test_search_collection import a_document, asked, names
@@ -177,6 +185,7 @@ def test_a_language_model_reads_queries_where_the_organization_says_so(
     assert (filtering["byModel"], "were left out" in filtering["note"]) == (True, True)
     assert answer["applied"]["extraction"]["questions"] == ["What about fuel?"]
     [request] = reader.requests
+    assert request["response_format"]["type"] == "json_schema"
     sent = json.loads(request["messages"][-1]["content"])
     assert sent["values"] == {"team": ["Finance"]}
     assert (sent["query"], sent["fields"]["issued"]) == (query, "DATETIME")
@@ -188,12 +197,25 @@ def test_a_language_model_reads_queries_where_the_organization_says_so(
         refuses(500),
         fills_in(questions=["\ud800"]),
         says("No."),
+        says_at_once("I can't say."),
+        says_at_once("", finish="length"),
+        says_at_once('{"conditions": [{"field": "team", "oper', finish="length"),
+        refuses(400, message="maximum context length is 2048 tokens", code="context_length_exceeded"),
     )
-    for _ in range(5):
+    for _ in range(9):
         answer = asked(service, collection, stating, enableSmartFiltering=True)
         assert filters(answer) == [("team", "==", "Finance")]
         assert "byModel" not in answer["applied"]["filtering"]
         assert "failed" in answer["applied"]["filtering"]["note"]
+    # Some models think aloud or fence what they answer, and some endpoints take no schema of an answer, but tools.
+    aloud = json.dumps({"conditions": [true], "questions": []})
+    for answers in (
+        [says_at_once(f"<think>team? {{}}</think>\n```json\n{aloud}\n```")],
+        [refuses(400, message="This response_format type is unavailable"), fills_in_tool(conditions=[true])],
+    ):
+        reader.in_turn(*answers)
+        answer = asked(service, collection, query, enableSmartFiltering=True)
+        assert (filters(answer), answer["applied"]["filtering"]["byModel"]) == ([("team", "==", "Finance")], True)
     # Of alternatives none is a condition, and of a range both ends are.
     for query, conditions, applied in (
         ("finance or legal documents about fuel", [stated("team", "==", "finance", "finance")], 0),

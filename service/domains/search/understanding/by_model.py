@@ -6,20 +6,24 @@ in what the searcher may read. It can't make a search find more: what it says be
 
 import asyncio
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from datetime import date
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, Field
-from pydantic_ai import Agent, UsageLimits
+from pydantic_ai import Agent, NativeOutput, UsageLimits
+from pydantic_ai.exceptions import (
+    ModelAuthenticationError,
+    ModelContextWindowExceededError,
+    ModelNotFoundError,
+    ModelRequestRejectedError,
+)
 from pydantic_ai.models import Model
 
 from carrel.wire.fields import NO_NUL
-from carrel.wire.search import FilterOperator
-from service.domains.search.filters import Kind, parse_as
-from service.domains.search.understanding.drawing import DrawnCondition, Match, Values, keep_agreeing
+from service.domains.search.understanding.checking import StatedCondition
+from service.domains.search.understanding.drawing import Values
 from service.domains.search.understanding.extraction import LONGEST_QUESTION, MOST_QUESTIONS
-from service.domains.search.understanding.folding import Words, fold, words_of
 from service.platform.logs import logger
 
 SECONDS = 5.0
@@ -30,15 +34,6 @@ MOST_CONDITIONS = 10
 
 # Another attempt would take the time that is left for the rules.
 _SETTINGS: Any = {"max_tokens": MOST_TOKENS, "temperature": 0.0, "max_retries": 0}
-
-_LOWER = (FilterOperator.GREATER, FilterOperator.GREATER_OR_EQUAL)
-_UPPER = (FilterOperator.LESS, FilterOperator.LESS_OR_EQUAL)
-_SAME = (FilterOperator.EQUAL, FilterOperator.NOT_EQUAL)
-_OPERATORS = {
-    Kind.STRING: _SAME,
-    Kind.BOOLEAN: _SAME,
-    **dict.fromkeys((Kind.INT, Kind.DOUBLE, Kind.DATETIME), tuple(set(FilterOperator) - {FilterOperator.CONTAINS})),
-}
 
 _INSTRUCTIONS = """\
 You read a search query, which comes as JSON. Say which conditions on the documents' fields it states, and which \
@@ -60,15 +55,6 @@ def _refuse_surrogates(text: str) -> str:
 Question = Annotated[str, Field(max_length=LONGEST_QUESTION), NO_NUL, AfterValidator(_refuse_surrogates)]
 
 
-class StatedCondition(BaseModel):
-    """A condition that the model says the query states."""
-
-    field: str
-    operator: FilterOperator
-    value: Annotated[str, Field(max_length=200)]
-    words: Annotated[str, Field(max_length=LONGEST_QUESTION)]
-
-
 class Reading(BaseModel):
     """The conditions that a query states, and the questions that it asks."""
 
@@ -80,7 +66,11 @@ class NotReadError(Exception):
     """The model did not read the query; the message says why."""
 
 
-_READER = Agent(output_type=Reading, instructions=_INSTRUCTIONS, retries=0)
+# Servers enforce a schema of the answer more often than that a tool is called: llama.cpp's does so for each model, and
+# Ollama's takes no `tool_choice`. What they are given to enforce, they don't show to the model.
+_BY_SCHEMA = NativeOutput(Reading, template="Answer with JSON of this schema, and with nothing else:\n{schema}")
+
+_READER = Agent(output_type=_BY_SCHEMA, instructions=_INSTRUCTIONS, retries=0)
 
 
 async def read_by_model(
@@ -91,64 +81,33 @@ async def read_by_model(
     for occurring in values.values():
         for field, value in occurring:
             known.setdefault(field, []).append(value)
+    # What differs from query to query comes last: servers keep what they computed for the beginning of a prompt.
     prompt = json.dumps(
-        {"query": query, "today": today.isoformat(), "fields": dict(fields), "values": known}, ensure_ascii=False
+        {"today": today.isoformat(), "fields": dict(fields), "values": known, "query": query}, ensure_ascii=False
     )
     try:
         async with asyncio.timeout(SECONDS):
-            result = await _READER.run(
-                prompt,
-                model=model,
-                model_settings=_SETTINGS,
-                usage_limits=UsageLimits(request_limit=1),
-                infer_name=False,
-            )
+            return await _ask(model, prompt)
     except TimeoutError as error:
         logger.warning("query_model_slow", seconds=SECONDS)
         raise NotReadError("Read by rules: the language model did not answer in time.") from error
     except Exception as error:  # noqa: BLE001 - an endpoint may answer anything; what it said is repeated nowhere
         logger.warning("query_model_failed", kind=type(error).__name__)
         raise NotReadError("Read by rules: the language model failed. The service's log says why.") from None
+
+
+async def _ask(model: Model[Any], prompt: str) -> Reading:
+    """Ask for an answer of the schema; of an endpoint that refuses such a request, for a call of a tool."""
+    asked: dict[str, Any] = {
+        "model": model,
+        "model_settings": _SETTINGS,
+        "usage_limits": UsageLimits(request_limit=1),
+        "infer_name": False,
+    }
+    try:
+        result = await _READER.run(prompt, **asked)
+    except (ModelAuthenticationError, ModelNotFoundError, ModelContextWindowExceededError):
+        raise
+    except ModelRequestRejectedError:
+        result = await _READER.run(prompt, output_type=Reading, **asked)
     return result.output
-
-
-def check_conditions(
-    stated: Sequence[StatedCondition], query: str, *, fields: Mapping[str, str], values: Values
-) -> list[DrawnCondition]:
-    """Return those conditions that are on a field there is, with a value that fits, and by words of the query.
-
-    As with the rules, there are none where the query names alternatives, or states a field in two ways.
-    """
-    words = words_of(query)
-    checked = (_check(each, words, fields=fields, values=values) for each in stated)
-    by_field: dict[str, list[Match]] = {}
-    for match in checked:
-        if match is not None:
-            by_field.setdefault(match.field, []).append(match)
-    return keep_agreeing(words, [match for found in by_field.values() for match in _join_bounds(words, found)])
-
-
-def _join_bounds(words: Words, matches: Sequence[Match]) -> Sequence[Match]:
-    """Return a lower and an upper bound of a field as one range; everything else as it is."""
-    bounds = list(dict.fromkeys(bound for match in matches for bound in match.bounds))
-    if [sum(operator in side for operator, _ in bounds) for side in (_LOWER, _UPPER)] != [1, 1] or bounds[2:]:
-        return matches
-    start, end = min(match.start for match in matches), max(match.end for match in matches)
-    if " or " in words.line[start:end]:
-        return matches
-    return [Match(matches[0].field, bounds, start, end)]
-
-
-def _check(stated: StatedCondition, words: Words, *, fields: Mapping[str, str], values: Values) -> Match | None:
-    kind = Kind(fields[stated.field]) if stated.field in fields else None
-    folded = " ".join(words_of(stated.words).folded)
-    start = words.line.find(f" {folded} ") if folded else -1
-    if kind is None or start < 0 or stated.operator not in _OPERATORS[kind]:
-        return None
-    value = stated.value
-    if kind is Kind.STRING:
-        known = [own for field, own in values.get(fold(value), ()) if field == stated.field]
-        value = value if value in known else next(iter(known), "")
-    if not value or parse_as(kind, value) is None:
-        return None
-    return Match(stated.field, [(stated.operator, value)], start, start + 1 + len(folded))

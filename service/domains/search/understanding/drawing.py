@@ -82,6 +82,11 @@ def draw_conditions(asked: QueryText, *, today: date, values: Values) -> list[Dr
 
     `values` are those of `keys_of` that occur. What isn't of its field's type is none of them.
     """
+    return keep_agreeing(asked.words, find_stated(asked, today=today, values=values))
+
+
+def find_stated(asked: QueryText, *, today: date, values: Values) -> list[Match]:
+    """Return where a question states conditions, each by itself; see `draw_conditions`."""
     kinds = {field.name: field.kind for field in asked.fields}
     matches = [
         *_draw_periods(asked, today),
@@ -89,7 +94,7 @@ def draw_conditions(asked: QueryText, *, today: date, values: Values) -> list[Dr
         *_draw_flags(asked),
         *_draw_values(asked, values),
     ]
-    return [each for each in keep_agreeing(asked.words, matches) if fits(kinds[each.field], each.value)]
+    return [match for match in matches if all(fits(kinds[match.field], value) for _, value in match.bounds)]
 
 
 def keys_of(asked: QueryText) -> list[str]:
@@ -151,7 +156,7 @@ def _draw_periods(asked: QueryText, today: date) -> Iterator[Match]:
         if match["not"]:
             is_since = match["relation"] == "since" or (period.start and not period.end)
             period = Period(None, period.start) if is_since else None
-        fitting = [field for field in times if _is_made_then(field, match["made"])]
+        fitting = [field for field in times if is_made_then(field, match["made"])]
         start = match.end("documents") - 1
         if period and len(fitting) == 1 and (len(times) == 1 or match["made"]):
             bounds = [(operator, day.isoformat()) for operator, day in period.bounds()]
@@ -160,7 +165,7 @@ def _draw_periods(asked: QueryText, today: date) -> Iterator[Match]:
             yield Match(years[0].name, bounds, start, match.end())
 
 
-def _is_made_then(field: Field, made: str | None) -> bool:
+def is_made_then(field: Field, made: str | None) -> bool:
     """Return whether a field may be the time that a participle speaks of; None: the document's own, whichever it is."""
     if made is None or made == "dated":
         return not field.stems - {stem(word) for word in _OWN_TIMES}

@@ -91,12 +91,13 @@ def read_query(question: str, fields: Mapping[str, str]) -> QueryText | None:
     """Read a question about fields (types by name); None for one that is too long, or that can't state a condition."""
     if len(question) > LONGEST_QUESTION:
         return None
-    asked = QueryText(words_of(question), [_field(name, Kind(kind)) for name, kind in fields.items()])
+    asked = QueryText(words_of(question), [read_field(name, Kind(kind)) for name, kind in fields.items()])
     return asked if asked.may_state else None
 
 
 @lru_cache(10_000)
-def _field(name: str, kind: Kind) -> Field:
+def read_field(name: str, kind: Kind) -> Field:
+    """Read the words that name a field, and its unit, from its name."""
     words = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", " ", name)
     parts = [part for part in fold(words).split() if part]
     unit = unit_of(parts[-1]) if parts and kind in {Kind.INT, Kind.DOUBLE} else None

@@ -14,10 +14,10 @@ from service.auth.callers import Caller
 from service.domains.collections.queries import StoredCollection
 from service.domains.search.filters import Condition, Kind, parse_as
 from service.domains.search.snapshot import Snapshot
+from service.domains.search.understanding.checking import check_conditions, keys_to_find
 from service.domains.search.understanding.drawing import (
     DrawnCondition,
     Values,
-    any_keys,
     draw_conditions,
     keys_of,
 )
@@ -91,7 +91,7 @@ async def understand(
         return replace(by_rules, note=_TOO_LONG)
     wants_filters = bool(options.enable_smart_filtering)
     fields = {name: kind for name, kind in collection.fields.items() if name not in own} if wants_filters else {}
-    keys = any_keys(query) if fields else []
+    keys = keys_to_find(query, fields)
     async with runtime.database.transaction(caller.organization_id, read_only=True) as connection:
         today = (await runtime.clock.now(connection)).date()
         values = await _find_values(connection, caller, collection.space_id, keys, fields)
@@ -104,9 +104,10 @@ async def understand(
         reading = await by_model.read_by_model(model, query, fields=fields, values=values, today=today)
     except by_model.NotReadError as error:
         return replace(by_rules, note=str(error))
-    conditions = by_model.check_conditions(reading.conditions, query, fields=fields, values=values)
+    conditions = check_conditions(reading.conditions, query, fields=fields, values=values, today=today)
     questions = [each for each in map(str.strip, reading.questions) if each] if options.enable_query_extraction else []
-    note = _LEFT_OUT if len(conditions) < len(reading.conditions) else None
+    applied = {each.field for each in conditions}
+    note = _LEFT_OUT if any(each.field not in applied for each in reading.conditions) else None
     return Understood(questions or by_rules.questions, conditions, note)
 
 

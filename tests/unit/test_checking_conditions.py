@@ -1,0 +1,76 @@
+"""Conditions that a language model says a query states (`service.domains.search.understanding.checking`)."""
+
+import csv
+from itertools import product
+from pathlib import Path
+
+import pytest
+
+from bench.query_model import values_in
+from carrel.wire.search import FilterOperator
+from service.domains.search.understanding.checking import StatedCondition, check_conditions
+from tests.unit.test_drawing_conditions import QUESTIONS, SET, TODAY
+
+
+def check(query: str, *stated: tuple[str, str, str, str], corpus: str = "sample") -> list[list[str]]:
+    """The conditions of a query over a corpus, of which a model stated some."""
+    about = SET["corpora"][corpus]
+    conditions = [
+        StatedCondition(field=field, operator=FilterOperator(operator), value=value, words=words)
+        for field, operator, value, words in stated
+    ]
+    checked = check_conditions(conditions, query, fields=about["fields"], values=values_in(about, query), today=TODAY)
+    assert all(each.words in query for each in checked)
+    return [[each.field, each.operator.value, each.value] for each in checked]
+
+
+@pytest.mark.parametrize(
+    ("query", "stated", "applied"),
+    [
+        ("whatever the finance people wrote on fuel", ("team", "==", "finance", "finance people"), "finance"),
+        ("whatever the finance people wrote on fuel", ("team", "==", "Finance", "the finance people wrote"), "finance"),
+        ("whatever the finance people wrote on fuel", ("team", "==", "finance", "on fuel"), None),
+        ("whatever the finance people wrote on fuel", ("team", "!=", "finance", "finance people"), None),
+        ("whatever the finance people didn't write on fuel", ("team", "==", "finance", "finance people"), None),
+        ("Berichte von Finance", ("team", "==", "finance", "Finance"), "finance"),
+        ("Berichte, nicht von Finance", ("team", "==", "finance", "Finance"), None),
+        ("how does finance approve budgets", ("team", "==", "finance", "finance"), None),
+        ("documents about finance", ("team", "==", "finance", "finance"), None),
+        ("who wrote the finance rules", ("team", "==", "legal", "finance"), None),
+        ("papers our people issued in June 2025", ("issued", "==", "2031-01-01", "issued in June 2025"), "2025-06-01"),
+        ("how many passengers travelled in 2024", ("issued", ">=", "2024-01-01", "in 2024"), None),
+        ("documents about the storm in 2024", ("issued", ">=", "2024-01-01", "in 2024"), None),
+        ("documents that need more than 3 signatures", ("pages", ">", "3", "more than 3"), None),
+        ("files of exactly 7 MB", ("pages", "==", "7", "7 MB"), None),
+        ("documents on how confidential pay is kept", ("confidential", "!=", "true", "confidential"), None),
+    ],
+)
+def test_the_words_of_the_query_decide(query: str, stated: tuple[str, str, str, str], applied: str | None) -> None:
+    """What a model makes up, turns into its contrary, or takes from what the text is about is no condition."""
+    assert [value for _, _, value in check(query, stated)][:1] == ([applied] if applied else [])
+
+
+def test_rules_draw_what_a_model_leaves_out() -> None:
+    """A model that says nothing, or nonsense, takes no condition away; a field that rules read is theirs."""
+    query = "finance documents since 2025 about fuel"
+    ruled = [["team", "==", "finance"], ["issued", ">=", "2025-01-01"]]
+    assert check(query) == check(query, ("team", "!=", "finance", "finance")) == ruled
+    assert check(query, ("pages", ">", "2025", "since 2025"), ("issued", "<", "2020-01-01", "since 2025")) == ruled
+
+
+def test_a_model_that_states_whatever_it_can_narrows_nothing() -> None:
+    """Of a question that states no condition, none is applied, whichever words, field and value a model gives."""
+    plain = [(each["question"], each["corpus"]) for each in QUESTIONS if not each["conditions"]]
+    with (Path(__file__).parents[1] / "answering" / "answer_set.csv").open(newline="") as lines:
+        plain += [(row["question"], row["corpus"]) for row in csv.DictReader(lines)][::20]
+    applied: list[list[str]] = []
+    for question, corpus in plain:
+        about = SET["corpora"][corpus]
+        words = question.split()
+        parts = [" ".join(words[at : at + size]) for size in (1, 4) for at in range(len(words) - size + 1)]
+        named = {value for known in values_in(about, question).values() for _, value in known}
+        values = {"BOOLEAN": ["true"], "DATETIME": ["2025-01-01"], "INT": ["20"], "DOUBLE": ["5"], "STRING": named}
+        for field, kind in about["fields"].items():
+            for value, part in product(values[kind], parts):
+                applied += check(question, (field, "==", value, part), corpus=corpus)
+    assert applied == []
