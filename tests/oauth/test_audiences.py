@@ -98,6 +98,27 @@ def test_a_public_client_of_this_machine_gets_nothing_unasked(standing: Standing
     assert "code" in sent_back(ada.open(web, prompt="none"))
 
 
+ONE_AGENT = "api:agent:message:0197a000-0000-7000-8000-000000000001"
+
+
+@pytest.mark.parametrize(
+    ("registered", "given"),
+    [(["api:catalog:read"], "api:catalog:read"), ([ONE_AGENT], ONE_AGENT), (["api:catalog:write"], None)],
+)
+def test_a_client_that_asks_for_all_that_mcp_describes_gets_what_is_its_own(
+    standing: Standing, registered: list[str], given: str | None
+) -> None:
+    """Clients don't know what they are registered for; the answer says which scopes they got (RFC 6749, 3.3)."""
+    described = "api:catalog:read api:agent:message:* api:admin"
+    agent = an_mcp_client(standing.service, scopes=registered)
+    if given is None:
+        assert sent_back(standing.person().open(agent, scope=described))["error"] == "invalid_scope"
+    else:
+        assert standing.person().tokens(agent, scope=described)["scope"] == given
+    unknown = f"{registered[0]} api:everything"
+    assert sent_back(standing.person().open(agent, scope=unknown))["error"] == "invalid_scope"
+
+
 def test_a_consent_taken_back_counts_at_the_next_call(service: RunningService) -> None:
     """Without its consent, a token for /mcp is worth nothing, whatever else is left of it; the refusal leads on."""
     agent, ada = an_mcp_client(service), a_person(service)

@@ -87,11 +87,17 @@ class Client(ClientMixin):
         """Return None: every request names its redirect URI (seed, "v1")."""
 
     def get_allowed_scope(self, scope: str | None) -> str | None:
-        """Return the requested scopes, all of the client's if none are requested, None if one isn't the client's."""
+        """Return the requested scopes, all of the client's if none are requested, None if one isn't the client's.
+
+        Clients for /mcp don't know what they are registered for: they ask for what a server's description names. They
+        get what of that is theirs (RFC 6749, section 3.3), and None if nothing is.
+        """
         asked = parse_scopes(scope or "")
-        if asked is None or not all(covers(self.scopes, one) for one in asked):
+        if asked is None:
             return None
-        return " ".join(asked or self.scopes)
+        if self.audience is OAuthAudience.MCP and asked:
+            return " ".join(intersect_scopes(asked, to=self.scopes)) or None
+        return " ".join(asked or self.scopes) if all(covers(self.scopes, one) for one in asked) else None
 
     def check_redirect_uri(self, redirect_uri: str) -> bool:
         """Return whether a redirect URI is a registered one, character by character (RFC 9700, section 2.1).
