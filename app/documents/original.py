@@ -2,6 +2,8 @@
 
 import base64
 import html
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 from uuid import UUID
 
@@ -13,11 +15,12 @@ from app.ui.errors import error_boundary
 from app.ui.links import show_link
 from app.ui.notices import show_empty, show_note
 from app.ui.passage_locations import PassageLocation, find_quote, number_in
-from app.ui.passages import highlight, mark_html, paragraph, words_like
+from app.ui.passages import highlight, words_like
 from carrel.wire.catalog import GetDocumentResponse
 from carrel.wire.collections import DocumentChunk
 from carrel.wire.pages import WITH_PAGES
-from carrel.wire.places import Box, PassagePlace, describe_place
+from carrel.wire.places import Box, PageBox, PassagePlace, describe_place
+from carrel.wire.search import TextSpan
 
 
 @dataclass(frozen=True)
@@ -49,31 +52,59 @@ def show_original(document: GetDocumentResponse) -> None:
         # A version that isn't indexed any more has no chunks: what the address tells of the place has to do.
         place = passage.place if passage else wanted.place if version else None
         place = place or PassagePlace()
-        number = number_in(st.query_params.get("page", ""), least=1) or place.page or 1
+        weights = _weigh(place, passage, wanted)
+        opened = _page_of(place, weights)
+        number = number_in(st.query_params.get("page", ""), least=1) or opened or 1
         page = _fetch(document.document_id, number, version=version)
     _show_version(document, shown=version, passage_of=wanted.version)
     if page is None:
         return
-    _offer_pages(page, passage_at=place.page)
-    first, last = place.page or 0, place.last_page or place.page or 0
-    is_there = first <= number <= last
+    _offer_pages(page, passage_at=opened)
+    boxes = [box for box, _ in sorted(weights, key=lambda each: -each[1]) if box.page == number]
+    is_there = (place.page or opened or 0) <= number <= (place.last_page or place.page or opened or 0)
     if passage is None or not is_there:
-        _draw(page, document.document_name, box=place.box if is_there else None)
+        _draw(page, document.document_name, boxes=boxes)
         return
     left, right = st.columns([3, 2])
     with left:
-        _draw(page, document.document_name, box=place.box)
-    with right:
+        _draw(page, document.document_name, boxes=boxes)
+    with right, st.container(key="original-passage"):
         st.subheader("The passage", anchor=False)
         show_note(describe_place(place))
-        st.html(_mark_words(passage.text.strip(), wanted))
+        st.html(highlight(passage.text, _spans_of_words(passage.text, wanted)))
 
 
-def _mark_words(text: str, wanted: PassageLocation) -> str:
-    """Return a passage as HTML with the words marked that are quoted, or else those that were searched for."""
+def _weigh(place: PassagePlace, passage: DocumentChunk | None, wanted: PassageLocation) -> list[tuple[PageBox, int]]:
+    """Return the parts of pages that a passage covers, each with how much stands there of the words that count.
+
+    Without such words, of the whole passage.
+    """
+    boxes = place.list_boxes()
+    if passage is None:
+        return [(box, round(1e6 * (box.right - box.left) * (box.bottom - box.top))) for box in boxes]
+    text = passage.text
+    spans = _spans_of_words(text, wanted) or [TextSpan(start=0, end=len(text))]
+    ends = [*(box.start for box in boxes[1:]), len(text)]
+    return [
+        (box, sum(max(min(span.end, end) - max(span.start, box.start), 0) for span in spans))
+        for box, end in zip(boxes, ends, strict=True)
+    ]
+
+
+def _page_of(place: PassagePlace, weights: Sequence[tuple[PageBox, int]]) -> int | None:
+    """Return the page with most of a passage; None where that has no page."""
+    pages = Counter[int]()
+    for box, weight in weights:
+        pages[box.page] += weight
+    return pages.most_common(1)[0][0] if pages else place.page
+
+
+def _spans_of_words(text: str, wanted: PassageLocation) -> list[TextSpan]:
+    """Return where the words of a passage stand that are quoted, or else those that were searched for."""
     if quote := find_quote(text, wanted.quoted):
-        return paragraph(mark_html(text, quote))
-    return highlight(text, words_like(text, [word for word in wanted.words if len(word) > 3 or word.isdigit()]))
+        start = text.index(quote)
+        return [TextSpan(start=start, end=start + len(quote))]
+    return words_like(text, [word for word in wanted.words if len(word) > 3 or word.isdigit()])
 
 
 def _show_version(document: GetDocumentResponse, *, shown: int | None, passage_of: int | None) -> None:
@@ -151,13 +182,13 @@ def _offer_pages(page: _Page, *, passage_at: int | None) -> None:
             st.button("Back to the passage", on_click=go, args=(passage_at,), key="original.passage", type="tertiary")
 
 
-def _draw(page: _Page, name: str, *, box: Box | None = None) -> None:
-    """Draw a page, with a mark over the part of it that the box covers."""
-    marked = "; the passage is marked" if box else ""
+def _draw(page: _Page, name: str, *, boxes: Sequence[Box]) -> None:
+    """Draw a page, with a mark over each part of it that a box covers; the first one is scrolled to."""
+    marked = "; the passage is marked" if boxes else ""
     says = html.escape(f"Page {page.number:,} of {name}{marked}")
     picture = f"data:image/jpeg;base64,{base64.b64encode(page.jpeg).decode()}"
-    mark = f'<span class="carrel-page-mark" style="{_style(box)}" aria-hidden="true"></span>' if box else ""
-    st.html(f'<div class="carrel-page"><img src="{picture}" alt="{says}">{mark}</div>')
+    marks = (f'<span class="carrel-page-mark" style="{_style(box)}" aria-hidden="true"></span>' for box in boxes)
+    st.html(f'<div class="carrel-page"><img src="{picture}" alt="{says}">{"".join(marks)}</div>')
 
 
 def _style(box: Box) -> str:

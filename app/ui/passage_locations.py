@@ -10,12 +10,13 @@ from uuid import UUID
 
 from app.ui.links import address
 from app.ui.passages import beginnings_of
-from carrel.wire.places import Box, PassagePlace, describe_place
+from carrel.wire.places import Box, PageBox, PassagePlace, describe_place
 
 _LARGEST = 2**31 - 1
 _QUOTED = re.compile(r"([1-9][0-9]{0,4})_([0-9a-f]{16})")
 _MOST_SEARCHED = 20_000
-_PLACE = re.compile(r"[0-9]{1,9}(?:_(?:[01]|0\.[0-9]{1,12})){4}|[0-9]{1,9}")
+_BOX = r"[0-9]{1,9}(?:_(?:[01]|0\.[0-9]{1,12})){4}"
+_PLACE = re.compile(rf"{_BOX}(?:~{_BOX}){{0,11}}|[0-9]{{1,9}}")
 
 
 @dataclass(frozen=True)
@@ -39,7 +40,7 @@ class PassageLocation:
     def from_address(cls, document_id: UUID, parameters: Mapping[str, str]) -> "PassageLocation":
         """Return the passage that the address of a document's page names; what can't be read there counts as absent.
 
-        Of its place, only the page and the box are known.
+        Of its place, only the pages and the boxes are known.
         """
         try:
             collection_id = UUID(parameters["chunk_in"]) if parameters.get("chunk_in") else None
@@ -65,7 +66,7 @@ class PassageLocation:
     def address(self) -> str:
         """The address of the document's page that shows the passage, in the original or else in the text."""
         shown = {"document": str(self.document_id)}
-        if self.place is not None and self.place.page is not None:
+        if self.place is not None and (self.place.page is not None or self.place.box is not None):
             shown |= {"part": "original", "at": _write_place(self.place)}
         elif self.chunk_index is not None:
             shown |= {"part": "text"}
@@ -87,19 +88,30 @@ def number_in(text: str, *, least: int) -> int | None:
 
 
 def _write_place(place: PassagePlace) -> str:
-    """Return a place's page and box as a parameter of an address: `3`, or `3_0.1_0.2_0.9_0.25`."""
-    edges = place.box.model_dump().values() if place.box else ()
-    return "_".join([str(place.page), *(f"{edge:.4g}" for edge in edges)])
+    """Return a place's pages and boxes as a parameter of an address: `3`, or `3_0.1_0.2_0.9_0.25~4_0.1_0.1_0.9_0.2`."""
+    boxes = place.list_boxes()
+    edges = (f"{box.page}_{box.left:.4g}_{box.top:.4g}_{box.right:.4g}_{box.bottom:.4g}" for box in boxes)
+    return "~".join(edges) if boxes else str(place.page)
 
 
 def _read_place(text: str) -> PassagePlace | None:
     """Return what `_write_place` wrote; None for anything else."""
     if not _PLACE.fullmatch(text):
         return None
-    page, *edges = text.split("_")
-    number = number_in(page, least=1)
-    box = Box.model_validate(dict(zip(Box.model_fields, map(float, edges), strict=True))) if edges else None
-    return None if number is None else PassagePlace(page=number, box=box)
+    boxes: list[PageBox] = []
+    for part in text.split("~"):
+        page, *edges = part.split("_")
+        if (number := number_in(page, least=1)) is None:
+            return None
+        if not edges:
+            return PassagePlace(page=number)
+        boxes.append(
+            PageBox.model_validate({"page": number, **dict(zip(Box.model_fields, map(float, edges), strict=True))})
+        )
+    pages = [box.page for box in boxes]
+    box = Box.model_validate(boxes[0].model_dump()) if len(boxes) == 1 else None
+    last = max(pages) if max(pages) > min(pages) else None
+    return PassagePlace(page=min(pages), last_page=last, box=box, boxes=None if box else boxes)
 
 
 def mark_of_quote(quote: str) -> str:

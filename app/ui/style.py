@@ -85,7 +85,8 @@ STYLE = """<style>
 .carrel-page { position: relative; width: 100%; max-width: 60rem; border: 1px solid
   color-mix(in srgb, currentColor 25%, transparent); }
 .carrel-page img { display: block; width: 100%; }
-.carrel-page-mark { position: absolute; background: #fde68a; mix-blend-mode: multiply; outline: 2px solid #b45309; }
+.carrel-page-mark { position: absolute; background: #fde68a; mix-blend-mode: multiply; outline: 2px solid #b45309;
+  scroll-margin: 9rem; }
 .carrel-place { font-size: .875rem; font-weight: normal; opacity: .75; overflow-wrap: anywhere; }
 .carrel-facts { font-size: .875rem; opacity: .75; margin: 0; overflow-wrap: anywhere; }
 .carrel-notice { border-left: .25rem solid; border-radius: .25rem; padding: .75rem 1rem; overflow-wrap: anywhere; }
@@ -197,12 +198,14 @@ STYLE = """<style>
   [data-testid="stHorizontalBlock"] > [data-testid="stColumn"]:has([data-testid="stMetric"]) { min-width: 0; }
   [data-testid="stMetricValue"] { font-size: 1.4rem; }
 }
-[data-testid="stColumn"]:has(.st-key-chat-side) { position: sticky; top: 4rem; align-self: flex-start; }
+[data-testid="stColumn"]:has(.st-key-chat-side, .st-key-original-passage) { position: sticky; top: 4rem;
+  align-self: flex-start; }
 .st-key-chat-side { max-height: calc(100vh - 11rem); overflow-y: auto; }
+.st-key-original-passage { max-height: calc(100vh - 5rem); overflow-y: auto; }
 @media (min-width: 40.0625rem) { .st-key-chat-list { display: none; } }
 @media (max-width: 40rem) {
-  [data-testid="stColumn"]:has(.st-key-chat-side) { position: static; }
-  .st-key-chat-side { max-height: none; }
+  [data-testid="stColumn"]:has(.st-key-chat-side, .st-key-original-passage) { position: static; }
+  :is(.st-key-chat-side, .st-key-original-passage) { max-height: none; }
   .st-key-chat-listed-folded { display: none; }
   .st-key-chat-listed-open { max-height: 45vh; overflow-y: auto; }
 }

@@ -20,7 +20,7 @@ from itertools import accumulate
 
 from carrel.wire.places import PassagePlace
 from service.text.embedding.tokenizer import MAX_PIECES, WordPieces
-from service.text.extraction.blocks import Block
+from service.text.extraction.blocks import Block, cut_block
 from service.text.places import join_places
 from service.text.sentences import Span, cut_lines, cut_sentences, cut_windows
 
@@ -81,7 +81,7 @@ class _Path:
 
 @dataclass(slots=True)
 class _WholeSpan:
-    """A span that stays whole, with the white space before it, the headings above it, and the block it is of."""
+    """A span that stays whole, with the white space before it, the headings above it, and its part of its block."""
 
     text: str
     pieces: int
@@ -110,8 +110,8 @@ def chunk_blocks(
     title, budget = _title(title, tokenizer)
     units = _units(_passages(blocks, budget, tokenizer), title)
     return [
-        _chunk(title, text, join_places([unit.block for unit in packed], media_type=media_type))
-        for text, packed in _pack(units, budget)
+        _chunk(title, text, join_places([unit.block for unit in packed], starts=starts, media_type=media_type))
+        for text, packed, starts in _pack(units, budget)
     ]
 
 
@@ -223,10 +223,16 @@ def _units(passages: Sequence[_Passage], title: str) -> list[_WholeSpan]:
         if begins != _NEVER and before is not None and _turns_page(before, passage.block):
             begins = _FRESH
         before = passage.block
+        at = 0
         for number, (span, pieces) in enumerate(zip(passage.spans, passage.pieces, strict=True)):
             first = number == 0
             gap, rank = ("\n", begins) if first else (span.gap, _SENTENCE)
-            units.append(_WholeSpan(span.text, pieces, gap, rank, path, passage.block))
+            block = passage.block
+            if block.areas:
+                at = block.text.index(span.text, at)
+                block = cut_block(block, span.text, at)
+                at += len(span.text)
+            units.append(_WholeSpan(span.text, pieces, gap, rank, path, block))
         if heading:
             headings.append((passage.block.level, _heading(passage, title)))
             path = _path(headings)
@@ -274,8 +280,11 @@ def _path(headings: Sequence[tuple[int, _Path]]) -> _Path:
     return _Path(PATH_SEPARATOR.join(reversed(kept)), total)
 
 
-def _pack(units: Sequence[_WholeSpan], budget: int) -> Iterator[tuple[str, Sequence[_WholeSpan]]]:
-    """Pack the units into texts, separately between the places where packing starts afresh; with each, its units."""
+def _pack(units: Sequence[_WholeSpan], budget: int) -> Iterator[tuple[str, Sequence[_WholeSpan], Sequence[int]]]:
+    """Pack the units into texts, separately between the places where packing starts afresh.
+
+    With each come its units, and the number of the character of the text with which each of them begins.
+    """
     keys = [(unit.begins, zlib.crc32(unit.text.encode()), number) for number, unit in enumerate(units)]
     positions = list(accumulate((unit.pieces for unit in units), initial=0))
     fresh = _anchors(keys, positions)
@@ -285,8 +294,11 @@ def _pack(units: Sequence[_WholeSpan], budget: int) -> Iterator[tuple[str, Seque
         path = first.path if first.path.pieces + first.pieces <= budget else _Path()
         end = _end(start, keys, positions, fresh, budget - path.pieces)
         packed = units[start:end]
-        text = "".join([first.text, *(unit.gap + unit.text for unit in packed[1:])])
-        yield (f"{path.text}\n{text}" if path.pieces else text), packed
+        above = f"{path.text}\n" if path.pieces else ""
+        parts = [above + first.text, *(unit.gap + unit.text for unit in packed[1:])]
+        ends = accumulate(map(len, parts))
+        starts = [last - len(unit.text) for last, unit in zip(ends, packed, strict=True)]
+        yield "".join(parts), packed, starts
         start = end
 
 

@@ -43,13 +43,18 @@ def test_what_is_found_is_marked_on_its_page(house: House, rules: str) -> None:
     """A search's result leads to the page, where the passage is marked and stands beside; also from another page."""
     page = house.open("search", q="what colour have buoys")
     where = next(one for one in html_of(page).split('href="') if one.startswith("documents?") and "original" in one)
-    assert f"documents?document={rules}&amp;part=original&amp;at=1&amp;chunk=0&amp;version=1&amp;search=q" in where
-    page = open_document(house, rules, "original", chunk="0", page="2", search="q=painted")
+    assert f"documents?document={rules}&amp;part=original&amp;at=1_" in where
+    assert "&amp;chunk=0&amp;version=1&amp;search=q" in where
+    page = open_document(house, rules, "original", chunk="0", search="q=painted")
     shown = html_of(page)
+    # Of its three pages, the one with the word that was searched for.
+    assert 'alt="Page 2 of Rules' in shown
+    assert shown.count("carrel-page-mark") == 1
     assert [one.value for one in page.subheader] == ["The passage"]
     assert "Buoys are <mark>painted</mark> yellow." in shown
     shown = html_of(open_document(house, rules, "original", chunk="0", quoted=mark_of_quote("Cranes rest")))
     assert "<mark>Cranes rest</mark> at night." in shown
+    assert 'alt="Page 3 of Rules' in shown
 
 
 def test_one_page_is_marked_by_its_box(house: House) -> None:

@@ -11,12 +11,28 @@ from hypothesis import strategies as st
 from app.documents.rows import rows_html
 from app.ui.passage_locations import PassageLocation, find_quote, mark_of_quote
 from app.ui.passages import mark_html
-from carrel.wire.places import Box, PassagePlace, Rows
+from carrel.wire.places import Box, PageBox, PassagePlace, Rows
 
 DOCUMENT, COLLECTION = UUID(int=1), UUID(int=2)
 EDGES = st.floats(0, 1).map(lambda edge: float(f"{edge:.4f}"))
 BOXES = st.builds(lambda *edges: Box(**dict(zip(Box.model_fields, edges, strict=True))), EDGES, EDGES, EDGES, EDGES)
-PLACES = st.builds(PassagePlace, page=st.integers(1, 10**8), box=st.none() | BOXES)
+
+
+def page_box(page: int, box: Box) -> PageBox:
+    """The part of a page that a box is."""
+    return PageBox(page=page, **box.model_dump())
+
+
+def place_of(boxes: list[PageBox]) -> PassagePlace:
+    """The place that covers these parts of pages."""
+    pages = sorted({box.page for box in boxes})
+    return PassagePlace(page=pages[0], last_page=pages[-1] if pages[1:] else None, boxes=boxes)
+
+
+PAGE_BOXES = st.builds(page_box, st.integers(1, 10**8), BOXES)
+PLACES = st.builds(PassagePlace, page=st.integers(1, 10**8), box=st.none() | BOXES) | st.lists(
+    PAGE_BOXES, min_size=2, max_size=12
+).map(place_of)
 
 
 @given(

@@ -11,14 +11,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from PIL import Image, ImageOps
 
-from carrel.wire.places import Box, PassagePlace, Rows, describe_place
+from carrel.wire.places import Box, PageBox, PassagePlace, Rows, describe_place
 from service.text.chunking import chunk_blocks
 from service.text.embedding.tokenizer import WordPieces
 from service.text.embedding.weights import locate
-from service.text.extraction.blocks import Block
-from service.text.extraction.building import Limits
+from service.text.extraction.blocks import Block, cut_block, pack_blocks, unpack_blocks
+from service.text.extraction.building import BlockBuilder, Limits
 from service.text.extraction.pages import render_page
 from service.text.extraction.parsing import parse_file
+from service.text.extraction.pdf_layout import Line, add_pages
 from service.text.places import join_places
 from tests import made_files
 
@@ -53,7 +54,9 @@ def open_sheets(**sheets: made_files.Rows) -> bytes:
 def places_in(folder: Path, name: str, content: bytes) -> dict[str, PassagePlace | None]:
     """The place of each block of a file alone, by the block's text."""
     extraction = parse_file(made_files.saved(folder, name, content), name, Limits())
-    return {block.text: join_places([block], media_type=extraction.media_type) for block in extraction.blocks}
+    return {
+        block.text: join_places([block], starts=[0], media_type=extraction.media_type) for block in extraction.blocks
+    }
 
 
 @pytest.mark.parametrize(
@@ -165,7 +168,10 @@ BLOCKS = st.lists(
 @given(members=BLOCKS)
 @settings(max_examples=60, deadline=None)
 def test_a_chunk_stands_where_its_blocks_do(members: list[tuple[int | None, float, bool, int]]) -> None:
-    """From the first page and row of the blocks whose words it has to the last, in the rectangle around them."""
+    """From the first page and row of the blocks whose words it has to the last, in the rectangle around them.
+
+    Several boxes cover what the blocks do, page by page, and tell where the text of each begins.
+    """
     blocks = [
         Block(made.kind, f"{made.text} " * times, 0, made.page, made.sheet, made.rows, made.box)
         for number, (page, edge, is_row, times) in enumerate(members)
@@ -184,12 +190,93 @@ def test_a_chunk_stands_where_its_blocks_do(members: list[tuple[int | None, floa
             assert place.box == Box(left=least, top=least, right=most, bottom=most)
         else:
             assert place.box is None
+        if place.boxes is None:
+            assert len(pages) < 2 or len(boxes) < len(inside)
+            continue
+        assert sorted({box.page for box in place.boxes}) == pages
+        assert all(chunk.text.startswith("number", box.start) for box in place.boxes)
+        assert sorted({box.start for box in place.boxes}) == [box.start for box in place.boxes]
+        for each in inside:
+            edge = each.box[0] if each.box else 0
+            assert any(box.page == each.page and box.left <= edge <= box.right - 0.499 for box in place.boxes)
+
+
+COLUMNS = [
+    ("The herons stand in the reeds and wait for frogs, which are", 100, 50),
+    ("numerous in spring. When the water sinks they go to the re\ufffe", 85, 50),
+    ("servoir behind the dyke, where nobody is allowed to walk.", 700, 320),
+    ("In winter they leave.", 685, 320),
+]
+
+
+def test_a_passage_in_two_columns_is_marked_in_each() -> None:
+    """Not across the page: each box is a column's, and tells where its text begins, also within a divided word.
+
+    A passage that ends in the first column has nothing in the second.
+    """
+    lines = [
+        Line(
+            text,
+            bottom=bottom,
+            top=bottom + 12,
+            box=(left / 600, 1 - bottom / 800, left / 600 + 0.4, 1.02 - bottom / 800),
+        )
+        for text, bottom, left in COLUMNS
+    ]
+    builder = BlockBuilder(Limits())
+    add_pages([lines], builder)
+    [block] = unpack_blocks(pack_blocks(builder.blocks))
+    assert [block] == builder.blocks
+    [chunk] = chunk_blocks([block], title="", tokenizer=TOKENIZER, media_type="application/pdf")
+    assert chunk.place is not None
+    assert chunk.place.boxes is not None
+    assert [(box.left, chunk.text[box.start :][:7]) for box in chunk.place.boxes] == [
+        (pytest.approx(50 / 600), "The her"),
+        (pytest.approx(320 / 600), "servoir"),
+    ]
+    sentence, *_, last = block.text.partition(". ")[0], block.text[block.text.index("In winter") :]
+    first_only = join_places([cut_block(block, sentence, 0)], starts=[0], media_type="application/pdf")
+    assert first_only == PassagePlace(page=1, box=Box.model_validate(chunk.place.boxes[0].model_dump()))
+    last_only = join_places([cut_block(block, last, block.text.index(last))], starts=[0], media_type="application/pdf")
+    assert last_only == PassagePlace(page=1, box=Box.model_validate(chunk.place.boxes[1].model_dump()))
+
+
+def test_a_passage_of_a_long_paragraph_is_marked_alone() -> None:
+    """A list without gaps is one paragraph; the mark of a passage of it covers little else."""
+    lines = [
+        Line(
+            f"Buoy {number} is painted.",
+            bottom=800 - 15 * number,
+            top=812 - 15 * number,
+            box=(0.1, 0.02 * number, 0.5, 0.02 * number + 0.02),
+        )
+        for number in range(40)
+    ]
+    builder = BlockBuilder(Limits())
+    add_pages([lines], builder)
+    [block] = builder.blocks
+    text = "Buoy 20 is painted. Buoy 21 is painted."
+    place = join_places([cut_block(block, text, block.text.index(text))], starts=[0], media_type="application/pdf")
+    assert place is not None
+    assert place.box is not None
+    # The two lines, and up to two lines before and after them.
+    assert 0.34 <= place.box.top <= 0.4
+    assert 0.44 <= place.box.bottom <= 0.5
+
+
+def test_a_picture_has_a_box_and_no_page() -> None:
+    """One picture is one page, which has no number."""
+    box = (0.1, 0.1, 0.5, 0.2)
+    place = join_places([Block("paragraph", "a", box=box, confidence=0.9)], starts=[0], media_type="image/png")
+    assert place is not None
+    assert place.page is None
+    assert place.list_boxes() == [PageBox(page=1, left=0.1, top=0.1, right=0.5, bottom=0.2)]
 
 
 def test_a_chunk_is_as_certain_as_its_least_certain_block() -> None:
     """What a machine read is told with the least certainty; what it did not read doesn't count."""
     blocks = [Block("paragraph", "a", page=1, confidence=certainty) for certainty in (0.9, None, 0.6)]
-    assert join_places(blocks, media_type="application/pdf") == PassagePlace(page=1, confidence=0.6)
+    assert join_places(blocks, starts=[0, 1, 2], media_type="application/pdf") == PassagePlace(page=1, confidence=0.6)
 
 
 @pytest.mark.parametrize(

@@ -190,9 +190,9 @@ class Catalog(Resource[M]):
     ) -> Call[Any]:
         """Open a page of a PDF or picture, counted from 1, as a JPEG; its `page_count` tells how many pages there are.
 
-        It is the newest version's unless one is named. A passage's `place.box` is in fractions of the picture's width
-        and height. Raises NotFoundError `page_not_found` after the last page, BadRequestError `document_without_pages`
-        for other formats.
+        It is the newest version's unless one is named. The boxes of a passage's `place` are in fractions of the
+        picture's width and height. Raises NotFoundError `page_not_found` after the last page, BadRequestError
+        `document_without_pages` for other formats.
         """
         request = pages.DownloadDocumentPageRequest(
             document_id=as_any(UUID, document_id), page=page, document_version=document_version, user_email=user_email

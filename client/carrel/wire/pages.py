@@ -22,8 +22,8 @@ PAGE_COUNT = "Page-Count"
 class DownloadDocumentPageRequest(DownloadDocumentRequest):
     """Ask for a page of a PDF or picture as people see it; answered with a JPEG, at most 2000 pixels wide and high.
 
-    The header `Page-Count` tells how many pages the file has. A passage's `box` is in fractions of the
-    picture's width and height.
+    The header `Page-Count` tells how many pages the file has. A passage's `box` and `boxes` are in
+    fractions of the picture's width and height.
     """
 
     page: Annotated[int, Field(strict=True, ge=1, le=2**31 - 1)]

@@ -25,6 +25,15 @@ class Box(ResponseModel):
     """Distance of the lower edge from the page's upper edge, in page heights."""
 
 
+class PageBox(Box):
+    """A part of a page that a passage covers."""
+
+    page: int
+    """Number of the page, counted from 1; 1 for a picture."""
+    start: int = 0
+    """Number of the first character of the passage's text that stands there, counted from 0."""
+
+
 class PassagePlace(ResponseModel):
     """Where a passage stands in its document, as far as the file tells; members that don't apply are absent."""
 
@@ -43,9 +52,20 @@ class PassagePlace(ResponseModel):
     rows: Rows | None = None
     """The rows of the sheet or table that the passage repeats."""
     box: Box | None = None
-    """The part of the page that the passage covers, where it stands on one page."""
+    """The part of the page, or picture, that the passage covers, where it stands on one page: around all of `boxes`."""
+    boxes: list[PageBox] | None = None
+    """The parts of pages that the passage covers, in reading order, where it covers several: columns, or pages.
+
+    Absent: it covers one, which is `box`, or where it stands on its pages is unknown.
+    """
     confidence: float | None = None
     """The least certainty, from 0 to 1, with which a machine read the passage from a picture; absent: it did not."""
+
+    def list_boxes(self) -> list[PageBox]:
+        """Return the parts of pages that the passage covers, in reading order; none where they are unknown."""
+        if self.boxes or self.box is None:
+            return self.boxes or []
+        return [PageBox(page=self.page or 1, **self.box.model_dump())]
 
 
 def describe_place(place: PassagePlace | None) -> str:

@@ -4,7 +4,7 @@ import codecs
 import json
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from carrel.wire.formats import NotReadKind
@@ -12,6 +12,8 @@ from carrel.wire.formats import NotReadKind
 BlockKind = Literal["heading", "paragraph", "table_row", "code"]
 Box = tuple[float, float, float, float]
 """Left, top, right and bottom of a rectangle, in parts of its page from 0 to 1, from the page's upper left corner."""
+Area = tuple[int, Box]
+"""A part of a page, after the number of the first character of a text that stands there, counted from 0."""
 
 _KINDS: tuple[BlockKind, ...] = ("heading", "paragraph", "table_row", "code")
 _NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
@@ -31,7 +33,8 @@ class Block:
     `level` is 1 (outermost) to 6 for headings and 0 otherwise; `page` counts pages, slides or messages from 1.
     A table row names its columns (`Header: value | …`), so that it means something alone. `rows` are the first and the
     last row of a sheet or table that it repeats, from 1. `confidence` is the certainty, from 0 to 1, with which a
-    machine read the text from a picture; None: it did not.
+    machine read the text from a picture; None: it did not. `areas` are the parts of the page that the text covers one
+    after the other, where it goes on in another column; otherwise it has none, and `box` is all.
     """
 
     kind: BlockKind
@@ -42,6 +45,7 @@ class Block:
     rows: tuple[int, int] | None = None
     box: Box | None = None
     confidence: float | None = None
+    areas: tuple[Area, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +121,21 @@ def join_boxes(boxes: Sequence[Box | None]) -> Box | None:
     return min(lefts), min(tops), max(rights), max(bottoms)
 
 
+def cut_block(block: Block, text: str, start: int) -> Block:
+    """Return the block of a part of its text that begins at this character, in the areas where that part stands."""
+    if text == block.text:
+        return block
+    if not block.areas:
+        return replace(block, text=text)
+    ends = [*(begin for begin, _ in block.areas[1:]), len(block.text)]
+    areas = tuple(
+        (max(begin - start, 0), box)
+        for (begin, box), end in zip(block.areas, ends, strict=True)
+        if begin < start + len(text) and end > start
+    )
+    return replace(block, text=text, box=join_boxes([box for _, box in areas]), areas=areas if len(areas) > 1 else ())
+
+
 def pack_blocks(blocks: Iterable[Block]) -> bytes:
     """Return the blocks as compact bytes: a version byte, then compressed JSON."""
     rows = [_pack(block) for block in blocks]
@@ -166,7 +185,9 @@ def _pack(block: Block) -> list[Any]:
     row = [_NUMBERS[block.kind], block.text, block.level, block.page]
     if block.sheet is block.rows is block.box is block.confidence is None:
         return row
-    return [*row, block.sheet, block.rows, block.box, block.confidence]
+    # After the box, where a release that knows no areas doesn't look.
+    box = [*block.box, *block.areas] if block.box and block.areas else block.box
+    return [*row, block.sheet, block.rows, box, block.confidence]
 
 
 def _unpack(row: list[Any]) -> Block:
@@ -181,4 +202,5 @@ def _unpack(row: list[Any]) -> Block:
         rows=None if rows is None else (rows[0], rows[1]),
         box=None if box is None else (box[0], box[1], box[2], box[3]),
         confidence=confidence,
+        areas=tuple((start, tuple(area)) for start, area in box[4:]) if box else (),
     )

@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass, replace
 
 from carrel.wire.formats import NotReadKind
-from service.text.extraction.blocks import Block, BlockKind, Box, FoundPicture, NotRead
+from service.text.extraction.blocks import Area, Block, BlockKind, Box, FoundPicture, NotRead, cut_block
 from service.text.extraction.failures import too_complex
 from service.text.extraction.picture_sizes import is_legible
 from service.text.extraction.svg import read_drawing
@@ -72,10 +72,16 @@ class BlockBuilder:
             self._add("heading", line, level=min(max(level, 1), 6), page=page, box=box)
 
     def paragraph(
-        self, text: str, *, page: int | None = None, box: Box | None = None, confidence: float | None = None
+        self,
+        text: str,
+        *,
+        page: int | None = None,
+        box: Box | None = None,
+        confidence: float | None = None,
+        areas: tuple[Area, ...] = (),
     ) -> None:
         """Add a paragraph, its line breaks folded into spaces."""
-        self._add("paragraph", one_line(text), page=page, box=box, confidence=confidence)
+        self._add("paragraph", one_line(text), page=page, box=box, confidence=confidence, areas=areas)
 
     def lines(
         self, text: str, *, page: int | None = None, box: Box | None = None, confidence: float | None = None
@@ -103,6 +109,7 @@ class BlockBuilder:
             rows=block.rows,
             box=block.box,
             confidence=block.confidence,
+            areas=block.areas,
         )
 
     def leave_out(self, kind: NotReadKind, where: str = "", *, count: int = 1) -> None:
@@ -183,6 +190,7 @@ class BlockBuilder:
         rows: tuple[int, int] | None = None,
         box: Box | None = None,
         confidence: float | None = None,
+        areas: tuple[Area, ...] = (),
     ) -> None:
         if not text or text.isspace():
             return
@@ -190,8 +198,11 @@ class BlockBuilder:
         if self._characters > self.limits.characters:
             raise too_complex(f"The file holds more than {self.limits.characters:,} characters of text.")
         page = self.page if page is None else page
+        whole, at = Block(kind, text, level, page, self.sheet, rows, box, confidence, areas), 0
         for piece in pieces(text, self.limits.block_characters):
-            self.blocks.append(Block(kind, piece, level, page, self.sheet, rows, box, confidence))
+            at = text.index(piece, at)
+            self.blocks.append(cut_block(whole, piece, at))
+            at += len(piece)
         if len(self.blocks) > self.limits.blocks:
             raise too_complex(f"The file holds more than {self.limits.blocks:,} paragraphs and table rows.")
 

@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import groupby, pairwise
+from typing import NamedTuple
 
-from service.text.extraction.blocks import Box, join_boxes
-from service.text.extraction.building import BlockBuilder
+from service.text.extraction.blocks import Area, Box, join_boxes
+from service.text.extraction.building import BlockBuilder, one_line
 from service.text.extraction.pdf_tables import TableArea, join_lines
 from service.text.extraction.tabular import TableWriter
 
@@ -19,6 +20,7 @@ _HEADING_CHARACTERS = 200
 _EDGE_LINES = 2
 _FEWEST_PAGES = 4
 _FEWEST_LINES = 5
+_AREA_LINES = 3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,11 +63,11 @@ def add_pages(pages: Sequence[Sequence[Line]], builder: BlockBuilder) -> None:
                 continue
             others = list(lines)
             tables.pass_over(len(others))
-            for level, text, box in _paragraphs(others, levels):
+            for level, text, box, areas in _paragraphs(others, levels):
                 if level:
                     builder.heading(text, level, page=number, box=box)
                 else:
-                    builder.paragraph(text, page=number, box=box)
+                    builder.paragraph(text, page=number, box=box, areas=areas)
     tables.close()
 
 
@@ -154,8 +156,17 @@ def _heading_levels(pages: Sequence[Sequence[Line]]) -> dict[float, int]:
     return {size: min(level, 6) for level, size in enumerate(larger, start=1)}
 
 
-def _paragraphs(lines: Sequence[Line], levels: dict[float, int]) -> Iterator[tuple[int, str, Box | None]]:
-    """Yield (heading level or 0, text, box if known) for each run of lines that belong together."""
+class _Paragraph(NamedTuple):
+    """A paragraph, or a heading of this level where that isn't 0, and where it stands (see `Block`)."""
+
+    level: int
+    text: str
+    box: Box | None
+    areas: tuple[Area, ...]
+
+
+def _paragraphs(lines: Sequence[Line], levels: dict[float, int]) -> Iterator[_Paragraph]:
+    """Yield each run of lines that belong together."""
     pitch = _usual_pitch(lines)
     run: list[Line] = []
     for line in lines:
@@ -177,10 +188,39 @@ def _usual_pitch(lines: Sequence[Line]) -> float:
     return pitches[len(pitches) // 4] if pitches else 0.0
 
 
-def _finish_paragraph(run: Sequence[Line], levels: dict[float, int]) -> tuple[int, str, Box | None]:
+def _finish_paragraph(run: Sequence[Line], levels: dict[float, int]) -> _Paragraph:
     text = join_lines([line.text for line in run])
     level = levels.get(run[0].size, 0) if len(text) <= _HEADING_CHARACTERS else 0
-    return level, text, join_boxes([line.box for line in run])
+    box = join_boxes([line.box for line in run])
+    return _Paragraph(level, text, box, () if box is None else _areas(run))
+
+
+def _areas(run: Sequence[Line]) -> tuple[Area, ...]:
+    """Return the parts of the page where the lines of a paragraph stand, column by column; none where that is `box`.
+
+    Those of a long one have a few lines each, because a passage may be any part of it.
+    """
+    columns: list[list[Line]] = [[]]
+    for number, line in enumerate(run):
+        if number and (_went_up(run[number - 1], line) or len(columns[-1]) == _AREA_LINES):
+            columns.append([])
+        columns[-1].append(line)
+    if len(run) <= 2 * _AREA_LINES and not any(_went_up(*pair) for pair in pairwise(run)):
+        return ()
+    areas: list[Area] = []
+    start = 0
+    for column, after in zip(columns, [*columns[1:], [Line("")]], strict=True):
+        if (box := join_boxes([line.box for line in column])) is not None:
+            areas.append((start, box))
+        # Whether a word goes on in the next line only the two together tell.
+        first = one_line(after[0].text)
+        start += len(one_line(join_lines([*(line.text for line in column), first]))) - len(first)
+    return tuple(areas)
+
+
+def _went_up(last: Line, line: Line) -> bool:
+    """Return whether a line stands above the one before it, as the first one of the next column does."""
+    return line.bottom > last.top
 
 
 def _begins_another(run: Sequence[Line], line: Line, pitch: float) -> bool:
@@ -191,6 +231,5 @@ def _begins_another(run: Sequence[Line], line: Line, pitch: float) -> bool:
     if last.bottom - line.bottom > max(line.size * 1.6, min(pitch * 1.2, line.size * 2.4)):
         return True
     ends = last.text.endswith(_SENTENCE_ENDS)
-    went_up = line.bottom > last.top
     longest = max(len(each.text) for each in run[-20:])
-    return ends and (went_up or len(last.text) < longest * 0.75)
+    return ends and (_went_up(last, line) or len(last.text) < longest * 0.75)
