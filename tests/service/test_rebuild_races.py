@@ -354,14 +354,7 @@ def test_a_version_that_the_old_index_waits_for_is_in_the_new_one(
     assert chunks(quiet, document_id, shelf.collection_id) == [changed]
 
 
-def test_the_swap_reads_nothing_that_has_not_changed(
-    quiet: RunningService, embeddings: EmbeddingsEndpoint, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Others wait for its lock, so it reads few of the entries, and of no table all rows, however many there are."""
-    del embeddings
-    shelf = a_shelf(quiet, "ferry")
-    rebuild = ready(shelf)
-    fill = """
+FILL = """
     SET session_replication_role = replica;
     CREATE TEMPORARY TABLE made AS SELECT gen_random_uuid() AS id FROM generate_series(1, 5000);
     INSERT INTO resources SELECT (json_populate_record(r, json_build_object('object_id', id, 'resource_id', id))).*
@@ -369,24 +362,54 @@ def test_the_swap_reads_nothing_that_has_not_changed(
     INSERT INTO space_documents SELECT (json_populate_record(p, json_build_object('document_id', id))).*
     FROM made, space_documents p JOIN spaces USING (space_id) WHERE NOT is_catalog;
     ANALYZE resources, space_documents
-    """
-    with quiet.owner_connection() as connection:
-        connection.execute(fill)
-    read = """
+"""
+READ = """
     SELECT coalesce(sum(pg_stat_get_xact_tuples_returned(oid)), 0) FROM pg_class
     WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'i')
+"""
+
+
+async def count_read(connection: AsyncConnection) -> int:
+    """How many rows and entries of indexes the transaction has read."""
+    return int((await connection.execute(text(READ))).scalar_one())
+
+
+def test_the_swap_reads_nothing_that_has_not_changed(
+    quiet: RunningService, embeddings: EmbeddingsEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Others wait for its lock, so it reads few of the entries, and of no table all rows, however many there are.
+
+    To look on for what is missing reads nothing of what was looked through before.
     """
+    del embeddings
+    shelf = a_shelf(quiet, "ferry")
+    rebuild = ready(shelf)
+    with quiet.owner_connection() as connection:
+        connection.execute(FILL)
+    assert quiet.run(look_on(quiet, rebuild)) < 500
     rows: list[int] = []
     replace = queries.swap
 
     async def swap_and_count(connection: AsyncConnection, *arguments: Any, **options: Any) -> None:
         await replace(connection, *arguments, **options)
-        rows.append(int((await connection.execute(text(read))).scalar_one()))
+        rows.append(await count_read(connection))
 
     monkeypatch.setattr(queries, "swap", swap_and_count)
     assert quiet.run(swap(quiet, rebuild))
     assert len(rows) == 1
     assert rows[0] < 500
+
+
+async def look_on(service: RunningService, rebuild: RunningRebuild) -> int:
+    """Look for what is missing after the first 4950 entries, which is nothing; return how much that read."""
+    [organization_id] = await running.organization_ids(service.runtime.database)
+    some = "SELECT document_id FROM space_documents WHERE space_id = :old ORDER BY document_id OFFSET 4950 LIMIT 1"
+    async with service.runtime.database.transaction(organization_id) as connection:
+        after = (await connection.execute(text(some), {"old": rebuild.replaces_space_id})).scalar_one()
+    async with service.runtime.database.transaction(organization_id) as connection:
+        spaces = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id}
+        assert not await comparison.list_missing_entries(connection, organization_id, **spaces, after=after, limit=200)
+        return await count_read(connection)
 
 
 def test_starts_at_once_are_one_rebuild(shelf: Shelf, race: Race) -> None:

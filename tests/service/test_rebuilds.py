@@ -334,7 +334,7 @@ def test_a_rebuild_is_the_newest_whatever_a_replicas_clock_says(shelf: Shelf, mo
 def test_what_is_to_be_copied_is_not_looked_for_with_every_document(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """All places of both indexes are compared for that: once for a batch, and once more before the swap."""
+    """Places of both indexes are compared for that: once for a batch, and once more before the swap."""
     looked: list[int] = []
     missing_places = comparison.list_missing_entries
 

@@ -90,6 +90,8 @@ class Indexer:
         self.rebuilding = asyncio.Semaphore(REBUILDS_AT_ONCE)
         # By the rebuild, the number of a transaction: all later ones know of the new space.
         self.rebuilds_known_from: dict[UUID, int] = {}
+        # By the rebuild, the last document that was copied; absent at the beginning and at the end.
+        self.rebuilds_copied_to: dict[UUID, UUID] = {}
         self.feeding = asyncio.Lock()
         self.backlogged: dict[UUID, set[Lane]] = {}
         self.resting: set[UUID] = set()

@@ -36,7 +36,7 @@ from service.index.spaces.queries import SearchedSpace, lock_space
 from service.index.statistics.queries import try_lock_statistics
 from service.platform.background import for_each_organization
 from service.platform.disk import DiskGuard
-from service.platform.identifiers import uuid7
+from service.platform.identifiers import NIL, uuid7
 from service.platform.logs import logger
 
 COPIED_AT_ONCE = 200
@@ -81,7 +81,7 @@ async def rebuild_organization(indexer: Indexer, organization_id: UUID) -> bool:
 
 async def _advance(indexer: Indexer, organization_id: UUID, rebuild: RunningRebuild) -> bool:
     await know_from_now(indexer, organization_id, rebuild)
-    # Indexing first: to look for what is not copied yet compares all places of both spaces.
+    # Indexing first: so few documents wait in the new space, however many the old one has.
     return (
         await _index_batch(indexer, organization_id, rebuild)
         or await copy_batch(indexer, organization_id, rebuild)
@@ -90,17 +90,24 @@ async def _advance(indexer: Indexer, organization_id: UUID, rebuild: RunningRebu
 
 
 async def copy_batch(indexer: Indexer, organization_id: UUID, rebuild: RunningRebuild) -> bool:
-    """Request some documents of the old space in the new one; False if none were missing."""
+    """Request some documents of the old space in the new one, the next by their ids; False if none were missing.
+
+    Those that come in behind are for the next time through, which begins with the first: the swap waits for them.
+    """
     spaces = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id}
+    after = indexer.rebuilds_copied_to.pop(rebuild.rebuild_id, NIL)
     async with indexer.database.transaction(organization_id) as connection:
-        missing = await comparison.list_missing_entries(connection, organization_id, **spaces, limit=COPIED_AT_ONCE)
+        missing = await comparison.list_missing_entries(
+            connection, organization_id, **spaces, after=after, limit=COPIED_AT_ONCE
+        )
         if not missing:
             return False
         await queries.lock_documents(connection, organization_id, document_ids=missing)
         copied = await queries.copy_entries(connection, organization_id, **spaces, document_ids=missing)
         by_callers = [row.document_id for row in copied if row.caller_chunks]
         await _copy_chunks(connection, organization_id, rebuild, by_callers)
-    return bool(copied)
+    indexer.rebuilds_copied_to[rebuild.rebuild_id] = missing[-1]
+    return True
 
 
 async def _copy_chunks(

@@ -69,11 +69,16 @@ def _number(transaction: ColumnElement[Any]) -> ColumnElement[int]:
 
 
 async def list_missing_entries(
-    connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, limit: int
+    connection: AsyncConnection, organization_id: UUID, *, old_id: int, new_id: int, after: UUID, limit: int
 ) -> Sequence[UUID]:
-    """List documents of the old space that are not in the new one, in a fixed order."""
-    statement = _select_entries(organization_id, old_id, new_id, _old.c.document_id).where(_new.c.document_id.is_(None))
-    return (await connection.execute(statement.order_by(_old.c.document_id).limit(limit))).scalars().all()
+    """List documents of the old space that are not in the new one, by id; `after` is the last one of the list before.
+
+    It reads the entries from there on, of both spaces, until it has found so many.
+    """
+    missing = _select_entries(organization_id, old_id, new_id, _old.c.document_id).where(
+        _old.c.document_id > after, _new.c.document_id.is_(None)
+    )
+    return (await connection.execute(missing.order_by(_old.c.document_id).limit(limit))).scalars().all()
 
 
 async def number_transaction(connection: AsyncConnection) -> int:
