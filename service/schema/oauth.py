@@ -45,7 +45,7 @@ oauth_clients = Table(
 )
 
 # What somebody allowed a client, all scopes together, and in which collections (NULL: wherever they may read); taking
-# it back deletes the row.
+# it back deletes the row. `last_used_at` is of those of its tokens that are purged.
 oauth_consents = Table(
     "oauth_consents",
     metadata,
@@ -55,6 +55,7 @@ oauth_consents = Table(
     Column("scopes", ARRAY(Text), nullable=False),
     Column("granted_at", DateTime(timezone=True), nullable=False),
     Column("collection_ids", ARRAY(Uuid)),
+    Column("last_used_at", DateTime(timezone=True)),
     Index("ix_oauth_consents_client", "client_id"),
 )
 

@@ -245,7 +245,10 @@ def test_what_was_allowed_can_be_taken_back(service: RunningService, application
 def test_an_agent_is_let_read_one_collection_alone(
     service: RunningService, application: Application, page: Page, complaints: list[str]
 ) -> None:
-    """Choosing none is asked again; what was chosen counts, and stands on the person's own page."""
+    """Choosing none is asked again; what was chosen counts, and stands on the person's own page.
+
+    No collection can be ticked while everything is chosen.
+    """
     for name in ("Harbour", "Ledger"):
         collection_id = create_collection(service, name)
         resource = {"resourceId": collection_id, "resourceType": "DOCUMENT_COLLECTION"}
@@ -253,6 +256,8 @@ def test_an_agent_is_let_read_one_collection_alone(
     application.app, pkce = an_mcp_client(service, application.callback), Pkce()
     page.goto(application.start(pkce))
     sign_in(page)
+    expect(page.get_by_label("Everything that I may read")).to_be_checked()
+    expect(page.get_by_label("Ledger")).to_be_hidden()
     page.get_by_label("Only what is in these collections:").check()
     page.get_by_role("button", name="Allow").click()
     expect(page.get_by_role("alert")).to_contain_text("one collection at least")

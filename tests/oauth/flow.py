@@ -138,7 +138,7 @@ class Person:
         """Open the authorization endpoint as the client asks for it."""
         return self.http.get("/api/oauth/authorize", params=app.parameters(pkce or Pkce(), **changes))
 
-    def press(self, response: httpx.Response, button: str, **fields: str) -> httpx.Response:
+    def press(self, response: httpx.Response, button: str, **fields: str | list[str]) -> httpx.Response:
         """Fill in the form with this button, and press it."""
         form = Page(response).form(button)
         return self.http.post(form.action, data=form.fields | fields | {"action": button})

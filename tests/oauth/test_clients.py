@@ -244,10 +244,21 @@ def test_a_session_of_one_organization_is_nobody_in_another(service: RunningServ
     assert "Sign in to Other" in page.text
 
 
+def last_use(service: RunningService) -> Any:
+    """When the only consent is shown to have been used last."""
+    [consent] = done(service.call("admin/oauthClients/listConsents", {}))["consents"]
+    return consent.get("lastUsedAt")
+
+
 def test_what_is_needed_no_more_is_removed(service: RunningService) -> None:
-    """Long after they expired, codes, tokens, families and sessions are gone; what still works stays."""
+    """Long after they expired, codes, tokens, families and sessions are gone; what still works stays.
+
+    When a client was last used is known from those that are gone, too.
+    """
     app, ada = an_app(service), a_person(service)
-    ada.tokens(app)
+    assert works(service, ada.tokens(app)["access_token"])
+    used_at = last_use(service)
+    assert used_at is not None
     ada.code(app, Pkce())
     later(service, days=20)
     kept = ada.tokens(app)
@@ -259,9 +270,14 @@ def test_what_is_needed_no_more_is_removed(service: RunningService) -> None:
             for table in ("oauth_codes", "oauth_access_tokens", "oauth_refresh_tokens", "oauth_token_families")
         }
     assert counts == {"oauth_codes": 1, "oauth_access_tokens": 0, "oauth_refresh_tokens": 1, "oauth_token_families": 1}
-    assert app.refresh(kept["refresh_token"]).status_code == 200
+    assert last_use(service) == used_at
+    newest = done(app.refresh(kept["refresh_token"]))
+    assert works(service, newest["access_token"])
+    used_again_at = last_use(service)
+    assert used_again_at > used_at
     later(service, days=40)
     service.run(purge(service.runtime))
+    assert last_use(service) == used_again_at
     with service.owner_connection() as connection:
         assert connection.execute("SELECT count(*) FROM oauth_codes").fetchone() == (0,)
 

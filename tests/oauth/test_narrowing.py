@@ -7,6 +7,7 @@ from uuid import UUID
 import pytest
 
 from service.domains.oauth import authorize
+from service.domains.oauth.authorize import MOST_COLLECTIONS as MOST_OFFERED
 from tests.harness.documents import add_to_collection, ok, uploaded
 from tests.harness.services import RunningService
 from tests.oauth.flow import EVERY_SCOPE, App, Page, Person, Pkce, an_mcp_client, call_mcp, sent_back
@@ -78,7 +79,10 @@ def test_an_agent_reads_no_more_than_the_collections_it_was_let(scene: Scene) ->
 
 
 def test_any_collection_can_be_found_and_chosen(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Beyond those that the page has room for, by a part of the name; what was ticked before stays."""
+    """Beyond those that the page has room for, by a part of the name; what was ticked before stays.
+
+    As many as can be ticked fit into the form; to allow more is refused in words.
+    """
     monkeypatch.setattr(authorize, "MOST_COLLECTIONS", 0)
     admin, first, second = scene.admin, scene.first.collection_id, scene.second.collection_id
     page = admin.open(scene.agent, scope="api:catalog:read", prompt="consent")
@@ -91,11 +95,16 @@ def test_any_collection_can_be_found_and_chosen(scene: Scene, monkeypatch: pytes
     assert f'value="{second}">' in page.text
     assert 'value="ECOND"' in page.text
     assert "There are more" not in Page(page).text
-    many = [str(UUID(int=number)) for number in range(1200)]
+    many = [str(UUID(int=number)) for number in range(authorize.MOST_CHOSEN + MOST_OFFERED - 1)]
     form = Page(page).form("allow")
-    ticked = {"action": "allow", "reach": "collections", "collection": [*many, second]}
+    ticked = {"action": "allow", "reach": "collections", "collection": [*many, second], "find": "\U0001f6a2" * 200}
     assert admin.http.post(form.action, data=form.fields | ticked).status_code == 303
     assert scene.narrowed_to() == [second]
+    monkeypatch.setattr(authorize, "MOST_CHOSEN", 1)
+    for action in ("find", "allow"):
+        page = admin.press(page, action, reach="collections", collection=[first, second])
+        assert "2 collections are ticked, and 1 can be at most. Take 1 away" in page.text
+        assert page.text.count(" checked>") == 3
     monkeypatch.setattr(authorize, "MOST_COLLECTIONS", 0)
     page = admin.press(admin.open(scene.agent, scope="api:catalog:read", prompt="consent"), "find", find="%<i>\0")
     assert first not in page.text
@@ -103,7 +112,10 @@ def test_any_collection_can_be_found_and_chosen(scene: Scene, monkeypatch: pytes
 
 
 def test_what_is_in_the_collections_counts_at_the_next_call(scene: Scene) -> None:
-    """A document that comes in or goes out, a collection that is deleted, and another choice of the person's."""
+    """A document that comes in or goes out, a collection that is deleted, and another choice of the person's.
+
+    Everything is not what is allowed while collections are ticked, before that was asked.
+    """
     service, first, admin = scene.service, scene.first, scene.admin
     into = {"documentId": scene.loose, "documentCollectionId": first.collection_id}
     ok(add_to_collection(service, scene.loose, first.collection_id))
@@ -115,7 +127,10 @@ def test_what_is_in_the_collections_counts_at_the_next_call(scene: Scene) -> Non
     assert "Last used" in shown
     page = admin.open(scene.agent, scope="api:catalog:read", prompt="consent")
     assert f'value="{first.collection_id}" checked' in page.text
-    admin.press(page, "allow", reach="everything")
+    page = admin.press(page, "allow", reach="everything")
+    assert "collections are ticked, too" in page.text
+    assert scene.found() == {first.document_id}
+    admin.press(page, "allow", reach="everything-anyway")
     assert len(scene.found()) == 3
     page = admin.open(scene.agent, scope="api:catalog:read", prompt="consent")
     admin.press(page, "allow", reach="collections", collection=first.collection_id)

@@ -33,25 +33,35 @@ from service.web.dependencies import RuntimeDep
 from service.web.pages import page
 from service.web.pages.routing import PageRoute, depth_of
 
+# Those that are ticked, and so many more that are offered, fit into the largest form that is read.
+MOST_CHOSEN = 1000
 MOST_COLLECTIONS = 200
 LONGEST_NAME = 200
 NONE_CHOSEN = "Choose what it may read: everything that you may read, or one collection at least."
+BOTH_CHOSEN = "You chose everything, and collections are ticked, too. Nothing is allowed yet: choose one of the two."
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """What a person has ticked on the page of consent: some collections alone, and which; what they look for there."""
+    """What a person has ticked on the page of consent: some collections alone, and which; what they look for there.
+
+    `contradicts`: collections, and everything, not yet asked which of the two is meant.
+    """
 
     is_narrowed: bool
     collection_ids: Collection[UUID]
     name_contains: str = ""
+    contradicts: bool = False
 
     @classmethod
     def of(cls, sent: Mapping[str, Sequence[str]]) -> "Choice":
         """Read the choice of a form; what is no id counts for nothing."""
         given = {one for text in sent.get("collection", ()) if (one := _id_in(text)) is not None}
         name_contains = next(iter(sent.get("find", ())), "").replace("\0", "").strip()[:LONGEST_NAME]
-        return cls(sent.get("reach") != ["everything"], given, name_contains)
+        reach = sent.get("reach")
+        contradicts = bool(given) and reach == ["everything"]
+        is_narrowed = contradicts or reach not in (["everything"], ["everything-anyway"])
+        return cls(is_narrowed, given, name_contains, contradicts)
 
 
 def _id_in(text: str) -> UUID | None:
@@ -144,9 +154,9 @@ async def _apply_decision(
     if action == "allow":
         return await _allow(visit, asked, sent=sent, person=person)
     if action == "find":
-        return await _consent_page(
-            visit, asked, person=person, new=(), notice=None, choice=replace(Choice.of(sent), is_narrowed=True)
-        )
+        choice = replace(Choice.of(sent), is_narrowed=True, contradicts=False)
+        notice = _too_many(len(choice.collection_ids))
+        return await _consent_page(visit, asked, person=person, new=(), notice=notice, choice=choice)
     if action == "deny":
         return visit.redirect(await asked.respond(None))
     if action == "switch":
@@ -165,8 +175,8 @@ async def _allow(
     is_narrowed = asked.client.audience is OAuthAudience.MCP and choice.is_narrowed
     readable = await list_readable(asked, person, chosen=choice.collection_ids, limit=None) if is_narrowed else ()
     collection_ids = [one.collection_id for one in readable] if is_narrowed else None
-    if is_narrowed and not collection_ids:
-        return await _consent_page(visit, asked, person=person, new=(), notice=NONE_CHOSEN, choice=choice)
+    if collection_ids is not None and (notice := _problem_with(choice, len(collection_ids))):
+        return await _consent_page(visit, asked, person=person, new=(), notice=notice, choice=choice)
     await consented.put_consent(
         asked.connection,
         person.organization_id,
@@ -183,6 +193,23 @@ async def _allow(
     await record_for(asked.connection, person.organization_id, actor_id=person.principal_id, change=change)
     asked.grant_scopes(scopes, person)
     return visit.redirect(await asked.respond(person.principal_id))
+
+
+def _problem_with(choice: Choice, count: int) -> str | None:
+    """Return what is wrong with a choice of so many collections that the person may read; None when it can stand."""
+    if not count:
+        return NONE_CHOSEN
+    return BOTH_CHOSEN if choice.contradicts else _too_many(count)
+
+
+def _too_many(count: int) -> str | None:
+    over = count - MOST_CHOSEN
+    if over <= 0:
+        return None
+    return (
+        f"{count:,} collections are ticked, and {MOST_CHOSEN:,} can be at most. Take {over:,} away, or choose "
+        "everything that you may read."
+    )
 
 
 async def list_readable(
@@ -225,7 +252,9 @@ async def _consent_page(
     scopes = grantable(asked.scopes, person)
     meanings = await meanings_to(asked.connection, person, scopes=scopes)
     choice = choice or await _choice_before(asked, person)
-    offered, most = None, MOST_COLLECTIONS + len(choice.collection_ids)
+    offered, most = None, len(choice.collection_ids)
+    if most <= MOST_CHOSEN:
+        most += MOST_COLLECTIONS
     if asked.client.audience is OAuthAudience.MCP:
         offered = await list_readable(
             asked,

@@ -22,6 +22,7 @@ from service.schema.oauth import (
     oauth_access_tokens,
     oauth_clients,
     oauth_codes,
+    oauth_consents,
     oauth_refresh_tokens,
     oauth_token_families,
 )
@@ -322,10 +323,30 @@ async def delete_expired(connection: AsyncConnection, organization_id: UUID, *, 
         oauth_refresh_tokens.c.family_id == oauth_token_families.c.family_id,
         oauth_refresh_tokens.c.expires_at >= before,
     )
+    gone = and_(
+        oauth_token_families.c.organization_id == organization_id,
+        oauth_token_families.c.created_at < before,
+        ~living.exists(),
+    )
+    await _keep_last_uses(connection, organization_id, gone)
+    await connection.execute(delete(oauth_token_families).where(gone))
+
+
+async def _keep_last_uses(connection: AsyncConnection, organization_id: UUID, gone: ColumnElement[bool]) -> None:
+    """Note with the consents when families that will be deleted were last used.
+
+    Consents come before families, as where one is withdrawn: in another order, each could wait for the other.
+    """
+    same = oauth_token_families.c.principal_id, oauth_token_families.c.client_id
+    used = select(*same, func.max(oauth_token_families.c.last_used_at).label("at")).where(gone).group_by(*same)
+    last = used.subquery("used")
     await connection.execute(
-        delete(oauth_token_families).where(
-            oauth_token_families.c.organization_id == organization_id,
-            oauth_token_families.c.created_at < before,
-            ~living.exists(),
+        update(oauth_consents)
+        .where(
+            oauth_consents.c.organization_id == organization_id,
+            oauth_consents.c.principal_id == last.c.principal_id,
+            oauth_consents.c.client_id == last.c.client_id,
+            last.c.at.is_not(None),
         )
+        .values(last_used_at=func.greatest(oauth_consents.c.last_used_at, last.c.at))
     )

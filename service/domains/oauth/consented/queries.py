@@ -127,7 +127,7 @@ async def list_consents(
         oauth_clients.c.audience,
         principals.c.email,
         principals.c.name.label("person_name"),
-        _select_last_use(organization_id).label("last_used_at"),
+        func.greatest(oauth_consents.c.last_used_at, _select_last_use(organization_id)).label("last_used_at"),
         _select_collection_names(organization_id).label("collection_names"),
     )
     both = (oauth_consents.c.client_id, oauth_consents.c.principal_id)
@@ -143,7 +143,7 @@ async def list_consents(
 
 
 def _select_last_use(organization_id: UUID) -> ScalarSelect[Any]:
-    """Select when the tokens of a consent were last used."""
+    """Select when the tokens of a consent that are not purged were last used."""
     return (
         select(func.max(oauth_token_families.c.last_used_at))
         .where(
