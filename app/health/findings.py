@@ -1,9 +1,7 @@
 """The findings of the page Health: the service, its index, jobs and syncs, and the flows, with what to do."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from enum import StrEnum
 
 import httpx
 import streamlit as st
@@ -14,18 +12,16 @@ from app.credentials.accounts import all_tokens
 from app.credentials.expiry import ends, select_ending_soon
 from app.credentials.keys import all_keys
 from app.formatting import ago, moment, one_line, size
+from app.health.models import Finding, Level, PageLink, help_page, is_late
+from app.health.servers import of_archive, of_primary, of_standby
 from app.settings import settings
-from app.ui.help import help_address
 from carrel.wire.oversight import (
     AdminStatusGetResponse,
-    ArchiveState,
     Bucket,
     ConnectionsState,
     IndexingState,
     JobsState,
     QuarantineState,
-    StandbyState,
-    StandbyStatus,
     StorageArea,
     StorageLevel,
     StorageState,
@@ -37,7 +33,6 @@ from flows.runs import Runs, RunsError
 
 LATE_INDEXING = timedelta(minutes=15)
 LATE_JOBS = timedelta(minutes=5)
-LATE_ARCHIVE = timedelta(minutes=5)
 RECENT_PRESSURE = timedelta(minutes=5)
 # Somebody is to look when less is free than so many times what is kept free.
 EARLY = 2
@@ -46,38 +41,7 @@ _PATIENCE = 2.0
 _NAMED_SOURCES = 3
 
 
-class Level(StrEnum):
-    """The level of a health finding."""
-
-    FINE = "OK"
-    BUSY = "Running"
-    TROUBLE = "Needs attention"
-
-
-@dataclass(frozen=True)
-class PageLink:
-    """A link to a page of the workbench or of help: its label, and its address."""
-
-    name: str
-    address: str
-
-
-@dataclass(frozen=True)
-class Finding:
-    """A finding about one part: a sentence, what to do if something is wrong, and the page to do it on."""
-
-    about: str
-    level: Level
-    said: str
-    todo: str = ""
-    see: PageLink | None = None
-
-
-def _help_page(topic: str) -> PageLink:
-    return PageLink("What to do", help_address(topic))
-
-
-_AWAY = _help_page("troubleshooting#the-service-is-busy-full-or-away")
+_AWAY = help_page("troubleshooting#the-service-is-busy-full-or-away")
 
 
 def ask_service() -> AdminStatusGetResponse | Finding:
@@ -109,8 +73,9 @@ def findings_of(status: AdminStatusGetResponse, *, now: datetime | None = None) 
         _of_jobs(status.jobs, at),
         _of_syncs(status.syncs),
         *(_of_connections(connections, at) for connections in (status.connections,) if connections),
-        *map(_of_standby, status.standbys or ()),
-        *(_of_archive(archive, at) for archive in (status.archive,) if archive),
+        *(of_primary(status.primary, at) if status.primary else ()),
+        *map(of_standby, status.standbys or ()),
+        *(of_archive(archive, at) for archive in (status.archive,) if archive),
         *map(_of_reranking, [status.reranking] if status.reranking else []),
         *(_of_quarantine(quarantine) for quarantine in (status.quarantine,) if quarantine),
         *_of_alerts(status.open_alert_count),
@@ -139,7 +104,7 @@ def _of_index(index: IndexingState, at: datetime) -> Finding:
             todo,
             PageLink("Open the documents that failed", "documents?of=all&state=failed"),
         )
-    if _is_late(index.oldest_waiting_at, at, LATE_INDEXING):
+    if is_late(index.oldest_waiting_at, at, LATE_INDEXING):
         todo = "Indexing doesn't keep up, or the embedding model is away: look at the service's log."
         see = PageLink("Open the documents that wait", "documents?of=all&state=running")
         return Finding("The index", Level.TROUBLE, f"{can}{waits}", todo, see)
@@ -168,18 +133,18 @@ def _of_pages(waiting: int) -> list[Finding]:
         return []
     pages = count_text(waiting, "scanned page or picture waits", "scanned pages or pictures wait")
     said = f"{pages} to be read by machine (OCR)."
-    return [Finding("Text recognition", Level.BUSY, said, see=_help_page("operating#text-recognition"))]
+    return [Finding("Text recognition", Level.BUSY, said, see=help_page("operating#text-recognition"))]
 
 
 def _of_jobs(jobs: JobsState, at: datetime) -> Finding:
     about, agents = "Replies and sync runs", PageLink("Test an agent", "agents")
     doing = f"{jobs.running:,} running, {jobs.waiting:,} waiting{_since(jobs.oldest_waiting_at, at)}."
-    if _is_late(jobs.oldest_waiting_at, at, LATE_JOBS):
+    if is_late(jobs.oldest_waiting_at, at, LATE_JOBS):
         todo = (
             "The service makes them slower than they are asked for. Let it make more at a time: CARREL_AGENT_WORKERS "
         )
         raise_it = f"{todo}for agents' replies, CARREL_DOCSTORE_WORKERS for syncs."
-        return Finding(about, Level.TROUBLE, doing, raise_it, _help_page("operating#jobs"))
+        return Finding(about, Level.TROUBLE, doing, raise_it, help_page("operating#jobs"))
     if jobs.failed:
         said = (
             f"{doing} {count_text(jobs.failed, 'reply of an agent', 'replies of agents')} failed in the last 24 hours."
@@ -219,12 +184,12 @@ def _of_disk(storage: StorageState) -> Finding:
         said = f"{said} Below {size(storage.low_below_bytes)}, nothing more is added."
     else:
         return Finding(about, Level.FINE, said)
-    return Finding(about, Level.TROUBLE, said, todo, _help_page("operating#disks"))
+    return Finding(about, Level.TROUBLE, said, todo, help_page("operating#disks"))
 
 
 def _of_connections(connections: ConnectionsState, at: datetime) -> Finding:
     said = f"{connections.open:,} of at most {connections.most:,} are open."
-    if connections.pressed_at is None or _is_late(connections.pressed_at, at, RECENT_PRESSURE):
+    if connections.pressed_at is None or is_late(connections.pressed_at, at, RECENT_PRESSURE):
         return Finding("Connections", Level.FINE, said)
     said = (
         f"{said} There were too many {ago(connections.pressed_at, now=at)}: since the start, "
@@ -235,45 +200,7 @@ def _of_connections(connections: ConnectionsState, at: datetime) -> Finding:
         "proxy in CARREL_TRUSTED_PROXIES. If they are wanted, allow more open files (LimitNOFILE=65536), and a higher "
         "CARREL_MAX_CONNECTIONS where that is set. If not, stop them before they reach the service."
     )
-    return Finding("Connections", Level.TROUBLE, said, todo, _help_page("operating#connections-and-open-files"))
-
-
-def _of_standby(standby: StandbyStatus) -> Finding:
-    about = f"Standby {standby.number} of the database"
-    if standby.state is StandbyState.SERVING:
-        return Finding(about, Level.FINE, "Searches are read from it.")
-    whys = {
-        StandbyState.LATE: f"it is behind the primary by {size(standby.lag_bytes or 0)}",
-        StandbyState.AWAY: "it does not answer",
-        StandbyState.NOT_A_STANDBY: "the server at its address follows another primary, or none",
-    }
-    said = f"Searches are read from the primary instead: {whys[standby.state]}, since {moment(standby.since)}."
-    if standby.state is StandbyState.LATE:
-        todo = "Nothing, if much is being loaded. If it stays so, look at its log and at what it has to do beside."
-    else:
-        todo = "See whether it runs and follows the primary. The service uses it again by itself."
-    return Finding(about, Level.TROUBLE, said, todo, _help_page("scaling#when-one-is-gone"))
-
-
-def _of_archive(archive: ArchiveState, at: datetime) -> Finding:
-    archived_at, about = archive.archived_at, "The archive"
-    said = "Nothing was archived since the service was started."
-    if archived_at is not None:
-        said = f"All that was written until {moment(archived_at)} is archived."
-        if not _is_late(archived_at, at, LATE_ARCHIVE):
-            if archive.backed_up_at is None:
-                return _of_missing_backup(said)
-            return Finding(about, Level.FINE, f"{said} The newest backup in it is of {moment(archive.backed_up_at)}.")
-    todo = (
-        "What was written since is on this machine alone. See why in the service's log (task archive); it tries again."
-    )
-    return Finding(about, Level.TROUBLE, said, todo, _help_page("operating#going-back-to-any-moment"))
-
-
-def _of_missing_backup(said: str) -> Finding:
-    said = f"{said} No backup in it leads to now, so what was written lately can't be restored from it."
-    todo = "Take one: python -m service backup --incremental. Health tells of it within a minute."
-    return Finding("The archive", Level.TROUBLE, said, todo, _help_page("operating#going-back-to-any-moment"))
+    return Finding("Connections", Level.TROUBLE, said, todo, help_page("operating#connections-and-open-files"))
 
 
 def _of_reranking(endpoint: RerankingState) -> Finding:
@@ -282,7 +209,7 @@ def _of_reranking(endpoint: RerankingState) -> Finding:
         before = "" if answered_at is None else f" It answered {moment(answered_at)}, before that."
         said = f"The endpoint failed, or was too late, {moment(failed_at)}: searches keep their own order.{before}"
         todo = "See why in the service's log (reranking_endpoint_failed, reranking_endpoint_slow), and search again."
-        return Finding(about, Level.TROUBLE, said, todo, _help_page("operating#reranking"))
+        return Finding(about, Level.TROUBLE, said, todo, help_page("operating#reranking"))
     said = "Nothing has asked the endpoint since the service was started."
     return Finding(about, Level.FINE, said if answered_at is None else f"The endpoint answered {moment(answered_at)}.")
 
@@ -296,10 +223,6 @@ def _since(at: datetime | None, now: datetime) -> str:
     return "" if at is None else f", the first of them since {ago(at, now=now)} ({moment(at)})"
 
 
-def _is_late(at: datetime | None, now: datetime, limit: timedelta) -> bool:
-    return at is not None and now - at > limit
-
-
 def of_flows() -> Finding:
     """Return the finding whether runs can be started, and whether a process runs them."""
     start = "Start it with: make up, or: python -m flows.server"
@@ -307,7 +230,7 @@ def of_flows() -> Finding:
         deployments = _runs(settings().prefect_api_url).rows("/deployments/filter", {"limit": 100})
     except RunsError:
         said = f"Prefect, which has the runs, doesn't answer at {settings().prefect_api_url}."
-        return Finding("The flows", Level.TROUBLE, said, start, _help_page("operating#prefect"))
+        return Finding("The flows", Level.TROUBLE, said, start, help_page("operating#prefect"))
     ready = sum(deployment.get("status") == "READY" for deployment in deployments)
     if not ready:
         said = "Prefect answers, but no process carries out runs: started and scheduled runs wait."

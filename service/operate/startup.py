@@ -154,7 +154,7 @@ async def open_runtime(
         share = share or Share()
         prepared = prepared or await _start_and_prepare(stack, settings)
         url = prepared.url
-        primary = NewestPrimary()
+        primary = NewestPrimary(share)
         database = _connect(stack, url, settings, primary, connections=settings.database_pool_size)
         await _see_distribution(database)
         embedders = embedders or await _open_embedders(stack, settings, arithmetic)

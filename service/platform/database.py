@@ -227,6 +227,7 @@ class Database:
                 await asyncio.shield(committing)
         except TimeoutError:
             logger.error("commit_unconfirmed", seconds=self._statement_seconds)
+            self.primary.note_unconfirmed()
             raise commit_unconfirmed() from None
         finally:
             if not committing.done():

@@ -4,6 +4,7 @@ A promotion begins a new timeline of PostgreSQL's log. A server of an older time
 primary before and has come back: it may show rights that were taken away since, and what is written there is lost.
 """
 
+import time
 from collections.abc import Mapping
 from typing import Any, cast
 
@@ -14,6 +15,7 @@ from sqlalchemy.exc import DisconnectionError
 from sqlalchemy.pool import ConnectionPoolEntry
 
 from service.platform.logs import logger
+from service.platform.sharing import Figure, Share
 
 # The number of the timeline that a server writes; NULL of a standby.
 TIMELINE = (
@@ -26,12 +28,17 @@ _Place = tuple[str, str]
 
 
 class NewestPrimary:
-    """What a process knows of the primary: the newest timeline that it has seen, and where."""
+    """What a process knows of the primary: the newest timeline that its service's workers have seen, and where."""
 
-    def __init__(self) -> None:
-        self.timeline = 0
+    def __init__(self, share: Share | None = None) -> None:
         self.refused = 0
+        self._share = share or Share()
         self._place: _Place | None = None
+
+    @property
+    def timeline(self) -> int:
+        """The newest timeline that any worker has seen a server write; 0 before the first."""
+        return int(max(self._share.figures.read(Figure.TIMELINE)))
 
     def watch(self, engine: Engine) -> None:
         """Let an engine's pool have connections to the newest primary alone."""
@@ -39,8 +46,12 @@ class NewestPrimary:
         event.listen(engine, "checkout", self._check)
 
     def note(self, timeline: int | None) -> None:
-        """Remember a timeline that a server was seen to write; connections to older ones are given up."""
-        self.timeline = max(self.timeline, timeline or 0)
+        """Tell all workers a timeline that a server was seen to write; connections to older ones are given up."""
+        self._share.tell(Figure.TIMELINE, max(self.timeline, timeline or 0))
+
+    def note_unconfirmed(self) -> None:
+        """Tell all workers that a commit was not confirmed in time."""
+        self._share.tell(Figure.UNCONFIRMED_AT, time.time())
 
     def prefer(self, parameters: Mapping[str, Any]) -> dict[str, Any]:
         """Return the parameters of a connection with the server that was connected to last as the first to be tried."""
@@ -91,7 +102,8 @@ class NewestPrimary:
                 continue
             connection.close()
             if (timeline or 0) > self.timeline:
-                self.timeline, self._place = timeline or 0, place
+                self.note(timeline)
+                self._place = place
 
     def _check(self, _connection: DBAPIConnection, record: ConnectionPoolEntry, _proxy: object) -> None:
         if not self._accepts(record.info.get(_OF_CONNECTION)):
@@ -102,6 +114,7 @@ class NewestPrimary:
 
     def _refuse(self, host: str, timeline: int | None) -> psycopg.OperationalError:
         self.refused += 1
+        self._share.tell(Figure.OLDER_PRIMARY_AT, time.time())
         logger.error("older_primary_refused", host=host, timeline=timeline, newest=self.timeline)
         return psycopg.OperationalError(
             f"The database server {host} writes timeline {timeline}, and {self.timeline} has been seen: another server"

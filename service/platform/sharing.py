@@ -26,6 +26,9 @@ class Figure(IntEnum):
     BYTES_PROMISED = auto()
     RERANKED_AT = auto()
     NOT_RERANKED_AT = auto()
+    TIMELINE = auto()
+    OLDER_PRIMARY_AT = auto()
+    UNCONFIRMED_AT = auto()
     # Of the service as a whole.
     ARCHIVED_AT = auto()
     BACKED_UP_AT = auto()

@@ -12,7 +12,7 @@ from typing import Literal
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, values
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from carrel.wire.oversight import StandbyState
+from carrel.wire.servers import StandbyState
 from service.platform.background import Background
 from service.platform.sharing import Figure
 from service.runtime import Runtime

@@ -7,23 +7,22 @@ from typing import Any
 import pytest
 import streamlit as st
 
-from app import health
-from app.health import Level, findings_of, troubles
+from app.health import findings as health
+from app.health.findings import findings_of, troubles
+from app.health.models import Level
 from app.loading import runs
 from carrel.wire.oversight import (
     AdminStatusGetResponse,
-    ArchiveState,
     ConnectionsState,
     IndexingState,
     JobsState,
-    StandbyState,
-    StandbyStatus,
     StorageArea,
     StorageLevel,
     StorageState,
     SyncsState,
 )
 from carrel.wire.reranking import RerankingState
+from carrel.wire.servers import ArchiveState, PrimaryState, StandbyState, StandbyStatus
 from tests.app.conftest import NOBODY_LISTENS, House, SetUp, draw, html_of, sign_in
 from tests.app.prefect_api import PrefectServer
 from tests.harness.proxy import faulty
@@ -78,6 +77,8 @@ def test_what_is_well_is_fine_and_asks_for_nothing() -> None:
             Level.BUSY,
         ),
         ({"jobs": JobsState(waiting=0, running=0, failed=1)}, "Replies and sync runs", Level.TROUBLE),
+        ({"primary": PrimaryState(unconfirmed_at=NOW)}, "Changes wait for a standby", Level.TROUBLE),
+        ({"primary": PrimaryState(older_refused_at=NOW)}, "An older primary answers", Level.TROUBLE),
         ({"reranking": RerankingState()}, "Reranking", Level.FINE),
         ({"reranking": RerankingState(answered_at=NOW)}, "Reranking", Level.FINE),
         ({"reranking": RerankingState(failed_at=NOW)}, "Reranking", Level.TROUBLE),

@@ -13,6 +13,7 @@ from service.platform import primary
 from service.platform.database import SERVICE_ROLE, Database, driver_url, outlive_commit
 from service.platform.errors import Unavailable
 from service.platform.primary import TIMELINE, NewestPrimary
+from service.platform.sharing import Figure, Figures, Share
 from tests.harness.replication import Server, replicated
 
 
@@ -31,15 +32,17 @@ def opened(known: NewestPrimary, *servers: Server) -> Database:
 
 async def use_all(old: Server, new: Server) -> None:
     """Have pools of one process and of another meet the promotion, while the old primary goes on."""
-    mine, others = NewestPrimary(), NewestPrimary()
+    figures = Figures(2)
+    mine, neighbour = (NewestPrimary(Share(worker, 2, figures)) for worker in range(2))
+    others = NewestPrimary()
     pool, fresh = opened(mine, old, new), opened(others, old, new)
     assert await timeline_of(pool) == 1
     new.execute("SELECT pg_promote()")
     # Who knows nothing asks both, though the old one comes first.
     assert await timeline_of(fresh) == 2
-    # A connection of before is given up as soon as the process has seen the new one.
+    # A connection of before is given up as soon as one of the service's workers has seen the new one.
     assert await timeline_of(pool) == 1
-    learning = opened(mine, new)
+    learning = opened(neighbour, new)
     assert await timeline_of(learning) == 2
     assert await timeline_of(pool) == 2
     # The old one alone is refused, by the pool of jobs too, and what was said names both timelines.
@@ -51,6 +54,7 @@ async def use_all(old: Server, new: Server) -> None:
         with pytest.raises(psycopg.OperationalError, match="another server was promoted since"):
             await mine.verify(connection)
     assert mine.refused >= 2
+    assert figures.read(Figure.OLDER_PRIMARY_AT)[0] > 0
     for database in (pool, fresh, learning, alone):
         await database.close()
 
@@ -91,13 +95,15 @@ async def read(database: Database) -> int:
 
 async def wait_for_a_standby(server: Server) -> None:
     """Write while the server waits for a standby that isn't there, and then while it doesn't."""
-    database = Database(driver_url(server.address(user=SERVICE_ROLE).get_secret_value()), statement_seconds=0.5)
+    share, url = Share(), driver_url(server.address(user=SERVICE_ROLE).get_secret_value())
+    database = Database(url, statement_seconds=0.5, primary=NewestPrimary(share))
     with pytest.raises(Unavailable, match="has not confirmed this change"):
         await write(database)
     with pytest.raises(OperationalError, match="statement timeout"):
         await write(database)
     assert await read(database) == 0
     assert (database.in_use, database.commit_seconds > 0.5) == (1, True)
+    assert share.latest(Figure.UNCONFIRMED_AT) is not None
     server.execute("ALTER SYSTEM SET synchronous_standby_names = ''")
     server.execute("SELECT pg_reload_conf()")
     await database.close()

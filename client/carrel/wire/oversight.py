@@ -11,6 +11,7 @@ from carrel.wire.fields import EmailAddress, Identifier, Instant, Label, Request
 from carrel.wire.operations import ADMIN, ApiOperation
 from carrel.wire.reranking import RerankingState
 from carrel.wire.search import SearchFeedback, SearchMode
+from carrel.wire.servers import ArchiveState, PrimaryState, StandbyStatus
 
 MOST_LOOKED_THROUGH = 100_000
 """Entries of the audit log that a query by name looks through for one page; the next page begins after them."""
@@ -176,37 +177,6 @@ class ConnectionsState(ResponseModel):
     """When a connection was last refused, evicted or lost for want of descriptors; absent when none ever was."""
 
 
-class StandbyState(StrEnum):
-    """What a standby of the database does: SERVING is read from; NOT_A_STANDBY follows another server, or none."""
-
-    SERVING = "SERVING"
-    LATE = "LATE"
-    AWAY = "AWAY"
-    NOT_A_STANDBY = "NOT_A_STANDBY"
-
-
-class StandbyStatus(ResponseModel):
-    """A standby of the database that searches can be read from, as the process that answers has last seen it."""
-
-    number: int
-    """Its place among the addresses that the service was given, from 1."""
-    state: StandbyState
-    """What it does."""
-    since: Instant
-    """When that began."""
-    lag_bytes: int | None = None
-    """How much of the primary's log it had not replayed, in bytes; absent when it was never reached."""
-
-
-class ArchiveState(ResponseModel):
-    """How far the archive is, to which the service copies the database's log and all files."""
-
-    archived_at: Instant | None = None
-    """Time up to which all is archived; absent when that was never so since the service was started."""
-    backed_up_at: Instant | None = None
-    """End of the newest backup in the archive from which that time can be reached; absent when there is none."""
-
-
 class AdminStatusGetResponse(ResponseModel):
     """How the organization is doing, at one moment."""
 
@@ -244,6 +214,8 @@ class AdminStatusGetResponse(ResponseModel):
     """Callers' connections; absent where another server than Carrel's own accepts them."""
     standbys: list[StandbyStatus] | None = None
     """Standbys of the database; absent where the service was given none."""
+    primary: PrimaryState | None = None
+    """The server that takes the changes; absent from a service that doesn't tell."""
     archive: ArchiveState | None = None
     """The archive of log and files; absent where the service was given none."""
     reranking: RerankingState | None = None

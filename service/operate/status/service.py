@@ -4,13 +4,13 @@ from sqlalchemy.ext.asyncio import AsyncConnection
 
 from carrel.wire.oversight import (
     AdminStatusGetResponse,
-    ArchiveState,
     IndexingState,
     JobsState,
     QuarantineState,
     SyncsState,
 )
 from carrel.wire.reranking import RerankingState
+from carrel.wire.servers import ArchiveState, PrimaryState
 from service.auth.callers import Caller
 from service.index.ingestion.backlog.queries import measure_backlog
 from service.operate.status import queries
@@ -65,8 +65,15 @@ async def get_status(
         storage=[file_system.describe() for file_system in runtime.disk.file_systems],
         connections=connections.describe() if connections else None,
         standbys=[standby.describe() for standby in runtime.standbys.all] or None,
+        primary=_describe_primary(runtime.share),
         archive=None if settings.archive_url is None else _describe_archive(runtime.share),
         reranking=None if runtime.reranker is None else _describe_reranking(runtime.share),
+    )
+
+
+def _describe_primary(share: Share) -> PrimaryState:
+    return PrimaryState(
+        unconfirmed_at=share.latest(Figure.UNCONFIRMED_AT), older_refused_at=share.latest(Figure.OLDER_PRIMARY_AT)
     )
 
 

@@ -15,7 +15,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.oversight import StandbyState, StandbyStatus
+from carrel.wire.servers import StandbyState, StandbyStatus
 from service.platform.batches import Batch
 from service.platform.database import Database
 from service.platform.errors import DATABASE_ERRORS

@@ -1,0 +1,1 @@
+"""Health: what works, what is running, and what needs attention."""
