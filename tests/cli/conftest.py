@@ -1,14 +1,11 @@
 """The command line as a process of its own, with nothing of this one's environment, against the real service."""
 
-import json
 import os
 import pty
 import select
 import signal
-import socket
 import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,10 +13,24 @@ from pathlib import Path
 
 import pytest
 
+from cli.app import COMMANDS
+from tests.harness.forking import ForkServer
 from tests.harness.services import RunningService
-from tests.harness.stack import ROOT
 
 AGAIN_SECONDS = 5.0
+COMMAND_SECONDS = 90
+# What `carrel` does, in a process that has nothing to clean up.
+RUN = """
+import os, sys
+from cli.app import run
+sys.argv[0], code = "carrel", 70
+try:
+    code = run()
+    sys.stdout.flush()
+    sys.stderr.flush()
+finally:
+    os._exit(code)
+"""
 COMMAND = str(Path(sys.executable).with_name("carrel"))
 
 
@@ -44,36 +55,24 @@ def environment_for(service: RunningService | None, **changes: str | None) -> di
 
 
 @pytest.fixture(scope="session")
-def forking() -> Iterator[socket.socket]:
-    """A process that forks for each command that it is sent (tests/cli/forking.py)."""
-    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    command = [sys.executable, "-m", "tests.cli.forking"]
-    with ours, subprocess.Popen(command, cwd=ROOT, env=environment_for(None), stdin=theirs.fileno()) as process:
-        theirs.close()
-        ours.settimeout(90)
-        yield ours
-        ours.close()
-        process.wait(10)
+def fork_server() -> Iterator[ForkServer]:
+    """A process that has imported the command line and each of its commands."""
+    modules = {place.partition(":")[0] for place, _ in COMMANDS.values()}
+    server = ForkServer("cli.app", "carrel._client", *modules, environment=environment_for(None))
+    yield server
+    server.close()
 
 
 @pytest.fixture
-def run(forking: socket.socket, service: RunningService, tmp_path: Path) -> Run:
+def run(fork_server: ForkServer, service: RunningService, tmp_path: Path) -> Run:
     """Run `carrel` without a terminal, in the test's folder; keywords change the environment."""
 
     def run(*arguments: str, **changes: str | None) -> Ended:
         environment = environment_for(service, **changes)
-        asked = {"arguments": arguments, "environment": environment, "folder": str(tmp_path)}
-        with (
-            Path(os.devnull).open("rb") as nothing,
-            tempfile.TemporaryFile() as out,
-            tempfile.TemporaryFile() as err,
-        ):
-            streams = [one.fileno() for one in (nothing, out, err)]
-            socket.send_fds(forking, [json.dumps(asked).encode()], streams)
-            code = int(forking.recv(16))
-            out.seek(0)
-            err.seek(0)
-            return Ended(code, out.read().decode(), err.read().decode())
+        ended = fork_server.run(
+            "-c", RUN, *arguments, environment=environment, folder=tmp_path, timeout=COMMAND_SECONDS
+        )
+        return Ended(ended.returncode, ended.stdout, ended.stderr)
 
     return run
 

@@ -39,25 +39,26 @@ def bring_database(data_dir: Path) -> None:
 
 @cache
 def _models() -> Path:
-    return prepare(_folder() / MODEL_FOLDER, default_precision(), files=locate()).parent
+    return prepare(folder_of_session() / MODEL_FOLDER, default_precision(), files=locate()).parent
 
 
 @cache
 def _cluster() -> Path:
-    server = EmbeddedPostgres(_folder())
+    server = EmbeddedPostgres(folder_of_session())
     server.start()
     try:
         migrations.upgrade(server.url(user=SUPERUSER))
     finally:
         server.stop()
-    cluster = (_folder() / CLUSTER).resolve()
+    cluster = (folder_of_session() / CLUSTER).resolve()
     with (cluster / "postgresql.conf").open("a") as configuration:
         configuration.write("fsync = off\n")
     return cluster
 
 
 @cache
-def _folder() -> Path:
+def folder_of_session() -> Path:
+    """Return a folder for what the session makes once; it goes with the session, or with the next one's begin."""
     folder = Path(tempfile.mkdtemp(prefix=PREFIX))
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     folder.chmod(0o711)

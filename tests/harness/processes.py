@@ -1,5 +1,6 @@
 """`python -m service` as a process of its own, on an embedded PostgreSQL and a folder that is removed afterwards."""
 
+import atexit
 import itertools
 import json
 import os
@@ -11,6 +12,7 @@ import sys
 import tempfile
 import time
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -20,13 +22,16 @@ from sqlalchemy.engine import URL
 
 from service.platform.database import driver_url
 from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres
-from tests.harness.first_start import CLUSTER, bring_database, bring_model
+from tests.harness.first_start import CLUSTER, bring_database, bring_model, folder_of_session
+from tests.harness.forking import ForkedProgram, ForkServer
 from tests.harness.logs import read_log
 from tests.harness.services import ADMIN_EMAIL, ADMIN_PASSWORD, API_KEY, AUTHORITIES
 
 READY_SECONDS = 240
 KILLED_SECONDS = 60
 COMMAND_SECONDS = 120
+# What Python may be told to run for a program to be forked; with other switches first, it is started anew.
+FORKED = ("-m", "-c")
 # Runs the command that its further arguments are, and kills itself where it would call the function named first.
 KILLED_AT = """
 import os, signal, sys
@@ -63,7 +68,8 @@ class ByTurns(httpx.BaseTransport):
 class ServiceProcess:
     """A started process; `start` it again on the same folder to see what it kept.
 
-    Its first start finds its database and its model made (tests.harness.first_start), unless `from_nothing`.
+    Its first start finds its database and its model made (tests.harness.first_start), and its modules imported, unless
+    `from_nothing`.
     """
 
     program: tuple[str, ...] = ("-m", "service")
@@ -75,7 +81,7 @@ class ServiceProcess:
         self.port = free_port()
         self.base_url = f"http://127.0.0.1:{self.port}"
         self._environment = environment
-        self.process: subprocess.Popen[bytes] | None = None
+        self.process: subprocess.Popen[bytes] | ForkedProgram | None = None
         self.log = self.data_dir / "test.log"
         self.http = httpx.Client(base_url=self.base_url, headers={"Authorization": f"Bearer {API_KEY}"}, timeout=60)
 
@@ -105,12 +111,30 @@ class ServiceProcess:
         """Start the process; returns after how many seconds it could serve."""
         if not self._from_nothing:
             self._bring_what_is_made()
+        if self.process is not None:
+            self._wait_until_let_go()
         began = time.monotonic()
         with self.log.open("ab") as log:
-            self.process = subprocess.Popen([sys.executable, *self.program], env=self._variables(), stderr=log)
+            if self._from_nothing or self.program[0] not in FORKED:
+                self.process = subprocess.Popen([sys.executable, *self.program], env=self._variables(), stderr=log)
+            else:
+                streams = [0, 1, log.fileno()]
+                self.process = fork_server().start(*self.program, environment=self._variables(), streams=streams)
         if wait:
             self.wait_ready()
         return time.monotonic() - began
+
+    def _wait_until_let_go(self) -> None:
+        """Wait until no worker of a process that was killed listens any more: a fork is quicker than they notice."""
+        deadline = time.monotonic() + KILLED_SECONDS
+        while True:
+            try:
+                socket.create_server(("127.0.0.1", self.port)).close()
+            except OSError:
+                assert time.monotonic() < deadline, f"port {self.port} is still taken:\n{read_log(self.log)}"
+                time.sleep(0.02)
+            else:
+                return
 
     def _bring_what_is_made(self) -> None:
         bring_model(self.data_dir)
@@ -207,6 +231,18 @@ class ServiceProcess:
         return kept | own | self._environment
 
 
+@cache
+def fork_server() -> ForkServer:
+    """Return the session's process that has imported the service and its commands."""
+    # Which metrics there are is decided where they are imported: those that several processes add to.
+    metrics = folder_of_session() / "metrics"
+    metrics.mkdir()
+    environment = environment_without_settings() | {"PROMETHEUS_MULTIPROC_DIR": str(metrics)}
+    server = ForkServer("service.supervisor", "service.operate.commands", environment=environment)
+    atexit.register(server.close)
+    return server
+
+
 def environment_without_settings() -> dict[str, str]:
     """Return the environment without any setting of ours."""
     return {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")}
@@ -220,15 +256,7 @@ def run_command(
     With `killed_at` ("module:name") it kills itself (kill -9) where it would call that function; it must get there.
     """
     start = ["-m", "service"] if killed_at is None else ["-c", KILLED_AT, killed_at]
-    ended = subprocess.run(
-        [sys.executable, *start, *arguments],
-        env=environment,
-        input=typed,
-        capture_output=True,
-        text=True,
-        timeout=COMMAND_SECONDS,
-        check=False,
-    )
+    ended = fork_server().run(*start, *arguments, environment=environment, typed=typed, timeout=COMMAND_SECONDS)
     assert (ended.returncode == -signal.SIGKILL) == (killed_at is not None), ended
     return ended
 
