@@ -8,7 +8,8 @@ import pytest
 
 from bench.query_model import values_in
 from carrel.wire.search import FilterOperator
-from service.domains.search.understanding.checking import StatedCondition, check_conditions
+from service.domains.search.understanding.checking import StatedCondition, check_conditions, check_questions
+from service.domains.search.understanding.extraction import extract_questions
 from tests.unit.test_drawing_conditions import QUESTIONS, SET, TODAY
 
 
@@ -30,6 +31,7 @@ def check(query: str, *stated: tuple[str, str, str, str], corpus: str = "sample"
         ("whatever the finance people wrote on fuel", ("team", "==", "finance", "finance people"), "finance"),
         ("whatever the finance people wrote on fuel", ("team", "==", "Finance", "the finance people wrote"), "finance"),
         ("whatever the finance people wrote on fuel", ("team", "==", "finance", "on fuel"), None),
+        ("whatever the finance people wrote on fuel", ("team", "<", "finance", "finance people"), "finance"),
         ("whatever the finance people wrote on fuel", ("team", "!=", "finance", "finance people"), None),
         ("whatever the finance people didn't write on fuel", ("team", "==", "finance", "finance people"), None),
         ("Berichte von Finance", ("team", "==", "finance", "Finance"), "finance"),
@@ -48,6 +50,27 @@ def check(query: str, *stated: tuple[str, str, str, str], corpus: str = "sample"
 def test_the_words_of_the_query_decide(query: str, stated: tuple[str, str, str, str], applied: str | None) -> None:
     """What a model makes up, turns into its contrary, or takes from what the text is about is no condition."""
     assert [value for _, _, value in check(query, stated)][:1] == ([applied] if applied else [])
+
+
+@pytest.mark.parametrize(
+    ("message", "read", "questions"),
+    [
+        ("reports about complaints", ["What is the budget of the first complaint?"], None),
+        ("reports about complaints", ["reports", "complaints"], None),
+        (
+            "Tolle Reise! Wer zahlt das Hotel und wann kommt die Post?",
+            ["Wer zahlt das Hotel?", "Wann kommt die Post?"],
+            2,
+        ),
+        ("Our bus was late. Who pays?", ["Who pays when the bus was late?"], 1),
+        ("Our bus was late. Who pays?", ["Who pays?", "How much does the captain earn every year?"], None),
+        ("Our bus was late. Who pays?", [" "], None),
+        ("Our bus was late. Who pays?", [], None),
+    ],
+)
+def test_a_question_of_a_models_own_is_not_searched_for(message: str, read: list[str], questions: int | None) -> None:
+    """It would find what nobody asked for; the rules' questions stand in."""
+    assert check_questions(read, message) == (read[:questions] if questions else extract_questions(message))
 
 
 def test_rules_draw_what_a_model_leaves_out() -> None:

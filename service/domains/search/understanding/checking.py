@@ -26,11 +26,12 @@ from service.domains.search.understanding.drawing import (
     keep_agreeing,
     keys_of,
 )
-from service.domains.search.understanding.extraction import LONGEST_QUESTION
+from service.domains.search.understanding.extraction import LONGEST_QUESTION, extract_questions
 from service.domains.search.understanding.folding import Words, fold, words_of
 from service.domains.search.understanding.moments import PERIOD, Period, read_period
 from service.domains.search.understanding.query_texts import Field as OwnField
 from service.domains.search.understanding.query_texts import any_of, read_field, read_query
+from service.text.sentences import cut_sentences
 
 _LOWER = (FilterOperator.GREATER, FilterOperator.GREATER_OR_EQUAL)
 _UPPER = (FilterOperator.LESS, FilterOperator.LESS_OR_EQUAL)
@@ -53,6 +54,12 @@ _KINDS_OF_DOCUMENTS = (
     r"|documenti|rapporti|documenten|rapporten|dokument(?:er)?|rapporter)"
 )
 _ABOUT = r"(?:about|on|concerning|regarding|mention\w*|describ\w*|explain\w*|uber|sur|sobre|over|om)"
+
+_OWN_SHARE = 2 / 3
+"""Of a question's words, so many must be the query's; a question word or a verb may be another one."""
+_SHORT = 3
+_STEM = 5
+"""Words are the same when they begin alike; those of up to _SHORT characters are in any question."""
 
 
 class StatedCondition(BaseModel):
@@ -135,6 +142,23 @@ def check_conditions(
     return keep_agreeing(words, [*drawn, *further]) or keep_agreeing(words, drawn)
 
 
+def check_questions(read: Sequence[str], query: str) -> list[str]:
+    """Return the questions that a model read in a query; those of the rules when the model made one up.
+
+    A query that rules leave whole, and that is one sentence, stays: other words than the searcher's find other things.
+    """
+    by_rules = extract_questions(query)
+    questions = [each for each in map(str.strip, read) if each]
+    if by_rules == [query] and len(list(cut_sentences(query))) < 2:
+        return by_rules
+    known = {word[:_STEM] for word in words_of(query).folded}
+    for question in questions:
+        own = [word[:_STEM] in known for word in words_of(question).folded if word[_SHORT:]]
+        if sum(own) < _OWN_SHARE * max(len(own), 1):
+            return by_rules
+    return questions or by_rules
+
+
 def keys_to_find(query: str, fields: Mapping[str, str]) -> list[str]:
     """Return the folded texts of a query that may be values of these fields (types by name)."""
     asked = read_query(query, fields)
@@ -172,10 +196,11 @@ def _read_value(
 
 
 def _equality(stated: StatedCondition, place: _Span) -> FilterOperator | None:
-    """Return the operator when it is what the words say, which deny or don't."""
-    denied = place.is_denied
-    says = {FilterOperator.EQUAL: False, FilterOperator.NOT_EQUAL: True}.get(stated.operator)
-    return stated.operator if denied is not None and says is denied else None
+    """Return the operator that the words state, which deny or don't; None where the model says the contrary."""
+    says_not = stated.operator is FilterOperator.NOT_EQUAL
+    if place.is_denied is not says_not:
+        return None
+    return FilterOperator.NOT_EQUAL if says_not else FilterOperator.EQUAL
 
 
 def _read_flag(

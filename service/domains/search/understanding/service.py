@@ -14,7 +14,7 @@ from service.auth.callers import Caller
 from service.domains.collections.queries import StoredCollection
 from service.domains.search.filters import Condition, Kind, parse_as
 from service.domains.search.snapshot import Snapshot
-from service.domains.search.understanding.checking import check_conditions, keys_to_find
+from service.domains.search.understanding.checking import check_conditions, check_questions, keys_to_find
 from service.domains.search.understanding.drawing import (
     DrawnCondition,
     Values,
@@ -105,10 +105,10 @@ async def understand(
     except by_model.NotReadError as error:
         return replace(by_rules, note=str(error))
     conditions = check_conditions(reading.conditions, query, fields=fields, values=values, today=today)
-    questions = [each for each in map(str.strip, reading.questions) if each] if options.enable_query_extraction else []
+    questions = check_questions(reading.questions, query) if options.enable_query_extraction else ()
     applied = {each.field for each in conditions}
     note = _LEFT_OUT if any(each.field not in applied for each in reading.conditions) else None
-    return Understood(questions or by_rules.questions, conditions, note)
+    return Understood(questions, conditions, note)
 
 
 async def draw_readable(
