@@ -129,19 +129,20 @@ def load_documents(runs: Runs) -> bool:
 
 
 def is_refused(client: carrel.Carrel) -> bool:
-    """Tell whether loading would change what isn't the sample's, and name that."""
-    foreign = find_sample(client).foreign
-    if foreign:
-        say(REFUSAL.format("\n    ".join(foreign)))
-    return bool(foreign)
+    """Tell whether loading would change what isn't the sample's, or is of an earlier one, and name that."""
+    hindrances = find_sample(client).hindrances
+    if hindrances:
+        say(REFUSAL.format("\n    ".join(hindrances)))
+    return bool(hindrances)
 
 
 REFUSAL = """
-  The sample was not loaded, because it would change what isn't its own:
+  The sample was not loaded, because something of its names is here that it would change or can't be loaded into:
 
     {}
 
-  Rename or remove that, or load the sample into an organization of its own.
+  Rename or remove that, or load the sample into an organization of its own. `python -m sample remove` removes an
+  earlier sample.
 """
 
 

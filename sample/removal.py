@@ -44,17 +44,24 @@ class SampleState:
     """What of the sample is there.
 
     `items` are what a removal removes, in its order. `used` says what of the sample stays, because something else needs
-    it now, and `foreign` what bears a name of the sample and isn't the sample's.
+    it now, and `foreign` what bears a name of the sample and isn't the sample's. `outdated` is what an earlier sample
+    brought and this one can't be loaded into; a removal removes it.
     """
 
     items: Sequence[SampleItem]
     used: Sequence[str]
     foreign: Sequence[str]
+    outdated: Sequence[str] = ()
 
     @property
     def stays(self) -> Sequence[str]:
         """What a removal leaves as it is, each with the reason."""
         return [*self.used, *self.foreign]
+
+    @property
+    def hindrances(self) -> Sequence[str]:
+        """Why the sample can't be loaded."""
+        return [*self.foreign, *self.outdated]
 
 
 def count_items(items: Sequence[SampleItem]) -> str:
@@ -87,6 +94,7 @@ class _Search:
         self._directory: dict[str, Any] = json.loads(DIRECTORY.read_text())
         self._used: list[str] = []
         self._foreign: list[str] = []
+        self._outdated: list[str] = []
 
     def run(self) -> SampleState:
         documents = self._documents()
@@ -96,7 +104,9 @@ class _Search:
         groups = self._groups(frozenset({*documents, *collections, *agents}))
         people = self._people(frozenset(groups))
         parts = (agents, documents, collections, groups, people)
-        return SampleState([item for part in parts for item in part.values()], self._used, self._foreign)
+        return SampleState(
+            [item for part in parts for item in part.values()], self._used, self._foreign, self._outdated
+        )
 
     def _documents(self) -> dict[UUID, SampleItem]:
         """Return the documents with a file of the sample as their newest contents."""
@@ -129,9 +139,14 @@ class _Search:
             return None
         fields = [{"name": one.name, "type": str(one.type)} for one in found.custom_metadata_schema.fields]
         inside = self._inside(found.document_collection_id)
-        if fields != wanted["fields"] or (inside and not inside & documents):
+        known = fields in (wanted["fields"], wanted["fields_before"])
+        if not known or (inside and not inside & documents):
             self._foreign.append(f"The collection {wanted['name']} isn't the sample's.")
             return None
+        if fields != wanted["fields"]:
+            added = ", ".join(one["name"] for one in wanted["fields"] if one not in fields)
+            about = f"The collection {wanted['name']} is of an earlier sample, without the field {added}."
+            self._outdated.append(f"{about} Remove the sample, then load it again.")
         return found.document_collection_id
 
     def _removable_collection(

@@ -43,9 +43,10 @@ def offer_sample() -> None:
 
 def _ask_for_loading() -> None:
     with st.spinner("Looking for what bears the sample's names …"):
-        foreign = show_errors(lambda: find_sample(api.client())).foreign
-    if foreign:
-        show_problem("Loading would change what isn't the sample's.", *foreign[:_NAMED], _more(foreign))
+        state = show_errors(lambda: find_sample(api.client()))
+    if hindrances := state.hindrances:
+        told = "Loading would change what isn't the sample's." if state.foreign else "An earlier sample is here."
+        show_problem(told, *hindrances[:_NAMED], _more(hindrances))
         return
     confirm(
         "Load the sample?",

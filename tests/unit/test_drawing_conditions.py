@@ -4,12 +4,15 @@ import csv
 import json
 from collections import Counter
 from datetime import date
+from email import message_from_bytes
+from email.utils import parsedate_to_datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from carrel.wire.search import FilterOperator
+from service.domains.collections.metadata_schema import check_metadata
 from service.domains.search.understanding.drawing import DrawnCondition, draw_conditions, find_unused, keys_of
 from service.domains.search.understanding.folding import fold
 from service.domains.search.understanding.query_texts import read_query
@@ -49,6 +52,26 @@ def test_nine_of_ten_conditions_are_right() -> None:
     assert len(QUESTIONS) == 60
     assert count["right"] >= 0.9 * count["drawn"], wrong
     assert count["right"] >= 0.9 * count["expected"], wrong
+
+
+def test_the_samples_documents_have_dates_that_narrow() -> None:
+    """Each document's metadata fits the fields, a mail was issued when it was sent, and some reports fit a date."""
+    folder = Path(__file__).parents[2] / "sample"
+    fields = {
+        one["name"]: one["type"] for one in json.loads((folder / "directory.json").read_text())["collection"]["fields"]
+    }
+    with (folder / "manifest.csv").open(newline="") as lines:
+        found = {row["path"]: json.loads(row["metadata"]) for row in csv.DictReader(lines)}
+    for path, metadata in found.items():
+        check_metadata(metadata, fields)
+        assert metadata.keys() == fields.keys()
+        if path.endswith(".eml"):
+            sent = message_from_bytes((folder / path).read_bytes())["Date"]
+            assert parsedate_to_datetime(sent).date().isoformat() == metadata["issued"]
+    conditions = draw("finance reports since March 2025")
+    assert conditions == [["team", "==", "finance"], ["issued", ">=", "2025-03-01"]]
+    fits = [one for one in found.values() if one["team"] == "finance" and one["issued"] >= "2025-03-01"]
+    assert 0 < len(fits) < sum(one["team"] == "finance" for one in found.values())
 
 
 def test_questions_that_state_no_condition_are_left_alone() -> None:
