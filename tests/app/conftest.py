@@ -5,6 +5,7 @@ import sys
 from collections.abc import Callable, Generator, Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from multiprocessing import spawn
 from pathlib import Path
 from typing import cast
 
@@ -71,10 +72,18 @@ def _lists_are_read_as_dataframes() -> Iterator[None]:
         yield
 
 
-@pytest.fixture(autouse=True)
-def _main_module_kept(monkeypatch: pytest.MonkeyPatch) -> None:
-    """AppTest puts a page in the place of `__main__`, which every process started later would run as its own."""
-    monkeypatch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+@pytest.fixture(scope="session", autouse=True)
+def _no_page_runs_in_workers() -> Iterator[None]:
+    """AppTest puts a page in the place of `__main__`, which the service's workers that start then would run."""
+    prepare = spawn.get_preparation_data
+
+    def leave_main_out(name: str) -> dict[str, object]:
+        return {key: value for key, value in prepare(name).items() if not key.startswith("init_main_")}
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(sys.modules, "__main__", sys.modules["__main__"])
+        patch.setattr(spawn, "get_preparation_data", leave_main_out)
+        yield
 
 
 @contextmanager
