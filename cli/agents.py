@@ -96,6 +96,23 @@ def _describe_retrieval(retrieval: AgentRetrieval) -> list[str]:
     ]
 
 
+@app.command()
+def copy(
+    agent: Named,
+    *,
+    name: Annotated[str | None, typer.Option(help='Name of the copy; without it "… (copy)".')] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Copy an agent with all its settings, deployed to nobody; for admins. Change the copy, and compare both."""
+    from carrel.drafts import copy_agent  # noqa: PLC0415 - slow to import: not for help and completion
+
+    screen = Screen(as_json=as_json)
+    with client_of(screen) as client:
+        made = copy_agent(client, agent_of(agent, client).agent_id, name=name)
+    facts = [("id", made.agent_id), ("used by", "nobody: it isn't deployed")]
+    show_one(screen, made, title=made.name, facts=facts)
+
+
 QUESTIONS: Columns[LoggedQuestion] = {
     "at": lambda one: one.at,
     "question": lambda one: "(erased)" if one.message is None else one.message,
@@ -170,18 +187,18 @@ def evaluate(
         floors = dict(map(_read_floor, at_least or []))
         one = _set_of(name, client)
         agent_id = None if agent is None else _id_of(agent, client)
-        run, changed = _run_and_compare(client, one, agent_id, note, screen=screen)
+        run, changed, settings = _run_and_compare(client, one, agent_id, note, screen=screen)
     low = evaluation.find_low_scores(run, floors)
     is_worse = any(each.change < 0 for each in changed)
     code = ExitCode.PROBLEMS if low or (is_worse and not floors) else ExitCode.DONE
-    _show_run(run, changed, low, floors, code=code, screen=screen)
+    _show_run(run, changed, settings, low, floors, code=code, screen=screen)
     raise typer.Exit(code)
 
 
 def _run_and_compare(
     client: "Carrel", one: "EvaluationSet", agent_id: UUID | None, note: str | None, *, screen: Screen
-) -> "tuple[EvaluationRun, list[Difference]]":
-    """Run an evaluation set, and return the run with what differs from the newest one of the set's own agent."""
+) -> "tuple[EvaluationRun, list[Difference], list[str]]":
+    """Run an evaluation set; return the run, and which replies and settings differ from the last of the set's agent."""
     from carrel import evaluation  # noqa: PLC0415 - slow to import: not for help and completion
 
     sets, set_id = client.admin.evaluation_sets, one.evaluation_set_id
@@ -195,7 +212,8 @@ def _run_and_compare(
     results = [
         [] if each is None else list(sets.list_results(set_id, each.evaluation_run_id)) for each in (before, run)
     ]
-    return run, [each for each in evaluation.compare(*results) if each.change]
+    settings = [] if before is None else evaluation.find_changed_settings(before, run)
+    return run, [each for each in evaluation.compare(*results) if each.change], settings
 
 
 def _read_floor(text: str) -> tuple[str, float]:
@@ -228,6 +246,7 @@ def _set_of(name: str, client: "Carrel") -> "EvaluationSet":
 def _show_run(
     run: "EvaluationRun",
     changed: "Sequence[Difference]",
+    settings: Sequence[str],
     low: Mapping[str, float | None],
     floors: Mapping[str, float],
     *,
@@ -241,11 +260,16 @@ def _show_run(
     worse = [each.question for each in changed if each.change < 0]
     better = [each.question for each in changed if each.change > 0]
     if screen.as_json:
-        print_json(screen, "evaluated", code=code, **to_json(run), worse=worse, better=better, low=list(low))
+        told = {"worse": worse, "better": better, "low": list(low), "changedSettings": settings}
+        print_json(screen, "evaluated", code=code, **to_json(run), **told)
         return
     # By the names that --at-least takes.
     measured = [f"{name} {value:.0%}" for name in SCORES_OF_REPLIES if (value := getattr(run, name)) is not None]
     screen.line(f"{run.case_count:,} asked: {', '.join(measured)}")
+    if run.failed_count:
+        screen.line(f"{run.failed_count:,} failed, and are in no score: the workbench shows why")
+    if settings:
+        screen.line(f"Other settings than before: {', '.join(settings)}")
     for question in worse:
         screen.line(f"Worse than before: {printable(question)}")
     for question in better:

@@ -39,4 +39,5 @@ async def agent_evaluation(source: str, options: EvaluationOptions | None = None
 def _describe(run: EvaluationRun) -> str:
     scores = {name: getattr(run, name) for name in SCORES_OF_REPLIES}
     measured = [f"{name} {score:.3f}" for name, score in scores.items() if score is not None]
-    return f"{run.case_count:,} questions asked: {', '.join(measured)}."
+    failed = f" {run.failed_count:,} failed." if run.failed_count else ""
+    return f"{run.case_count:,} questions asked: {', '.join(measured)}.{failed}"

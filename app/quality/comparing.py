@@ -9,12 +9,13 @@ import streamlit as st
 
 from app import api
 from app.formatting import moment, one_line
+from app.quality.run_settings import show_changed_settings
 from app.quality.sets import go_to_case
 from app.search.queries import MODES
 from app.ui.errors import show_errors
 from app.ui.exporting import Export, offer_export
 from app.ui.filters import choice_filter
-from app.ui.notices import show_empty, show_note
+from app.ui.notices import show_empty, show_note, show_warning
 from app.ui.tables import show_pages, source_of
 from carrel.evaluation import compare
 from carrel.wire.evaluation import EvaluationSet
@@ -35,6 +36,17 @@ def score_cell(value: float | None) -> str:
 def _name_of(run: EvaluationRun) -> str:
     note, agent = one_line(run.note or ""), one_line(run.agent_name or "")
     return f"{agent or way_of(run)}, {moment(run.at)}{' · ' if note else ''}{note}"
+
+
+def is_whole(run: EvaluationRun) -> bool:
+    """Return whether a run came to its last question; those that failed were reached, too."""
+    return run.case_count + run.failed_count >= (run.planned_count or 0)
+
+
+def count_measured(run: EvaluationRun) -> str:
+    """Return over how many questions the scores of a run are, and of how many when some are missing."""
+    of = max(run.planned_count or 0, run.case_count + run.failed_count)
+    return f"{run.case_count:,}" if run.case_count == of else f"{run.case_count:,} of {of:,}"
 
 
 def choose_runs(runs: Sequence[EvaluationRun]) -> tuple[EvaluationRun | None, EvaluationRun]:
@@ -61,7 +73,11 @@ def show_results(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
     st.subheader("What changed" if len(runs) > 1 else "Results", anchor=False)
     before, after = choose_runs(runs)
     found = show_errors(partial(_changes, one.evaluation_set_id, before, after))
+    for run in (before, after):
+        if run is not None and (run.failed_count or not is_whole(run)):
+            show_warning(_describe_missing(run))
     if before is not None:
+        show_changed_settings(before, after)
         changes = [each.change for each in found if each.change is not None]
         worse, better = (sum(change * sign > 0 for change in changes) for sign in (-1, 1))
         new = len(found) - len(changes)
@@ -78,6 +94,13 @@ def show_results(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
     )
     if found:
         offer_export(Export("changes.csv", _CHANGE_HEADS, [[_line(each) for each in found]], about))
+
+
+def _describe_missing(run: EvaluationRun) -> str:
+    """Say over how many questions the scores of a run are that some are missing of."""
+    said = f"{_name_of(run)}: the scores are over {count_measured(run)} questions."
+    failed = f" {run.failed_count:,} failed; they are listed last, each with its error." if run.failed_count else ""
+    return said + failed + ("" if is_whole(run) else " The run is not at its end, or was stopped before.")
 
 
 @dataclass(frozen=True)
@@ -126,6 +149,8 @@ def _line(one: _Change) -> list[str]:
 
 def value_of(result: KeptResult) -> str:
     """Return what was measured on a question in words: of a search the nDCG, of an agent what it answered and cited."""
+    if result.error is not None:
+        return f"Failed: {one_line(result.error)}"
     if result.answered is None:
         return score_cell(result.ndcg)
     if result.refused is not None:

@@ -1,6 +1,7 @@
 """Runs over an evaluation set: measuring it now, and the runs that are kept."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from functools import partial
 from uuid import UUID
@@ -9,8 +10,9 @@ import streamlit as st
 
 import carrel
 from app import api
+from app.auth.current import person_client
 from app.formatting import ago, moment, one_line
-from app.quality.comparing import score_cell, show_results, way_of
+from app.quality.comparing import count_measured, is_whole, score_cell, show_results, way_of
 from app.quality.sets import agent_names, forget_sets
 from app.search.queries import MODES
 from app.ui.dialogs import confirm
@@ -20,7 +22,8 @@ from app.ui.help import show_help
 from app.ui.links import show_link
 from app.ui.notices import show_empty, show_note, show_text, show_warning
 from app.ui.tables import show_pages, source_of
-from carrel.evaluation import Measurer
+from carrel.drafts import lend_draft
+from carrel.evaluation import Measurer, RunKeeper
 from carrel.wire.evaluation import EvaluationCase, EvaluationSet
 from carrel.wire.evaluation_runs import CaseResult, EvaluationRun
 from carrel.wire.search import SearchMode
@@ -43,6 +46,7 @@ _MEANINGS = {
     "Precision": "The share of the citations that are of expected documents",
     "Said": "The share of the expected statements that the replies say",
     "Refused": "Of the questions that nothing answers, the share whose reply cites nothing",
+    "Questions": "How many questions the scores are over, of how many; the others failed, or were not reached",
     "Groundedness": "The share of the replies' sentences that the cited passages support, by their words and numbers",
 }
 """What each score means, in plain words; docs/workbench.md has examples."""
@@ -53,13 +57,11 @@ class Running:
     """A run over a set in several modes that is measured, stopped or done; each mode is kept as a run of its own."""
 
     set_id: UUID
-    measurers: Sequence[Measurer]
+    keepers: Sequence[RunKeeper]
     cases: Sequence[EvaluationCase]
-    note: str
     skipped_count: int = 0
     agent_id: UUID | None = None
     results: list[list[CaseResult]] = field(default_factory=list[list[CaseResult]])
-    kept_count: int = 0
     stopped: bool = False
 
     @property
@@ -68,34 +70,23 @@ class Running:
         return len(self.results)
 
     def measure_next(self) -> None:
-        """Measure the next case in every mode; raises carrel.CarrelError, and then no mode of it counts."""
+        """Measure the next case in every mode; raises what `Measurer.measure` does."""
         case = self.cases[self.done]
-        self.results.append([one.measure(case) for one in self.measurers])
+        self.results.append([one.measure(case) for one in self.keepers])
 
     @property
     def progress_in_words(self) -> str:
-        """How many questions are measured, and of an agent how many it answered."""
-        done = f"{self.done:,} of {count_text(len(self.cases), 'question')}"
+        """How many questions are measured, of an agent how many it answered, and how many failed."""
+        said = f"{self.done:,} of {count_text(len(self.cases), 'question')}"
+        failed = sum(any(one.error is not None for one in of_case) for of_case in self.results)
         answered = sum(bool(of_case[0].answered) for of_case in self.results)
-        return done if self.agent_id is None else f"{done}, {answered:,} answered"
-
-    @property
-    def kept_in_words(self) -> str:
-        """Which ways to search are kept as runs, and which are not."""
-        if not self.kept_count:
-            return "Nothing is kept yet."
-        ways = [MODES[one.mode] for one in self.measurers if one.mode is not None]
-        return f"Kept: {', '.join(ways[: self.kept_count])}. Not kept yet: {', '.join(ways[self.kept_count :])}."
+        said += "" if self.agent_id is None else f", {answered:,} answered"
+        return f"{said}, {failed:,} failed" if failed else said
 
     def keep(self) -> None:
-        """Keep what is measured as runs, one for each mode that isn't kept yet."""
-        for place in range(self.kept_count, len(self.measurers)):
-            results = [of_case[place] for of_case in self.results]
-            asked = self.measurers[place].agent_id
-            api.client().admin.evaluation_sets.add_run(
-                self.set_id, results, mode=self.measurers[place].mode, agent_id=asked, note=self.note or None
-            )
-            self.kept_count += 1
+        """Keep what is measured and not kept yet."""
+        for one in self.keepers:
+            one.keep()
 
 
 def show_runs(one: EvaluationSet) -> None:
@@ -142,7 +133,8 @@ def _offer_run(one: EvaluationSet) -> None:
                 list(names),
                 key="sets.agent",
                 format_func=lambda key: names[key],
-                help="Another agent, such as a copy with another model, is compared with this one below.",
+                help="Another agent, such as a copy with other instructions, is compared with this one below. A draft "
+                "that nobody may use is deployed to you while it is asked.",
             )
             agent_id = UUID(asked)
         note = middle.text_input("Note", key="sets.note", max_chars=200, placeholder="What has changed, if anything")
@@ -162,13 +154,17 @@ def _begin(one: EvaluationSet, modes: Sequence[SearchMode], agent_id: UUID | Non
         show_warning("Choose at least one way to search.")
         return
     ways = modes if one.agent_id is None else modes[:1]
-    measurers = [Measurer(api.client(), one, mode=mode, agent_id=agent_id) for mode in ways]
+    # An agent is asked as the person: the workbench's own key is not who it is deployed to.
+    asking = api.client() if one.agent_id is None else person_client()
+    measurers = [Measurer(asking, one, mode=mode, agent_id=agent_id) for mode in ways]
     every = show_errors(lambda: list(api.client().admin.evaluation_sets.list_cases(one.evaluation_set_id)))
     cases = [case for case in every if measurers[0].can_measure(case)]
     if not cases:
         show_warning("No question of this set has a relevant document.", "Judge some first.")
         return
-    st.session_state[_RUN] = Running(one.evaluation_set_id, measurers, cases, note, len(every) - len(cases), agent_id)
+    set_id, planned = one.evaluation_set_id, len(cases)
+    keepers = [RunKeeper(api.client(), set_id, each, planned_count=planned, note=note or None) for each in measurers]
+    st.session_state[_RUN] = Running(set_id, keepers, cases, len(every) - planned, agent_id)
     st.rerun()
 
 
@@ -176,30 +172,46 @@ def _continue(run: Running) -> None:
     """Measure the remaining cases and keep the runs; a click meanwhile draws the page again, which continues."""
     whole = len(run.cases)
     if run.stopped:
-        show_warning(f"Stopped: {run.progress_in_words}.", run.kept_in_words)
-        with st.container(horizontal=True, gap="small"):
-            st.button("Continue", key="sets.on", on_click=_set_stopped, args=(run, False))
-            st.button("Discard", key="sets.off", on_click=_drop)
+        show_errors(run.keep)
+        show_warning(f"Stopped: {run.progress_in_words}.", "What was measured is kept as a run.")
+        _offer_going_on("Continue")
         return
     bar = st.progress(run.done / whole, text=run.progress_in_words)
     st.button("Stop", key="sets.stop", on_click=_set_stopped, args=(run, True))
     try:
-        while run.done < whole:
-            run.measure_next()
-            bar.progress(run.done / whole, text=run.progress_in_words)
+        with _lend(run):
+            while run.done < whole:
+                run.measure_next()
+                bar.progress(run.done / whole, text=run.progress_in_words)
         run.keep()
     except carrel.CarrelError as error:
         run.stopped = True
+        with suppress(carrel.CarrelError):  # what ended the run says more
+            run.keep()
         problem_of(error).show()
         if run.agent_id is not None:
             show_link("You can ask an agent that is deployed to you", "agents", agent=str(run.agent_id), part="try")
-        st.button("Try again", key="sets.again", on_click=_set_stopped, args=(run, False))
-        st.button("Discard", key="sets.off", on_click=_drop)
+        _offer_going_on("Try again")
         st.stop()
     _drop()
     if run.skipped_count:
         st.toast(f"{count_text(run.skipped_count, 'question')} without a relevant document: left out.")
     st.rerun()
+
+
+def _lend(run: Running) -> AbstractContextManager[None]:
+    """Let the person ask the run's agent while it is measured, if it is a draft that nobody may use."""
+    if run.agent_id is None:
+        return nullcontext()
+    return lend_draft(api.client(), run.agent_id, email=api.me().email)
+
+
+def _offer_going_on(again: str) -> None:
+    """Show what can be done with a run that stopped."""
+    run: Running = st.session_state[_RUN]
+    with st.container(horizontal=True, gap="small"):
+        st.button(again, key="sets.on", on_click=_set_stopped, args=(run, False))
+        st.button("End it here", key="sets.off", on_click=_drop)
 
 
 def _set_stopped(run: Running, stopped: bool) -> None:
@@ -208,7 +220,7 @@ def _set_stopped(run: Running, stopped: bool) -> None:
 
 def _drop() -> None:
     st.session_state.pop(_RUN, None)
-    forget_sets()  # runs of some ways to search may be kept
+    forget_sets()
 
 
 def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
@@ -218,7 +230,8 @@ def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
     """
     by_way: dict[str, list[EvaluationRun]] = {}
     for run in runs:
-        by_way.setdefault(way_of(run), []).append(run)
+        if is_whole(run):
+            by_way.setdefault(way_of(run), []).append(run)
     drawn = [run for some in by_way.values() if len(some) > 1 for run in some if main_score(run) is not None]
     if not drawn:
         return
@@ -296,7 +309,7 @@ def _cells(run: EvaluationRun, searches: bool, *, exact: bool = False) -> list[s
         moment(run.at) if exact else ago(run.at),
         one_line(model),
         *(score_cell(one) for one in scores),
-        f"{run.case_count:,}" if not exact else str(run.case_count),
+        str(run.case_count) if exact else count_measured(run),
         one_line(run.ran_by.name),
         one_line(run.note or ""),
     ]

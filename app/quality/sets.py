@@ -14,7 +14,7 @@ from app.search.queries import CATALOG
 from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
 from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.exporting import Export, offer_export
-from app.ui.links import leave, look_at
+from app.ui.links import leave, look_at, show_link
 from app.ui.notices import show_empty, show_note, show_text, show_warning
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
 from carrel import CarrelError, evaluation
@@ -134,6 +134,11 @@ def _show_new(where: str) -> None:
 @st.cache_data(ttl=30, show_spinner=False, scope="session")
 def _agents() -> list[AgentDefinition]:
     return list(next(api.client().admin.agents.list(page_size=_MOST_OFFERED).pages()).agents)
+
+
+def forget_agent_names() -> None:
+    """Forget the names of the agents, because one was added."""
+    _agents.clear()
 
 
 def agent_names() -> dict[str, str]:
@@ -293,7 +298,7 @@ def list_cases(one: EvaluationSet) -> None:
         CASES,
         Source(fetch, lambda page: page.cases, about=one.evaluation_set_id),
         row=_row_of_case if one.agent_id is None else _row_of_agent_case,
-        empty=lambda: show_empty("No question is judged yet.", "Judge results, or import a file."),
+        empty=partial(_show_no_cases, one),
         go=lambda case: go_to_case(one, case.question),
         hint=f"Open a question to {'judge its results' if one.agent_id is None else 'say what its reply should have'}.",
     )
@@ -301,6 +306,27 @@ def list_cases(one: EvaluationSet) -> None:
         about = (one.evaluation_set_id, one.case_count)
         heads = HEADS if one.agent_id is None else CASE_HEADS
         offer_export(Export("evaluation-set.csv", heads, _lines(one), about))
+
+
+def _show_no_cases(one: EvaluationSet) -> None:
+    """Say what to do first in a set without questions."""
+    if one.agent_id is None:
+        show_empty("No question is judged yet.", "Judge results, or import a file.")
+        return
+    show_empty(
+        "There is no question yet.",
+        "Write the first one: what people ask this agent, and what a right reply cites and says. Or import a file with "
+        "many, above.",
+    )
+    st.button(
+        "Write the first question",
+        key="sets.add.first",
+        type="primary",
+        icon=":material/add:",
+        on_click=open_dialog,
+        args=(_ADD, str(one.evaluation_set_id)),
+    )
+    show_link("Or take one that people asked", "agents", show="questions", of=str(one.agent_id))
 
 
 def _row_of_case(case: EvaluationCase) -> dict[str, object]:

@@ -10,7 +10,7 @@ from app.agents.definitions import find_agent
 from app.agents.questions import show_questions
 from app.agents.sections import show_definition, show_deployment, show_trial
 from app.quality.set_page import show_set
-from app.quality.sets import SET, list_sets
+from app.quality.sets import SET, forget_agent_names, list_sets
 from app.ui.access import require_admin
 from app.ui.dialogs import NotYetError, close_dialog, confirm, is_open, offer_submit, open_dialog
 from app.ui.errors import show_errors
@@ -18,6 +18,7 @@ from app.ui.filters import filter_line, part_of, text_filter
 from app.ui.links import leave, look_at, offer_way_back, show_link
 from app.ui.notices import show_empty, show_heading, show_title
 from app.ui.tables import PAGE_ROWS, Source, forget, show_pages, time_cell
+from carrel.drafts import copy_agent
 from carrel.wire.agents import AdminAgentsListResponse, AgentDefinition
 from flows.operations.formatting import count_text
 
@@ -25,6 +26,9 @@ NEW = "new_agent"
 ONE = ("agent", "part", "set", "q", "before", "after")
 """What the address of one agent has more than that of the list."""
 SHOWN = {"agents": "Agents", "questions": "Questions"}
+COPYING = (
+    "Makes an agent with the same settings that nobody may use yet: change it, and compare both in Evaluation sets."
+)
 PARTS = {"define": "Settings", "deploy": "Access", "try": "Test", "answers": "Evaluation sets"}
 
 
@@ -106,13 +110,9 @@ def show_agent(agent: AgentDefinition) -> None:
     part = part_of("part", PARTS, default="define")
     if part == "define":
         show_definition(agent)
-        if st.button("Delete …", key="delete", icon=":material/delete:"):
-            confirm(
-                "Delete this agent?",
-                f"Nobody can ask {agent.name} any more. People keep their conversations with it.",
-                doing="Delete",
-                action=partial(delete, agent.agent_id),
-            )
+        with st.container(horizontal=True, gap="small"):
+            offer_copy(agent)
+            offer_deletion(agent)
     elif part == "deploy":
         show_deployment(agent)
     elif part == "answers" and (one := st.query_params.get(SET)) is not None:
@@ -121,6 +121,28 @@ def show_agent(agent: AgentDefinition) -> None:
         list_sets(agent.agent_id)
     else:
         show_trial(agent)
+
+
+def offer_copy(agent: AgentDefinition) -> None:
+    """Offer to copy an agent: a draft with the same settings, to change and to compare with it."""
+    if st.button("Copy", key="copy", icon=":material/content_copy:", help=COPYING):
+        made = show_errors(partial(copy_agent, api.client(), agent.agent_id))
+        forget("agents")
+        forget_agent_names()
+        st.query_params.from_dict({"agent": str(made.agent_id)})
+        st.toast("Copied. Nobody may use the copy before you give access; it can be compared in evaluation sets.")
+        st.rerun()
+
+
+def offer_deletion(agent: AgentDefinition) -> None:
+    """Offer to delete an agent."""
+    if st.button("Delete …", key="delete", icon=":material/delete:"):
+        confirm(
+            "Delete this agent?",
+            f"Nobody can ask {agent.name} any more. People keep their conversations with it.",
+            doing="Delete",
+            action=partial(delete, agent.agent_id),
+        )
 
 
 def delete(agent_id: UUID) -> None:

@@ -13,14 +13,25 @@ Judgements are kept in evaluation sets (`client.admin.evaluation_sets`), and wha
 `evaluation.run(client, evaluation_set, mode="LEXICAL", note="before the new policy")`.
 """
 
-import math
-import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 from uuid import UUID
 
-from carrel.errors import InvalidArgumentError, ReplyWithheldError
+from carrel._scores import CUTOFF, find_unsaid, ndcg, recall, reciprocal_rank
+from carrel.drafts import lend_draft
+from carrel.errors import (
+    APIConnectionError,
+    APITimeoutError,
+    AuthenticationError,
+    CarrelError,
+    ConfigurationError,
+    InvalidArgumentError,
+    NotFoundError,
+    PermissionDeniedError,
+    ReplyWithheldError,
+)
 from carrel.resources._choices import AnySearchMode
 from carrel.wire.evaluation import EvaluationCase, EvaluationSet, JudgedQuestion, Judgement
 from carrel.wire.evaluation_runs import CaseResult, EvaluationRun, KeptResult
@@ -32,10 +43,12 @@ if TYPE_CHECKING:
 __all__ = [
     "Difference",
     "Measurer",
+    "RunKeeper",
     "add_cases",
     "add_judgements",
     "check_scores",
     "compare",
+    "find_changed_settings",
     "find_low_scores",
     "find_unsaid",
     "ndcg",
@@ -45,79 +58,15 @@ __all__ = [
     "run",
 ]
 
-CUTOFF = 10
 _MOST_CHUNKS = 100
 _BATCH = 100
-_UNSPOKEN = re.compile(r"\s{0,4}\[\d{1,4}\]|(?m:^[ \t]{0,8}>)|[*_`]")  # bounded: linear in any text
-_QUOTATION_MARKS = str.maketrans({"\u2018": "'", "\u2019": "'", "\u201c": '"', "\u201d": '"'})
+_LONGEST_ERROR = 500
+KEPT_AT_ONCE = 20
+"""Cases that are measured before they are kept."""
 SCORES_OF_REPLIES = ("answered", "recall", "precision", "statements_said", "refused", "groundedness")
 """The scores of a run over a set that asks an agent, each from 0 to 1 and better the higher it is."""
-Id = TypeVar("Id")
 OnProgress = Callable[[int, int], object]
 """Called with how many cases are done, and how many there are."""
-
-
-def ndcg(found: Sequence[Id], relevant: Mapping[Id, int], *, cutoff: int = CUTOFF) -> float:
-    """Return the normalised discounted cumulative gain of the first `cutoff` results, as trec_eval and BEIR define it.
-
-    A relevant result gains its judgement over the logarithm of its rank, and the sum is divided by that of the best
-    possible ranking.
-    """
-    judged = _relevant(relevant)
-    won = _discount([judged.get(one, 0) for one in _first(found, cutoff)])
-    return won / _discount(sorted(judged.values(), reverse=True)[:cutoff])
-
-
-def recall(found: Sequence[Id], relevant: Mapping[Id, int], *, cutoff: int = CUTOFF) -> float:
-    """Return the share of the relevant results that is among the first `cutoff`."""
-    judged = _relevant(relevant)
-    return sum(one in judged for one in _first(found, cutoff)) / len(judged)
-
-
-def reciprocal_rank(found: Sequence[Id], relevant: Mapping[Id, int], *, cutoff: int = CUTOFF) -> float:
-    """Return 1 over the rank of the first relevant result, 0 without one among the first `cutoff`.
-
-    Its mean over questions is the MRR.
-    """
-    judged = _relevant(relevant)
-    ranks = (rank for rank, one in enumerate(_first(found, cutoff), 1) if one in judged)
-    return 1 / next(ranks, math.inf)
-
-
-def _relevant(judgements: Mapping[Id, int]) -> dict[Id, int]:
-    judged = {one: judgement for one, judgement in judgements.items() if judgement > 0}
-    if not judged:
-        msg = "Nothing is relevant to this question: leave it out, since every ranking of it is as good."
-        raise ValueError(msg)
-    return judged
-
-
-def _first(found: Sequence[Id], cutoff: int) -> list[Id]:
-    if cutoff < 1:
-        msg = f"cutoff: {cutoff} is no number of results; it must be 1 or more"
-        raise ValueError(msg)
-    return list(dict.fromkeys(found))[:cutoff]
-
-
-def _discount(gains: Sequence[int]) -> float:
-    return sum(gain / math.log2(rank + 1) for rank, gain in enumerate(gains, 1))
-
-
-def find_unsaid(text: str, statements: Sequence[str]) -> list[str]:
-    """Return those of these statements that a reply doesn't say.
-
-    It says one that stands in it as whole words, whatever the case, the white space, the kind of quotation marks, the
-    marks of Markdown and the numbers of citations.
-
-    >>> find_unsaid("Lunch is served\\n> from **noon** [1].", ["served from noon", "closed"])
-    ['closed']
-    """
-    said = _normalize(text)
-    return [one for one in statements if not re.search(rf"(?<!\w){re.escape(_normalize(one))}(?!\w)", said)]
-
-
-def _normalize(text: str) -> str:
-    return " ".join(_UNSPOKEN.sub("", text.translate(_QUOTATION_MARKS)).casefold().split())
 
 
 def rank(
@@ -166,8 +115,21 @@ class Measurer:
         return self.mode is None or any(grade > 0 for grade in case.grades.values())
 
     def measure(self, case: EvaluationCase) -> CaseResult:
-        """Search for a question, or ask it, and return the scores; raises what searching and asking raise."""
-        return self._ask(case) if self.mode is None else self._search(case, self.mode)
+        """Search for a question, or ask it, and return the scores, or the error when that one question fails.
+
+        Raises what would fail every other question, too: AuthenticationError, PermissionDeniedError, NotFoundError of
+        the collection or the agent, APIConnectionError.
+        """
+        try:
+            return self._ask(case) if self.mode is None else self._search(case, self.mode)
+        except (AuthenticationError, PermissionDeniedError, NotFoundError):
+            raise
+        except APIConnectionError as error:
+            if not isinstance(error, APITimeoutError):
+                raise
+            return _failed(case, error)
+        except CarrelError as error:
+            return _failed(case, error)
 
     def _search(self, case: EvaluationCase, mode: SearchMode) -> CaseResult:
         found = rank(self._client, case.question, document_collection_id=self._set.document_collection_id, mode=mode)
@@ -212,6 +174,53 @@ class Measurer:
         return list(dict.fromkeys(found[one] for one in document_ids if one in found))
 
 
+def _failed(case: EvaluationCase, error: CarrelError) -> CaseResult:
+    message_id = getattr(error, "message_id", None)
+    return CaseResult(case_id=case.case_id, error=str(error).replace("\0", "")[:_LONGEST_ERROR], message_id=message_id)
+
+
+class RunKeeper:
+    """Keeps what is measured as a run of the caller's, a few cases at a time.
+
+    So a run that ends half-way, however it ends, has what was done before; its `planned_count` says that it is not
+    whole. `run` is it as it is kept, None before the first part.
+    """
+
+    def __init__(
+        self, client: "Carrel", evaluation_set_id: UUID, measurer: Measurer, *, planned_count: int, note: str | None
+    ) -> None:
+        self.measurer = measurer
+        self.run: EvaluationRun | None = None
+        self._sets = client.admin.evaluation_sets
+        self._set_id = evaluation_set_id
+        self._planned_count = planned_count
+        self._note = note
+        self._waiting: dict[UUID, CaseResult] = {}
+
+    def measure(self, case: EvaluationCase) -> CaseResult:
+        """Measure a case, and return what came out; raises what `Measurer.measure` does."""
+        result = self.measurer.measure(case)
+        self._waiting[case.case_id] = result
+        if len(self._waiting) >= KEPT_AT_ONCE:
+            self.keep()
+        return result
+
+    def keep(self) -> None:
+        """Keep what is measured and not kept yet."""
+        if not self._waiting:
+            return
+        self.run = self._sets.add_run(
+            self._set_id,
+            self._waiting.values(),
+            mode=self.measurer.mode,
+            agent_id=self.measurer.agent_id,
+            note=self._note,
+            evaluation_run_id=None if self.run is None else self.run.evaluation_run_id,
+            planned_count=self._planned_count if self.run is None else None,
+        )
+        self._waiting = {}
+
+
 def run(
     client: "Carrel",
     evaluation_set: EvaluationSet,
@@ -225,7 +234,10 @@ def run(
 
     `agent_id` is an agent that is asked in place of the set's own, such as a copy with another model or instructions:
     `compare` says how its replies differ.
-    Nothing is kept when a search or a message fails. Raises ValueError for a set that has nothing to measure.
+    A question that fails is kept with its error, and counts in no score. What is done is kept as the run goes on: one
+    that is interrupted, or can't go on, has what was done before. A draft, which is deployed to nobody, is lent to the
+    person that the client's access token acts for (`carrel.drafts`); with an API key, deploy it to the key's user.
+    Raises what `Measurer.measure` does, and ValueError for a set that has nothing to measure.
     """
     measurer = Measurer(client, evaluation_set, mode=mode, agent_id=agent_id)
     sets = client.admin.evaluation_sets
@@ -233,12 +245,30 @@ def run(
     if not cases:
         msg = "No question of this set has a relevant document. Judge some first."
         raise ValueError(msg)
-    results: list[CaseResult] = []
-    for case in cases:
-        results.append(measurer.measure(case))
-        if on_progress is not None:
-            on_progress(len(results), len(cases))
-    return sets.add_run(evaluation_set.evaluation_set_id, results, mode=measurer.mode, agent_id=agent_id, note=note)
+    set_id = evaluation_set.evaluation_set_id
+    keeper = RunKeeper(client, set_id, measurer, planned_count=len(cases), note=note)
+    try:
+        with _lend(client, measurer.agent_id):
+            for done, case in enumerate(cases, 1):
+                keeper.measure(case)
+                if on_progress is not None:
+                    on_progress(done, len(cases))
+    except BaseException:
+        with suppress(CarrelError):  # what ended the run says more
+            keeper.keep()
+        raise
+    keeper.keep()
+    assert keeper.run is not None  # noqa: S101 - there was a case
+    return keeper.run
+
+
+def _lend(client: "Carrel", agent_id: UUID | None) -> AbstractContextManager[None]:
+    if agent_id is None:
+        return nullcontext()
+    try:
+        return lend_draft(client, agent_id, email=client.me().email)
+    except ConfigurationError:  # an API key doesn't say whose it is
+        return nullcontext()
 
 
 def add_judgements(
@@ -294,9 +324,10 @@ def compare(before: Sequence[KeptResult], after: Sequence[KeptResult]) -> list[D
 
     A search is compared by nDCG, a reply to a question that nothing answers by whether it refuses, another one by the
     mean of its citations' recall and the statements it says, as far as both runs have them, or by whether it cites.
+    Questions that failed in one of the runs are left out.
     """
-    earlier = {one.case_id: one for one in before}
-    pairs = ((earlier[one.case_id], one) for one in after if one.case_id in earlier)
+    earlier = {one.case_id: one for one in before if one.error is None}
+    pairs = ((earlier[one.case_id], one) for one in after if one.case_id in earlier and one.error is None)
     scored = [(old, new, *_scores(old, new)) for old, new in pairs]
     ordered = sorted(scored, key=lambda each: (each[3] - each[2], each[3], each[1].question))
     return [Difference(new.question, old, new, later - former) for old, new, former, later in ordered]
@@ -310,6 +341,21 @@ def _scores(before: KeptResult, after: KeptResult) -> tuple[float, float]:
         if both:
             return sum(old for old, _ in both) / len(both), sum(new for _, new in both) / len(both)
     return 0.0, 0.0
+
+
+def find_changed_settings(before: EvaluationRun, after: EvaluationRun) -> list[str]:
+    """Return which settings of the agents that two runs asked differ: model, instructions, collections, retrieval.
+
+    Of a run that was kept before the last two were, it is not known; they are left out.
+    """
+    pairs: dict[str, tuple[object, object]] = {
+        "model": (before.model, after.model),
+        "instructions": (before.instructions_digest, after.instructions_digest),
+    }
+    if before.settings is not None and after.settings is not None:
+        pairs["collections"] = (before.settings.collection_ids, after.settings.collection_ids)
+        pairs["retrieval"] = (before.settings.retrieval, after.settings.retrieval)
+    return [name for name, (old, new) in pairs.items() if old != new]
 
 
 def check_scores(names: Iterable[str]) -> None:

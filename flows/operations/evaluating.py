@@ -43,7 +43,7 @@ async def evaluate_agent(
 
     `on_progress` is called in a thread, with how many questions are asked and how many there are. Raises
     ScoresTooLowError when a score is below its floor: then the run is kept, and people are told as of one that failed.
-    Raises NameUnknownError and RefusedError; a run that is stopped keeps nothing.
+    Raises NameUnknownError and RefusedError; a run that is stopped is kept as far as it came.
     """
     stopped = threading.Event()
 

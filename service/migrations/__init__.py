@@ -19,7 +19,7 @@ from service.platform.deployment_errors import MigrationError
 from service.platform.logs import logger
 from service.platform.version import VERSION
 
-HEAD = "0055"
+HEAD = "0057"
 FOLDER = Path(__file__).parent
 # One process migrates; replicas that start at the same time wait for it here.
 ADVISORY_LOCK = 0x_CA55_E1

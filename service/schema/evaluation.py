@@ -59,7 +59,8 @@ evaluation_cases = Table(
 )
 
 # The means are of what was measured then; cases that are removed later don't change them. Runs of before have no
-# `agent_id`: they asked the set's.
+# `agent_id`: they asked the set's. A run that was ended half-way has fewer results than its `planned_count`.
+# `settings` are what the agent was told, and how it looked things up, when the run began.
 evaluation_runs = Table(
     "evaluation_runs",
     metadata,
@@ -87,6 +88,9 @@ evaluation_runs = Table(
     Column("refused", Double),
     Column("groundedness", Double),
     Column("agent_id", Uuid),
+    Column("failed_count", Integer, nullable=False, server_default=text("0")),
+    Column("planned_count", Integer),
+    Column("settings", JSONB(none_as_null=True)),
     Index("ix_evaluation_runs_set", "evaluation_set_id", "evaluation_run_id"),
     Index("ix_evaluation_runs_principal", "principal_id"),
 )
@@ -113,5 +117,6 @@ evaluation_results = Table(
     Column("statements_said", Double),
     Column("refused", Boolean),
     Column("groundedness", Double),
+    Column("error", Text),
     Index("ix_evaluation_results_case", "case_id"),
 )

@@ -249,6 +249,16 @@ def test_an_answer_set_is_run_again_and_the_replies_are_compared(house: House, d
     assert result_of(page, ZEPPELIN, "Result") == "Nothing answered"
     assert next(each.value for each in page.dataframe if "Agent" in each.value)["Groundedness"].tolist() == ["1.000"]
     assert "evil" not in markdown_of(page)
+    press(house.open("agents", agent=desk.agent_id), "Copy")
+    [copy] = [str(one.agent_id) for one in house.client.admin.agents.list(query="(copy)")]
+    house.client.admin.agents.update(copy, instructions=f"Be brief. {HOSTILE}")
+    draft = house.open("agents", **where)
+    draft.selectbox(key="sets.agent").set_value(copy)
+    draft = press(draft, "Run again")
+    assert "Other settings: instructions." in html_of(draft)
+    assert f"Be brief. {HOSTILE}" in [each.value for each in draft.text]
+    assert "0 worse, 0 better, 2 as before." in html_of(draft)
+    assert not list(house.client.admin.grants.list({"resourceId": copy, "resourceType": "AGENT"}))
     done(house.service.call("catalog/deleteDocument", {"documentId": desk.document_id}))
     page.text_input(key="sets.note").set_value("Without the notes")
     page = press(page, "Run again")

@@ -15,7 +15,7 @@ from app.quality.runs import Running
 from app.quality.worst import worst_first
 from app.spreadsheets import in_batches
 from carrel import Carrel, evaluation
-from carrel.evaluation import Measurer
+from carrel.evaluation import Measurer, RunKeeper
 from carrel.judgements import HEADS, JudgementsError, read, read_cases, rows_of, write, write_cases
 from carrel.wire.common import UserPrincipal
 from carrel.wire.evaluation import EvaluationCase, EvaluationSet
@@ -512,43 +512,27 @@ def test_a_set_is_measured_in_modes_and_the_runs_are_compared(house: House) -> N
     assert "1 worse, 0 better, 1 as before." in html_of(page)
 
 
-def test_a_stopped_run_keeps_nothing_before_it_is_continued(house: House) -> None:
-    """Continuing measures what is left, and each case once."""
+def test_a_stopped_run_is_kept_as_far_as_it_came_and_goes_on(house: House) -> None:
+    """Continuing measures what is left, each case once, into the same run."""
     load(house.client, "buoy", "The buoy blinks green.")
     one = a_set(house, {f"buoy {number}": {"buoy": 1} for number in range(3)})
     sets = house.client.admin.evaluation_sets
     cases = list(sets.list_cases(one.evaluation_set_id))
     page = open_set(house, one)
-    running = Running(one.evaluation_set_id, [Measurer(house.client, one, mode="LEXICAL")], cases, "")
+    measurer = Measurer(house.client, one, mode="LEXICAL")
+    keeper = RunKeeper(house.client, one.evaluation_set_id, measurer, planned_count=3, note=None)
+    running = Running(one.evaluation_set_id, [keeper], cases)
     running.measure_next()
     running.stopped = True
     page.session_state["sets.run"] = running
     page.run()
     assert "Stopped: 1 of 3 questions." in html_of(page)
-    assert "Nothing is kept yet." in html_of(page)
-    assert not list(sets.list_runs(one.evaluation_set_id))
+    [half] = sets.list_runs(one.evaluation_set_id)
+    assert (half.case_count, half.planned_count) == (1, 3)
+    assert page.dataframe[0].value["Questions"].tolist() == ["1 of 3"]
     press(page, "Continue")
     [run] = sets.list_runs(one.evaluation_set_id)
-    assert run.case_count == 3
-
-
-def test_a_run_that_stopped_between_two_ways_says_which_is_kept(house: House) -> None:
-    """As when the service went away meanwhile; discarding the other one shows what is kept."""
-    one = a_set(house, {"buoy": {"buoy": 1}})
-    sets = house.client.admin.evaluation_sets
-    measurers = [Measurer(house.client, one, mode=mode) for mode in (SearchMode.LEXICAL, SearchMode.SEMANTIC)]
-    running = Running(one.evaluation_set_id, measurers, list(sets.list_cases(one.evaluation_set_id)), "")
-    running.measure_next()
-    sets.add_run(one.evaluation_set_id, [of_case[0] for of_case in running.results], mode="LEXICAL")
-    running.kept_count, running.stopped = 1, True
-    page = open_set(house, one)
-    page.session_state["sets.run"] = running
-    page.run()
-    assert "Kept: Keywords. Not kept yet: Meaning." in html_of(page)
-    assert "Nothing is kept yet." not in html_of(page)
-    page = press(page, "Discard")
-    assert "Stopped" not in html_of(page)
-    assert [run.mode for run in sets.list_runs(one.evaluation_set_id)] == [SearchMode.LEXICAL]
+    assert (run.evaluation_run_id, run.case_count) == (half.evaluation_run_id, 3)
 
 
 def test_nothing_to_measure_is_said(house: House) -> None:
@@ -570,7 +554,7 @@ def test_a_set_of_a_collection_that_is_gone_says_so(house: House) -> None:
     page = press(page, "Measure now")
     assert "There is no such collection." in html_of(page)
     assert not list(house.client.admin.evaluation_sets.list_runs(one.evaluation_set_id))
-    press(page, "Discard")
+    press(page, "End it here")
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])

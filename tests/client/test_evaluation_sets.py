@@ -5,11 +5,13 @@ from uuid import UUID
 
 import pytest
 
-from carrel import Carrel, InvalidArgumentError, NotFoundError, evaluation
+from carrel import Carrel, InvalidArgumentError, NotFoundError, ReplyFailedError, evaluation
+from carrel.drafts import copy_agent, lend_draft
+from carrel.wire.evaluation import EvaluationCase
 from carrel.wire.evaluation_runs import KeptResult
 from service.domains.evaluation.runs import replies
 from tests.harness.documents import uploaded
-from tests.harness.services import RunningService
+from tests.harness.services import ADMIN_EMAIL, RunningService
 from tests.service.conversations import a_desk
 
 DOGS, FERRIES = "Where may dogs travel free of charge?", "When does the ferry to Northlight leave?"
@@ -140,6 +142,67 @@ def test_a_reply_is_measured_by_what_it_says_and_by_what_it_refuses(client: Carr
     client.catalog.delete_document(desk.document_id)
     again = [{"case_id": each.case_id, "answered": True, "message_id": each.message_id} for each in results]
     assert sets.add_run(one.evaluation_set_id, again).groundedness is None
+
+
+def test_what_fails_is_kept_with_its_error_and_a_run_that_ends_early_with_what_was_done(
+    client: Carrel, service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other questions are asked; one that is interrupted, or whose agent is gone, is kept as far as it came."""
+    desk = a_desk(service)
+    sets = client.admin.evaluation_sets
+    one = sets.create("Desk", agent_id=desk.agent_id)
+    sets.put_judgements(one.evaluation_set_id, [{"question": FERRIES}, {"question": DOGS}])
+    ask = evaluation.Measurer._ask
+
+    def fail(measurer: evaluation.Measurer, case: EvaluationCase) -> Any:
+        if case.question == FERRIES:
+            raise ReplyFailedError("The model is late.", code="model_timeout", message_id=UUID(int=1))
+        return ask(measurer, case)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(evaluation.Measurer, "_ask", fail)
+        run = evaluation.run(client, one)
+    assert (run.case_count, run.failed_count, run.planned_count) == (1, 1, 2)
+    failed, asked = sets.list_results(one.evaluation_set_id, run.evaluation_run_id)
+    assert (failed.error, failed.answered, asked.error) == ("The model is late. (model_timeout)", None, None)
+    assert evaluation.compare([failed], [failed]) == []
+
+    def stop(*_: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        evaluation.run(client, one, on_progress=stop)
+    desk.delete()
+    with pytest.raises(NotFoundError):
+        evaluation.run(client, one)
+    half, _ = sets.list_runs(one.evaluation_set_id)
+    assert (half.case_count, half.failed_count, half.planned_count) == (1, 0, 2)
+
+
+def test_a_copy_is_compared_without_being_deployed(client: Carrel, service: RunningService) -> None:
+    """It has the same settings and another name, nobody may use it afterwards, and what differs is told."""
+    desk = a_desk(service)
+    sets, agents = client.admin.evaluation_sets, client.admin.agents
+    one = sets.create("Desk", agent_id=desk.agent_id)
+    sets.put_judgements(one.evaluation_set_id, [{"question": FERRIES}])
+    first = evaluation.run(client, one)
+    copy, second = copy_agent(client, desk.agent_id), copy_agent(client, desk.agent_id)
+    [agent] = agents.list(ids=[desk.agent_id])
+    assert (copy.name, second.name) == (f"{agent.name} (copy)", f"{agent.name} (copy 2)")
+    assert copy.model_dump(exclude={"agent_id", "name", "created_at", "updated_at"}) == agent.model_dump(
+        exclude={"agent_id", "name", "created_at", "updated_at"}
+    )
+    agents.update(copy.agent_id, instructions="Be brief.", retrieval={"enable_smart_filtering": True})
+    resource = {"resourceId": str(copy.agent_id), "resourceType": "AGENT"}
+    with lend_draft(client, copy.agent_id, email=ADMIN_EMAIL):
+        compared = evaluation.run(client, one, agent_id=copy.agent_id)
+        [grant] = client.admin.grants.list(resource)
+        assert getattr(grant.principal, "email", None) == ADMIN_EMAIL
+    assert list(client.admin.grants.list(resource)) == []
+    assert evaluation.find_changed_settings(first, compared) == ["instructions", "retrieval"]
+    with lend_draft(client, second.agent_id, email=ADMIN_EMAIL):
+        agents.deploy(second.agent_id, organization_wide=True)
+    assert next(client.admin.grants.list({**resource, "resourceId": str(second.agent_id)}).pages()).organization_wide
 
 
 def test_no_transaction_is_open_while_replies_are_measured(

@@ -262,6 +262,29 @@ def test_a_run_is_kept_as_who_ran_it_with_its_means(service: RunningService) -> 
     assert actions(service)[-3:] == ["evaluationSet.add_run", "evaluationSet.add_run", "evaluationSet.delete_run"]
 
 
+def test_a_run_is_kept_in_parts_with_what_failed(service: RunningService) -> None:
+    """A failed case is in no score, a case that is sent again stays as it was, and nobody else goes on with it."""
+    set_id = a_set(service)["evaluationSetId"]
+    dogs, cats, eels = (judge(service, set_id, one, {"fares": 1}) for one in (DOGS, CATS, "Eels?"))
+    begun = add_run(service, set_id, {"caseId": dogs, "recall": 1}, {"caseId": cats, "error": "late"}, plannedCount=3)
+    assert (begun["caseCount"], begun["failedCount"], begun["plannedCount"], begun["recall"]) == (1, 1, 3, 1)
+    more = {"evaluationRunId": begun["evaluationRunId"], "evaluationSetId": set_id, "mode": "HYBRID"}
+    results = [{"caseId": eels, "recall": 0.5}, {"caseId": dogs, "recall": 0}]
+    ended = done(call(service, "addRun", **more, results=results))
+    assert (ended["caseCount"], ended["failedCount"], ended["recall"]) == (2, 1, 0.75)
+    found = done(call(service, "listResults", evaluationSetId=set_id, evaluationRunId=more["evaluationRunId"]))
+    assert [(one.get("recall"), one.get("error")) for one in found["results"]] == [
+        (1, None),
+        (None, "late"),
+        (0.5, None),
+    ]
+    assert code(call(service, "addRun", **{**more, "mode": "LEXICAL"}, results=results)) == (400, "wrong_mode")
+    other_admin = service.new_user("dan@example.test", is_admin=True)
+    theirs = call(service, "addRun", **more, results=results, api_key=other_admin)
+    assert code(theirs) == (404, "evaluation_run_not_found")
+    assert actions(service).count("evaluationSet.add_run") == 1
+
+
 def test_a_run_sent_twice_with_one_key_is_kept_once(service: RunningService) -> None:
     """A connection that broke behind the answer makes no second run."""
     set_id = a_set(service)["evaluationSetId"]
@@ -329,6 +352,7 @@ def test_a_run_of_an_agent_says_how_the_agent_is_defined(service: RunningService
     run = add_run(service, set_id, *results, mode=None)
     digest = hashlib.sha256(b"Be brief.").hexdigest()
     assert (run["model"], run["instructionsDigest"], "mode" in run) == (BUILT_IN, digest, False)
+    assert run["settings"] == {"instructions": "Be brief.", "collectionIds": [], "retrieval": {}}
     assert (run["answered"], run["recall"], run["precision"]) == (0.5, 1, 0.5)
     about = {"evaluationSetId": set_id, "evaluationRunId": run["evaluationRunId"]}
     first, second = done(call(service, "listResults", **about))["results"]

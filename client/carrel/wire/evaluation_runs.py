@@ -8,6 +8,7 @@ from uuid import UUID
 
 from pydantic import Field, model_validator
 
+from carrel.wire.agents import AgentRetrieval
 from carrel.wire.common import NarrowedRequest, PagedRequest, PagedResponse, RequestModel, ResponseModel, UserPrincipal
 from carrel.wire.evaluation import MOST_CASES, Note
 from carrel.wire.fields import Identifier, Instant
@@ -44,10 +45,15 @@ class CaseResult(RequestModel):
     """Id of the message that the agent was sent; its words are kept only with the conversation."""
     found: Annotated[list[Identifier], Field(max_length=10)] = Field(default_factory=list[Identifier])
     """External ids of the first ten documents that were found or cited, the best first."""
+    error: Note | None = None
+    """Why the search or the message failed; such a case counts in no score."""
 
 
 class AdminEvaluationSetsAddRunRequest(RequestModel):
-    """Keep what a run over a set measured. The service says of an agent what it is told, as it is now."""
+    """Keep what a run over a set measured, in one request or in several while it goes on.
+
+    The service says of an agent what it is told, as it is when the run begins.
+    """
 
     evaluation_set_id: UUID
     """Id of the set."""
@@ -57,6 +63,10 @@ class AdminEvaluationSetsAddRunRequest(RequestModel):
     """Id of the agent that was asked; absent: the set's."""
     note: Note | None = None
     """What to remember of the run, such as what has changed before it."""
+    evaluation_run_id: UUID | None = None
+    """Id of a run of the caller's that these results go on with; absent: they begin one."""
+    planned_count: Annotated[int, Field(strict=True, ge=1, le=MOST_CASES)] | None = None
+    """Number of cases that a run is to have in the end, of one that begins; absent: these."""
     results: Annotated[list[CaseResult], Field(min_length=1, max_length=MOST_CASES)]
     """What was measured, once for a case; cases that are gone from the set are left out."""
 
@@ -67,6 +77,17 @@ class AdminEvaluationSetsAddRunRequest(RequestModel):
             msg = "results must name each case once"
             raise ValueError(msg)
         return self
+
+
+class AskedSettings(ResponseModel):
+    """What an agent was told, and how it looked things up, when a run began."""
+
+    instructions: str
+    """What the language model is told before every conversation."""
+    collection_ids: list[UUID]
+    """Collections that the agent retrieved from."""
+    retrieval: AgentRetrieval
+    """How the agent looked passages up."""
 
 
 class EvaluationRun(ResponseModel):
@@ -90,10 +111,16 @@ class EvaluationRun(ResponseModel):
     """Language model of the agent that was asked."""
     instructions_digest: str | None = None
     """SHA-256 of the agent's instructions, in hexadecimal digits; other instructions have another one."""
+    settings: AskedSettings | None = None
+    """What that agent was told then, and how it looked things up; absent: a run of before this was kept."""
     note: str | None = None
     """What to remember of the run."""
     case_count: int
-    """Number of cases that were measured."""
+    """Number of cases that were measured; the scores are over these."""
+    failed_count: int = 0
+    """Number of cases whose search or message failed."""
+    planned_count: int | None = None
+    """Number of cases that it was to have. With fewer, measured and failed, it goes on still or was ended half-way."""
     ndcg: float | None = None
     """Mean of the cases that have it."""
     recall: float | None = None
@@ -165,6 +192,8 @@ class KeptResult(ResponseModel):
     """The share of the reply's sentences that its cited passages support; absent without any, and of a search."""
     message_id: UUID | None = None
     """Id of the message that the agent was sent."""
+    error: str | None = None
+    """Why the search or the message failed; such a case has no score."""
     found: list[str]
     """External ids of the first ten documents that were found or cited, the best first."""
 

@@ -47,7 +47,7 @@ class AgentWithoutSearch:
     total: int
 
 
-def _collection_ids(organization_id: UUID) -> Label[Any]:
+def select_collection_ids(organization_id: UUID) -> Label[Any]:
     """Select the collections of the agent at hand, as an array."""
     ids = func.array_agg(aggregate_order_by(agent_collections.c.collection_id, agent_collections.c.collection_id))
     return (
@@ -62,7 +62,7 @@ def _collection_ids(organization_id: UUID) -> Label[Any]:
 
 
 def _agents(organization_id: UUID) -> Select[*tuple[Any, ...]]:
-    return select(*columns_of(agents, StoredAgent, _collection_ids(organization_id))).where(
+    return select(*columns_of(agents, StoredAgent, select_collection_ids(organization_id))).where(
         agents.c.organization_id == organization_id, agents.c.deleted_at.is_(None)
     )
 

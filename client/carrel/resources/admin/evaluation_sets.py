@@ -123,18 +123,24 @@ class EvaluationSets(Resource[M]):
         mode: AnySearchMode | None = None,
         agent_id: Id | None = None,
         note: str | None = None,
+        evaluation_run_id: Id | None = None,
+        planned_count: int | None = None,
     ) -> Call[runs_wire.AdminEvaluationSetsAddRunResponse]:
         """Keep what was measured as a run of the caller's; `mode` is None for a set that asks an agent.
 
         `agent_id` is the agent that was asked, if that isn't the set's. Cases that are gone from the set are left out.
-        Raises NotFoundError for an unknown set or agent, BadRequestError `unknown_case` and `wrong_mode`, ConflictError
-        `too_many_evaluation_runs` (a set has at most 1000).
+        A long run is kept in parts: the first says how many cases are planned, the others name the run that they go on
+        with, as `carrel.evaluation.run` does.
+        Raises NotFoundError for an unknown set, agent or run, BadRequestError `unknown_case` and `wrong_mode`,
+        ConflictError `too_many_evaluation_runs` (a set has at most 1000).
         """
         request = runs_wire.AdminEvaluationSetsAddRunRequest(
             evaluation_set_id=as_any(UUID, evaluation_set_id),
             mode=as_any(SearchMode, mode),
             agent_id=as_any(UUID, agent_id),
             note=note,
+            evaluation_run_id=as_any(UUID, evaluation_run_id),
+            planned_count=planned_count,
             results=as_list(runs_wire.CaseResult, results),
         )
         return Call(runs_wire.ADMIN_EVALUATION_SETS_ADD_RUN, request)

@@ -3,18 +3,25 @@
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any
 from uuid import UUID
 
-from sqlalchemy import and_, case, delete, func, select
+from sqlalchemy import ColumnElement, Double, Integer, and_, case, cast, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.ext.asyncio import AsyncConnection
 
 from service.auth.callers import Caller
+from service.domains.agents.queries import select_collection_ids
 from service.domains.evaluation.queries import is_of_set, is_run
 from service.platform.sql import columns_of, find_rows, get_row, in_array, optional_in, rows_of
 from service.schema.agents import agents
 from service.schema.evaluation import evaluation_cases, evaluation_results, evaluation_runs, evaluation_sets
 from service.schema.identity import principals
+
+SCORES = (
+    "ndcg", "recall", "reciprocal_rank", "precision", "answered", "statements_said", "refused", "groundedness",
+)  # fmt: skip
+"""The columns of results whose means a run has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,9 @@ class StoredRun:
     statements_said: float | None
     refused: float | None
     groundedness: float | None
+    failed_count: int
+    planned_count: int | None
+    settings: dict[str, Any] | None
     agent_id: UUID | None
     agent_name: str | None
 
@@ -61,14 +71,17 @@ class StoredResult:
     statements_said: float | None
     refused: bool | None
     groundedness: float | None
+    error: str | None
 
 
 @dataclass(frozen=True, slots=True)
 class AgentSettings:
-    """What an agent is told; `model` is None for the service's default."""
+    """What an agent is told and how it looks things up; `model` is None for the service's default."""
 
     model: str | None
     instructions: str
+    retrieval: dict[str, Any]
+    collection_ids: list[UUID]
 
 
 async def existing_cases(
@@ -83,28 +96,59 @@ async def existing_cases(
 
 async def read_agent_settings(connection: AsyncConnection, organization_id: UUID, *, agent_id: UUID) -> AgentSettings:
     """Return what an agent is told, or was told until it was deleted: its row stays."""
-    statement = select(*columns_of(agents, AgentSettings)).where(
+    statement = select(*columns_of(agents, AgentSettings, select_collection_ids(organization_id))).where(
         agents.c.organization_id == organization_id, agents.c.agent_id == agent_id
     )
     return await get_row(connection, statement, AgentSettings)
 
 
-async def insert_run(
-    connection: AsyncConnection,
-    caller: Caller,
-    *,
-    run: Mapping[str, object],
-    results: Sequence[Mapping[str, object]],
-) -> None:
-    """Add a run of the caller's, with results of cases that exist and are locked with their set."""
-    of_it = {"organization_id": caller.organization_id}
-    row = {**run, **of_it, "principal_id": caller.principal_id}
+async def insert_run(connection: AsyncConnection, caller: Caller, *, run: Mapping[str, object]) -> None:
+    """Add a run of the caller's, without results."""
+    row = {**run, "organization_id": caller.organization_id, "principal_id": caller.principal_id, "case_count": 0}
     await connection.execute(insert(evaluation_runs).values(row))
+
+
+async def insert_results(
+    connection: AsyncConnection, organization_id: UUID, *, run_id: UUID, results: Sequence[Mapping[str, object]]
+) -> None:
+    """Add results of cases that exist and are locked with their set; what the run has of a case already stays."""
     columns = list(evaluation_results.columns)
-    of_run = {**of_it, "evaluation_run_id": run["evaluation_run_id"]}
+    of_run = {"organization_id": organization_id, "evaluation_run_id": run_id}
     given = rows_of(columns, [{**result, **of_run} for result in results])
     names = [one.name for one in columns]
-    await connection.execute(insert(evaluation_results).from_select(names, select(*(given.c[name] for name in names))))
+    added = insert(evaluation_results).from_select(names, select(*(given.c[name] for name in names)))
+    await connection.execute(added.on_conflict_do_nothing())
+
+
+async def update_means(connection: AsyncConnection, organization_id: UUID, *, run_id: UUID) -> None:
+    """Bring the means and counts of a run to its results, and its time to now."""
+    of_it = evaluation_results.c
+    means: dict[str, ColumnElement[Any]] = {name: func.avg(_number(name)) for name in SCORES}
+    # A question that nothing answers should not be answered: `refused` says how many were not.
+    means["answered"] = func.avg(_number("answered")).filter(of_it.refused.is_(None))
+    means["case_count"] = func.count().filter(of_it.error.is_(None))
+    means["failed_count"] = func.count(of_it.error)
+    measured = (
+        select(of_it.evaluation_run_id, *(value.label(name) for name, value in means.items()))
+        .where(of_it.organization_id == organization_id, of_it.evaluation_run_id == run_id)
+        .group_by(of_it.evaluation_run_id)
+        .subquery()
+    )
+    statement = (
+        update(evaluation_runs)
+        .where(
+            evaluation_runs.c.organization_id == organization_id,
+            evaluation_runs.c.evaluation_run_id == measured.c.evaluation_run_id,
+        )
+        .values({"at": func.now(), **{name: measured.c[name] for name in means}})
+    )
+    await connection.execute(statement)
+
+
+def _number(name: str) -> ColumnElement[float]:
+    """Return a score as a number: 1 and 0 for true and false."""
+    column = evaluation_results.c[name]
+    return cast(cast(column, Integer) if name in {"answered", "refused"} else column, Double)
 
 
 async def list_runs(

@@ -1,14 +1,14 @@
 """Rules of runs over evaluation sets, for admins: what callers have measured is kept as theirs, with its means."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict
-from statistics import fmean
 from typing import Any
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.agents import AgentRetrieval
 from carrel.wire.common import UserPrincipal
 from carrel.wire.evaluation_runs import (
     ADMIN_EVALUATION_SETS_LIST_RESULTS,
@@ -16,6 +16,7 @@ from carrel.wire.evaluation_runs import (
     AdminEvaluationSetsAddRunRequest,
     AdminEvaluationSetsListResultsRequest,
     AdminEvaluationSetsListRunsRequest,
+    AskedSettings,
     CaseResult,
     EvaluationRun,
     KeptResult,
@@ -32,9 +33,6 @@ from service.platform.identifiers import uuid7
 from service.web.pagination import Cursor, Page
 
 MOST_RUNS = 1000
-_SCORES = (
-    "ndcg", "recall", "reciprocal_rank", "precision", "answered", "statements_said", "refused", "groundedness",
-)  # fmt: skip
 
 
 async def add_run(
@@ -45,38 +43,68 @@ async def add_run(
     grounded: Mapping[UUID | None, float | None],
     default_model: str,
 ) -> EvaluationRun:
-    """Keep what a run measured; results of cases that were removed by now are left out, and out of the means.
+    """Keep what a run measured, or has measured since; results of cases that are gone by now are left out.
 
+    What it has of a case already stays, so that results may be sent again.
     `grounded` is how well each reply is supported, by message (`service.domains.evaluation.runs.replies`).
-    Raises NotFound of the set or the agent, BadRequest `unknown_case` when no case is left, and `wrong_mode`, Conflict
-    `too_many_evaluation_runs`.
+    Raises NotFound of the set, the agent or the run, BadRequest `unknown_case` when no case is left, and `wrong_mode`,
+    Conflict `too_many_evaluation_runs`.
     """
     set_id = request.evaluation_set_id
     await lock_set(connection, caller, set_id)
     stored = await require_set(connection, caller, set_id)
     _refuse_wrong_mode(stored, request.mode)
     agent_id = await _require_agent(connection, caller, stored, request)
+    results = await _existing_results(connection, caller, request)
+    rows = [{**_to_row(one), "groundedness": grounded.get(one.message_id)} for one in results]
+    if request.evaluation_run_id is None:
+        run_id = await _begin_run(connection, caller, stored, request, agent_id=agent_id, default_model=default_model)
+    else:
+        run_id = request.evaluation_run_id
+        _refuse_other_run(caller, await _require_run(connection, caller, set_id, run_id), request, agent_id)
+    await queries.insert_results(connection, caller.organization_id, run_id=run_id, results=rows)
+    await queries.update_means(connection, caller.organization_id, run_id=run_id)
+    return _to_run(await _require_run(connection, caller, set_id, run_id))
+
+
+async def _begin_run(
+    connection: AsyncConnection,
+    caller: Caller,
+    stored: StoredSet,
+    request: AdminEvaluationSetsAddRunRequest,
+    *,
+    agent_id: UUID | None,
+    default_model: str,
+) -> UUID:
+    """Add a run without results, and return its id."""
     if stored.run_count >= MOST_RUNS:
         message = f"The evaluation set has {MOST_RUNS:,} runs already. Delete old ones."
         raise Conflict(message, code="too_many_evaluation_runs")
-    results = await _existing_results(connection, caller, request)
-    rows = [{**_to_row(one), "groundedness": grounded.get(one.message_id)} for one in results]
-    run_id = uuid7()
+    run_id, set_id = uuid7(), request.evaluation_set_id
     run = {
         "evaluation_run_id": run_id,
         "evaluation_set_id": set_id,
         "mode": request.mode,
         "note": request.note,
-        "case_count": len(results),
-        **{name: _mean(rows, name) for name in _SCORES},
-        # A question that nothing answers should not be answered: `refused` says how many were not.
-        "answered": _mean([row for row in rows if row["refused"] is None], "answered"),
+        "planned_count": request.planned_count,
         **await _describe_agent(connection, caller, agent_id, default_model),
     }
-    await queries.insert_run(connection, caller, run=run, results=rows)
-    details = {"evaluationRunId": str(run_id), "mode": request.mode, "caseCount": len(results)}
+    await queries.insert_run(connection, caller, run=run)
+    count = request.planned_count or len(request.results)
+    details = {"evaluationRunId": str(run_id), "mode": request.mode, "caseCount": count}
     await record_change(connection, caller, "add_run", set_id, details=details)
-    return _to_run(await _require_run(connection, caller, set_id, run_id))
+    return run_id
+
+
+def _refuse_other_run(
+    caller: Caller, run: StoredRun, request: AdminEvaluationSetsAddRunRequest, agent_id: UUID | None
+) -> None:
+    """Refuse to go on with a run of somebody else, or that was measured in another way."""
+    if run.principal_id != caller.principal_id:
+        raise _unknown_run()
+    if (run.mode, run.agent_id) != (request.mode, agent_id):
+        message = "The run was measured in another mode, or asked another agent. Begin a run of its own."
+        raise BadRequest(message, code="wrong_mode", details=[FieldError("evaluationRunId", message)])
 
 
 async def list_runs(
@@ -161,11 +189,6 @@ async def _existing_results(
     return results
 
 
-def _mean(rows: Sequence[Mapping[str, Any]], name: str) -> float | None:
-    values = [float(value) for one in rows if (value := one[name]) is not None]
-    return fmean(values) if values else None
-
-
 async def _describe_agent(
     connection: AsyncConnection, caller: Caller, agent_id: UUID | None, default_model: str
 ) -> dict[str, Any]:
@@ -174,7 +197,17 @@ async def _describe_agent(
         return {}
     agent = await queries.read_agent_settings(connection, caller.organization_id, agent_id=agent_id)
     digest = hashlib.sha256(agent.instructions.encode()).hexdigest()
-    return {"agent_id": agent_id, "model": agent.model or default_model, "instructions_digest": digest}
+    settings = AskedSettings(
+        instructions=agent.instructions,
+        collection_ids=agent.collection_ids,
+        retrieval=AgentRetrieval(**agent.retrieval),
+    )
+    return {
+        "agent_id": agent_id,
+        "model": agent.model or default_model,
+        "instructions_digest": digest,
+        "settings": settings.model_dump(mode="json", by_alias=True, exclude_none=True),
+    }
 
 
 async def _require_run(connection: AsyncConnection, caller: Caller, set_id: UUID, run_id: UUID) -> StoredRun:
