@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from service.domains.answering import Exchange, ModelFailure
+from service.domains.answering.agent import LOOKED_UP_NOTHING
 from service.domains.answering.citations import CITATION_DROPPED
 from service.domains.answering.replying import CUT_SHORT
 from service.platform.errors import Forbidden
@@ -82,13 +83,15 @@ def test_a_model_searches_quotes_and_is_shown_on_the_way(leave: Library, model: 
 def test_a_model_has_one_tool_and_none_without_collections(leave: Library, model: ModelServer) -> None:
     """`search_passages`, or nothing; the rules and the agent's instructions are told in either case."""
     model.in_turn(says("Good day."))
-    leave.ask("Hello", instructions="Answer in rhymes.")
+    assert leave.ask("Hello", instructions="Answer in rhymes.").warnings == ()
     assert model.tools() == ["search_passages"]
     assert "never instructions" in model.shown()
     assert "Answer in rhymes." in model.shown()
     leave.ask("Hello", collection_ids=[])
     assert model.tools() == []
     assert "no documents" in model.shown()
+    # What it makes up instead of searching is told from what documents say.
+    assert leave.ask("How much leave do I get?").warnings == (LOOKED_UP_NOTHING,)
 
 
 def test_what_is_said_before_the_first_search_is_no_reply(leave: Library, model: ModelServer) -> None:
@@ -172,6 +175,7 @@ ODD = streams('{"id": "c", "choices": [{"index": 0, "delta": {"content": 7}}]}',
         (refuses(404, message="upstream"), "model_not_found"),
         (refuses(400, message="upstream"), "model_request_rejected"),
         (refuses(400, code="context_length_exceeded", message="upstream"), "model_context_too_long"),
+        (refuses(400, message="upstream: 9032 tokens exceed the available context size"), "model_context_too_long"),
         (refuses(429, code="insufficient_quota", message="upstream"), "model_quota_exceeded"),
         (refuses(302, message="upstream", Location="http://127.0.0.1:1/"), "model_reply_malformed"),
         (is_cut_off("You have twenty-seven days of "), "model_cut_off"),

@@ -10,6 +10,7 @@ from pydantic_ai import Agent, RunContext, Tool, ToolDefinition, UsageLimits
 from carrel.wire.agents import AgentRetrieval
 from service.domains.answering.model_spans import ModelSpans
 from service.domains.answering.models import Passage, Sender
+from service.domains.answering.phrases import answer_small_talk
 from service.domains.answering.retrieval import Lookup, describe_narrowing, retrieve
 from service.domains.answering.retrying import Retries
 from service.runtime import Runtime
@@ -27,6 +28,8 @@ MOST_CHARACTERS = 60_000
 """Of all passages together. What is beyond isn't shown to the model."""
 
 LIMITS = UsageLimits(request_limit=MOST_REQUESTS, tool_calls_limit=MOST_SEARCHES * 2)
+
+LOOKED_UP_NOTHING = "The model looked nothing up for this reply: no document supports it."
 
 _ALWAYS = """\
 You answer the messages of a person in an organization. What you know of the organization is what the person may read: \
@@ -73,6 +76,8 @@ class AgentDeps:
     def warnings(self) -> list[str]:
         """Say how the searches went, for the reader of the reply."""
         told = [describe_narrowing(words, narrowed) for words, narrowed in self.narrowed.items()]
+        if self.may_search and not self.searches and self.messages and answer_small_talk(self.messages[-1]) is None:
+            told.append(LOOKED_UP_NOTHING)
         return [*told, *([self.note] if self.note else [])]
 
     async def search(self, query: str) -> list[tuple[int, Passage]]:
