@@ -15,7 +15,6 @@ from app.ui.dialogs import NotYetError, Secret, close_dialog, hold_secret, is_op
 from app.ui.errors import show_errors
 from app.ui.notices import show_text
 from carrel.wire.oauth_clients import OAuthAudience, OAuthClient
-from carrel.wire.scopes import ApiScope
 
 NEW, EDIT = "new_client", "edit_client"
 _FIELDS = "client"
@@ -30,7 +29,7 @@ def open_edit(client: OAuthClient) -> None:
 
 def open_new() -> None:
     """Open the dialog for a new application."""
-    _fill("", [], [ApiScope.CATALOG_READ])
+    _fill("", [], [])
     open_dialog(NEW)
 
 

@@ -92,6 +92,23 @@ def search(page: Page, url: str) -> None:
     page.get_by_role("button", name="Search", exact=True).click()
 
 
+def test_a_press_on_a_scope_counts_right_after_typing(page: Page, workbench: tuple[Workbench, RunningService]) -> None:
+    """No scope of a new application is chosen beforehand, so the first press chooses; leaving the field loses none."""
+    made, service = workbench
+    sign_in(page, made.url, email=service.admin_email, password=service.admin_password)
+    page.goto(f"{made.url}/oauth_clients")
+    page.get_by_role("button", name="New application").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Name", exact=True).fill("Travel")
+    dialog.get_by_role("textbox", name="Redirect addresses").fill("https://app.example.test/callback")
+    dialog.get_by_text("Read and search", exact=True).click()
+    page.locator(DRAWN).wait_for()
+    expect(dialog.get_by_role("checkbox", name="Read and search")).to_be_checked()
+    dialog.get_by_role("button", name="Create", exact=True).click()
+    expect(page.get_by_text("The application's secret")).to_be_visible()
+    page.get_by_role("button", name="I have copied it").click()
+
+
 def test_a_new_person_gets_from_an_invitation_to_a_document(
     browser: Browser, page: Page, workbench: tuple[Workbench, RunningService]
 ) -> None:
