@@ -70,6 +70,9 @@ STYLE = """<style>
 [data-testid="stTextArea"] [data-testid="InputInstructions"] > :first-child:not(:last-child) { display: none; }
 .carrel-result header { display: flex; gap: 1rem; align-items: center; justify-content: space-between; }
 .carrel-result :is(h2, h3) { font-size: 1.05rem; font-weight: 600; padding: 0; margin: 0; overflow-wrap: anywhere; }
+/* As many results in a window as there can be: what is done with one stands close below it. */
+[class*="st-key-result-"] { padding-block: .6rem .35rem; }
+[class*="st-key-result-"] [data-testid="stBaseButton-tertiary"] { min-height: 1.75rem; padding-block: 0; }
 .carrel-icon { font-family: "Material Symbols Rounded"; font-weight: 400; font-size: 1.25em; line-height: 1;
   display: inline-block; width: 1em; overflow: hidden; vertical-align: -.2em; margin-right: .35em; opacity: .75; }
 .carrel-result details { margin: .5rem 0; }
@@ -79,14 +82,15 @@ STYLE = """<style>
   background: color-mix(in srgb, currentColor 14%, transparent); }
 .carrel-score span { display: block; height: 100%; background: #2f8594; }
 .carrel-passage { line-height: 1.5; margin: .5rem 0; overflow-wrap: anywhere; }
+.carrel-result .carrel-passage { margin: .2rem 0; }
 .carrel-passage + .carrel-passage { border-top: 1px dashed color-mix(in srgb, currentColor 25%, transparent);
   padding-top: .5rem; }
 :is(.carrel-passage, .carrel-chunk) mark { background: #fde68a; color: #1c1917; padding: 0 .1em; border-radius: .15em; }
 .carrel-page { position: relative; width: 100%; max-width: 60rem; border: 1px solid
   color-mix(in srgb, currentColor 25%, transparent); }
 .carrel-page img { display: block; width: 100%; }
-.carrel-page-mark { position: absolute; background: #fde68a; mix-blend-mode: multiply; outline: 2px solid #b45309;
-  scroll-margin: 9rem; }
+.carrel-page-mark { position: absolute; background: #fde68a; mix-blend-mode: multiply; outline: 2px solid #b45309; }
+:is(.carrel-page-mark, .carrel-chunk mark) { scroll-margin: 9rem; }
 .carrel-place { font-size: .875rem; font-weight: normal; opacity: .75; overflow-wrap: anywhere; }
 .carrel-facts { font-size: .875rem; opacity: .75; margin: 0; overflow-wrap: anywhere; }
 .carrel-notice { border-left: .25rem solid; border-radius: .25rem; padding: .75rem 1rem; overflow-wrap: anywhere; }

@@ -68,13 +68,13 @@ def show_fields(places: Mapping[str, str], collections: Mapping[str, DocumentCol
     words, do = st.columns([5, 1])
     words.text_input("Search", key="words", placeholder="What are you looking for?", label_visibility="collapsed")
     do.form_submit_button("Search", type="primary", width="stretch", on_click=submit, args=(collections,))
-    left, right = st.columns([3, 5])
+    left, middle, right = st.columns([3, 3, 4], vertical_alignment="bottom")
     left.selectbox("Search in", list(places), key="place", format_func=lambda key: places[key])
-    right.segmented_control("Match by", list(MODES), key="mode", format_func=lambda mode: MODES[mode], required=True)
+    middle.segmented_control("Match by", list(MODES), key="mode", format_func=lambda mode: MODES[mode], required=True)
     if collections:
-        st.toggle("Read filters and questions from the text", key="reads", help=_READS)
+        right.toggle("Read filters and questions from the text", key="reads", help=_READS)
     if api.me().reranks_by_default is not None:
-        st.toggle("Let a reranking model order the best results, too", key="reranks")
+        right.toggle("Let a reranking model order the best results, too", key="reranks")
 
 
 def address_now() -> dict[str, list[str]]:
@@ -198,7 +198,7 @@ def show_results(found: Found) -> None:
 def show(found: Found, result: Result, share: float) -> None:
     """Show a result with its links and feedback."""
     about = about_search(found.answer.search_id, result.document_id)
-    with st.container(border=True):
+    with st.container(border=True, key=about.key("result"), gap="xxsmall"):
         show_result(
             found.answer,
             result,

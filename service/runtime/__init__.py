@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from service.index.ingestion.indexer import Indexer
 from service.platform.background import Background
 from service.platform.clock import Clock
+from service.platform.copies import Copies
 from service.platform.database import Database
 from service.platform.disk import DiskGuard
 from service.platform.files import FileStore
@@ -43,6 +44,7 @@ class Runtime:
     jobs: Jobs = field(default_factory=Jobs)
     background: Background = field(default_factory=Background)
     kept: Kept = field(default_factory=Kept)
+    copies: Copies = field(default_factory=Copies)
     clock: Clock = field(default_factory=Clock)
 
     def beside_requests(self) -> "Runtime":

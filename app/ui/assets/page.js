@@ -1,7 +1,7 @@
 // What every page has beside Streamlit's own: keys, and roles that Streamlit leaves out.
 // / puts the cursor into the page's first field for text; ↑ and ↓ go among the results of a search; Enter in a field
 // that finds people keeps the only match, and empties itself for the next. A file that was just made is downloaded. A
-// page of a document is scrolled to the passage that is marked on it.
+// document is scrolled to the passage that is marked in it.
 
 const FIELDS = "input[type=text], input[type=search], textarea";
 const RESULTS = ".carrel-result h2 a";
@@ -109,15 +109,16 @@ function downloadMadeFile() {
   button.click();
 }
 
-// A page is drawn wherever the window begins; the passage on it may stand below.
+// A document is drawn from where its page or its text begins; the passage in it may stand below the window.
 let scrolledTo = null;
 function scrollToPassage() {
-  const mark = document.querySelector(".carrel-page-mark");
+  const mark = document.querySelector(".carrel-page-mark, .carrel-chunk mark");
   if (mark === scrolledTo) return;
   scrolledTo = mark;
-  // Where it stands is known once the picture has its height.
-  mark?.parentElement.querySelector("img").decode().then(() => {
-    if (mark.getBoundingClientRect().bottom > innerHeight) mark.scrollIntoView();
+  // On a page, where it stands is known once the picture has its height.
+  const picture = mark?.parentElement.querySelector("img");
+  Promise.resolve(picture?.decode()).then(() => {
+    if (mark?.getBoundingClientRect().bottom > innerHeight) mark.scrollIntoView();
   }).catch(() => {});
 }
 

@@ -51,6 +51,12 @@ async def _on_disk(runtime: Runtime, file: StoredFile) -> AsyncGenerator[Path]:
     if path is not None:
         yield path
         return
+    async with runtime.copies.open(file.sha256, _copy(runtime, file)) as copy:
+        yield copy
+
+
+@asynccontextmanager
+async def _copy(runtime: Runtime, file: StoredFile) -> AsyncGenerator[Path]:
     pieces = await runtime.files.stream(file.sha256)
     async with write_stream(pieces, folder=uploads_folder(runtime.settings), name=file.name) as copy:
         yield copy.path
