@@ -31,6 +31,7 @@ from service.web.idempotency import purging
 from service.web.metrics import Metrics
 from tests.harness.documents import uploaded
 from tests.harness.loops import LoopThread
+from tests.harness.parsing import parse_python
 from tests.harness.services import RunningService
 from tests.service.directory import another_organization
 
@@ -300,7 +301,7 @@ def test_no_task_of_the_service_is_made_without_a_supervisor() -> None:
 def calls(folder: Path) -> Iterator[tuple[str, str]]:
     """Yield each method that is called, with the module it is called in."""
     for path in folder.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parse_python(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
                 yield str(path.relative_to(folder)), node.func.attr
 

@@ -66,8 +66,10 @@ class ForkedProgram:
             code = os.read(self._ending, CODE_BYTES)
             os.close(self._ending)
             self._ending = None
-            # Nothing is told where the process that forks was killed, and its programs with it or not.
-            self.returncode = int(code) if code else -signal.SIGKILL
+            if not code:
+                message = f"the process that forked {self.pid} has ended, and nobody knows how this one will"
+                raise RuntimeError(message)
+            self.returncode = int(code)
         return self.returncode
 
 
@@ -81,6 +83,11 @@ class ForkServer:
         command = [sys.executable, "-m", __name__, *modules]
         with theirs:
             self._process = subprocess.Popen(command, cwd=ROOT, env=environment, stdin=theirs.fileno())
+
+    @property
+    def pid(self) -> int:
+        """The process that forks."""
+        return self._process.pid
 
     def start(
         self, *arguments: str, environment: Mapping[str, str], streams: Sequence[int], folder: Path | None = None

@@ -29,6 +29,8 @@ from tests.harness.services import ADMIN_EMAIL, ADMIN_PASSWORD, API_KEY, AUTHORI
 
 READY_SECONDS = 240
 KILLED_SECONDS = 60
+# Within which workers notice that what started them was killed, and end, while other tests keep every core busy.
+LET_GO_SECONDS = 10
 COMMAND_SECONDS = 120
 # What Python may be told to run for a program to be forked; with other switches first, it is started anew.
 FORKED = ("-m", "-c")
@@ -69,7 +71,8 @@ class ServiceProcess:
     """A started process; `start` it again on the same folder to see what it kept.
 
     Its first start finds its database and its model made (tests.harness.first_start), and its modules imported, unless
-    `from_nothing`.
+    `from_nothing`. What is forked from the same imports has the same hash seed, as the workers of a service have; one
+    `from_nothing` has another at each start (tests/service/test_process.py starts it again on what it kept).
     """
 
     program: tuple[str, ...] = ("-m", "service")
@@ -126,12 +129,13 @@ class ServiceProcess:
 
     def _wait_until_let_go(self) -> None:
         """Wait until no worker of a process that was killed listens any more: a fork is quicker than they notice."""
-        deadline = time.monotonic() + KILLED_SECONDS
+        deadline = time.monotonic() + LET_GO_SECONDS
         while True:
             try:
                 socket.create_server(("127.0.0.1", self.port)).close()
             except OSError:
-                assert time.monotonic() < deadline, f"port {self.port} is still taken:\n{read_log(self.log)}"
+                still = f"workers listen {LET_GO_SECONDS} s after what started them was killed"
+                assert time.monotonic() < deadline, f"{still}:\n{read_log(self.log)}"
                 time.sleep(0.02)
             else:
                 return

@@ -22,6 +22,7 @@ from carrel import Carrel, judgements
 from carrel.evaluation import ndcg
 from sample.organization import DIRECTORY, MANIFEST, NAME
 from scripts.run_notebooks import notebooks, run, sample_organization
+from tests.harness.parsing import parse_python
 from tests.properties.model import EVERYONE, Model
 from tests.service.test_questions import SAMPLE_QUESTIONS, questions_of, rows_of, who_may_read
 
@@ -323,7 +324,7 @@ def test_a_notebook_needs_only_what_analysts_have(path: Path) -> None:
     imported = {
         name.partition(".")[0]
         for cell in code_of(kept(path))
-        for node in ast.walk(ast.parse(cell.source))
+        for node in ast.walk(parse_python(cell.source))
         for name in (
             [alias.name for alias in node.names]
             if isinstance(node, ast.Import)

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 
 from tests.harness.forking import ForkServer
@@ -49,6 +50,8 @@ def test_a_forked_program_is_like_one_that_python_starts(fork_server: ForkServer
 
 
 def test_a_program_that_takes_too_long_is_killed(fork_server: ForkServer) -> None:
-    """As by `subprocess.run`."""
+    """As by `subprocess.run`: it doesn't go on."""
     with pytest.raises(subprocess.TimeoutExpired):
         fork_server.run("-c", "import time; time.sleep(60)", environment=ENVIRONMENT, timeout=0.1)
+    _, alive = psutil.wait_procs(psutil.Process(fork_server.pid).children(), timeout=10)
+    assert not alive

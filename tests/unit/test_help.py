@@ -12,6 +12,7 @@ from app.navigation import FOR_ADMINS, FOR_ALL, FOR_EDITORS
 from app.ui.help import help_address_of_code, topic_of_page
 from carrel.wire.formats import REASONS, count_reasons
 from service.text.extraction.failures import FailureCode
+from tests.harness.parsing import parse_python
 
 HELPERS = {"help_address": 0, "help_link": 1, "show_help": 1}
 """The functions that take a topic, and which of their arguments it is."""
@@ -20,7 +21,7 @@ FLOWS = ROOT / "flows" / "operations"
 
 def topics(source: str) -> Iterator[str]:
     """Yield the topics in the code of a module."""
-    for node in ast.walk(ast.parse(source)):
+    for node in ast.walk(parse_python(source)):
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in HELPERS:
             topic = (node.args + [word.value for word in node.keywords])[HELPERS[node.func.id]]
             if isinstance(topic, ast.Constant):
@@ -38,7 +39,7 @@ def reasons() -> set[str]:
     """Return the codes for which runs keep a document out: those of unreadable files, and those of the flows."""
     codes = set(get_args(FailureCode))
     for path in FLOWS.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parse_python(path.read_text())):
             match node:
                 case ast.Call(func=ast.Name(id="Problem"), keywords=keywords):
                     found = [word.value for word in keywords if word.arg == "code"]

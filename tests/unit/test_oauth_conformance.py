@@ -4,6 +4,8 @@ import ast
 import re
 from pathlib import Path
 
+from tests.harness.parsing import parse_python
+
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "oauth-conformance.md"
 ROW = re.compile(r"^\|.*\| `(tests/[\w/]+\.py)::(\w+)` \|$")
@@ -18,7 +20,7 @@ def test_every_test_the_page_names_exists() -> None:
     assert len(named) > 60
     found = {
         path: {
-            node.name for node in ast.walk(ast.parse((ROOT / path).read_text())) if isinstance(node, ast.FunctionDef)
+            node.name for node in ast.walk(parse_python((ROOT / path).read_text())) if isinstance(node, ast.FunctionDef)
         }
         for path, _ in named
     }

@@ -9,6 +9,7 @@ from sqlalchemy import ClauseElement, Executable, Table
 from sqlalchemy.dialects import postgresql
 
 import service
+from tests.harness.parsing import parse_python
 
 FOLDER = Path(service.__file__).parent
 SQL_BUILDERS = {"select", "insert", "update", "delete", "text", "exists"}
@@ -72,7 +73,7 @@ def query_functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunction
     """Every function of every queries.py, as domain.name."""
     for path in sorted(FOLDER.rglob("queries.py")):
         domain = ".".join(path.relative_to(FOLDER).parts[:-1])
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in ast.walk(parse_python(path.read_text())):
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield f"{domain}.{node.name}", node
 
@@ -155,7 +156,7 @@ def test_only_queries_touch_tables() -> None:
             continue
         imported = {
             (node.module or "", alias.name)
-            for node in ast.walk(ast.parse(path.read_text()))
+            for node in ast.walk(parse_python(path.read_text()))
             if isinstance(node, ast.ImportFrom)
             for alias in node.names
         }
@@ -194,7 +195,7 @@ def test_rows_are_typed() -> None:
     found = [
         f"{path.relative_to(FOLDER)}: {alias.name}"
         for path in files
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in ast.walk(parse_python(path.read_text()))
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("sqlalchemy", "service.platform.sql"))
         for alias in node.names
         if alias.name in untyped

@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import service
+from tests.harness.parsing import parse_python
 
 FOLDER = Path(service.__file__).parent
 CONDITIONS = {"classes_of", "is_readable", "readable_by_parameters", "readable_classes"}
@@ -177,7 +178,7 @@ class Module:
 @cache
 def parse(source: str) -> ast.Module:
     """Parse a module's source once."""
-    return ast.parse(source)
+    return parse_python(source)
 
 
 @cache

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.harness.parsing import parse_python
+
 ROOT = Path(__file__).parents[2]
 
 FOLDERS = ("app", "bench", "cli", "client/carrel", "flows", "sample", "scripts", "service")
@@ -42,7 +44,7 @@ def _modules() -> Iterator[Path]:
 def _retired_names(path: str, source: str) -> list[str]:
     return [
         f"{path}:{node.lineno}: {node.name}"
-        for node in ast.walk(ast.parse(source))
+        for node in ast.walk(parse_python(source))
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
         and node.name.lstrip("_") in RETIRED_NAMES
         and not any(isinstance(one, ast.Name) and one.id == "property" for one in node.decorator_list)
@@ -50,7 +52,7 @@ def _retired_names(path: str, source: str) -> list[str]:
 
 
 def _retired_labels(path: str, source: str) -> list[str]:
-    tree = ast.parse(source)
+    tree = parse_python(source)
     docstrings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
     return [
         f"{path}:{node.lineno}: {node.value}"
