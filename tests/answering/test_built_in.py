@@ -119,9 +119,9 @@ def test_it_takes_the_new_words_of_a_short_question_seriously(answered: Library)
     for message, quote in (("And part-time?", "Part-time staff"), ("What about contractors?", "Contractors have no")):
         said = quotes(answered.ask(message, history=[before]))
         assert [each.startswith(quote) for each in said] == [True]
-    assert answered.ask("And in Berlin?", history=[before]).text == PHRASES["en"].nothing_about.format("berlin")
+    assert answered.ask("And in Berlin?", history=[before]).text == PHRASES["en"].nothing_about.format("Berlin")
     german = Exchange("Wie lang ist die Kündigungsfrist?", "Drei Monate.")
-    assert answered.ask("Und für Teilzeit?", history=[german]).text == PHRASES["de"].nothing_about.format("teilzeit")
+    assert answered.ask("Und für Teilzeit?", history=[german]).text == PHRASES["de"].nothing_about.format("Teilzeit")
     fare = answered.ask("And what is the single fare of an adult passenger?", history=[before])
     assert any("12.50" in each for each in quotes(fare))
 

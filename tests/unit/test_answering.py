@@ -12,7 +12,7 @@ from service.domains.answering.history import select_history
 from service.domains.answering.models import Exchange
 from service.domains.answering.providers import BUILT_IN, model_names
 from service.domains.answering.retrying import LONGEST_PAUSE_SECONDS, pause_after
-from service.domains.answering.scoring import Quotable, is_alike
+from service.domains.answering.scoring import Quotable, has_words, is_alike
 from service.domains.answering.segments import LONGEST_SEGMENT, segments_of
 from service.domains.search.understanding.following import complete_question, find_new_words
 from service.platform.settings import Settings
@@ -32,6 +32,19 @@ from service.text.embedding.weights import locate
         (["How do I enroll?"], "And how much of it?", "How do I enroll? And how much of it?"),
         (["How do I enroll?"], "And what is the hotel limit on islands?", "And what is the hotel limit on islands?"),
         (["How do I enroll?"], "And what is overtime?", "And what is overtime?"),
+        *[
+            (["How do I enroll?"], alone, alone)
+            for alone in (
+                "And what is the dress code?",
+                "And what are the opening hours?",
+                "And when is the canteen closed?",
+                "And who is the harbour master?",
+            )
+        ],
+        *[
+            (["How do I enroll?"], leaning, f"How do I enroll? {leaning}")
+            for leaning in ("What is included?", "And what is required?", "What is next?", "And what is the limit?")
+        ],
         (["How do I enroll?"], "And what are those?", "How do I enroll? And what are those?"),
         (["How do I enroll?"], "How many days of leave are there?", "How many days of leave are there?"),
         (["How do I enroll?"], "weeks of parental leave", "weeks of parental leave"),
@@ -48,10 +61,18 @@ def test_a_question_that_leans_on_another_is_asked_with_it(before: list[str], me
     ("message", "new"),
     [
         ("And part-time?", ["part-time"]),
-        ("And in Berlin?", ["berlin"]),
+        ("And in Berlin?", ["Berlin"]),
+        ("Et pour Berlin, s'il vous plaît ?", ["Berlin"]),
+        ("And for interns, thanks", ["interns"]),
+        ("But really?", []),
+        ("Und was ist mit Teilzeit?", ["Teilzeit"]),
+        ("Was ist mit Teilzeit?", ["Teilzeit"]),
+        ("And a 1, a 2, a 3, a 4 and a 5?", []),
+        ("And " + "ferry " * 30, ["ferry"]),
+        ("And " + "ferry " * 3000, []),
         ("What about contractors?", ["contractors"]),
         ("Or how about crew in their first year?", []),
-        ("Und für Teilzeit?", ["teilzeit"]),
+        ("Und für Teilzeit?", ["Teilzeit"]),
         ("Et pour les enfants ?", ["enfants"]),
         ("And what is the limit?", ["limit"]),
         ("And what is overtime?", []),
@@ -67,6 +88,22 @@ def test_a_question_that_leans_on_another_is_asked_with_it(before: list[str], me
 def test_a_message_that_goes_on_says_in_which_words(message: str, new: list[str]) -> None:
     """None where it asks something else about the same, or stands alone."""
     assert find_new_words(message) == new
+
+
+@pytest.mark.parametrize(
+    ("sentence", "words", "language", "has_them"),
+    [
+        ("Part-time staff have 3 days.", ["part-time"], "english", True),
+        ("It is part of the time.", ["part-time"], "english", False),
+        ("Contractors have none.", ["contractor"], "english", True),
+        ("The internal auditors come.", ["intern"], "english", False),
+        ("Teilzeitkräfte haben drei Tage.", ["Teilzeit"], "german", True),
+        ("Es sind 100001 Tage.", ["10000"], "german", False),
+    ],
+)
+def test_a_sentence_has_words_in_their_forms(sentence: str, words: list[str], language: str, has_them: bool) -> None:
+    """Compounds that begin with a word have it where the language writes them as one."""
+    assert has_words(Quotable(1, "Notes", "", sentence), words, language) is has_them
 
 
 PASSAGE = """Leave > Annual leave

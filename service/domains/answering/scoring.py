@@ -28,8 +28,10 @@ NEAR_THE_BEST = 0.85
 """Beside the best one, sentences with at least this share of its score are quoted."""
 
 MOST_QUOTES = 3
+COMPOUNDING = frozenset({"danish", "dutch", "german", "norwegian", "swedish"})
+"""The stemmings of languages that write compounds as one word ("Teilzeitkräfte")."""
 SHORTEST_STEM = 5
-"""Letters of a word that others which begin with it are taken for compounds of."""
+"""Letters of a word that others which begin with it are taken for compounds of, in those languages."""
 ALIKE = 0.7
 """Two sentences that share this much of their words say the same."""
 
@@ -97,26 +99,28 @@ def _overlaps(question: str, quotable: Sequence[Quotable]) -> list[float]:
 def _keep_having(quotable: Sequence[Quotable], wanted: Sequence[str]) -> list[Quotable]:
     """Return the sentences that have each of these words; of one with a hyphen its parts, one after the other."""
     every = _tell_stemmings(quotable)
-    return [each for each, stemming in zip(quotable, every, strict=True) if _has_words(each, wanted, stemming)]
+    return [each for each, stemming in zip(quotable, every, strict=True) if has_words(each, wanted, stemming)]
 
 
-def _has_words(sentence: Quotable, wanted: Sequence[str], stemming: str) -> bool:
-    words = split_words(f"{sentence.context}\n{sentence.text}")
-    return all(_has_in_a_row(words, split_words(each), stemming) for each in wanted)
+def has_words(sentence: Quotable, wanted: Sequence[str], stemming: str) -> bool:
+    """Return whether a sentence, with what it stands under, has each of these words in any form."""
+    words = [(fold(word), term_of(word, stemming)) for word in split_words(f"{sentence.context}\n{sentence.text}")]
+    phrases = [[(fold(part), term_of(part, stemming)) for part in split_words(each)] for each in wanted]
+    has_compounds = stemming in COMPOUNDING
+    return all(_has_in_a_row(words, phrase, has_compounds=has_compounds) for phrase in phrases)
 
 
-def _has_in_a_row(words: Sequence[str], parts: Sequence[str], stemming: str) -> bool:
-    places = range(len(words) - len(parts) + 1)
-    return any(
-        all(_is_form(words[place + number], part, stemming) for number, part in enumerate(parts)) for place in places
-    )
+_Word = tuple[str, int]
+"""A word in lower case, and its term, which all of its forms have."""
 
 
-def _is_form(word: str, of: str, stemming: str) -> bool:
-    """Return whether a word is a form of another one, or a compound that begins with it ("Teilzeitkräfte")."""
-    if term_of(word, stemming) == term_of(of, stemming):
-        return fold(word) == fold(of) or term_of(of, stemming) != 0
-    return len(of) >= SHORTEST_STEM and fold(word).startswith(fold(of))
+def _has_in_a_row(words: Sequence[_Word], phrase: Sequence[_Word], *, has_compounds: bool) -> bool:
+    def is_form(word: _Word, of: _Word) -> bool:
+        begins = has_compounds and len(of[0]) >= SHORTEST_STEM and of[0].isalpha() and word[0].startswith(of[0])
+        return word[0] == of[0] or (word[1] == of[1] != 0) or begins
+
+    places = range(len(words) - len(phrase) + 1)
+    return any(all(map(is_form, words[place : place + len(phrase)], phrase)) for place in places)
 
 
 def _tell_stemmings(quotable: Sequence[Quotable]) -> list[str]:

@@ -10,6 +10,9 @@ from service.index.tokenization import WORD
 
 MOST_BEFORE = 3
 FEW_WORDS = 2
+MOST_NEW_WORDS = 4
+"""A message with more of them is no short one that puts other words in place."""
+_LONGEST = 200
 
 _PHRASE = re.compile(rf"{WORD.pattern}(?:[-\u2010\u2011'\u2019]{WORD.pattern})*")
 _GOES_ON = frozenset({"also", "and", "aber", "but", "else", "et", "oder", "or", "so", "then", "und", "y"})
@@ -22,6 +25,12 @@ _VERBS = frozenset(
 )
 _ASKS = frozenset({"how", "what", "when", "where", "which", "who", "whom", "whose", "why"})
 _WHAT_IS = (["what", "is"], ["what", "are"])
+_WHAT_ABOUT = (
+    ("what", "about"), ("how", "about"), ("was", "ist", "mit"), ("wie", "ist", "es", "mit"),
+    ("wie", "ist", "es", "bei"), ("wie", "sieht", "es", "aus", "mit"), ("wie", "sieht", "es", "mit"),
+    ("qu'en", "est-il", "de"), ("qué", "hay", "de"),
+)  # fmt: skip
+_OF_ANOTHER = frozenset({"left", "missing", "next"})
 _GERMAN_ASKS = "wann warum was welche welcher welches wem wen wer wie wieso wo woher wohin"
 _FRENCH_ASKS = "combien comment où pourquoi quand quel quelle quels quelles qui quoi"
 _SPANISH_ASKS = "cómo cuál cuáles cuándo cuánta cuánto cuántos dónde qué quién"
@@ -29,7 +38,10 @@ _ASKS_ELSEWHERE = frozenset(f"{_GERMAN_ASKS} {_FRENCH_ASKS} {_SPANISH_ASKS}".spl
 _GERMAN_GRAMMAR = "am an auf bei das dem den der des die ein eine einem einen einer für im mit noch und von zu zum zur"
 _FRENCH_GRAMMAR = "au aux avec dans de des du en est la le les pour sont sur un une"
 _SPANISH_GRAMMAR = "con del el es las los para por son"
-_GRAMMAR_ELSEWHERE = frozenset(f"{_GERMAN_GRAMMAR} ist sind {_FRENCH_GRAMMAR} {_SPANISH_GRAMMAR}".split())
+_POLITE = "bitte danke merci gracias no ok okay plaît really s'il s'il-vous-plaît sure thank thanks te vous yes"
+_SAYS_NOTHING = QUERY_STOP_WORDS.union(
+    f"{_GERMAN_GRAMMAR} ist sind {_FRENCH_GRAMMAR} {_SPANISH_GRAMMAR} {_POLITE}".split()
+)
 
 
 def complete_question(messages: Sequence[str]) -> str:
@@ -52,10 +64,8 @@ def leans_on_another(message: str) -> bool:
         return False
     telling = query_words(message, [ENGLISH])
     if words[0] == "and" and _asks_by_itself(words[1:], telling):
-        words = words[1:]
-    if _asks_what_is(words, telling):
         return False
-    if words[0] in _GOES_ON or words[:2] in (["what", "about"], ["how", "about"]):
+    if words[0] in _GOES_ON or _skip_what_about(words) != words:
         return True
     if words[0] in _ASKS and len(telling) <= FEW_WORDS and len(words) <= 2 * FEW_WORDS:
         return True
@@ -63,28 +73,39 @@ def leans_on_another(message: str) -> bool:
 
 
 def _asks_by_itself(words: Sequence[str], telling: Sequence[str]) -> bool:
-    """Return whether words behind "and" are a whole question: "and what is the hotel limit on the islands?"."""
-    return _asks_what_is(words, telling) or (len(telling) > FEW_WORDS and not _VERBS.isdisjoint(words))
+    """Return whether words behind "and" are a whole question: "and what is the dress code?", "and what is overtime?".
+
+    "And what is the limit?" is of something that was named before; so is "and what is included?".
+    """
+    if not _POINTS_BACK.isdisjoint(words) or _VERBS.isdisjoint(words):
+        return False
+    names_it = any(not word.endswith("ed") and word not in _OF_ANOTHER for word in telling)
+    if words[:2] in _WHAT_IS and "the" not in words:
+        return names_it and not QUERY_STOP_WORDS.issuperset(telling)
+    return len(telling) > FEW_WORDS or (words[0] in _ASKS and len(telling) == FEW_WORDS and "the" in words)
 
 
-def _asks_what_is(words: Sequence[str], telling: Sequence[str]) -> bool:
-    """Return whether words ask what something is that they name ("what is overtime?"); "the limit" is of something."""
-    names_it = not QUERY_STOP_WORDS.issuperset(telling) and _POINTS_BACK.isdisjoint(words) and "the" not in words
-    return words[:2] in _WHAT_IS and names_it
+def _skip_what_about(words: list[str]) -> list[str]:
+    """Return the words behind "what about" and its like in other languages."""
+    known = next((each for each in _WHAT_ABOUT if tuple(words[: len(each)]) == each), ())
+    return words[len(known) :]
 
 
 def find_new_words(message: str) -> list[str]:
     """Return the words that a message which leans on another puts in place of the other's: "and part-time?".
 
-    None when it leans on nothing, or asks something else about the same: "and how long does it take?".
+    As they are written, each once. None when it leans on nothing, asks something else about the same ("and how long
+    does it take?"), or has more than `MOST_NEW_WORDS` of them.
     """
-    words = [word.lower() for word in _PHRASE.findall(message)]
-    if not leans_on_another(message) or not words:
+    written = {word.lower(): word for word in reversed(_PHRASE.findall(message[:_LONGEST]))}
+    words = [word.lower() for word in _PHRASE.findall(message[:_LONGEST])]
+    if not words or len(message) > _LONGEST or not leans_on_another(message):
         return []
-    goes_on = words[0] in _GOES_ON
-    rest = words[1:] if goes_on else words
-    if rest[:2] in (["what", "about"], ["how", "about"]) or (goes_on and rest[:2] in _WHAT_IS):
-        goes_on, rest = True, rest[2:]
-    if not goes_on or not (_ASKS | _ASKS_ELSEWHERE | _VERBS | _POINTS_BACK).isdisjoint(rest):
+    behind = words[1:] if words[0] in _GOES_ON else words
+    rest = _skip_what_about(behind)
+    if rest == behind and words[0] in _GOES_ON and rest[:2] in _WHAT_IS and "the" in rest:
+        rest = rest[2:]
+    if rest == words or not (_ASKS | _ASKS_ELSEWHERE | _VERBS | _POINTS_BACK).isdisjoint(rest):
         return []
-    return [word for word in rest if word not in QUERY_STOP_WORDS and word not in _GRAMMAR_ELSEWHERE]
+    new = dict.fromkeys(word for word in rest if word not in _SAYS_NOTHING)
+    return [written[word] for word in new] if len(new) <= MOST_NEW_WORDS else []
