@@ -168,17 +168,17 @@ def evaluate(
         typer.Option(
             metavar="SCORE=SHARE",
             help="What a score must reach, from 0 to 1, such as recall=0.8; repeatable. Scores: answered, recall, "
-            "precision, statements_said, refused, groundedness. It then decides the exit code alone.",
+            "precision, statements_said, refused, groundedness. It then decides instead of worse replies.",
         ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Ask an agent each question of an evaluation set, and keep the results as a run; for admins.
 
-    The replies are compared with those of the newest run of the set's own agent.
+    The replies are compared with those of the newest whole run of the set's own agent.
 
-    Exit code 1: a score is below what --at-least asks; without that, a question has a worse reply than in the run
-    before.
+    Exit code 1: a question failed, or a score is below what --at-least asks; without that, a question has a worse reply
+    than in the run before.
     """
     from carrel import evaluation  # noqa: PLC0415 - slow to import: not for help and completion
 
@@ -190,7 +190,7 @@ def evaluate(
         run, changed, settings = _run_and_compare(client, one, agent_id, note, screen=screen)
     low = evaluation.find_low_scores(run, floors)
     is_worse = any(each.change < 0 for each in changed)
-    code = ExitCode.PROBLEMS if low or (is_worse and not floors) else ExitCode.DONE
+    code = ExitCode.PROBLEMS if run.failed_count or low or (is_worse and not floors) else ExitCode.DONE
     _show_run(run, changed, settings, low, floors, code=code, screen=screen)
     raise typer.Exit(code)
 
@@ -202,7 +202,7 @@ def _run_and_compare(
     from carrel import evaluation  # noqa: PLC0415 - slow to import: not for help and completion
 
     sets, set_id = client.admin.evaluation_sets, one.evaluation_set_id
-    before = next((each for each in sets.list_runs(set_id) if each.agent_id == one.agent_id), None)
+    before = evaluation.find_run_to_compare(sets.list_runs(set_id), agent_id=one.agent_id)
     with screen.bar("asking") as bar:
 
         def show(done: int, of: int) -> None:

@@ -17,7 +17,7 @@ from app.ui.exporting import Export, offer_export
 from app.ui.filters import choice_filter
 from app.ui.notices import show_empty, show_note, show_warning
 from app.ui.tables import show_pages, source_of
-from carrel.evaluation import compare
+from carrel.evaluation import compare, is_whole
 from carrel.wire.evaluation import EvaluationSet
 from carrel.wire.evaluation_runs import EvaluationRun, KeptResult
 from flows.operations.formatting import count_text
@@ -38,11 +38,6 @@ def _name_of(run: EvaluationRun) -> str:
     return f"{agent or way_of(run)}, {moment(run.at)}{' · ' if note else ''}{note}"
 
 
-def is_whole(run: EvaluationRun) -> bool:
-    """Return whether a run came to its last question; those that failed were reached, too."""
-    return run.case_count + run.failed_count >= (run.planned_count or 0)
-
-
 def count_measured(run: EvaluationRun) -> str:
     """Return over how many questions the scores of a run are, and of how many when some are missing."""
     of = max(run.planned_count or 0, run.case_count + run.failed_count)
@@ -58,7 +53,8 @@ def choose_runs(runs: Sequence[EvaluationRun]) -> tuple[EvaluationRun | None, Ev
     if len(runs) == 1:
         return None, newest
     by_id = {str(run.evaluation_run_id): run for run in runs}
-    like = next((run for run in runs[1:] if run.mode == newest.mode), runs[1])
+    alike = [run for run in runs[1:] if run.mode == newest.mode]
+    like = next((run for run in alike if is_whole(run)), [*alike, runs[1]][0])
     names = {key: _name_of(run) for key, run in by_id.items()}
     left, right = st.columns(2)
     with left:

@@ -12,7 +12,7 @@ import carrel
 from app import api
 from app.auth.current import person_client
 from app.formatting import ago, moment, one_line
-from app.quality.comparing import count_measured, is_whole, score_cell, show_results, way_of
+from app.quality.comparing import count_measured, score_cell, show_results, way_of
 from app.quality.sets import agent_names, forget_sets
 from app.search.queries import MODES
 from app.ui.dialogs import confirm
@@ -23,7 +23,7 @@ from app.ui.links import show_link
 from app.ui.notices import show_empty, show_note, show_text, show_warning
 from app.ui.tables import show_pages, source_of
 from carrel.drafts import lend_draft
-from carrel.evaluation import Measurer, RunKeeper
+from carrel.evaluation import Measurer, RunKeeper, is_whole
 from carrel.wire.evaluation import EvaluationCase, EvaluationSet
 from carrel.wire.evaluation_runs import CaseResult, EvaluationRun
 from carrel.wire.search import SearchMode
@@ -172,8 +172,13 @@ def _continue(run: Running) -> None:
     """Measure the remaining cases and keep the runs; a click meanwhile draws the page again, which continues."""
     whole = len(run.cases)
     if run.stopped:
-        show_errors(run.keep)
-        show_warning(f"Stopped: {run.progress_in_words}.", "What was measured is kept as a run.")
+        kept = "What was measured is kept as a run."
+        try:
+            run.keep()
+        except carrel.CarrelError as error:  # such as a run that somebody has deleted
+            problem_of(error).show()
+            kept = "The last questions are not kept."
+        show_warning(f"Stopped: {run.progress_in_words}.", kept)
         _offer_going_on("Continue")
         return
     bar = st.progress(run.done / whole, text=run.progress_in_words)

@@ -15,7 +15,7 @@ from carrel.wire.agents import AgentDefinition, RetrievalOptions
 if TYPE_CHECKING:
     from carrel import Carrel
 
-__all__ = ["copy_agent", "lend_draft"]
+__all__ = ["copy_agent", "is_draft", "lend_draft"]
 
 _LONGEST_NAME = 200
 _MOST_COPIES = 100
@@ -53,12 +53,18 @@ def _name_copy(name: str, number: int) -> str:
     return name[: _LONGEST_NAME - len(end)] + end
 
 
+def is_draft(client: "Carrel", agent_id: UUID | str) -> bool:
+    """Return whether an agent is deployed to nobody; the client is an admin's."""
+    return not _users_of(client, agent_id)
+
+
 @contextmanager
 def lend_draft(client: "Carrel", agent_id: UUID | str, *, email: str) -> Generator[None]:
     """Deploy an agent that is deployed to nobody to one person, for as long as the block lasts.
 
     One that is deployed to anybody stays as it is; so does one that is deployed to others before the block ends.
-    The client is an admin's. Killed within the block, it stays deployed to that person alone.
+    The client is an admin's. Killed within the block, it stays deployed to that person alone. The end of the block ends
+    other blocks over the same draft, too; so lend it once at a time.
     """
     if _users_of(client, agent_id):
         yield

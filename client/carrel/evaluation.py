@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from uuid import UUID
 
 from carrel._scores import CUTOFF, find_unsaid, ndcg, recall, reciprocal_rank
-from carrel.drafts import lend_draft
+from carrel.drafts import is_draft, lend_draft
 from carrel.errors import (
     APIConnectionError,
     APITimeoutError,
@@ -50,7 +50,9 @@ __all__ = [
     "compare",
     "find_changed_settings",
     "find_low_scores",
+    "find_run_to_compare",
     "find_unsaid",
+    "is_whole",
     "ndcg",
     "rank",
     "recall",
@@ -268,6 +270,9 @@ def _lend(client: "Carrel", agent_id: UUID | None) -> AbstractContextManager[Non
     try:
         return lend_draft(client, agent_id, email=client.me().email)
     except ConfigurationError:  # an API key doesn't say whose it is
+        if is_draft(client, agent_id):
+            msg = "agent_id: nobody may use this agent. Deploy it to the user of the API key, or use an access token"
+            raise InvalidArgumentError(msg) from None
         return nullcontext()
 
 
@@ -356,6 +361,16 @@ def find_changed_settings(before: EvaluationRun, after: EvaluationRun) -> list[s
         pairs["collections"] = (before.settings.collection_ids, after.settings.collection_ids)
         pairs["retrieval"] = (before.settings.retrieval, after.settings.retrieval)
     return [name for name, (old, new) in pairs.items() if old != new]
+
+
+def is_whole(run: EvaluationRun) -> bool:
+    """Return whether a run came to its last question; those that failed were reached, too."""
+    return run.case_count + run.failed_count >= (run.planned_count or 0)
+
+
+def find_run_to_compare(runs: Iterable[EvaluationRun], *, agent_id: UUID | None) -> EvaluationRun | None:
+    """Return the first of these runs that asked this agent, came to its end, and had no question that failed."""
+    return next((run for run in runs if run.agent_id == agent_id and is_whole(run) and not run.failed_count), None)
 
 
 def check_scores(names: Iterable[str]) -> None:

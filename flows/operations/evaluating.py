@@ -42,7 +42,8 @@ async def evaluate_agent(
     """Ask an agent the questions of the set that `source` names, by its name or id, and keep the results as a run.
 
     `on_progress` is called in a thread, with how many questions are asked and how many there are. Raises
-    ScoresTooLowError when a score is below its floor: then the run is kept, and people are told as of one that failed.
+    ScoresTooLowError when a score is below its floor or a question failed: then the run is kept, and people are told as
+    of one that failed.
     Raises NameUnknownError and RefusedError; a run that is stopped is kept as far as it came.
     """
     stopped = threading.Event()
@@ -62,9 +63,10 @@ async def evaluate_agent(
             stopped.set()
             raise
         low = evaluation.find_low_scores(run, options.at_least)
-        if low:
-            told = "; ".join(describe_low_scores(low, options.at_least))
-            message = f"Scores are too low: {told}. The page of the set says which replies became worse."
+        told = [f"{run.failed_count:,} of its questions failed"] if run.failed_count else []
+        told += describe_low_scores(low, options.at_least)
+        if told:
+            message = f"Too low: {'; '.join(told)}. The page of the set says which replies failed or became worse."
             raise ScoresTooLowError(message)
         return run
 

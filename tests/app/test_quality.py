@@ -519,20 +519,37 @@ def test_a_stopped_run_is_kept_as_far_as_it_came_and_goes_on(house: House) -> No
     sets = house.client.admin.evaluation_sets
     cases = list(sets.list_cases(one.evaluation_set_id))
     page = open_set(house, one)
-    measurer = Measurer(house.client, one, mode="LEXICAL")
-    keeper = RunKeeper(house.client, one.evaluation_set_id, measurer, planned_count=3, note=None)
-    running = Running(one.evaluation_set_id, [keeper], cases)
+    keepers = [
+        RunKeeper(
+            house.client, one.evaluation_set_id, Measurer(house.client, one, mode=mode), planned_count=3, note=None
+        )
+        for mode in (SearchMode.LEXICAL, SearchMode.SEMANTIC)
+    ]
+    running = Running(one.evaluation_set_id, keepers, cases)
     running.measure_next()
+    keepers[0].keep()  # and then the service was gone, in the middle of the next question
+    keepers[0].measure(cases[1])
     running.stopped = True
     page.session_state["sets.run"] = running
     page.run()
     assert "Stopped: 1 of 3 questions." in html_of(page)
-    [half] = sets.list_runs(one.evaluation_set_id)
-    assert (half.case_count, half.planned_count) == (1, 3)
-    assert page.dataframe[0].value["Questions"].tolist() == ["1 of 3"]
+    half = {run.mode: run for run in sets.list_runs(one.evaluation_set_id)}
+    assert {run.planned_count for run in half.values()} == {3}
+    assert page.dataframe[0].value["Questions"].tolist() == ["1 of 3", "2 of 3"]
     press(page, "Continue")
-    [run] = sets.list_runs(one.evaluation_set_id)
-    assert (run.evaluation_run_id, run.case_count) == (half.evaluation_run_id, 3)
+    runs = list(sets.list_runs(one.evaluation_set_id))
+    assert {run.mode: run.evaluation_run_id for run in runs} == {
+        mode: run.evaluation_run_id for mode, run in half.items()
+    }
+    assert [run.case_count for run in runs] == [3, 3]
+    keepers[0].measure(cases[0])
+    for run in runs:
+        sets.delete_run(one.evaluation_set_id, run.evaluation_run_id)
+    running.stopped = True
+    page.session_state["sets.run"] = running
+    page.run()
+    assert "The last questions are not kept." in html_of(page)
+    assert "Stopped" not in html_of(press(page, "End it here"))
 
 
 def test_nothing_to_measure_is_said(house: House) -> None:

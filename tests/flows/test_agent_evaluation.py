@@ -7,7 +7,7 @@ import pytest
 from prefect.client.schemas.objects import State
 from pydantic import ValidationError
 
-from carrel import Carrel
+from carrel import Carrel, ReplyFailedError, evaluation
 from flows.errors import NameUnknownError, RefusedError, ScoresTooLowError
 from flows.operations.evaluating import EvaluationOptions, evaluate_agent
 from flows.settings import FlowSettings
@@ -43,8 +43,16 @@ async def test_a_run_is_kept_and_fails_below_its_floors(
     higher = EvaluationOptions(at_least={"statements_said": 0.51, "recall": 0.5})
     with pytest.raises(ScoresTooLowError, match=r"statements_said is 0\.500, at least 0\.51; recall is not measured"):
         await evaluate_agent(set_id, options=higher, settings=flow_settings, on_progress=count)
+
+    def fail(*_: object) -> Any:
+        raise ReplyFailedError("The model is late.", code="model_timeout")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(evaluation.Measurer, "_ask", fail)
+        with pytest.raises(ScoresTooLowError, match="1 of its questions failed"):
+            await evaluate_agent(set_id, options=EvaluationOptions(), settings=flow_settings, on_progress=count)
     with Carrel(service.api_key, service.base_url) as client:
-        assert len(list(client.admin.evaluation_sets.list_runs(set_id))) == 2
+        assert len(list(client.admin.evaluation_sets.list_runs(set_id))) == 3
         [alert] = client.admin.alerts.list()
     assert (alert.kind, alert.flow, alert.code, alert.name) == (
         "RUN_FAILED", "agent-evaluation", "scores_too_low", set_id,

@@ -283,6 +283,10 @@ def test_a_run_is_kept_in_parts_with_what_failed(service: RunningService) -> Non
     theirs = call(service, "addRun", **more, results=results, api_key=other_admin)
     assert code(theirs) == (404, "evaluation_run_not_found")
     assert actions(service).count("evaluationSet.add_run") == 1
+    gone = [{"caseId": str(uuid7()), "recall": 0}]
+    assert done(call(service, "addRun", **more, results=gone)) == {**ended, "plannedCount": 2}
+    scored = call(service, "addRun", **more, results=[{"caseId": dogs, "recall": 1, "error": "late"}])
+    assert code(scored) == (400, "invalid_request")
 
 
 def test_a_run_sent_twice_with_one_key_is_kept_once(service: RunningService) -> None:

@@ -46,7 +46,16 @@ class CaseResult(RequestModel):
     found: Annotated[list[Identifier], Field(max_length=10)] = Field(default_factory=list[Identifier])
     """External ids of the first ten documents that were found or cited, the best first."""
     error: Note | None = None
-    """Why the search or the message failed; such a case counts in no score."""
+    """Why the search or the message failed; such a case has no score."""
+
+    @model_validator(mode="after")
+    def refuse_scores_of_failed(self) -> Self:
+        """Refuse a score of a case that failed."""
+        told = self.model_dump(exclude={"case_id", "message_id", "found", "error"}, exclude_none=True)
+        if self.error is not None and told:
+            msg = f"{next(iter(told))}: a case that failed has no score; leave it or error out"
+            raise ValueError(msg)
+        return self
 
 
 class AdminEvaluationSetsAddRunRequest(RequestModel):

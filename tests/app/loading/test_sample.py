@@ -1,10 +1,11 @@
 """The sample organization, loaded and removed by buttons: nothing that isn't the sample's is changed."""
 
+import json
 from itertools import islice
 from typing import Any
 
 from carrel import Carrel
-from sample.organization import FOLDER, MANIFEST, collection_id, collection_name
+from sample.organization import DIRECTORY, FOLDER, MANIFEST, collection_id, collection_name
 from sample.removal import find_sample, remove_sample
 from tests.app.conftest import html_of
 from tests.app.loading.house import LoadingHouse, offered
@@ -36,6 +37,14 @@ def test_the_sample_comes_and_goes_and_nothing_else_does(house: LoadingHouse) ->
     """Loading sets up and starts a run. Removing says what stays and why, and is finished after an interruption."""
     client, rows = house.client, [row for row in rows_of(MANIFEST) if row["path"].endswith((".md", ".txt"))]
     client.catalog.upload_file(b"Ours.", file_name="ours.txt", document_external_id="ours")
+    fields = json.loads(DIRECTORY.read_text())["collection"]["fields_before"]
+    client.document_collections.create_document_collection(collection_name(), custom_metadata_schema={"fields": fields})
+    refused = html_of(press(house.open("ingestion", job="sample"), LOAD))
+    assert "An earlier sample is here." in refused
+    assert "without the field issued. Remove the sample, then load it again." in refused
+    for item in find_sample(client).items:
+        assert item.kind == "collection"
+        item.remove()
     with offered(house.prefect) as loading:
         answer(press(house.open("ingestion", job="sample"), LOAD), LOAD, "Load it")
         (run,) = house.prefect.runs_of(loading)

@@ -120,6 +120,16 @@ async def insert_results(
     await connection.execute(added.on_conflict_do_nothing())
 
 
+async def lower_planned_count(connection: AsyncConnection, organization_id: UUID, *, run_id: UUID, by: int) -> None:
+    """Take cases that were removed from the set while a run goes on off what it is to have."""
+    statement = (
+        update(evaluation_runs)
+        .where(evaluation_runs.c.organization_id == organization_id, evaluation_runs.c.evaluation_run_id == run_id)
+        .values(planned_count=evaluation_runs.c.planned_count - by)
+    )
+    await connection.execute(statement)
+
+
 async def update_means(connection: AsyncConnection, organization_id: UUID, *, run_id: UUID) -> None:
     """Bring the means and counts of a run to its results, and its time to now."""
     of_it = evaluation_results.c

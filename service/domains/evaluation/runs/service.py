@@ -56,12 +56,17 @@ async def add_run(
     _refuse_wrong_mode(stored, request.mode)
     agent_id = await _require_agent(connection, caller, stored, request)
     results = await _existing_results(connection, caller, request)
+    gone = len(request.results) - len(results)
     rows = [{**_to_row(one), "groundedness": grounded.get(one.message_id)} for one in results]
     if request.evaluation_run_id is None:
         run_id = await _begin_run(connection, caller, stored, request, agent_id=agent_id, default_model=default_model)
     else:
         run_id = request.evaluation_run_id
         _refuse_other_run(caller, await _require_run(connection, caller, set_id, run_id), request, agent_id)
+    if gone:
+        await queries.lower_planned_count(connection, caller.organization_id, run_id=run_id, by=gone)
+    if not rows:
+        return _to_run(await _require_run(connection, caller, set_id, run_id))
     await queries.insert_results(connection, caller.organization_id, run_id=run_id, results=rows)
     await queries.update_means(connection, caller.organization_id, run_id=run_id)
     return _to_run(await _require_run(connection, caller, set_id, run_id))
@@ -183,7 +188,7 @@ async def _existing_results(
         case_ids=[one.case_id for one in request.results],
     )
     results = [one for one in request.results if one.case_id in known]
-    if not results:
+    if not results and request.evaluation_run_id is None:
         message = "None of these cases is in the evaluation set. List its cases, and run again."
         raise BadRequest(message, code="unknown_case", details=[FieldError("results", message)])
     return results
