@@ -1,0 +1,55 @@
+"""The protocol's official client for TypeScript completes the flow at /mcp, and reads as the person who let it."""
+
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.harness.documents import uploaded
+from tests.harness.node import install_programs
+from tests.oauth.conftest import Standing
+from tests.oauth.flow import AGENT_SCOPES, an_mcp_client
+from tests.oauth.sdk import callback
+
+
+@pytest.fixture(scope="module")
+def client_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the script and the client."""
+    return install_programs(tmp_path_factory.mktemp("node") / "typescript", Path(__file__).parent / "typescript")
+
+
+@pytest.mark.long
+@pytest.mark.parametrize(("mode", "revision"), [("auto", "2026-07-28"), ("legacy", "2025-11-25")])
+def test_the_official_client_for_typescript_completes_the_flow(
+    standing: Standing, client_folder: Path, mode: str, revision: str
+) -> None:
+    """Refusal, metadata, PKCE, consent, a port of its own, tools, search and text, refresh, and an end by revocation."""
+    text = "# Ferries\n\nThe ferry to Harwell leaves at noon."
+    uploaded(standing.service, "ferry", text, file_name="ferry.md", internalPublic="true")
+    app = an_mcp_client(standing.service, "http://localhost/callback")
+    options = [f"{standing.service.base_url}/mcp", app.client_id, "http://localhost:49152/callback", mode]
+    with subprocess.Popen(
+        ["node", "flow.mjs", *options],  # noqa: S607 - whichever Node there is
+        cwd=client_folder,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout
+        sent_to = process.stdout.readline().strip()
+        answer = callback(standing.person(), sent_to) if sent_to else ""
+        output, errors = process.communicate(f"{answer}\n", timeout=60)
+    assert process.returncode == 0, errors
+    assert json.loads(output) == {
+        "sentToSignIn": True,
+        "scope": " ".join(AGENT_SCOPES),
+        "revision": revision,
+        "tools": ["search", "fetch", "ask_agent"],
+        "text": text,
+        "textAfterRefresh": text,
+        "wasRefreshed": True,
+        "revoked": 200,
+        "sentToSignInAfterRevocation": True,
+    }
