@@ -6,17 +6,28 @@ message.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import cache
+from http import HTTPStatus
+from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, Request
 from fastapi.responses import JSONResponse, Response
+from fastapi.routing import APIRoute
 
 from service.auth.callers import Caller
 from service.platform.bodies import read_at_most
-from service.platform.errors import BadRequest, Forbidden, TooLarge
+from service.platform.errors import (
+    DATABASE_ERRORS,
+    BadRequest,
+    Forbidden,
+    ServiceError,
+    TooLarge,
+    answer_for_database,
+)
+from service.platform.logs import redact_credentials, request_id
 from service.runtime import Runtime
 from service.web.dependencies import MCP_PATH, CallerDep, RuntimeDep
 from service.web.multipart import declared_length
@@ -26,8 +37,29 @@ from service.web.routing import decode
 MOST_BYTES = 256 * 1024
 # JSON-RPC 2.0, section 5.1.
 PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+INTERNAL_ERROR = -32603
 
-router = APIRouter()
+
+class MessageRoute(APIRoute):
+    """A route whose every error is one of JSON-RPC 2.0, section 5.1: clients show its words, and no others."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Answer what is refused before the protocol's server is asked."""
+        handler = super().get_route_handler()
+
+        async def handle(request: Request) -> Response:
+            try:
+                return await handler(request)
+            except ServiceError as error:
+                return _refusal(error)
+            except DATABASE_ERRORS as error:
+                return _refusal(answer_for_database(request, error))
+
+        return handle
+
+
+router = APIRouter(route_class=MessageRoute)
 
 
 async def require_own_origin(request: Request, runtime: RuntimeDep) -> None:
@@ -48,8 +80,7 @@ async def exchange(request: Request, runtime: RuntimeDep, caller: CallerDep) -> 
     try:
         message = decode(body)
     except BadRequest as error:
-        refusal = {"code": PARSE_ERROR, "message": error.message}
-        return JSONResponse({"jsonrpc": "2.0", "id": None, "error": refusal}, status_code=error.status)
+        return _refusal(error, PARSE_ERROR)
     answering = await _get_answering()
     await answering.require_scopes(request, runtime, caller, message)
     return answering.exchange(body)
@@ -83,6 +114,15 @@ async def _read(request: Request) -> bytes:
     if received is None:
         raise _too_large()
     return received
+
+
+def _refusal(error: ServiceError, code: int = INVALID_REQUEST) -> Response:
+    """Return an error of the protocol with the service's own code in its data, for a message whose id is not known."""
+    code = INTERNAL_ERROR if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR else code
+    data = {"code": error.code, "requestId": request_id()}
+    said = {"code": code, "message": redact_credentials(error.message), "data": data}
+    body = {"jsonrpc": "2.0", "id": None, "error": said}
+    return JSONResponse(body, status_code=error.status, headers=error.headers)
 
 
 def _too_large() -> TooLarge:

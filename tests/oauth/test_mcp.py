@@ -8,6 +8,7 @@ from uuid import UUID
 
 import httpx
 import pytest
+from mcp.shared.exceptions import MCPError
 
 from service.auth.queries import Grantable, get_grantable
 from service.mcp import server
@@ -72,6 +73,19 @@ def test_a_revoked_token_counts_from_the_next_call(standing: Standing, ferry: st
         assert answer.headers["WWW-Authenticate"].startswith("Bearer")
 
 
+@pytest.mark.parametrize("mode", ["auto", "legacy"])
+async def test_the_official_client_says_why_it_is_refused(standing: Standing, mode: Any) -> None:
+    """In the service's words: the body is an error of the protocol, whatever the status."""
+    mine = standing.person().tokens(standing.agent, scope="api:agent:message:*")
+    async with official_client(standing.service, mine["access_token"], mode) as client:
+        with pytest.raises(MCPError, match="lacks the scope api:catalog:read"):
+            await client.call_tool("fetch", {"id": "any"})
+        standing.agent.revoke(mine["refresh_token"])
+        with pytest.raises(MCPError, match="revoked") as caught:
+            await client.call_tool("ask_agent", {"question": "any"})
+        assert caught.value.error.data["code"] == "credential_revoked"
+
+
 def test_tools_need_the_scopes_of_their_operations(standing: Standing, ferry: str) -> None:
     """A token for agents alone sees no tool that reads, and can't call one or read a resource."""
     token = standing.person().tokens(standing.agent, scope="api:agent:message:*")["access_token"]
@@ -94,7 +108,7 @@ def test_tools_need_the_scopes_of_their_operations(standing: Standing, ferry: st
 
 def challenged(answer: httpx.Response) -> set[str]:
     """The scopes that a client is told to ask the person for (RFC 6750, section 3.1)."""
-    assert (answer.status_code, answer.json()["error"]["code"]) == (403, "missing_scope")
+    assert (answer.status_code, answer.json()["error"]["data"]["code"]) == (403, "missing_scope")
     told = answer.headers["WWW-Authenticate"]
     assert told.startswith('Bearer error="insufficient_scope", scope="')
     assert "/.well-known/oauth-protected-resource/mcp" in told
@@ -219,7 +233,7 @@ def test_what_is_no_message_of_a_client_is_refused(standing: Standing, token: st
     assert raw(service, token, ping).status_code == 200
     assert raw(service, token, ping, Origin=service.base_url).status_code == 200
     foreign = raw(service, token, ping, Origin="http://evil.example.test", Host="evil.example.test")
-    assert (foreign.status_code, foreign.json()["error"]["code"]) == (403, "foreign_origin")
+    assert (foreign.status_code, foreign.json()["error"]["data"]["code"]) == (403, "foreign_origin")
     assert raw(service, token, b" " * 300_000).status_code == 413
     answer = httpx.get(f"{service.base_url}/mcp", headers={"Authorization": f"Bearer {token}"})
     assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")

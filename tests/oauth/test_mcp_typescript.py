@@ -24,7 +24,7 @@ def client_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_official_client_for_typescript_completes_the_flow(
     standing: Standing, client_folder: Path, mode: str, revision: str
 ) -> None:
-    """Refusal, metadata, PKCE, consent, a port of its own, tools, search and text, refresh, and an end by revocation."""
+    """Refusal, metadata, PKCE, consent, a port of its own, tools, search, text, refresh, and its end by revocation."""
     text = "# Ferries\n\nThe ferry to Harwell leaves at noon."
     uploaded(standing.service, "ferry", text, file_name="ferry.md", internalPublic="true")
     app = an_mcp_client(standing.service, "http://localhost/callback")
