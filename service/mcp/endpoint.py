@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, Request
@@ -82,7 +82,10 @@ async def exchange(request: Request, runtime: RuntimeDep, caller: CallerDep) -> 
     except BadRequest as error:
         return _refusal(error, PARSE_ERROR)
     answering = await _get_answering()
-    await answering.require_scopes(request, runtime, caller, message)
+    try:
+        await answering.require_scopes(request, runtime, caller, message)
+    except Forbidden as error:
+        return _refusal(error, message_id=_id_of(message))
     return answering.exchange(body)
 
 
@@ -116,12 +119,18 @@ async def _read(request: Request) -> bytes:
     return received
 
 
-def _refusal(error: ServiceError, code: int = INVALID_REQUEST) -> Response:
-    """Return an error of the protocol with the service's own code in its data, for a message whose id is not known."""
+def _id_of(message: object) -> str | int | None:
+    """Return the id of a request, which its answer repeats (JSON-RPC 2.0, section 5)."""
+    given = cast("dict[str, object]", message).get("id") if isinstance(message, dict) else None
+    return given if isinstance(given, str | int) and not isinstance(given, bool) else None
+
+
+def _refusal(error: ServiceError, code: int = INVALID_REQUEST, *, message_id: str | int | None = None) -> Response:
+    """Return an error of the protocol with the service's own code in its data; no id for a message that is not read."""
     code = INTERNAL_ERROR if error.status >= HTTPStatus.INTERNAL_SERVER_ERROR else code
     data = {"code": error.code, "requestId": request_id()}
     said = {"code": code, "message": redact_credentials(error.message), "data": data}
-    body = {"jsonrpc": "2.0", "id": None, "error": said}
+    body = {"jsonrpc": "2.0", "id": message_id, "error": said}
     return JSONResponse(body, status_code=error.status, headers=error.headers)
 
 

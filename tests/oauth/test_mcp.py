@@ -109,6 +109,7 @@ def test_tools_need_the_scopes_of_their_operations(standing: Standing, ferry: st
 def challenged(answer: httpx.Response) -> set[str]:
     """The scopes that a client is told to ask the person for (RFC 6750, section 3.1)."""
     assert (answer.status_code, answer.json()["error"]["data"]["code"]) == (403, "missing_scope")
+    assert answer.json()["id"] == 1
     told = answer.headers["WWW-Authenticate"]
     assert told.startswith('Bearer error="insufficient_scope", scope="')
     assert "/.well-known/oauth-protected-resource/mcp" in told
@@ -234,7 +235,8 @@ def test_what_is_no_message_of_a_client_is_refused(standing: Standing, token: st
     assert raw(service, token, ping, Origin=service.base_url).status_code == 200
     foreign = raw(service, token, ping, Origin="http://evil.example.test", Host="evil.example.test")
     assert (foreign.status_code, foreign.json()["error"]["data"]["code"]) == (403, "foreign_origin")
-    assert raw(service, token, b" " * 300_000).status_code == 413
+    too_large = raw(service, token, b" " * 300_000)
+    assert (too_large.status_code, too_large.json()["error"]["data"]["code"]) == (413, "too_large")
     answer = httpx.get(f"{service.base_url}/mcp", headers={"Authorization": f"Bearer {token}"})
     assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
 
