@@ -36,6 +36,8 @@ class Figure(IntEnum):
 
 # What is counted from a worker's start: what has been counted stays when the worker ends.
 _KEPT = (Figure.CONNECTIONS_REFUSED, Figure.CONNECTIONS_EVICTED)
+# What only rises, whichever worker tells it.
+_HIGHEST = (Figure.TIMELINE, Figure.OLDER_PRIMARY_AT, Figure.UNCONFIRMED_AT)
 
 
 class Figures:
@@ -62,6 +64,9 @@ class Figures:
         for figure in _KEPT:
             left = self.read(figure)
             self.write(self._rows - 1, figure, left[-1] + left[worker])
+        for figure in _HIGHEST:
+            left = self.read(figure)
+            self.write(self._rows - 1, figure, max(left[-1], left[worker]))
         for figure in Figure:
             self.write(worker, figure, 0.0)
 

@@ -268,6 +268,15 @@ def test_an_agent_is_let_read_one_collection_alone(
     assert call_mcp(service, token).collection_ids == {UUID(collection_id)}
     page.goto(f"{service.base_url}/account/consents")
     expect(page.get_by_text("Only in these collections: Ledger.")).to_be_visible()
+    page.goto(application.start(Pkce(), prompt="consent"))
+    page.get_by_label("Everything that I may read").check()
+    expect(page.get_by_label("Ledger")).to_be_hidden()
+    page.get_by_role("button", name="Allow").click()
+    expect(page.get_by_role("alert")).to_contain_text("collections are still ticked")
+    page.get_by_label("Everything that I may read, whatever is ticked").check()
+    expect(page.get_by_label("Ledger")).to_be_visible()
+    page.get_by_role("button", name="Allow").click()
+    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
     assert complaints is not None
 
 

@@ -8,8 +8,9 @@ from typing import Any
 import httpx
 import pytest
 
+from service.domains.oauth.purging import purge
 from tests.harness.services import RunningService
-from tests.oauth.flow import App, Person, Pkce, a_person, an_app, error, works
+from tests.oauth.flow import App, Person, Pkce, a_person, an_app, error, later, works
 from tests.service.directory import done
 
 DELETE_CLIENT = "DELETE FROM oauth_clients WHERE client_id = %s"
@@ -24,7 +25,7 @@ def meanwhile(service: RunningService, statement: str, *values: Any) -> Iterator
         yield connection
 
 
-def until_waiting(connection: Any, answer: "Future[httpx.Response]") -> None:
+def until_waiting(connection: Any, answer: "Future[Any]") -> None:
     """Go on when somebody waits for what the connection holds, or has been answered without."""
     while not answer.done() and not connection.execute(WAITING).fetchone()[0]:
         connection.execute("SELECT pg_sleep(0.01)")
@@ -88,3 +89,17 @@ def test_what_is_being_taken_back_is_not_given_without_asking(service: RunningSe
             answer = threads.submit(ada.open, app)
             until_waiting(taking, answer)
         assert "Allow An App" in answer.result().text
+
+
+def test_what_is_taken_back_does_not_wait_for_a_purge_that_waits_for_it(service: RunningService) -> None:
+    """Both lock consents, then families, then tokens."""
+    app, ada = an_app(service), a_person(service)
+    assert works(service, ada.tokens(app)["access_token"])
+    later(service, days=100)
+    with ThreadPoolExecutor(1) as threads:
+        with meanwhile(service, "DELETE FROM oauth_consents") as taking:
+            purged = threads.submit(lambda: service.run(purge(service.runtime)))
+            until_waiting(taking, purged)
+            taking.execute("UPDATE oauth_token_families SET revoked_at = now()")
+            taking.execute("UPDATE oauth_access_tokens SET revoked_at = now()")
+        purged.result()

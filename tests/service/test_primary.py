@@ -55,6 +55,10 @@ async def use_all(old: Server, new: Server) -> None:
             await mine.verify(connection)
     assert mine.refused >= 2
     assert figures.read(Figure.OLDER_PRIMARY_AT)[0] > 0
+    # What a worker has seen outlives it.
+    figures.clear(0)
+    figures.clear(1)
+    assert (mine.timeline, Share(0, 2, figures).latest(Figure.OLDER_PRIMARY_AT) is None) == (2, False)
     for database in (pool, fresh, learning, alone):
         await database.close()
 

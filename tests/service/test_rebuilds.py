@@ -1,6 +1,6 @@
 """An index is rebuilt with another model beside the one that is searched, and swapped in at once."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -334,19 +334,21 @@ def test_a_rebuild_is_the_newest_whatever_a_replicas_clock_says(shelf: Shelf, mo
 def test_what_is_to_be_copied_is_not_looked_for_with_every_document(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Places of both indexes are compared for that: once for a batch, and once more before the swap."""
-    looked: list[int] = []
+    """Places of both indexes are compared for that: each batch from where the one before ended, then for the swap."""
+    looked: list[tuple[UUID, Sequence[UUID]]] = []
     missing_places = comparison.list_missing_entries
 
     async def counted(*arguments: Any, **options: Any) -> Any:
-        looked.append(1)
-        return await missing_places(*arguments, **options)
+        found = await missing_places(*arguments, **options)
+        looked.append((options["after"], found))
+        return found
 
     monkeypatch.setattr(comparison, "list_missing_entries", counted)
     monkeypatch.setattr(running, "INDEXED_AT_ONCE", 1)
     shelf.start()
     shelf.finish()
-    assert len(looked) == 2
+    [(begun, copied), (last, rest)] = looked
+    assert (begun, last, rest) == (UUID(int=0), copied[-1], [])
 
 
 def test_an_organization_whose_rebuild_fails_keeps_no_other_from_its_own(

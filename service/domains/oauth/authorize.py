@@ -38,7 +38,10 @@ MOST_CHOSEN = 1000
 MOST_COLLECTIONS = 200
 LONGEST_NAME = 200
 NONE_CHOSEN = "Choose what it may read: everything that you may read, or one collection at least."
-BOTH_CHOSEN = "You chose everything, and collections are ticked, too. Nothing is allowed yet: choose one of the two."
+BOTH_CHOSEN = (
+    "You chose everything, and collections are still ticked. Nothing is allowed yet: choose one of the two, and press "
+    "Allow again."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,6 +177,8 @@ async def _allow(
     choice = Choice.of(sent)
     is_narrowed = asked.client.audience is OAuthAudience.MCP and choice.is_narrowed
     readable = await list_readable(asked, person, chosen=choice.collection_ids, limit=None) if is_narrowed else ()
+    # Who chose everything isn't asked about collections that are gone.
+    is_narrowed = is_narrowed and (bool(readable) or not choice.contradicts)
     collection_ids = [one.collection_id for one in readable] if is_narrowed else None
     if collection_ids is not None and (notice := _problem_with(choice, len(collection_ids))):
         return await _consent_page(visit, asked, person=person, new=(), notice=notice, choice=choice)

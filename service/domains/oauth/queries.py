@@ -314,29 +314,27 @@ async def delete_expired(connection: AsyncConnection, organization_id: UUID, *, 
     them is one of two, however long ago it was (RFC 9700, section 4.14.2).
     """
     before = now - kept
-    for table, gone in (
-        (oauth_access_tokens, oauth_access_tokens.c.expires_at < before),
-        (oauth_codes, and_(oauth_codes.c.expires_at < before, oauth_codes.c.used_at.is_(None))),
-    ):
-        await connection.execute(delete(table).where(table.c.organization_id == organization_id, gone))
     living = select(oauth_refresh_tokens.c.token_id).where(
         oauth_refresh_tokens.c.family_id == oauth_token_families.c.family_id,
         oauth_refresh_tokens.c.expires_at >= before,
     )
-    gone = and_(
+    ended = and_(
         oauth_token_families.c.organization_id == organization_id,
         oauth_token_families.c.created_at < before,
         ~living.exists(),
     )
-    await _keep_last_uses(connection, organization_id, gone)
-    await connection.execute(delete(oauth_token_families).where(gone))
+    # In the order of a withdrawal: in another one, each could wait for the other.
+    await _keep_last_uses(connection, organization_id, ended)
+    for table, gone in (
+        (oauth_codes, and_(oauth_codes.c.expires_at < before, oauth_codes.c.used_at.is_(None))),
+        (oauth_token_families, ended),
+        (oauth_access_tokens, oauth_access_tokens.c.expires_at < before),
+    ):
+        await connection.execute(delete(table).where(table.c.organization_id == organization_id, gone))
 
 
 async def _keep_last_uses(connection: AsyncConnection, organization_id: UUID, gone: ColumnElement[bool]) -> None:
-    """Note with the consents when families that will be deleted were last used.
-
-    Consents come before families, as where one is withdrawn: in another order, each could wait for the other.
-    """
+    """Note with the consents when families that will be deleted were last used."""
     same = oauth_token_families.c.principal_id, oauth_token_families.c.client_id
     used = select(*same, func.max(oauth_token_families.c.last_used_at).label("at")).where(gone).group_by(*same)
     last = used.subquery("used")
