@@ -68,13 +68,14 @@ def show_fields(places: Mapping[str, str], collections: Mapping[str, DocumentCol
     words, do = st.columns([5, 1])
     words.text_input("Search", key="words", placeholder="What are you looking for?", label_visibility="collapsed")
     do.form_submit_button("Search", type="primary", width="stretch", on_click=submit, args=(collections,))
-    left, middle, right = st.columns([3, 3, 4], vertical_alignment="bottom")
+    fields, switches = st.columns([3, 2], vertical_alignment="bottom")
+    left, right = fields.columns(2)
     left.selectbox("Search in", list(places), key="place", format_func=lambda key: places[key])
-    middle.segmented_control("Match by", list(MODES), key="mode", format_func=lambda mode: MODES[mode], required=True)
+    right.segmented_control("Match by", list(MODES), key="mode", format_func=lambda mode: MODES[mode], required=True)
     if collections:
-        right.toggle("Read filters and questions from the text", key="reads", help=_READS)
+        switches.toggle("Read filters and questions from the text", key="reads", help=_READS)
     if api.me().reranks_by_default is not None:
-        right.toggle("Let a reranking model order the best results, too", key="reranks")
+        switches.toggle("Let a reranking model order the best results, too", key="reranks")
 
 
 def address_now() -> dict[str, list[str]]:

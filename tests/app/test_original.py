@@ -55,6 +55,9 @@ def test_what_is_found_is_marked_on_its_page(house: House, rules: str) -> None:
     shown = html_of(open_document(house, rules, "original", chunk="0", quoted=mark_of_quote("Cranes rest")))
     assert "<mark>Cranes rest</mark> at night." in shown
     assert 'alt="Page 3 of Rules' in shown
+    page = open_document(house, rules, "original", chunk="0", search="q=painted", page="3")
+    assert 'alt="Page 3 of Rules' in html_of(page)
+    assert 'alt="Page 2 of Rules' in html_of(press(page, "Back to the passage"))
 
 
 def test_one_page_is_marked_by_its_box(house: House) -> None:
@@ -70,6 +73,19 @@ def test_one_page_is_marked_by_its_box(house: House) -> None:
     page = press(page, "Next page")
     assert "carrel-page-mark" not in html_of(page)
     assert "carrel-page-mark" in html_of(press(page, "Back to the passage"))
+
+
+def test_a_passage_without_boxes_is_shown_beside_its_first_page(house: House) -> None:
+    """Such as of an entry that was indexed before there were boxes."""
+    document = load(house.client, "Older rules", made_files.pdf(*PAGES), file_name="older.pdf")
+    with house.service.owner_connection() as connection:
+        changed = connection.execute(
+            "UPDATE chunks_384 SET place = place - 'boxes' WHERE document_id = %s AND place ? 'boxes'", (document,)
+        )
+        assert changed.rowcount > 0
+    shown = html_of(open_document(house, document, "original", chunk="0", search="q=painted"))
+    assert 'alt="Page 1 of Older rules"' in shown
+    assert "Buoys are <mark>painted</mark> yellow." in shown
 
 
 def test_a_passage_of_another_version_is_shown_in_that_version(house: House) -> None:
