@@ -175,6 +175,7 @@ async def open_runtime(
             standbys=_open_standbys(stack, settings),
             share=share,
         )
+        stack.callback(runtime.copies.close)
         stack.push_async_callback(runtime.background.close)
         if extractor is None:
             runtime.background.spawn(_warm(runtime))

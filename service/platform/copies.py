@@ -1,28 +1,31 @@
 """Copies of stored files on this machine's disk, of a store elsewhere: who leafs through a document has it copied once.
 
-They are few, small together, and gone a few minutes after they were read last.
+They are few, small together, and gone a few minutes after they were read last. They have no name in their folder:
+they are open files, which the system deletes when this process ends, in whatever way.
 """
 
 import asyncio
 import os
 from collections import OrderedDict
 from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 MOST_BYTES = 256 << 20
 """The copies of a process take up so much at most; a larger file is copied whenever it is read."""
+MOST_COPIES = 64
+"""A process keeps so many open at most."""
 KEPT_SECONDS = 600.0
 
 
 @dataclass(frozen=True, slots=True)
 class _Copy:
-    """A copy, its size in bytes, and what deletes it when nobody reads it any more."""
+    """A copy's descriptor, its size in bytes, and what closes it when nobody reads it any more."""
 
-    path: Path
+    descriptor: int
     size: int
-    deletion: asyncio.TimerHandle
+    closing: asyncio.TimerHandle
 
 
 class Copies:
@@ -34,51 +37,46 @@ class Copies:
 
     @asynccontextmanager
     async def open(self, sha256: bytes, copying: AbstractAsyncContextManager[Path]) -> AsyncGenerator[Path]:
-        """Yield where a copy of a content lies; `copying` makes one, which is gone when that ends.
+        """Yield where a content can be read until the block ends; `copying` makes a copy, which is gone after that.
 
-        Several who want it at once wait for one copy.
+        One copy is made at a time: several who want the same one wait for it, and have it.
         """
-        async with self._lock:
-            kept = self._take(sha256)
-            if kept is None:
-                async with copying as path:
-                    kept = await asyncio.to_thread(_keep, path)
-                    if kept is None:
-                        yield path
-                        return
-            self._put(sha256, *kept)
-        yield kept[0]
+        with ExitStack() as reading:
+            async with self._lock:
+                kept = self._kept.get(sha256)
+                if kept is not None:
+                    descriptor = os.dup(kept.descriptor)
+                    reading.callback(_close, descriptor)
+                else:
+                    async with copying as path:
+                        descriptor = os.open(path, os.O_RDONLY)
+                        reading.callback(_close, descriptor)
+                self._keep(sha256, descriptor)
+            yield Path(f"/proc/{os.getpid()}/fd/{descriptor}")
 
-    def _take(self, sha256: bytes) -> tuple[Path, int] | None:
-        """Return a copy that is kept, which nothing deletes from now on; None where there is none."""
-        copy = self._kept.pop(sha256, None)
-        if copy is None:
-            return None
-        copy.deletion.cancel()
-        # Whoever clears the folder of what nobody has written to for a day takes it, too.
-        return (copy.path, copy.size) if copy.path.is_file() else None
+    def close(self) -> None:
+        """Close all copies that nobody reads."""
+        for sha256 in list(self._kept):
+            self._close(sha256)
 
-    def _put(self, sha256: bytes, path: Path, size: int) -> None:
-        """Keep a copy as the one that was read last, and delete others until all are small enough together."""
-        deletion = asyncio.get_running_loop().call_later(KEPT_SECONDS, self._delete, sha256)
-        self._kept[sha256] = _Copy(path, size, deletion)
-        while sum(copy.size for copy in self._kept.values()) > MOST_BYTES:
-            self._delete(next(iter(self._kept)))
+    def _keep(self, sha256: bytes, descriptor: int) -> None:
+        """Keep a copy as the one that was read last, and close others until all are few and small enough together."""
+        size = os.fstat(descriptor).st_size
+        if size > MOST_BYTES:
+            return
+        if sha256 in self._kept:
+            self._close(sha256)
+        closing = asyncio.get_running_loop().call_later(KEPT_SECONDS, self._close, sha256)
+        self._kept[sha256] = _Copy(os.dup(descriptor), size, closing)
+        while len(self._kept) > MOST_COPIES or sum(copy.size for copy in self._kept.values()) > MOST_BYTES:
+            self._close(next(iter(self._kept)))
 
-    def _delete(self, sha256: bytes) -> None:
+    def _close(self, sha256: bytes) -> None:
         copy = self._kept.pop(sha256)
-        copy.deletion.cancel()
-        asyncio.get_running_loop().run_in_executor(None, copy.path.unlink, True)
+        copy.closing.cancel()
+        _close(copy.descriptor)
 
 
-def _keep(path: Path) -> tuple[Path, int] | None:
-    """Give a file a second name, by which it stays when the first is gone; None for one that can't be kept."""
-    size = path.stat().st_size
-    if size > MOST_BYTES:
-        return None
-    kept = path.with_name(f"{path.name}-kept")
-    try:
-        os.link(path, kept)
-    except OSError:  # a file system without second names
-        return None
-    return kept, size
+def _close(descriptor: int) -> None:
+    """Close a descriptor in a thread: with the last one of a copy, the system deletes it."""
+    asyncio.get_running_loop().run_in_executor(None, os.close, descriptor)

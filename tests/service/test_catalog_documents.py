@@ -5,6 +5,7 @@ from uuid import uuid4
 
 import pytest
 
+from service.platform.files import FileStore
 from tests import made_files
 from tests.harness.databases import TestDatabases, connect
 from tests.harness.documents import (
@@ -185,7 +186,9 @@ def test_older_versions_can_be_downloaded(service: RunningService) -> None:
     refused(service.call("catalog/downloadDocument", {**body, "documentVersion": 3}), 404, "version_not_found")
 
 
-def test_a_page_is_a_picture_of_the_version_that_is_asked_for(service: RunningService) -> None:
+def test_a_page_is_a_picture_of_the_version_that_is_asked_for(
+    service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A JPEG with the number of pages; after the last page and of a file without pages, it is said what to do."""
     one, two = made_files.pdf([("One", 12)]), made_files.pdf([("One", 12)], [("Two", 12)])
     add_users(service, BEN)
@@ -201,12 +204,21 @@ def test_a_page_is_a_picture_of_the_version_that_is_asked_for(service: RunningSe
     assert answer.content.startswith(b"\xff\xd8")
     bens = service.call("catalog/downloadDocumentPage", {**body, "userEmail": BEN})
     assert bens.content == answer.content
+    # As with files in a store elsewhere: of a copy, which has no name in the folder.
+    monkeypatch.setattr(FileStore, "find_path", find_nowhere)
+    assert service.call("catalog/downloadDocumentPage", body).content == answer.content
+    assert service.call("catalog/downloadDocumentPage", {**body, "page": 1}).is_success
+    assert list(service.settings.uploads_dir.iterdir()) == []
     uploaded(service, "a", two, file_name="fees ⛴.pdf", allowedUsersEmailAddresses="")
     refused(service.call("catalog/downloadDocumentPage", {**body, "userEmail": BEN}), 404, "document_not_found")
     refused(service.call("catalog/downloadDocumentPage", {**body, "documentVersion": 1}), 404, "page_not_found")
     refused(service.call("catalog/downloadDocumentPage", {**body, "page": 0}), 400, "invalid_request")
     uploaded(service, "a", "No pages.", file_name="a.txt")
     refused(service.call("catalog/downloadDocumentPage", body), 400, "document_without_pages")
+
+
+def find_nowhere(_files: FileStore, _sha256: bytes) -> None:
+    """Find no content on this machine's disk."""
 
 
 def test_a_deleted_document_is_gone_everywhere_and_its_versions_are_not_used_again(service: RunningService) -> None:

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -14,9 +14,10 @@ from service.platform.copies import Copies
 def test_a_copy_is_made_once_and_goes_when_there_are_more_or_nobody_reads_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two who want it at once share it; what is too large is never kept, and what somebody took away is made again."""
+    """Two who want it at once share it, what somebody still reads stays, and what is too large holds nobody up."""
     made: list[bytes] = []
     monkeypatch.setattr(copies, "MOST_BYTES", 10)
+    monkeypatch.setattr(copies, "MOST_COPIES", 2)
     kept = Copies()
 
     @asynccontextmanager
@@ -27,27 +28,63 @@ def test_a_copy_is_made_once_and_goes_when_there_are_more_or_nobody_reads_it(
         yield path
         path.unlink()
 
-    async def read(content: bytes) -> None:
-        async with kept.open(content, copying(content)) as path:
-            assert path.read_bytes() == content
+    def reading(content: bytes) -> AbstractAsyncContextManager[Path]:
+        return kept.open(content, copying(content))
 
-    async def wait_for_files(count: int) -> None:
-        while len(list(tmp_path.iterdir())) != count:  # noqa: ASYNC110, ASYNC240 - a thread deletes them
-            await asyncio.sleep(0.001)
+    async def read(content: bytes) -> None:
+        async with reading(content) as path:
+            assert path.read_bytes() == content
+            assert list(tmp_path.iterdir()) == []  # noqa: ASYNC240 - an empty folder
 
     async def run() -> None:
         await asyncio.gather(*(read(b"four") for _ in range(3)))
         await read(b"other")
         await read(b"four")
         assert made == [b"four", b"other"]
-        await read(b"much too large")
-        await wait_for_files(2)
-        await read(b"seven b")  # beside it is room for neither of them
-        await wait_for_files(1)
-        next(tmp_path.iterdir()).unlink()  # noqa: ASYNC240 - an empty loop
+        async with reading(b"four") as path, reading(b"much too large") as large:
+            await read(b"seven b")  # beside it is room for neither of the others
+            assert path.read_bytes() == b"four"
+            assert large.read_bytes() == b"much too large"
+        for content in (b"1", b"2", b"3", b"1"):
+            await read(content)
+        assert made[2:] == [b"much too large", b"seven b", b"1", b"2", b"3", b"1"]
+        kept.close()
         monkeypatch.setattr(copies, "KEPT_SECONDS", 0.0)
-        await read(b"seven b")
-        await wait_for_files(0)
-        assert made[2:] == [b"much too large", b"seven b", b"seven b"]
+        await read(b"1")
+        await asyncio.sleep(0.001)
+        await read(b"1")
+        await asyncio.sleep(0.001)
+        assert made[8:] == [b"1", b"1"]
 
     asyncio.run(asyncio.wait_for(run(), 30))
+    assert open_below(tmp_path) == []
+
+
+def test_a_copy_ends_with_who_was_cancelled_while_it_was_made(tmp_path: Path) -> None:
+    """Nothing of it stays open or on the disk."""
+
+    @asynccontextmanager
+    async def copying() -> AsyncGenerator[Path]:
+        path = tmp_path / "upload"
+        path.write_bytes(b"content")
+        yield path
+        path.unlink()
+        raise asyncio.CancelledError
+
+    async def run() -> None:
+        with pytest.raises(asyncio.CancelledError):
+            async with Copies().open(b"sha256", copying()):
+                pytest.fail("It was not cancelled.")
+
+    asyncio.run(asyncio.wait_for(run(), 30))
+    assert list(tmp_path.iterdir()) == []
+    assert open_below(tmp_path) == []
+
+
+def open_below(folder: Path) -> list[str]:
+    """Return the files of a folder that this process has open, with those that have no name any more."""
+    found: list[str] = []
+    for link in Path("/proc/self/fd").iterdir():
+        with suppress(FileNotFoundError):  # that of this loop itself
+            found.append(str(link.readlink()))
+    return [path for path in found if path.startswith(str(folder))]

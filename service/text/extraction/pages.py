@@ -56,23 +56,22 @@ def render_page(path: Path, *, media_type: str, page: int, pixels: int) -> Rende
 
 def _render_shown(path: Path, page: int) -> tuple[Image.Image | None, int]:
     """Return a PDF's page with its notes and filled forms, None after the last one, and the number of pages."""
-    document = open_pdf(path)
     try:
-        count = len(document)
-        if page > count:
-            return None, count
-        if document.get_formtype() != raw.FORMTYPE_NONE:
-            document.init_forms()
-        shown = document[page - 1]
-        scale = min(_DOTS_SHOWN / _POINTS_AN_INCH, _SHOWN_SIDE / max(*shown.get_size(), 1.0))
-        picture: Image.Image = shown.render(scale=scale).to_pil()
-        # A side is rounded up to a whole pixel.
-        width, height = (min(side, _SHOWN_SIDE) for side in picture.size)
-        return picture.convert("RGB").crop((0, 0, width, height)), count
+        # By path, pypdfium2 looks for the file's name, and a copy has none.
+        with path.open("rb") as file, open_pdf(file) as document:
+            count = len(document)
+            if page > count:
+                return None, count
+            if document.get_formtype() != raw.FORMTYPE_NONE:
+                document.init_forms()
+            shown = document[page - 1]
+            scale = min(_DOTS_SHOWN / _POINTS_AN_INCH, _SHOWN_SIDE / max(*shown.get_size(), 1.0))
+            picture: Image.Image = shown.render(scale=scale).to_pil()
+            # A side is rounded up to a whole pixel.
+            width, height = (min(side, _SHOWN_SIDE) for side in picture.size)
+            return picture.convert("RGB").crop((0, 0, width, height)), count
     except pdfium.PdfiumError as error:
         raise corrupt_file("PDF") from error
-    finally:
-        document.close()
 
 
 def _decode_frame(path: Path, page: int, *, pixels: int) -> tuple[Image.Image | None, int]:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import islice, pairwise
 from mmap import ACCESS_READ, mmap
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import pypdfium2 as pdfium
 from pypdfium2 import raw
@@ -112,10 +112,10 @@ def _check_end(path: Path) -> None:
             raise corrupt_file("PDF")
 
 
-def open_pdf(path: Path) -> Any:
+def open_pdf(file: Path | BinaryIO) -> Any:
     """Open a PDF; Unreadable when it has a password or is damaged."""
     try:
-        return pdfium.PdfDocument(path)
+        return pdfium.PdfDocument(file)
     except pdfium.PdfiumError as error:
         raise _refusal(error) from error
 
