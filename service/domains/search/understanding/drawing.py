@@ -32,14 +32,14 @@ _SEVERAL = (
 )
 """A name before one document is mostly a part of its title: "the safety manual"."""
 _EXCEPT = r"(?:except(?: for)?|excluding|other than|apart from|outside(?: of)?)"
-_NOT = rf"(?:{_EXCEPT}|but not|not|without|anything but|everything but)"
-_MADE = r"(?:written|made|issued|published|created|sent|signed|prepared)"
+NOT = rf"(?:{_EXCEPT}|but not|not|without|anything but|everything but)"
+MADE = r"(?:written|made|issued|published|created|sent|signed|prepared)"
 _OWN_TIMES = (
     *("date", "day", "time", "datetime", "when", "at", "on", "issued", "published", "publication", "created"),
     *("creation", "updated", "written", "signed", "sent", "modified"),
 )
 """Words of the name of a field that holds a time of the document itself, not one that its text is about."""
-_AFTER = (
+AFTER = (
     r" (?:$|[,.;:?!)(]|(?:about|after|and|are|before|but|concerning|contain|containing|cover|describe|except|excluding"
     r"|explain|for|from|have|in|is|issued|mention|mentioning|on|or|published|regarding|say|since|that|until|updated"
     r"|to|when|where|which|with|without|written) )"
@@ -225,7 +225,7 @@ def _draw_flags(asked: QueryText) -> Iterator[Match]:
     name = f"(?P<name>{any_of(named)})"
     before = rf" (?P<first>(?P<not>(?:not|non) )?{name})(?=(?: \w+){{0,3}}? {DOCUMENTS} )"
     is_it = rf"(?:that|which) (?:is|are|(?P<not>isn't|aren't|is not|are not)) {name}"
-    for pattern in (before, rf" (?P<first>{is_it})(?={_AFTER})"):
+    for pattern in (before, rf" (?P<first>{is_it})(?={AFTER})"):
         for match in re.finditer(pattern, asked.line):
             start, end = match.span("first")
             clause = re.split(" [.?!;] ", asked.line[:start])[-1]
@@ -282,7 +282,7 @@ def _value(asked: QueryText, start: int, end: int) -> _Stated | None:
         start = before.start("name")
         if mark in {"", "called", "named"}:
             return _find_link(line, field, start, end)
-        return _Stated(field, mark == "is not", start, end) if re.match(_AFTER, line[end:]) else None
+        return _Stated(field, mark == "is not", start, end) if re.match(AFTER, line[end:]) else None
     if not re.match(f" {_SEVERAL} ", line[end:]):
         return _find_link(line, None, start, end)
     if denied := _DENIED.search(line, furthest, start):
@@ -290,11 +290,11 @@ def _value(asked: QueryText, start: int, end: int) -> _Stated | None:
     return _Stated(None, False, start, end) if asked.begins_at(start) else None
 
 
-_DENIED = re.compile(rf" ({_NOT})(?: the| any)? $")
+_DENIED = re.compile(rf" ({NOT})(?: the| any)? $")
 _EXCEPTED = re.compile(rf" {_EXCEPT}(?: the)? $")
 _LINK = (
-    rf" (?P<not>{_NOT} (?:the )?)?{DOCUMENTS}(?P<part> (?:(?:that|which) )?"
-    rf"(?:(?:are|were|is|was) |(?P<are_not>(?:are|is|were|was)n't ))?(?P<not_after>{_NOT} )?(?:{_MADE} )?"
+    rf" (?P<not>{NOT} (?:the )?)?{DOCUMENTS}(?P<part> (?:(?:that|which) )?"
+    rf"(?:(?:are|were|is|was) |(?P<are_not>(?:are|is|were|was)n't ))?(?P<not_after>{NOT} )?(?:{MADE} )?"
     r"(?:from|by{})"
     r"(?: the)? )$"
 )
@@ -303,7 +303,7 @@ _LINK = (
 
 def _find_link(line: str, field: str | None, start: int, end: int) -> _Stated | None:
     """Return how a value behind "documents from" or "except" is stated; None where it is linked to no documents."""
-    if not re.match(_AFTER, line[end:]):
+    if not re.match(AFTER, line[end:]):
         return None
     furthest = max(0, start - _REACH)
     if field and (excepted := _EXCEPTED.search(line, furthest, start)):

@@ -1,20 +1,25 @@
 """Reading a query with the values that occur in what the caller may read: by the language model, or by rules."""
 
 import asyncio
-import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from importlib import import_module
 from uuid import UUID
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from carrel.wire.search import CollectionSearchOptions
+from carrel.wire.search import CollectionSearchOptions, FilterOperator
 from service.auth.callers import Caller
 from service.domains.collections.queries import StoredCollection
 from service.domains.search.filters import Condition, Kind, parse_as
 from service.domains.search.snapshot import Snapshot
-from service.domains.search.understanding.checking import check_conditions, check_questions, keys_to_find
+from service.domains.search.understanding.checking import (
+    StatedCondition,
+    check_conditions,
+    check_questions,
+    keys_to_find,
+)
 from service.domains.search.understanding.drawing import (
     DrawnCondition,
     Values,
@@ -22,6 +27,7 @@ from service.domains.search.understanding.drawing import (
     keys_of,
 )
 from service.domains.search.understanding.extraction import extract_questions
+from service.domains.search.understanding.folding import fold
 from service.domains.search.understanding.queries import ask_values
 from service.domains.search.understanding.query_texts import read_query
 from service.identity.queries import ask_organization
@@ -32,11 +38,10 @@ from service.runtime import Runtime
 LONGEST_READ = 2000
 """Characters of a query that the language model reads; a longer one is a text, which rules take questions from."""
 
-_BY_MODEL = "service.domains.search.understanding.by_model"
 _TOO_LONG = f"Read by rules: the query has more than {LONGEST_READ:,} characters."
 _LEFT_OUT = (
-    "The language model read further conditions, which were left out: they are on fields, have values, or rest on "
-    "words that are not there, or the query names alternatives."
+    "The language model read conditions that were left out: they are on fields, have values, or rest on words that "
+    "are not there, the query's words say otherwise or aren't plainly on documents, or the query names alternatives."
 )
 
 
@@ -95,10 +100,9 @@ async def understand(
     async with runtime.database.transaction(caller.organization_id, read_only=True) as connection:
         today = (await runtime.clock.now(connection)).date()
         values = await _find_values(connection, caller, collection.space_id, keys, fields)
-    # What talks to models takes long to load; the first query that needs it does so, off the event loop.
-    if _BY_MODEL not in sys.modules:
-        await asyncio.to_thread(import_module, _BY_MODEL)
-    from service.domains.search.understanding import by_model  # noqa: PLC0415 - see above
+    if not _load_by_model.cache_info().currsize:
+        await asyncio.to_thread(_load_by_model)
+    from service.domains.search.understanding import by_model  # noqa: PLC0415 - see `_load_by_model`
 
     try:
         reading = await by_model.read_by_model(model, query, fields=fields, values=values, today=today)
@@ -106,9 +110,23 @@ async def understand(
         return replace(by_rules, note=str(error))
     conditions = check_conditions(reading.conditions, query, fields=fields, values=values, today=today)
     questions = check_questions(reading.questions, query) if options.enable_query_extraction else ()
-    applied = {each.field for each in conditions}
-    note = _LEFT_OUT if any(each.field not in applied for each in reading.conditions) else None
+    applied = {_said(each) for each in conditions}
+    note = _LEFT_OUT if any(_said(each) not in applied for each in reading.conditions) else None
     return Understood(questions, conditions, note)
+
+
+@cache
+def _load_by_model() -> None:
+    """Import what talks to models, which takes long: the first query that needs it does so, off the event loop."""
+    import_module("service.domains.search.understanding.by_model")
+
+
+def _said(each: DrawnCondition | StatedCondition) -> tuple[str, str, str]:
+    """Return what a condition says, in one of the ways of saying it: "not true" is "false"."""
+    value = fold(each.value)
+    if each.operator is FilterOperator.NOT_EQUAL and value == "true":
+        return each.field, FilterOperator.EQUAL, "false"
+    return each.field, each.operator, value
 
 
 async def draw_readable(
