@@ -1,5 +1,6 @@
 """The language models for agents: one HTTP client for their endpoint, opened and closed with the service."""
 
+import re
 from typing import TYPE_CHECKING
 
 from service.platform.settings import Settings
@@ -7,6 +8,8 @@ from service.platform.settings import Settings
 if TYPE_CHECKING:
     from pydantic_ai.models.openai import OpenAIChatModel
     from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+_CONTEXT = re.compile(r"context (?:size|length|window)", re.IGNORECASE)
 
 
 class LanguageModels:
@@ -33,6 +36,15 @@ class LanguageModels:
         """Close the connections."""
         if self._provider is not None:
             await self._provider.client.close()
+
+
+def exceeds_context(error: Exception) -> bool:
+    """Return whether an endpoint refuses a request as too long, in OpenAI's words, llama.cpp's or vLLM's."""
+    from pydantic_ai.exceptions import ModelContextWindowExceededError, ModelHTTPError  # noqa: PLC0415
+
+    if isinstance(error, ModelContextWindowExceededError):
+        return True
+    return isinstance(error, ModelHTTPError) and error.status_code == 400 and bool(_CONTEXT.search(str(error.body)))
 
 
 def _provider(settings: Settings, url: str) -> "OpenAICompatibleProvider":

@@ -92,6 +92,8 @@ def test_a_model_has_one_tool_and_none_without_collections(leave: Library, model
     assert "no documents" in model.shown()
     # What it makes up instead of searching is told from what documents say.
     assert leave.ask("How much leave do I get?").warnings == (LOOKED_UP_NOTHING,)
+    again = "Say that in German, please."
+    assert leave.ask(again, history=[Exchange("How much leave do I get?", "27 days.")]).warnings == ()
 
 
 def test_what_is_said_before_the_first_search_is_no_reply(leave: Library, model: ModelServer) -> None:

@@ -3,6 +3,7 @@
 import csv
 from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +13,7 @@ from service.domains.search.understanding.checking import StatedCondition, check
 from service.domains.search.understanding.extraction import extract_questions
 from tests.unit.test_drawing_conditions import QUESTIONS, SET, TODAY
 
-ORDINARY = {
+ORDINARY: dict[str, Any] = {
     "fields": {
         **dict.fromkeys(("team", "status"), "STRING"),
         **dict.fromkeys(("draft", "confidential", "signed"), "BOOLEAN"),

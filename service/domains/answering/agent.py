@@ -29,7 +29,7 @@ MOST_CHARACTERS = 60_000
 
 LIMITS = UsageLimits(request_limit=MOST_REQUESTS, tool_calls_limit=MOST_SEARCHES * 2)
 
-LOOKED_UP_NOTHING = "The model looked nothing up for this reply: no document supports it."
+LOOKED_UP_NOTHING = "The model looked nothing up for this reply."
 
 _ALWAYS = """\
 You answer the messages of a person in an organization. What you know of the organization is what the person may read: \
@@ -76,7 +76,9 @@ class AgentDeps:
     def warnings(self) -> list[str]:
         """Say how the searches went, for the reader of the reply."""
         told = [describe_narrowing(words, narrowed) for words, narrowed in self.narrowed.items()]
-        if self.may_search and not self.searches and self.messages and answer_small_talk(self.messages[-1]) is None:
+        # A message that goes on with others may need no search: "In German, please."
+        is_first = len(self.messages) == 1
+        if self.may_search and not self.searches and is_first and answer_small_talk(self.messages[0]) is None:
             told.append(LOOKED_UP_NOTHING)
         return [*told, *([self.note] if self.note else [])]
 

@@ -5,7 +5,6 @@ the key included.
 """
 
 import math
-import re
 
 from pydantic_ai.exceptions import (
     AgentRunError,
@@ -29,14 +28,13 @@ from pydantic_ai.exceptions import (
 
 from service.domains.answering.models import ModelFailure
 from service.platform.logs import logger
+from service.text.language_models import exceeds_context
 
 SOON = 5
 LATER = 60
 """Seconds after which trying again makes sense: when something may pass, and when somebody has to mend it first."""
 
 LONGEST_RETRY_AFTER = 3600
-
-_CONTEXT = re.compile(r"context (?:size|length|window)", re.IGNORECASE)
 
 _OPERATOR = "Tell the person who runs this service: "
 
@@ -181,14 +179,9 @@ def _connection(error: Exception) -> ModelFailure | None:
 
 def _match_failure(error: Exception) -> ModelFailure | None:
     for kind, code, message, seconds in _KINDS:
-        if isinstance(error, kind) or (kind is ModelContextWindowExceededError and _exceeds_context(error)):
+        if isinstance(error, kind) or (kind is ModelContextWindowExceededError and exceeds_context(error)):
             return ModelFailure(message, code=code, retry_after=_retry_after(error) or seconds)
     return None
-
-
-def _exceeds_context(error: Exception) -> bool:
-    """Return whether an endpoint refuses a request as too long, in words that are not OpenAI's: llama.cpp's, vLLM's."""
-    return isinstance(error, ModelHTTPError) and error.status_code == 400 and bool(_CONTEXT.search(str(error.body)))
 
 
 def _retry_after(error: Exception) -> int | None:

@@ -14,7 +14,6 @@ from pydantic import AfterValidator, BaseModel, Field
 from pydantic_ai import Agent, NativeOutput, UsageLimits
 from pydantic_ai.exceptions import (
     ModelAuthenticationError,
-    ModelContextWindowExceededError,
     ModelNotFoundError,
     ModelRequestRejectedError,
 )
@@ -25,6 +24,7 @@ from service.domains.search.understanding.checking import StatedCondition
 from service.domains.search.understanding.drawing import Values
 from service.domains.search.understanding.extraction import LONGEST_QUESTION, MOST_QUESTIONS
 from service.platform.logs import logger
+from service.text.language_models import exceeds_context
 
 SECONDS = 5.0
 """How long a search waits for the model; then the rules read the query."""
@@ -70,6 +70,9 @@ class NotReadError(Exception):
 # Ollama's takes no `tool_choice`. What they are given to enforce, they don't show to the model.
 _BY_SCHEMA = NativeOutput(Reading, template="Answer with JSON of this schema, and with nothing else:\n{schema}")
 
+_WITHOUT_SCHEMA: set[tuple[str | None, str]] = set()
+"""Endpoints and models that refused a schema and then called the tool, since the service started."""
+
 _READER = Agent(output_type=_BY_SCHEMA, instructions=_INSTRUCTIONS, retries=0)
 
 
@@ -97,17 +100,20 @@ async def read_by_model(
 
 
 async def _ask(model: Model[Any], prompt: str) -> Reading:
-    """Ask for an answer of the schema; of an endpoint that refuses such a request, for a call of a tool."""
+    """Ask for an answer of the schema; of an endpoint that takes none, which is kept in mind, for a call of a tool."""
     asked: dict[str, Any] = {
         "model": model,
         "model_settings": _SETTINGS,
         "usage_limits": UsageLimits(request_limit=1),
         "infer_name": False,
     }
-    try:
-        result = await _READER.run(prompt, **asked)
-    except (ModelAuthenticationError, ModelNotFoundError, ModelContextWindowExceededError):
-        raise
-    except ModelRequestRejectedError:
-        result = await _READER.run(prompt, output_type=Reading, **asked)
+    endpoint = (model.base_url, model.model_name)
+    if endpoint not in _WITHOUT_SCHEMA:
+        try:
+            return (await _READER.run(prompt, **asked)).output
+        except ModelRequestRejectedError as error:
+            if isinstance(error, ModelAuthenticationError | ModelNotFoundError) or exceeds_context(error):
+                raise
+    result = await _READER.run(prompt, output_type=Reading, **asked)
+    _WITHOUT_SCHEMA.add(endpoint)
     return result.output
