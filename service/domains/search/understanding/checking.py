@@ -46,9 +46,9 @@ _DENIES = re.compile(
     r"|uden|inte|utan)(?= )"
 )
 _ASKED = (
-    r"^ (?:(?:hi|hello|hey|,|please|can|could|may|would|will|do|does|you|i|we|want|need|like|to|find|show|give|list"
-    r"|search|look|see|read|me|us|for|at|in|is|are|there|only|just|the|all|any|which|what|how many|zeige?|suche|finde"
-    r"|mir|bitte|die|alle) )*?"
+    r"^ (?:(?:hi|hello|hey|,|please|can you|could you|i need|i want|we need|we want|find|show|give|list|search|look|see"
+    r"|read|me|us|for|at|in|is there|are there|do you have|what do|what does|only|just|the|all|any|which|what|how many"
+    r"|zeige?|suche|finde|mir|bitte|die|alle) )*?"
 )
 """Pattern of how a sentence asks for documents; behind other words, documents are what a text is about."""
 _PEOPLE = r"(?:people|team|staff|department|colleagues)"
