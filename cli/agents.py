@@ -1,13 +1,14 @@
 """`carrel agents`: what agents there are, asking them, and what people asked."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 from uuid import UUID
 
 import typer
 
-from carrel import InvalidArgumentError
+from carrel import InvalidArgumentError, NotFoundError, PermissionDeniedError
 from carrel.directory.tables import printable
 from carrel.wire.agents import AgentDefinition, AgentRetrieval
 from carrel.wire.places import describe_place
@@ -289,12 +290,17 @@ def ask(
 ) -> None:
     """Ask an agent, and print its reply as it is written, then its sources.
 
+    An admin may also ask a draft, which is deployed to nobody: it is lent to them for the question.
+
     Exit code 1: nothing that may be read answers, so the reply has no source.
     """
     screen = Screen(as_json=as_json)
     with client_of(screen) as client:
         agent_id = _id_of(agent, client)
-        with client.agents.stream(agent_id, question, conversation_id=conversation, user_email=user) as events:
+        with (
+            nullcontext() if user else _lend(client, agent_id),
+            client.agents.stream(agent_id, question, conversation_id=conversation, user_email=user) as events,
+        ):
             reply = _write_reply(events, screen=screen)
     code = ExitCode.DONE if reply.sources else ExitCode.PROBLEMS
     if as_json:
@@ -302,6 +308,16 @@ def ask(
     else:
         _show_sources(reply, screen=screen)
     raise typer.Exit(code)
+
+
+def _lend(client: "Carrel", agent_id: UUID) -> AbstractContextManager[None]:
+    """Lend a draft to an admin who asks it; who is no admin asks what is deployed to them."""
+    from carrel.drafts import is_draft, lend_draft  # noqa: PLC0415 - slow to import: not for help and completion
+
+    try:
+        return lend_draft(client, agent_id) if is_draft(client, agent_id) else nullcontext()
+    except (PermissionDeniedError, NotFoundError):
+        return nullcontext()
 
 
 def _write_reply(events: "Iterable[Reply | Restarted | TextDelta]", *, screen: Screen) -> "Reply":

@@ -32,6 +32,7 @@ from app.ui.notices import show_empty, show_text, show_warning
 from app.ui.pickers import drop_choice, pick_principals
 from app.ui.tables import forget
 from carrel import Reply
+from carrel.drafts import is_draft, lend_draft
 from carrel.wire.agents import AgentDefinition, RetrievalOptions
 
 _PROBLEM = "agent.problem"
@@ -189,8 +190,9 @@ def _deploy(agent: AgentDefinition, before: Grants, after: Mapping[str, Principa
 
 
 def show_trial(agent: AgentDefinition) -> None:
-    """Show a field to ask the agent as the signed-in person, if it is deployed to them."""
-    if not show_errors(lambda: is_mine(agent.agent_id)):
+    """Show a field to ask the agent as the signed-in person, if it is deployed to them or a draft."""
+    mine = show_errors(lambda: is_mine(agent.agent_id))
+    if not mine and not show_errors(lambda: is_draft(api.client(), agent.agent_id)):
         show_empty("This agent isn't deployed to you.", "You can try it once it is; others are not touched by that.")
         if st.button("Deploy it to me", key="try.deploy", type="primary"):
             show_errors(lambda: deploy_to_me(agent))
@@ -201,6 +203,8 @@ def show_trial(agent: AgentDefinition) -> None:
         question = st.text_area("Ask it", key="try.question", max_chars=20_000, height=90)
         asked = st.form_submit_button("Ask", type="primary")
     show_text("It answers from what you may read. The conversation is yours, and stands under Chat, too.")
+    if not mine:
+        show_text("Nobody may use this agent yet: it is deployed to you while it answers, and to nobody afterwards.")
     if asked and question.strip():
         _ask(agent, question.strip())
     said: tuple[str, str, Reply] | None = st.session_state.get("try.said")
@@ -212,7 +216,8 @@ def _ask(agent: AgentDefinition, question: str) -> None:
     st.session_state.pop("try.said", None)
     with st.spinner("Thinking …"):
         try:
-            reply = person_client().agents.send_and_wait(agent.agent_id, question, timeout=_PATIENCE)
+            with lend_draft(api.client(), agent.agent_id, email=api.me().email):
+                reply = person_client().agents.send_and_wait(agent.agent_id, question, timeout=_PATIENCE)
         except carrel.CarrelError as error:
             problem_of(error).show()
             return

@@ -3,14 +3,19 @@
 A draft is an agent like any other, deployed to nobody.
 """
 
+from collections import Counter
 from collections.abc import Generator
 from contextlib import contextmanager
 from itertools import count
+from threading import Lock
 from typing import TYPE_CHECKING
 from uuid import UUID
 
-from carrel.errors import ConflictError, InvalidArgumentError
+from carrel.errors import ConflictError, InvalidArgumentError, NotFoundError
+from carrel.wire.admin import GrantInfo, NamedPrincipal, NamedUser
 from carrel.wire.agents import AgentDefinition, RetrievalOptions
+from carrel.wire.api_keys import CredentialStatus
+from carrel.wire.common import UserReference
 
 if TYPE_CHECKING:
     from carrel import Carrel
@@ -19,6 +24,9 @@ __all__ = ["copy_agent", "is_draft", "lend_draft"]
 
 _LONGEST_NAME = 200
 _MOST_COPIES = 100
+_lock = Lock()
+_blocks: Counter[tuple[str, str]] = Counter()
+"""How many blocks of this program a draft is lent for, by its id and the person's email address."""
 
 
 def copy_agent(client: "Carrel", agent_id: UUID | str, *, name: str | None = None) -> AgentDefinition:
@@ -55,35 +63,83 @@ def _name_copy(name: str, number: int) -> str:
 
 def is_draft(client: "Carrel", agent_id: UUID | str) -> bool:
     """Return whether an agent is deployed to nobody; the client is an admin's."""
-    return not _users_of(client, agent_id)
+    grants, organization_wide = _read_grants(client, agent_id)
+    return not grants and not organization_wide
 
 
 @contextmanager
-def lend_draft(client: "Carrel", agent_id: UUID | str, *, email: str) -> Generator[None]:
+def lend_draft(client: "Carrel", agent_id: UUID | str, *, email: str | None = None) -> Generator[None]:
     """Deploy an agent that is deployed to nobody to one person, for as long as the block lasts.
 
-    One that is deployed to anybody stays as it is; so does one that is deployed to others before the block ends.
-    The client is an admin's. Killed within the block, it stays deployed to that person alone. The end of the block ends
-    other blocks over the same draft, too; so lend it once at a time.
+    The person is the client's own unless an email address is given: whom its access token acts for, or the user of its
+    API key. An agent that is deployed to anybody stays as it is, and who else is given access before the block ends
+    keeps it. Blocks of one program may overlap: the last one takes the draft back. Killed within the block, the draft
+    stays deployed to that person alone. The client is an admin's. Raises InvalidArgumentError when it isn't clear whose
+    the API key is.
     """
-    if _users_of(client, agent_id):
-        yield
-        return
-    person = {"type": "user", "email": email}
-    client.admin.agents.deploy(agent_id, [person])
-    lent_to = _users_of(client, agent_id)
+    with _lock:
+        person = _lend(client, str(agent_id), email)
     try:
         yield
     finally:
-        if _users_of(client, agent_id) == lent_to:
-            client.admin.agents.deploy(agent_id, [])
+        if person is not None:
+            with _lock:
+                _give_back(client, str(agent_id), person)
 
 
-def _users_of(client: "Carrel", agent_id: UUID | str) -> set[str]:
-    """Return the ids of all who hold a grant on an agent; `everybody` when every active user may use it."""
-    pages = client.admin.grants.list({"resource_id": str(agent_id), "resource_type": "AGENT"}, page_size=1000).pages()
-    users: set[str] = set()
-    for page in pages:
-        users |= {str(grant.principal.id) for grant in page.grants}
-        users |= {"everybody"} if page.organization_wide else set()
-    return users
+def _lend(client: "Carrel", agent_id: str, email: str | None) -> str | None:
+    """Deploy a draft to a person, and return whom it is lent to; None for an agent that isn't lent by this program."""
+    lent = any(count for (other, _), count in _blocks.items() if other == agent_id)
+    if not lent and not is_draft(client, agent_id):
+        return None
+    person = (email or _find_person(client)).casefold()
+    if lent and not _blocks[agent_id, person]:
+        return None  # it is another person's meanwhile
+    if not lent:
+        client.admin.agents.deploy(agent_id, [UserReference(email=person)])
+    _blocks[agent_id, person] += 1
+    return person
+
+
+def _give_back(client: "Carrel", agent_id: str, person: str) -> None:
+    """End a block over a draft; after the last one take the draft back, and nothing from anybody else."""
+    _blocks[agent_id, person] -= 1
+    if _blocks[agent_id, person]:
+        return
+    del _blocks[agent_id, person]
+    try:
+        grants, organization_wide = _read_grants(client, agent_id)
+    except NotFoundError:  # the agent was deleted
+        return
+    others = [one for one in grants if getattr(one.principal, "email", "").casefold() != person]
+    if len(others) < len(grants):
+        resource = {"resource_id": agent_id, "resource_type": "AGENT"}
+        kept = [{"principal": _refer_to(one.principal), "role": one.role} for one in others]
+        client.admin.grants.set(resource, kept, organization_wide=organization_wide)
+
+
+def _find_person(client: "Carrel") -> str:
+    """Return the email address of the client's person; of an API key by the last characters of it."""
+    connection = client._session.connection  # noqa: SLF001  # pyright: ignore[reportPrivateUsage]
+    if connection.tokens is not None:
+        return client.me().email
+    key = connection.headers["Authorization"]
+    keys = [one for one in client.admin.api_keys.list(page_size=1000) if key.endswith(one.hint)]
+    owners = {one.owner_email for one in keys if one.status == CredentialStatus.ACTIVE}
+    if len(owners) != 1:
+        msg = "agent_id: nobody may use this agent. Deploy it to the user of the API key, or use an access token"
+        raise InvalidArgumentError(msg)
+    return owners.pop()
+
+
+def _refer_to(principal: NamedPrincipal) -> dict[str, str]:
+    if isinstance(principal, NamedUser):
+        return {"type": "user", "email": principal.email}
+    return {"type": principal.type, "id": str(principal.id)}
+
+
+def _read_grants(client: "Carrel", agent_id: UUID | str) -> tuple[list[GrantInfo], bool]:
+    """Return the grants on an agent, and whether every active user may use it."""
+    resource = {"resource_id": str(agent_id), "resource_type": "AGENT"}
+    pages = list(client.admin.grants.list(resource, page_size=1000).pages())
+    return [one for page in pages for one in page.grants], any(page.organization_wide for page in pages)

@@ -14,19 +14,18 @@ Judgements are kept in evaluation sets (`client.admin.evaluation_sets`), and wha
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from uuid import UUID
 
 from carrel._scores import CUTOFF, find_unsaid, ndcg, recall, reciprocal_rank
-from carrel.drafts import is_draft, lend_draft
+from carrel.drafts import lend_draft
 from carrel.errors import (
     APIConnectionError,
     APITimeoutError,
     AuthenticationError,
     CarrelError,
-    ConfigurationError,
     InvalidArgumentError,
     NotFoundError,
     PermissionDeniedError,
@@ -238,7 +237,7 @@ def run(
     `compare` says how its replies differ.
     A question that fails is kept with its error, and counts in no score. What is done is kept as the run goes on: one
     that is interrupted, or can't go on, has what was done before. A draft, which is deployed to nobody, is lent to the
-    person that the client's access token acts for (`carrel.drafts`); with an API key, deploy it to the key's user.
+    client's person meanwhile (`carrel.drafts`).
     Raises what `Measurer.measure` does, and ValueError for a set that has nothing to measure.
     """
     measurer = Measurer(client, evaluation_set, mode=mode, agent_id=agent_id)
@@ -250,7 +249,7 @@ def run(
     set_id = evaluation_set.evaluation_set_id
     keeper = RunKeeper(client, set_id, measurer, planned_count=len(cases), note=note)
     try:
-        with _lend(client, measurer.agent_id):
+        with nullcontext() if measurer.agent_id is None else lend_draft(client, measurer.agent_id):
             for done, case in enumerate(cases, 1):
                 keeper.measure(case)
                 if on_progress is not None:
@@ -262,18 +261,6 @@ def run(
     keeper.keep()
     assert keeper.run is not None  # noqa: S101 - there was a case
     return keeper.run
-
-
-def _lend(client: "Carrel", agent_id: UUID | None) -> AbstractContextManager[None]:
-    if agent_id is None:
-        return nullcontext()
-    try:
-        return lend_draft(client, agent_id, email=client.me().email)
-    except ConfigurationError:  # an API key doesn't say whose it is
-        if is_draft(client, agent_id):
-            msg = "agent_id: nobody may use this agent. Deploy it to the user of the API key, or use an access token"
-            raise InvalidArgumentError(msg) from None
-        return nullcontext()
 
 
 def add_judgements(

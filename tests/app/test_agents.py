@@ -146,10 +146,10 @@ def test_who_may_search_none_of_its_collections_is_named(house: House, agent: Ag
     assert "Let them read one first" not in html_of(open_agent(house, agent, "deploy"))
 
 
-def test_an_agent_that_is_not_mine_is_tried_once_deployed_to_me(house: House, agent: AgentDefinition) -> None:
-    """The page says that it isn't deployed to whoever looks, deploys it beside the others, and shows the reply."""
-    house.client.admin.users.upsert([{"email": "vera@example.test", "name": "Vera Quill"}])
-    house.client.admin.agents.deploy(agent.agent_id, [{"type": "user", "email": "vera@example.test"}])
+def test_a_draft_is_tried_at_once_and_an_agent_of_others_once_deployed_to_me(
+    house: House, agent: AgentDefinition
+) -> None:
+    """A draft stays nobody's; of an agent of others the page says so, deploys it beside them, and shows the reply."""
     collection = house.client.document_collections.create_document_collection(f"Pier {uuid4()}")
     house.client.catalog.upload_file(
         b"The ferry to Northlight leaves at nine.",
@@ -159,6 +159,12 @@ def test_an_agent_that_is_not_mine_is_tried_once_deployed_to_me(house: House, ag
         await_vector_store_sync=True,
     )
     house.client.admin.agents.update(agent.agent_id, collection_ids=[collection.document_collection_id])
+    page = open_agent(house, agent, "try")
+    page.text_area(key="try.question").set_value("When does the ferry to Northlight leave?")
+    assert "leaves at nine" in html_of(press(page, "Ask"))
+    assert users_of(house.client, agent) == (set(), False)
+    house.client.admin.users.upsert([{"email": "vera@example.test", "name": "Vera Quill"}])
+    house.client.admin.agents.deploy(agent.agent_id, [{"type": "user", "email": "vera@example.test"}])
     page = open_agent(house, agent, "try")
     assert "isn&#x27;t deployed to you" in html_of(page)
     page = press(page, "Deploy it to me")

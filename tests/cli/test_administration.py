@@ -362,12 +362,10 @@ def test_an_evaluation_set_of_an_agent_is_run_again(run: Run, desk: Desk) -> Non
     assert (compared["agentName"], compared["worse"]) == ("Empty desk", ["When does the ferry leave? [b]"])
     copied = ran(run, "agents", "copy", "Harbour desk")
     assert copied["name"] == "Harbour desk (copy)"
-    draft = run("agents", "evaluate", set_id, "--agent", copied["name"])
-    assert (draft.code, "Deploy it to the user of the API key" in draft.err) == (2, True)
+    assert "noon" in run("agents", "ask", copied["name"], "When does the ferry leave? [b]").out
     done(desk.service.call("admin/agents/update", {"agentId": copied["agentId"], "instructions": "Be brief."}))
-    deployed = {"agentId": copied["agentId"], "organizationWide": True, "principals": []}
-    done(desk.service.call("admin/agents/deploy", deployed))
     assert ran(run, "agents", "evaluate", set_id, "--agent", copied["name"])["changedSettings"] == ["instructions"]
+    assert ran(run, "agents", "show", copied["name"])["grants"] == []  # it is a draft again
     assert "than before" not in run("agents", "evaluate", set_id).out  # what another agent was asked is no "before"
     for wrong in ("recall", "recall=2", "recall=x", "speed=1"):
         refused = run("agents", "evaluate", set_id, "--at-least", wrong)

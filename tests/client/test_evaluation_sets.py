@@ -194,15 +194,23 @@ def test_a_copy_is_compared_without_being_deployed(client: Carrel, service: Runn
     )
     agents.update(copy.agent_id, instructions="Be brief.", retrieval={"enable_smart_filtering": True})
     resource = {"resourceId": str(copy.agent_id), "resourceType": "AGENT"}
-    with lend_draft(client, copy.agent_id, email=ADMIN_EMAIL):
-        compared = evaluation.run(client, one, agent_id=copy.agent_id)
+    compared = evaluation.run(client, one, agent_id=copy.agent_id)
+    with lend_draft(client, copy.agent_id):
+        with lend_draft(client, copy.agent_id):
+            pass  # an overlapping block takes nothing away
         [grant] = client.admin.grants.list(resource)
         assert getattr(grant.principal, "email", None) == ADMIN_EMAIL
     assert list(client.admin.grants.list(resource)) == []
     assert evaluation.find_changed_settings(first, compared) == ["instructions", "retrieval"]
-    with lend_draft(client, second.agent_id, email=ADMIN_EMAIL):
-        agents.deploy(second.agent_id, organization_wide=True)
-    assert next(client.admin.grants.list({**resource, "resourceId": str(second.agent_id)}).pages()).organization_wide
+    client.admin.users.upsert([{"email": "ada@example.test"}])
+    both = [{"type": "user", "email": email} for email in ("ada@example.test", ADMIN_EMAIL)]
+    with lend_draft(client, second.agent_id):
+        agents.deploy(second.agent_id, both, organization_wide=True)
+    [page] = client.admin.grants.list({**resource, "resourceId": str(second.agent_id)}).pages()
+    assert ([getattr(each.principal, "email", None) for each in page.grants], page.organization_wide) == (
+        ["ada@example.test"],
+        True,
+    )
 
 
 def test_no_transaction_is_open_while_replies_are_measured(
