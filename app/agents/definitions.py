@@ -13,11 +13,14 @@ from app.formatting import one_line
 from app.labels import COLLECTION, GROUP, types_of
 from app.lookup import Principal, Resource, by_id
 from app.permissions.grants import ConflictError, Grants, grants_on
-from carrel.wire.agents import AgentDefinition, RetrievalOptions
+from carrel.wire.agents import BUILT_IN_MODEL, AgentDefinition, RetrievalOptions
 from carrel.wire.common import Action, ResourceReference, ResourceType, UserReference
 
 DEFAULT_MODEL = ""
 """What stands for the model that the service has at the time."""
+INSTRUCTIONS_IGNORED = (
+    f"The built-in model, {BUILT_IN_MODEL}, quotes documents and follows no instructions: other ones change no reply."
+)
 MOST_LOOKED_AT = 10
 """Of so many of those who may use an agent, the page looks whether it has anything for them."""
 _MANY = 1000

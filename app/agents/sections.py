@@ -9,6 +9,7 @@ import carrel
 from app import api
 from app.agents.definitions import (
     DEFAULT_MODEL,
+    INSTRUCTIONS_IGNORED,
     Writing,
     all_collections,
     as_resource,
@@ -28,12 +29,12 @@ from app.permissions.grants import ConflictError, Grants, grants_on
 from app.ui.dialogs import confirm
 from app.ui.errors import Problem, problem_of, show_errors
 from app.ui.links import show_link
-from app.ui.notices import show_empty, show_text, show_warning
+from app.ui.notices import show_empty, show_note, show_text, show_warning
 from app.ui.pickers import drop_choice, pick_principals
 from app.ui.tables import forget
 from carrel import Reply
 from carrel.drafts import is_draft, lend_draft
-from carrel.wire.agents import AgentDefinition, RetrievalOptions
+from carrel.wire.agents import BUILT_IN_MODEL, AgentDefinition, RetrievalOptions
 
 _PROBLEM = "agent.problem"
 _MEANWHILE = Problem(
@@ -73,6 +74,8 @@ def show_definition(agent: AgentDefinition) -> None:
             key=_key(agent, "model"),
             format_func=lambda model: default if model == DEFAULT_MODEL else model,
         )
+        if BUILT_IN_MODEL in {agent.model, *([] if agent.model else offered[:1])}:
+            show_note(INSTRUCTIONS_IGNORED)
         st.multiselect(
             "Collections it answers from",
             list(names),

@@ -37,9 +37,6 @@ def show_judging() -> None:
         return
     one = _choose_set(sets)
     question = _ask_question()
-    problem: Problem | None = st.session_state.pop(_PROBLEM, None)
-    if problem is not None:
-        problem.show()
     if question:
         show_case(one, question)
     else:
@@ -82,6 +79,9 @@ def _tell_address() -> None:
 
 def show_case(one: EvaluationSet, question: str) -> None:
     """Show what a question finds, with a button for each grade, and the other documents that are judged for it."""
+    problem: Problem | None = st.session_state.pop(_PROBLEM, None)
+    if problem is not None:
+        problem.show()
     case = show_errors(partial(find_case, one.evaluation_set_id, question))
     grades = case.grades if case is not None else {}
     where = CATALOG if one.agent_id is not None else target_of(one)

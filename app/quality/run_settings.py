@@ -5,12 +5,12 @@ from uuid import UUID
 
 import streamlit as st
 
-from app.agents.definitions import all_collections
+from app.agents.definitions import INSTRUCTIONS_IGNORED, all_collections
 from app.formatting import one_line
 from app.ui.errors import show_errors
 from app.ui.notices import show_note, show_text
 from carrel.evaluation import find_changed_settings
-from carrel.wire.agents import AgentRetrieval
+from carrel.wire.agents import BUILT_IN_MODEL, AgentRetrieval
 from carrel.wire.evaluation_runs import EvaluationRun
 
 _OPTIONS = {
@@ -34,6 +34,8 @@ def show_changed_settings(before: EvaluationRun, after: EvaluationRun) -> None:
         )
         return
     show_text(f"Other settings: {', '.join(changed)}.")
+    if "instructions" in changed and BUILT_IN_MODEL in {before.model, after.model}:
+        show_note(INSTRUCTIONS_IGNORED)
     for name in changed:
         old, new = (_describe(run, name) for run in (before, after))
         left, right = st.columns(2)

@@ -1,8 +1,10 @@
 """Runs over an evaluation set: measuring it now, and the runs that are kept."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
+from datetime import UTC
 from functools import partial
 from uuid import UUID
 
@@ -134,7 +136,7 @@ def _offer_run(one: EvaluationSet) -> None:
                 key="sets.agent",
                 format_func=lambda key: names[key],
                 help="Another agent, such as a copy with other instructions, is compared with this one below. A draft "
-                "that nobody may use is deployed to you while it is asked.",
+                "that nobody may use is deployed to you while it is asked, and to nobody afterwards.",
             )
             agent_id = UUID(asked)
         note = middle.text_input("Note", key="sets.note", max_chars=200, placeholder="What has changed, if anything")
@@ -241,24 +243,38 @@ def _draw_chart(runs: Sequence[EvaluationRun]) -> None:
     if not drawn:
         return
     drawn.sort(key=lambda run: run.at)
-    name = "nDCG" if drawn[0].mode is not None else "Recall of citations"
-    name = name if drawn[0].mode is not None or drawn[0].recall is not None else "Share that is answered"
-    ways = sorted({way_of(run) for run in drawn}, key=list(_COLOURS).index)
+    searches = drawn[0].mode is not None
+    name = "nDCG" if searches else "Recall of citations"
+    name = name if searches or drawn[0].recall is not None else "Share that is answered"
+    series = [way_of(run) if searches else one_line(run.agent_name or "An agent that is gone") for run in drawn]
+    ways = sorted(set(series), key=list(_COLOURS).index if searches else None)
     st.subheader(f"{name} over time", anchor=False, help=_help_about(drawn[0]))
     st.bar_chart(  # pyright: ignore[reportUnknownMemberType] - pandas has no types for all it takes
         {
-            "At": [moment(run.at) for run in drawn],
+            "At": _name_times(drawn, series),
             name: [main_score(run) for run in drawn],
-            "Match by": [way_of(run) for run in drawn],
+            "Match by" if searches else "Agent": series,
         },
         x="At",
         y=name,
         sort=False,
-        stack=False,
-        color="Match by" if len(ways) > 1 else _COLOURS[ways[0]],
-        height=240,
+        stack=not searches,
+        color=("Match by" if searches else "Agent") if len(ways) > 1 else _COLOURS[way_of(drawn[0])],
+        height=320,
         alt=f"{name} of the runs that are kept, over time.",
     )
+
+
+def _name_times(runs: Sequence[EvaluationRun], series: Sequence[str]) -> list[str]:
+    """Return the short time of each run; runs of one minute have one only where they searched in different ways."""
+    names: list[str] = []
+    seen: Counter[tuple[str, str]] = Counter()
+    for run, of in zip(runs, series, strict=True):
+        at = f"{run.at.astimezone(UTC):%d %b %H:%M}"
+        beside = of if run.mode is not None else ""
+        seen[at, beside] += 1
+        names.append(at if seen[at, beside] == 1 else f"{at} ({seen[at, beside]})")
+    return names
 
 
 def _help_about(run: EvaluationRun) -> str:
@@ -281,7 +297,7 @@ def _list_runs(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
         source_of(runs, about=(one.evaluation_set_id, runs[0].evaluation_run_id, len(runs))),
         row=lambda run: dict(zip(_heads(searches), _cells(run, searches), strict=True)),
         empty=lambda: None,
-        columns={head: {"help": _MEANINGS[head]} for head in _heads(searches) if head in _MEANINGS},
+        columns={head: {"help": _MEANINGS[head], "width": "small"} for head in _heads(searches) if head in _MEANINGS},
         hint="Choose a run to delete it.",
     )
     show_help("What these scores mean", "workbench#what-the-scores-mean")
@@ -308,11 +324,11 @@ def _heads(searches: bool) -> tuple[str, ...]:
 def _cells(run: EvaluationRun, searches: bool, *, exact: bool = False) -> list[str]:
     of_replies = (run.answered, run.recall, run.precision, run.statements_said, run.refused, run.groundedness)
     scores = (run.ndcg, run.recall, run.reciprocal_rank) if searches else of_replies
-    digest = (run.instructions_digest or "")[:8]
-    model = f"{run.agent_name or 'An agent that is gone'} · {run.model} · {digest}" if run.model else way_of(run)
+    asked = one_line(run.agent_name or "An agent that is gone")
+    model = f"{asked} · {run.model} · {run.instructions_digest}" if exact else asked
     return [
         moment(run.at) if exact else ago(run.at),
-        one_line(model),
+        way_of(run) if searches else one_line(model),
         *(score_cell(one) for one in scores),
         str(run.case_count) if exact else count_measured(run),
         one_line(run.ran_by.name),

@@ -13,7 +13,16 @@ from app.quality.comparing import choose_runs, read_results, value_of
 from app.quality.expectations import offer_expectations
 from app.quality.judging import find_case, show_case
 from app.quality.runs import read_runs, show_runs
-from app.quality.sets import CASE, SET, describe_target, forget_sets, get_set, list_cases, offer_changes
+from app.quality.sets import (
+    CASE,
+    NOTHING_ANSWERS,
+    SET,
+    describe_target,
+    forget_sets,
+    get_set,
+    list_cases,
+    offer_changes,
+)
 from app.ui.dialogs import confirm
 from app.ui.errors import show_errors
 from app.ui.links import leave, offer_way_back
@@ -69,7 +78,10 @@ def _show_question(one: EvaluationSet, question: str) -> None:
         show_empty("The agent has not been asked yet.", "Run the set, then the reply is here.")
     offer_expectations(one, case)
     st.subheader("Documents that the reply should cite", anchor=False)
-    show_case(one, case.question)
+    if case.nothing_answers:
+        show_text(f"None: “{NOTHING_ANSWERS}” is chosen above. Save without it to judge documents.")
+    else:
+        show_case(one, case.question)
 
 
 def _remove(one: EvaluationSet, case: EvaluationCase) -> None:

@@ -200,8 +200,8 @@ def _ask_for_question(one: EvaluationSet) -> None:
     st.text_area("Question", key="sets.question", max_chars=LONGEST_QUESTION, height=80)
     if one.agent_id is not None:
         st.text_area("What the reply should say", key="sets.note_of_question", max_chars=1000, height=80)
-        st.checkbox(NOTHING_ANSWERS, key="sets.nothing", help=NOTHING_ANSWERS_HELP)
-        show_text("Next, say which documents the reply should cite.")
+        if not st.checkbox(NOTHING_ANSWERS, key="sets.nothing", help=NOTHING_ANSWERS_HELP):
+            show_text("Next, say which documents the reply should cite.")
     else:
         show_text("Next, say of what it finds how well that answers.")
     offer_submit(_ADD, "Add", action=partial(_add, one))

@@ -15,6 +15,7 @@ from carrel.wire.messages import SEND_AGENT_MESSAGE, CompletedJob, FailedJob, Me
 from service.auth.authorization import authorize
 from service.auth.callers import Caller
 from service.domains.agents.deploying import list_deployed_agents
+from service.domains.agents.service import get_deployed_agent
 from service.domains.conversations.messages import BegunTurn, begin_turn
 from service.domains.conversations.models import Message
 from service.domains.conversations.reading.jobs import job_of, see_job
@@ -69,7 +70,7 @@ async def _ask(call: Call, arguments: AskArguments) -> AgentAnswer:
         )
     except (Unavailable, ClientDisconnect) as error:
         raise _late(begun) from error
-    return await _read_answer(call, begun)
+    return await _read_answer(call, begun, agent_id)
 
 
 async def _find_agent(connection: AsyncConnection, caller: Caller, wanted: str | None) -> UUID:
@@ -98,10 +99,11 @@ async def _begin(call: Call, message: Message) -> BegunTurn:
             return await begin_turn(call.runtime, attempt, call.caller, message=message, by_program=False)
 
 
-async def _read_answer(call: Call, begun: BegunTurn) -> AgentAnswer:
+async def _read_answer(call: Call, begun: BegunTurn, agent_id: UUID) -> AgentAnswer:
     async with reauthenticate(call.request, call.runtime) as (connection, caller):
         authorize(caller, SEND_AGENT_MESSAGE.requires)
         job = job_of(await see_job(call.runtime, connection, caller, job_id=begun.turn_id))
+        narrowed = await _warn_of_narrowing(connection, caller, agent_id)
     if isinstance(job, FailedJob):
         message = f"The agent didn't answer. {job.error_message} ({job.error_code})"
         raise Unavailable(message, retry_after=RETRY_SECONDS, code="agent_failed")
@@ -113,9 +115,21 @@ async def _read_answer(call: Call, begun: BegunTurn) -> AgentAnswer:
             Source(id=str(one.id), title=one.name, url=url_of(one.url, one.id), quote=one.quote)
             for one in job.result.referenced_sources
         ],
-        warnings=list(job.result.warnings),
+        warnings=[*job.result.warnings, *narrowed],
         conversation_id=str(begun.conversation_id),
     )
+
+
+async def _warn_of_narrowing(connection: AsyncConnection, caller: Caller, agent_id: UUID) -> list[str]:
+    """Say that the agent answers from collections which the person doesn't let this client read, if it does."""
+    agent = await get_deployed_agent(connection, caller, agent_id=agent_id)
+    if caller.collection_ids is None or agent is None or caller.collection_ids.issuperset(agent.collection_ids):
+        return []
+    if caller.collection_ids.isdisjoint(agent.collection_ids):
+        said = "This agent answers from none of the collections that the person lets this client read"
+        return [f"{said}, so it finds nothing. `search` finds what is in those."]
+    said = "This agent also answers from collections that the person doesn't let this client read"
+    return [f"{said}: what is in those alone is not found."]
 
 
 def _late(begun: BegunTurn) -> Unavailable:

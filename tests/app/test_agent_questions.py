@@ -256,6 +256,7 @@ def test_an_answer_set_is_run_again_and_the_replies_are_compared(house: House, d
     draft.selectbox(key="sets.agent").set_value(copy)
     draft = press(draft, "Run again")
     assert "Other settings: instructions." in html_of(draft)
+    assert "follows no instructions" in html_of(draft)
     assert f"Be brief. {HOSTILE}" in [each.value for each in draft.text]
     assert "0 worse, 0 better, 2 as before." in html_of(draft)
     assert not list(house.client.admin.grants.list({"resourceId": copy, "resourceType": "AGENT"}))

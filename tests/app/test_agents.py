@@ -65,6 +65,7 @@ def test_what_is_written_is_saved_and_the_list_tells_it(house: House, agent: Age
     collection = house.client.document_collections.create_document_collection(f"Handbook {uuid4()}")
     chosen = str(collection.document_collection_id)
     page = open_agent(house, agent)
+    assert "follows no instructions" in html_of(page)
     key = f"agent.{agent.agent_id}"
     page.text_input(key=f"{key}.name").set_value(name)
     page.text_area(key=f"{key}.instructions").set_value("Answer in one sentence.")

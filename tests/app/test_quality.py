@@ -401,9 +401,13 @@ def test_a_question_is_added_on_the_page_of_its_set(house: House) -> None:
     page = press(page, "Add a question")
     page.text_area(key="sets.question").set_value("When is lunch?")
     page.text_area(key="sets.note_of_question").set_value("At noon")
-    page.checkbox(key="sets.nothing").check()
+    assert "Next, say which documents" in html_of(page)
+    page = page.checkbox(key="sets.nothing").check().run()
+    assert "Next, say which documents" not in html_of(page)
     next(each for each in page.button if each.key == "sets.add.submit").click().run()
     assert "Documents that the reply should cite" in [each.value for each in page.subheader]
+    assert "Nothing should answer this” is chosen above" in html_of(page)
+    assert not [each.label for each in page.button if each.label == "Relevant"]
     [case] = house.client.admin.evaluation_sets.list_cases(answers.evaluation_set_id)
     assert (case.question, case.note, case.nothing_answers) == ("When is lunch?", "At noon", True)
     judgements = [{"document_external_id": name, "grade": grade} for name, grade in (("a", 2), ("b", 1), ("c", 0))]
@@ -506,6 +510,8 @@ def test_a_set_is_measured_in_modes_and_the_runs_are_compared(house: House) -> N
     page = press(page, "Measure now")
     assert len(list(sets.list_runs(one.evaluation_set_id))) == 3
     assert "nDCG over time" in [each.value for each in page.subheader]
+    [chart] = page.get("vega_lite_chart")
+    assert len(set(drawn(chart)["At"])) == 2  # runs of one minute, too
     table = next(each.value for each in page.dataframe if "Change" in each.value)
     assert table["Question"].tolist() == [f"{mark} ferry", f"{mark} canteen"]
     assert table["Change"].tolist() == ["-1.000", "0"]

@@ -74,6 +74,13 @@ def test_an_agent_reads_no_more_than_the_collections_it_was_let(scene: Scene) ->
     second.update(collectionIds=[first.collection_id, second.collection_id])
     asked = use(service, token, "ask_agent", question="When does the ferry leave?", agent=second.agent_id)
     assert {source["id"] for source in asked["sources"]} == {first.document_id}
+    assert ["also answers from" in one for one in asked["warnings"]] == [True]
+    second.update(collectionIds=[second.collection_id])
+    asked = use(service, token, "ask_agent", question="When does the ferry leave?", agent=second.agent_id)
+    assert (asked["sources"], ["answers from none" in one for one in asked["warnings"]]) == ([], [True])
+    first.update(collectionIds=[first.collection_id])
+    asked = use(service, token, "ask_agent", question="When does the ferry leave?", agent=first.agent_id)
+    assert asked["warnings"] == []
     again: dict[str, Any] = {"agent": second.agent_id, "conversation_id": asked["conversation_id"]}
     assert "conversation_not_found" in refusal(service, token, "ask_agent", question="And back?", **again)
 

@@ -20,6 +20,9 @@ from carrel.wire.operations import ADMIN, CONFLICT, KEYED, MESSAGE, NOT_FOUND, A
 Instructions = Annotated[str, Field(max_length=20_000), NO_NUL]
 """What the model is told before every conversation."""
 
+BUILT_IN_MODEL = "carrel-extractive"
+"""The model of every deployment: it quotes the passages that answer, and follows no instructions."""
+
 CollectionIds = Annotated[list[UUID], Field(max_length=100)]
 
 

@@ -1,8 +1,9 @@
 """The models that agents may be given, by name."""
 
+from carrel.wire.agents import BUILT_IN_MODEL
 from service.platform.settings import Settings
 
-BUILT_IN = "carrel-extractive"
+BUILT_IN = BUILT_IN_MODEL
 """Quotes the passages that answer; needs neither key nor network, and is there in every deployment."""
 
 
