@@ -124,6 +124,50 @@ def test_one_of_several_alternatives_is_no_condition(question: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("question", "start", "end"),
+    [
+        ("finance documents between January and March 2025", "2025-01-01", "2025-04-01"),
+        ("finance documents from January to March 2025", "2025-01-01", "2025-04-01"),
+        ("reports from Q1 through Q3 2025", "2025-01-01", "2025-10-01"),
+        ("reports between 3 January and March 5, 2025", "2025-01-03", "2025-03-06"),
+        ("reports between November and February 2026", "", ""),
+        ("letters from the bank in October 2025", "2025-10-01", "2025-11-01"),
+        ("letters from the bank since October 2025", "2025-10-01", ""),
+        ("letters from January until March 2025", "2025-01-01", "2025-04-01"),
+        ("memos of the board before September 2025", "", "2025-09-01"),
+        ("letters to the council since 2024", "2024-01-01", ""),
+        ("reports by Customer Care since March 2025", "2025-03-01", ""),
+        ("papers issued by the board last year", "2025-01-01", "2026-01-01"),
+        ("letters not from the bank since 2024", "", ""),
+        ("reports of the storm in October 2025", "", ""),
+        ("documents of the company founded before 1990", "", ""),
+        ("documents from the bank expire after 2025", "", ""),
+        ("letters from the bank or the council since 2024", "", ""),
+    ],
+)
+def test_a_period_is_read_behind_whose_the_documents_are(question: str, start: str, end: str) -> None:
+    """The year behind the second month holds for both; a period that is another thing's is told, and not drawn."""
+    bounds = {operator: value for field, operator, value in draw(question) if field == "issued"}
+    assert (bounds.get(">=", ""), bounds.get("<", "")) == (start, end)
+    assert bounds or find_unused(question, [])
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        "documents on how confidential mail is kept",
+        "documents on confidential mail",
+        "Which pages say why our finance reports are late?",
+    ],
+)
+def test_what_documents_are_about_is_no_condition(question: str) -> None:
+    """It is of the documents that are asked for only where it isn't behind what they are about."""
+    assert draw(question) == []
+    assert draw("documents about pay, only confidential ones") == [["confidential", "==", "true"]]
+    assert draw("everything about fuel in finance documents") == [["team", "==", "finance"]]
+
+
+@pytest.mark.parametrize(
     ("question", "fields", "drawn"),
     [
         ("reports from 2024", {"expires": "DATETIME"}, []),

@@ -43,8 +43,8 @@ from service.runtime import Runtime
 from service.runtime.standbys import Source
 
 _UNUSED = (
-    "No filter was made of {}: that needs one field of the collection that clearly takes it, and no alternatives in "
-    "the query."
+    "No filter was made of {}: that needs one field of the collection that clearly takes it, words that plainly say it "
+    "of the documents, and no alternatives in the query."
 )
 
 

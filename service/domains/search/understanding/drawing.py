@@ -16,7 +16,7 @@ from service.domains.search.filters import Kind
 from service.domains.search.understanding.alternatives import DOCUMENTS, has_alternatives
 from service.domains.search.understanding.amounts import COMPARED, UNIT, read_bounds, unit_of
 from service.domains.search.understanding.folding import Words, fold, words_of
-from service.domains.search.understanding.moments import PERIOD, Period, read_period
+from service.domains.search.understanding.moments import MONTH_OR_DAY, PERIOD, POINT, Period, read_period
 from service.domains.search.understanding.query_texts import Field, QueryText, any_of, read_query, stem
 
 LONGEST_VALUE = 6
@@ -46,11 +46,22 @@ AFTER = (
 )
 """Pattern of what ends a name."""
 
+_NO_NAME = (
+    rf"(?:{POINT}|{MONTH_OR_DAY}|the|our|as|at|by|during|of|over|than|was|were|within"
+    r"|\w+ed|born|built|held|kept|lost|made|sent|sold) "
+)
+"""Pattern of what is no name behind "the letters from": a time, and what has a time of its own."""
+_NAME = rf"(?!{_NO_NAME})(?!{AFTER[1:]})[a-z][\w']*"
 _BEFORE_PERIOD = (
     rf" (?P<documents>{DOCUMENTS} )(?:(?:that|which) (?:were|was|are|is|have been) )?(?P<not>not )?"
     r"(?:(?P<made>(?:written|\w+ed|sent)) )?"
+    r"(?P<whose>(?:(?:from|to|by) (?:(?:the|our) )?|(?P<of>of (?:the|our) ))(?:{}) )?"
 )
-"""Pattern of documents before a period, and of how they came to be in it: "reports that were issued"."""
+"""Pattern of documents before a period, whose they are, and how they came to be in it: "reports issued by the board".
+
+What stands behind one word or a value may be a verb: "letters from the bank expire".
+"""
+_BEFORE_UNUSED = _BEFORE_PERIOD.format(f"{_NAME}(?: {_NAME})?")
 _STATED = re.compile(rf" (?:{PERIOD}|{COMPARED}(?P<unit> (?:{UNIT}|pages?|words?|slides?|rows?))?)(?= )")
 _OF_SUBJECTS = frozenset({None, "in", "of", "on", "during", "within", "for"})
 """What links a period to the words before it, which may be a text's subject: "the budget for 2026"."""
@@ -89,7 +100,7 @@ def find_stated(asked: QueryText, *, today: date, values: Values) -> list[Match]
     """Return where a question states conditions, each by itself; see `draw_conditions`."""
     kinds = {field.name: field.kind for field in asked.fields}
     matches = [
-        *_draw_periods(asked, today),
+        *_draw_periods(asked, today, values),
         *_draw_amounts(asked),
         *_draw_flags(asked),
         *_draw_values(asked, values),
@@ -132,7 +143,7 @@ def find_unused(question: str, drawn: Collection[DrawnCondition]) -> list[str]:
     for match in _STATED.finditer(asked.line):
         if match["point"] and match["relation"] in _OF_SUBJECTS:
             is_bare_date = match["relation"] is None and match["point"][-1].isdigit()
-            if is_bare_date or not re.search(f"{_BEFORE_PERIOD}$", asked.line[: match.start() + 1]):
+            if is_bare_date or not re.search(f"{_BEFORE_UNUSED}$", asked.line[: match.start() + 1]):
                 continue
         if (match["operator"] or match["low"]) and not (match["unit"] or match["sign"]):
             continue
@@ -142,27 +153,36 @@ def find_unused(question: str, drawn: Collection[DrawnCondition]) -> list[str]:
     return found
 
 
-def _draw_periods(asked: QueryText, today: date) -> Iterator[Match]:
+def _draw_periods(asked: QueryText, today: date, values: Values) -> Iterator[Match]:
     """Read "reports since March 2024" and "issued last year"; a number field `year` takes whole years."""
     times = [field for field in asked.fields if field.kind is Kind.DATETIME]
     years = [field for field in asked.fields if field.kind is Kind.INT and "year" in field.names]
     for match in re.finditer(r" (?:of|from|in|for) the year (?P<year>(?:19|20)\d\d)(?= )", asked.line):
         if len(years) == 1:
             yield Match(years[0].name, [(FilterOperator.EQUAL, match["year"])], *match.span())
-    for match in re.finditer(rf"{_BEFORE_PERIOD}{PERIOD}(?= )", asked.line):
+    before = _BEFORE_PERIOD.format(f"{any_of(values)}|{_NAME}")
+    for match in re.finditer(rf"{before}{PERIOD}(?= )", asked.line):
         period = read_period(match, today=today)
-        if period is None:
+        if period is None or (match["whose"] and (match["not"] or not _is_theirs(match))):
             continue
         if match["not"]:
             is_since = match["relation"] == "since" or (period.start and not period.end)
             period = Period(None, period.start) if is_since else None
         fitting = [field for field in times if is_made_then(field, match["made"])]
-        start = match.end("documents") - 1
+        start = match.end("whose" if match["whose"] else "documents") - 1
         if period and len(fitting) == 1 and (len(times) == 1 or match["made"]):
             bounds = [(operator, day.isoformat()) for operator, day in period.bounds()]
             yield Match(fitting[0].name, bounds, start, match.end())
         elif period and not times and len(years) == 1 and not match["made"] and (bounds := _in_years(period)):
             yield Match(years[0].name, bounds, start, match.end())
+
+
+def _is_theirs(match: re.Match[str]) -> bool:
+    """Return whether a period behind "letters from the bank" is that of the letters.
+
+    "In 2008" behind "records of the storm" is not: these are about it.
+    """
+    return match["relation"] not in (_OF_SUBJECTS if match["of"] else {"of", "for"})
 
 
 def is_made_then(field: Field, made: str | None) -> bool:

@@ -26,12 +26,18 @@ POINT = (
     rf"|(?:the )?(?:last|past) {_COUNT} {_UNIT}s?|the (?:last|past) {_UNIT})"
 )
 """Pattern of a point in time, in a line of folded words."""
+_UNTIL = r"(?:to|until|till|through)"
+MONTH_OR_DAY = (
+    rf"(?:\d{{1,2}}(?: (?:st|nd|rd|th))? (?:{_MONTH})|(?:{_MONTH}) \d{{1,2}}(?: (?:st|nd|rd|th))?|(?:{_MONTH})|q [1-4])"
+)
+"""Pattern of what is a point in time with the year of another: "January" of "between January and March 2025"."""
 PERIOD = (
-    rf"(?:between (?P<first>{POINT}) and (?P<last>{POINT})|from (?P<begin>{POINT}) (?:to|until) (?P<finish>{POINT})"
+    rf"(?:between (?P<first>{POINT}|{MONTH_OR_DAY}) and (?P<last>{POINT})"
+    rf"|from (?P<begin>{POINT}|{MONTH_OR_DAY}) {_UNTIL} (?P<finish>{POINT})"
     rf"|older than (?P<age>{_COUNT} {_UNIT}s?)"
     rf"|(?:(?P<relation>since|on or after|on or before|after|later than|newer than|before|earlier than|older than"
     rf"|prior to|until|up to|in|of|on|during|within|from|for) )?(?P<point>{POINT})(?P<onward> onwards?)?"
-    rf"(?! (?:to|until) ))"
+    r"(?! (?:to|until) ))"
 )
 """Pattern of a period, in a line of folded words."""
 
@@ -65,7 +71,10 @@ def _read(groups: dict[str, str | None], today: date) -> Period | None:
     if groups["age"]:
         return Period(None, _before(groups["age"], today))
     if first := groups["first"] or groups["begin"]:
-        return Period(_point(first, today).start, _point(groups["last"] or groups["finish"] or "", today).end)
+        last = groups["last"] or groups["finish"] or ""
+        if re.fullmatch(MONTH_OR_DAY, first):  # the year behind the other one holds for both
+            first = f"{first} {last.split()[-1]}"
+        return Period(_point(first, today).start, _point(last, today).end)
     relation, named = groups["relation"], groups["point"] or ""
     point = _point(named, today)
     if relation is None and not _BARE.match(named):

@@ -22,6 +22,12 @@ _BEFORE = frozenset({
 })  # fmt: skip
 """Words that begin a name of documents: before others, a value may be a part of a longer name ("fire safety")."""
 
+_ABOUT = re.compile(
+    rf" {DOCUMENTS} (?:(?:about|concerning|on|regarding) (?:(?:all|any|our|the) )?"
+    r"|(?:[^\s,.?!;]+ )*(?:how|whether|why) (?:[^\s,.?!;]+ )*)$"
+)
+"""Pattern of documents, and the beginning of what they are about."""
+
 
 @dataclass(frozen=True, slots=True)
 class Field:
@@ -82,9 +88,12 @@ class QueryText:
         return _BEFORE | {name.split()[-1] for name in self.find_named(Kind.BOOLEAN)}
 
     def begins_at(self, start: int) -> bool:
-        """Return whether the word at this place begins a name of documents, be it behind another condition's words."""
+        """Return whether the word at this place begins a name of documents, be it behind another condition's words.
+
+        It does not in what documents are about: "documents on how confidential mail is kept".
+        """
         before = self.line[:start].split()
-        return not before or before[-1] in self._begins
+        return not before or (before[-1] in self._begins and not _ABOUT.search(self.line[:start]))
 
 
 def read_query(question: str, fields: Mapping[str, str]) -> QueryText | None:
