@@ -42,7 +42,7 @@ def offer_conditions(question: SearchQuery, collection: DocumentCollection | Non
 
 
 def show_applied(found: Answer, question: SearchQuery, kinds: Kinds, go: Go) -> None:
-    """Show what the service made of the question and the filters it applied; one that it drew can be taken away."""
+    """Show what the service made of the question; a filter that it drew can be taken away."""
     if not isinstance(found, SearchDocumentCollectionResponse):
         return
     extracted, drawn = found.applied.extraction, found.applied.filtering
@@ -51,8 +51,7 @@ def show_applied(found: Answer, question: SearchQuery, kinds: Kinds, go: Go) -> 
     if drawn and drawn.filters and drawn.dropped:
         told = " · ".join(condition_of(one).in_words(kinds) for one in drawn.filters)
         show_warning("Nothing was found with the filters in the question.", f"They were left out: {told}.")
-    elif drawn and drawn.filters:
-        conditions = [condition_of(one) for one in drawn.filters]
+    elif conditions := [condition_of(one) for one in drawn.filters] if drawn else list(question.drawn):
         st.session_state[_DRAWN] = conditions
         st.multiselect(
             "From the question",
@@ -64,10 +63,6 @@ def show_applied(found: Answer, question: SearchQuery, kinds: Kinds, go: Go) -> 
         )
     for note in {one.note for one in (extracted, drawn) if one and one.note}:
         show_note(note)
-    shown = {condition_of(one) for one in drawn.filters} if drawn else set[Condition]()
-    if others := [one for one in map(condition_of, found.structured_filters_applied) if one not in shown]:
-        told = " · ".join(one.in_words(kinds) for one in others)
-        st.html(f'<p class="carrel-facts">Filters the service applied: {escape(told)}</p>')
 
 
 def _offer(question: SearchQuery, kinds: Kinds, go: Go, *, has_schema: bool) -> None:
@@ -130,7 +125,6 @@ def _keep(question: SearchQuery, go: Go) -> None:
 
 
 def _keep_drawn(question: SearchQuery, go: Go) -> None:
-    """Search with the filters that are left as the question's own, and draw none."""
+    """Search with the drawn filters that are left, and draw none."""
     kept = cast("list[Condition]", st.session_state[_DRAWN])
-    only = tuple(dict.fromkeys((*question.only, *kept)))
-    go(replace(question, only=only, draws_filters=False))
+    go(replace(question, drawn=tuple(kept), draws_filters=False))

@@ -91,7 +91,7 @@ def offer_saving(query: SearchQuery) -> None:
     Whether filters and questions are read from the text, and whether it is reranked, is not kept with it.
     """
     reads = query.draws_filters or query.extracts_questions
-    query = replace(query, draws_filters=False, extracts_questions=False, reranks=None)
+    query = replace(query, draws_filters=False, extracts_questions=False, reranks=None, drawn=())
     is_saved = query in show_errors(read_saved)
     st.button(
         "Saved" if is_saved else "Save this search",

@@ -37,7 +37,8 @@ class SearchQuery:
 
     `where` is CATALOG or a collection's id; `only` are conditions that a document's metadata must all meet. In a
     collection the service may draw further ones from the text, and look for the questions in it. `reranks` is None for
-    what the organization has by default.
+    what the organization has by default. `drawn` are those that are left of what the service drew from the text, once
+    the person has taken one away.
     """
 
     text: str
@@ -47,22 +48,24 @@ class SearchQuery:
     draws_filters: bool = False
     extracts_questions: bool = False
     reranks: bool | None = None
+    drawn: tuple[Condition, ...] = ()
 
     @classmethod
     def from_address(cls, parameters: Mapping[str, Sequence[str]]) -> "SearchQuery":
         """Return the query in a page's address; a collection in `in` need not exist.
 
-        The parameters have all their values; of all but `only` the last one counts.
+        The parameters have all their values; of all but `only`, `drawn` and `read` the last one counts.
         """
         last = {name: values[-1] for name, values in parameters.items() if values}
         try:
             mode = SearchMode(last.get("by", "").upper())
         except ValueError:
             mode = SearchMode.HYBRID
-        only, reads = from_address(parameters.get("only", ())), parameters.get("read", ())
+        only, drawn = (from_address(parameters.get(name, ())) for name in ("only", "drawn"))
+        reads = parameters.get("read", ())
         text, where = last.get("q", "").replace("\0", " "), last.get("in") or CATALOG
         reranks = _YES_NO.get(last.get("rerank", ""))
-        return cls(text, where, mode, only, FILTERS in reads, QUESTIONS in reads, reranks)
+        return cls(text, where, mode, only, FILTERS in reads, QUESTIONS in reads, reranks, drawn)
 
     def address(self) -> dict[str, list[str]]:
         """Return the address parameters for this query, without default values."""
@@ -72,6 +75,7 @@ class SearchQuery:
             "by": ["" if self.mode is SearchMode.HYBRID else self.mode.value.lower()],
             "only": [condition.in_address() for condition in self.only],
             "read": [FILTERS] * self.draws_filters + [QUESTIONS] * self.extracts_questions,
+            "drawn": [condition.in_address() for condition in self.drawn],
             "rerank": [word for word, reranks in _YES_NO.items() if reranks is self.reranks],
         }
         return {name: values for name, values in wanted.items() if any(values)}
@@ -79,7 +83,7 @@ class SearchQuery:
 
 def search(question: SearchQuery, kinds: Kinds, *, size: int) -> Answer:
     """Ask the service for at most `size` documents, or chunks in a collection, whose fields are of these kinds."""
-    conditions = [asked for condition in question.only for asked in condition.as_filters(kinds)]
+    conditions = [asked for condition in (*question.only, *question.drawn) for asked in condition.as_filters(kinds)]
     if question.where == CATALOG:
         return api.client().search.search_document_catalog(
             search_query=question.text,

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import streamlit as st
 
@@ -36,8 +37,7 @@ def ask() -> SearchQuery | None:
     collections = collections_by_id()
     places = places_of(collections)
     follow_address(places)
-    with st.form("question", border=False):
-        show_fields(places, collections)
+    show_fields(places, collections)
     if (length := len(words_now())) > LONGEST:
         show_problem(f"This question is too long: {length:,} characters.", f"Ask in {LONGEST:,} at most.")
         return None
@@ -64,18 +64,22 @@ def collections_by_id() -> dict[str, DocumentCollection]:
 
 
 def show_fields(places: Mapping[str, str], collections: Mapping[str, DocumentCollection]) -> None:
-    """Show the form's fields, whose values are in the session."""
-    words, do = st.columns([5, 1])
-    words.text_input("Search", key="words", placeholder="What are you looking for?", label_visibility="collapsed")
-    do.form_submit_button("Search", type="primary", width="stretch", on_click=submit, args=(collections,))
+    """Show the form and, under it, how to search, which searches at once; their values are in the session."""
+    again: Any = {"on_change": submit, "args": (collections,)}
+    with st.form("question", border=False):
+        words, do = st.columns([5, 1])
+        words.text_input("Search", key="words", placeholder="What are you looking for?", label_visibility="collapsed")
+        do.form_submit_button("Search", type="primary", width="stretch", on_click=submit, args=(collections,))
     fields, switches = st.columns([3, 2], vertical_alignment="bottom")
     left, right = fields.columns(2)
-    left.selectbox("Search in", list(places), key="place", format_func=lambda key: places[key])
-    right.segmented_control("Match by", list(MODES), key="mode", format_func=lambda mode: MODES[mode], required=True)
+    left.selectbox("Search in", list(places), key="place", format_func=lambda key: places[key], **again)
+    right.segmented_control(
+        "Match by", list(MODES), key="mode", format_func=lambda mode: MODES[mode], required=True, **again
+    )
     if collections:
-        switches.toggle("Read filters and questions from the text", key="reads", help=_READS)
+        switches.toggle("Read filters and questions from the text", key="reads", help=_READS, **again)
     if api.me().reranks_by_default is not None:
-        switches.toggle("Let a reranking model order the best results, too", key="reranks")
+        switches.toggle("Let a reranking model order the best results, too", key="reranks", **again)
 
 
 def address_now() -> dict[str, list[str]]:
@@ -117,10 +121,8 @@ def submit(collections: Mapping[str, DocumentCollection]) -> None:
         only = tuple(condition for condition in only if condition.field in kinds)
     # A quick Enter comes before the browser has told which one is chosen.
     reads = bool(state.get("reads")) and collection is not None
-    draws = reads
-    if (words, place) == (before.text, before.where) and before.extracts_questions:
-        # Filters that were taken away stay away as long as the question is the same.
-        draws = reads and before.draws_filters
+    # Filters that were taken away stay away as long as the question is the same.
+    is_same = reads and before.extracts_questions and (words, place) == (before.text, before.where)
     by_default = api.me().reranks_by_default
     reranks = bool(state.get("reranks", by_default))
     go(
@@ -129,9 +131,10 @@ def submit(collections: Mapping[str, DocumentCollection]) -> None:
             place,
             state.get("mode") or before.mode,
             only,
-            draws,
+            before.draws_filters if is_same else reads,
             reads,
             None if by_default in {None, reranks} else reranks,
+            before.drawn if is_same else (),
         )
     )
 
@@ -225,7 +228,7 @@ def show_no_results(found: Answer, question: SearchQuery) -> None:
     tries = ["other words"]
     if question.mode is SearchMode.LEXICAL:
         tries.append("a hybrid search")
-    if question.only:
+    if question.only or question.drawn:
         tries.append("fewer filters")
     if question.where != CATALOG:
         tries.append("the whole catalog")
