@@ -21,7 +21,7 @@ from app.ui.help import help_address_of_code, help_cell
 from app.ui.links import leave, show_link
 from app.ui.notices import show_empty, show_note, show_problem, show_table, show_text, show_warning
 from app.ui.passage_locations import PassageLocation, find_quote, open_html
-from app.ui.passages import beginnings_of, mark_html, place_html
+from app.ui.passages import mark_html, place_html, words_in
 from app.ui.tables import PAGE_ROWS, Source, show_each, show_pages, show_text_pages
 from carrel.wire.admin import AdminGrantsListResponse, GrantInfo
 from carrel.wire.catalog import (
@@ -312,7 +312,7 @@ def _show_chunk(
     text = chunk.text.strip()
     quote = find_quote(text, wanted.quoted) if wanted else ""
     is_marked = chunk.chunk_index == wanted.chunk_index if wanted and is_same else bool(quote)
-    words = beginnings_of(quote) or (wanted.words if wanted else []) if is_marked else None
+    words = words_in(quote) or (wanted.words if wanted else []) if is_marked else None
     shown = mark_html(text, quote) if is_marked else html.escape(text)
     body = rows_html(text, chunk.place, marked=words) or f"<p>{shown}</p>"
     passage = PassageLocation(document.document_id, chunk.place, chunk.chunk_index, UUID(where) if where else None)

@@ -56,8 +56,9 @@ def by_meaning_alone(found: Answer, question: SearchQuery) -> bool:
     names = [result.document_name for result in found.results]
     inside = isinstance(found, SearchDocumentCollectionResponse)
     words = found.search_terms_used if inside else [word for word in re.findall(r"\w+", question.text) if len(word) > 3]
-    stems = [word[: max(4, len(word) - 3)] for word in words]
-    return not any(words_like(text, stems) for text in (*names, *((text for text, _ in passages) if inside else ())))
+    stems = tuple(word[: max(4, len(word) - 3)].casefold() for word in words)
+    texts = (*names, *((text for text, _ in passages) if inside else ()))
+    return not any(word.startswith(stems) for text in texts for word in re.findall(r"\w+", text.casefold()))
 
 
 def _passages(found: Answer, result: Result) -> list[tuple[str, Sequence[TextSpan]]]:

@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl
 from uuid import UUID
 
 from app.ui.links import address
-from app.ui.passages import beginnings_of
+from app.ui.passages import words_in
 from carrel.wire.places import Box, PageBox, PassagePlace, describe_place
 
 _LARGEST = 2**31 - 1
@@ -59,8 +59,8 @@ class PassageLocation:
 
     @property
     def words(self) -> list[str]:
-        """The beginnings of the words that were searched for."""
-        return beginnings_of(dict(parse_qsl(self.search)).get("q", ""))
+        """The words that were searched for."""
+        return words_in(dict(parse_qsl(self.search)).get("q", ""))
 
     @property
     def address(self) -> str:

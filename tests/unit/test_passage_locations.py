@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from app.documents.rows import rows_html
 from app.ui.passage_locations import PassageLocation, find_quote, mark_of_quote
-from app.ui.passages import mark_html
+from app.ui.passages import mark_html, words_like
 from carrel.wire.places import Box, PageBox, PassagePlace, Rows
 
 DOCUMENT, COLLECTION = UUID(int=1), UUID(int=2)
@@ -99,3 +99,19 @@ def test_words_that_are_quoted_are_marked() -> None:
     """All of a passage where they don't stand in it."""
     assert mark_html("a <b> c", "<b>") == "a <mark>&lt;b&gt;</mark> c"
     assert mark_html("a <b> c", "d") == mark_html("a <b> c", "") == "<mark>a &lt;b&gt; c</mark>"
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "marked"),
+    [
+        (["since"], "Yours sincerely, since May", ["since"]),
+        (["14", "D-2219"], "140 or 14 of D-2219, d 22190", ["14", "D", "2219", "d"]),
+        (["display", "ferry"], "Dispatch FERRIES that displayed", ["FERRIES", "displayed"]),
+        (["rate", "Hafengebühr"], "Rats, rates und Hafengebühren", ["rates", "Hafengebühren"]),
+        (["東京", "नमस्ते"], "私は東京で नमस्ते न", ["東京", "नमस्ते"]),
+        (["", "-"], "nothing - here", []),
+    ],
+)
+def test_words_and_their_inflections_are_marked(words: list[str], text: str, marked: list[str]) -> None:
+    """Others that begin alike aren't, and a number is no other number's beginning."""
+    assert [text[span.start : span.end] for span in words_like(text, words)] == marked
