@@ -9,7 +9,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from uuid import UUID
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Locator, Page, expect
 
 from tests.harness.documents import create_collection
 from tests.harness.services import RunningService
@@ -259,6 +259,10 @@ def test_an_agent_is_let_read_one_collection_alone(
     expect(page.get_by_label("Everything that I may read")).to_be_checked()
     expect(page.get_by_label("Ledger")).to_be_hidden()
     page.get_by_label("Only what is in these collections:").check()
+    for width in (320, 1280):
+        page.set_viewport_size({"width": width, "height": 900})
+        for one in page.locator("label:visible").all():
+            _stands_before_its_words(one)
     page.get_by_role("button", name="Allow").click()
     expect(page.get_by_role("alert")).to_contain_text("one collection at least")
     page.get_by_label("Ledger").check()
@@ -278,6 +282,16 @@ def test_an_agent_is_let_read_one_collection_alone(
     page.get_by_role("button", name="Allow").click()
     expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
     assert complaints is not None
+
+
+def _stands_before_its_words(label: Locator) -> None:
+    """The box or button of a label is at the beginning of its line."""
+    outer, inner = label.bounding_box(), label.locator("input").bounding_box()
+    assert outer is not None
+    assert inner is not None
+    assert inner["width"] < 30
+    assert inner["x"] - outer["x"] < 2
+    assert inner["y"] - outer["y"] < 16
 
 
 def test_pages_fit_a_narrow_window(application: Application, page: Page) -> None:
