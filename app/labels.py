@@ -112,6 +112,13 @@ APPLICATION_SCOPES: Mapping[ApiScope, Meaning] = {
 }
 """What applications may ask people for."""
 
+ADMIN_AT_MCP = Meaning(
+    APPLICATION_SCOPES[ApiScope.ADMIN].name,
+    "See who can read a document, and why (who_can_read and why), when the person is an admin.",
+    "The application learns who is in which group. It can change nothing.",
+)
+"""The same of an application for /mcp, which has no other tools for admins."""
+
 CALLS: Mapping[str, str] = {
     "search/searchDocumentCatalog": "search the catalog",
     "search/searchDocumentCollection": "search a collection",

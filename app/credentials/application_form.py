@@ -45,7 +45,8 @@ def show_new() -> None:
         list(AUDIENCES),
         format_func=AUDIENCES.__getitem__,
         key="client.audience",
-        help="Its tokens work there and nowhere else. This can't be changed afterwards.",
+        help="Its tokens work there and nowhere else. This can't be changed afterwards. At /mcp, Administer lets it "
+        "see who can read a document, and why, and do nothing else.",
     )
     if audience is OAuthAudience.MCP:
         st.checkbox(

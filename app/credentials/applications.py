@@ -6,10 +6,10 @@ import streamlit as st
 from pydantic import TypeAdapter, ValidationError
 
 from app import api
-from app.labels import APPLICATION_SCOPES, ONE_AGENT, Meaning, scope_named
+from app.labels import ADMIN_AT_MCP, APPLICATION_SCOPES, ONE_AGENT, Meaning, scope_named
 from app.lookup import by_id
 from app.ui.tables import forget
-from carrel.wire.oauth_clients import OAuthClient, OAuthClientStatus, RedirectUri
+from carrel.wire.oauth_clients import OAuthAudience, OAuthClient, OAuthClientStatus, RedirectUri
 from carrel.wire.scopes import ApiScope
 
 CLIENTS, CONSENTS = "clients", "consents"
@@ -62,8 +62,10 @@ def problems_with(addresses: Sequence[str]) -> list[str]:
     return [f"{address} {wrong}." for address in addresses if (wrong := _wrong(address))]
 
 
-def meaning_of(scope: str) -> Meaning:
-    """Return the meaning of a scope in words, also of a scope for a single agent."""
+def meaning_of(scope: str, audience: OAuthAudience) -> Meaning:
+    """Return the meaning of a scope at its audience in words, also of a scope for a single agent."""
+    if scope == ApiScope.ADMIN and audience is OAuthAudience.MCP:
+        return ADMIN_AT_MCP
     if scope in set(ApiScope):
         return APPLICATION_SCOPES[ApiScope(scope)]
     return Meaning(

@@ -1,6 +1,6 @@
 """Applications that sign people in and act for them: who asked for which, what each may ask people for, its secret."""
 
-from collections.abc import Sequence
+import json
 from functools import partial
 
 import streamlit as st
@@ -13,17 +13,20 @@ from app.credentials.client_hosts import show_hosts
 from app.credentials.consents import show_consents
 from app.formatting import moment, one_line
 from app.labels import scope_named, scopes_named
+from app.settings import settings
 from app.ui.access import require_admin
 from app.ui.dialogs import confirm, hold_secret, is_open, show_held_secret
 from app.ui.errors import show_errors
 from app.ui.filters import choice_filter, filter_line
+from app.ui.help import help_link
 from app.ui.links import leave, look_at, offer_way_back
-from app.ui.notices import show_empty, show_heading, show_table, show_title, show_warning
+from app.ui.notices import show_empty, show_heading, show_table, show_text, show_title, show_warning
 from app.ui.tables import PAGE_ROWS, Source, show_pages, time_cell
-from carrel.wire.oauth_clients import AdminOAuthClientsListResponse, OAuthClient, OAuthClientStatus
+from carrel.wire.oauth_clients import AdminOAuthClientsListResponse, OAuthAudience, OAuthClient, OAuthClientStatus
 from flows.operations.formatting import count_text
 
 TITLE, PURPOSE = "OAuth clients", "Applications that sign your people in, and act for those who allow it."
+MCP_PATH = "/mcp"
 STATUSES = {OAuthClientStatus.PENDING: "Waits for an admin", OAuthClientStatus.APPROVED: "Approved"}
 
 
@@ -97,21 +100,42 @@ def show_client(client_id: str) -> None:
         ],
         named=True,
     )
-    show_scopes(client.scopes, names)
+    show_scopes(client, names)
+    if client.audience is OAuthAudience.MCP:
+        show_configuration(client)
     show_actions(client)
     show_consents(client)
     if is_open(EDIT, client_id):
         show_edit(client)
 
 
-def show_scopes(scopes: Sequence[str], names: dict[str, str]) -> None:
+def show_scopes(client: OAuthClient, names: dict[str, str]) -> None:
     """Show an application's scopes, each with what it allows and its risk."""
     rows = [
         (scope_named(scope, agents=names), meaning.lets, meaning.risk)
-        for scope in scopes
-        if (meaning := meaning_of(scope))
+        for scope in client.scopes
+        if (meaning := meaning_of(scope, client.audience))
     ]
     show_table(rows, heads=("It may ask people for", "Which lets it", "Mind that"), named=True)
+
+
+def show_configuration(client: OAuthClient) -> None:
+    """Show where an agent's client finds the service, and for a public one what to give to the programs of people."""
+    chosen = settings()
+    address = f"{chosen.auth_url or chosen.base_url}{MCP_PATH}"
+    st.header("Connect it", anchor=False)
+    show_text("It needs its id and this address, exactly as it stands here:")
+    st.code(address, language=None, wrap_lines=True)
+    st.html(help_link("How programs are connected", "mcp#connect-a-client"))
+    if not client.is_public or client.document_url is not None:
+        return
+    show_text("Claude Code:")
+    command = f"claude mcp add --transport http --client-id {client.client_id} carrel {address}"
+    st.code(f"{command}\nclaude mcp login carrel", language="bash", wrap_lines=True)
+    show_text("Programs that take mcpServers, by mcp-remote:")
+    own = json.dumps({"client_id": str(client.client_id)})
+    remote = {"command": "npx", "args": ["mcp-remote", address, "3334", "--static-oauth-client-info", own]}
+    st.code(json.dumps({"mcpServers": {"carrel": remote}}, indent=2), language="json", wrap_lines=True)
 
 
 def show_actions(client: OAuthClient) -> None:

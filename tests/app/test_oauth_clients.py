@@ -120,6 +120,8 @@ def test_what_people_allowed_is_listed_and_withdrawn_after_asking(house: House) 
     other.tokens(app)
     one = house.open("oauth_clients", client=app.client_id)
     listed = one.dataframe[0].value.to_dict("records")
+    codes = "\n".join(code.value for code in one.code)
+    assert f"--client-id {app.client_id} carrel {house.service.base_url}/mcp" in codes
     choose(one, 0, next(i for i, shown in enumerate(listed) if shown["Person"].endswith(f"({email})")))
     press(one, "Withdraw it")
     one.button(key="confirm.yes").click().run()
