@@ -17,6 +17,7 @@ CARREL_SAMPLE_PASSWORD={sample_password}
 # What the flows, the workbench and your own scripts use.
 CARREL_BASE_URL=http://127.0.0.1:8000
 CARREL_API_KEY={api_key}
+CARREL_WORKBENCH_URL=http://127.0.0.1:8501
 PREFECT_API_URL=http://127.0.0.1:4200/api
 
 # INFO tells every request, too.

@@ -13,7 +13,7 @@ def find_taken_ports(environment: Mapping[str, str]) -> Iterator[str]:
     wanted = (
         ("the service", environment.get("CARREL_PORT", 8000), "CARREL_PORT and CARREL_BASE_URL"),
         ("Prefect", prefect or 4200, "PREFECT_API_URL"),
-        ("the workbench", environment.get("CARREL_APP_PORT", 8501), "CARREL_APP_PORT"),
+        ("the workbench", environment.get("CARREL_APP_PORT", 8501), "CARREL_APP_PORT and CARREL_WORKBENCH_URL"),
     )
     for who, port, settings in wanted:
         if not _is_free(int(port)):

@@ -95,6 +95,8 @@ _OTHER_AUDIENCE: dict[Version, str] = {
     "for /mcp.",
 }
 
+_TAKEN_BACK = "What this client was allowed was taken back, by the person or by an admin. Connect it again to be asked."
+
 
 async def authenticate(
     connection: AsyncConnection,
@@ -156,7 +158,9 @@ class Identification:
             raise _unknown(kind, self.value)
         if credential.audience is not None and credential.audience != _AUDIENCES.get(self.version):
             raise _unauthenticated("wrong_audience", _OTHER_AUDIENCE[self.version])
-        if credential.status == "revoked" or (self.consent is not None and self.consent.row is None):
+        if self.consent is not None and self.consent.row is None:
+            raise _unauthenticated("credential_revoked", _TAKEN_BACK)
+        if credential.status == "revoked":
             raise _unauthenticated("credential_revoked", f"This {kind.name} was revoked. Use another one.")
         if credential.status == "expired":
             raise _unauthenticated("credential_expired", f"This {kind.name} has expired. {kind.renewal}")

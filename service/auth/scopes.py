@@ -6,7 +6,7 @@
 from collections.abc import Collection
 from uuid import UUID
 
-from carrel.wire.oauth_clients import is_api_scope
+from carrel.wire.oauth_clients import OAuthAudience, is_api_scope
 from carrel.wire.scopes import ApiScope
 
 MESSAGE_PREFIX = ApiScope.AGENT_MESSAGE.removesuffix("*")
@@ -17,6 +17,8 @@ _MEANINGS = {
     ApiScope.CATALOG_WRITE: "Upload documents as you, and change or delete those you may change",
     ApiScope.ADMIN: "Do what you do as an admin: manage people, groups, access and credentials, and read the logs",
 }
+# No tool there does more.
+_ADMIN_AT_MCP = "As an admin, see who can read a document, and why; it can change nothing"
 
 
 def parse_scopes(text: str) -> tuple[str, ...] | None:
@@ -42,8 +44,10 @@ def agent_of(scope: str) -> UUID | None:
     return UUID(scope.removeprefix(MESSAGE_PREFIX)) if one else None
 
 
-def meaning(scope: str, *, agent_name: str | None = None) -> str:
-    """Describe in plain words what a scope allows."""
+def meaning(scope: str, *, audience: OAuthAudience = OAuthAudience.API, agent_name: str | None = None) -> str:
+    """Describe in plain words what a scope allows there where its token works."""
+    if scope == ApiScope.ADMIN and audience is OAuthAudience.MCP:
+        return _ADMIN_AT_MCP
     known = _MEANINGS.get(ApiScope(scope)) if scope in set(ApiScope) else None
     agent = agent_name or scope.removeprefix(MESSAGE_PREFIX)
     return known or f"Send messages to the agent {agent}, as you, and read its answers"

@@ -1,8 +1,8 @@
 """POST /mcp: one message of a client, whose caller is authenticated and whose body is read as those of the API are.
 
 Nothing is kept between messages: any replica answers any of them, and a credential that was revoked counts from the
-next one on. The protocol's library takes more than half a second to import, and 13 MB: it is loaded with the first
-message.
+next one on. The protocol's library takes almost a second to import, and 13 MB: it is loaded with the first message, or
+before it, when a client is sent to sign in.
 """
 
 import asyncio
@@ -13,9 +13,10 @@ from http import HTTPStatus
 from typing import Any, cast
 from urllib.parse import urlsplit
 
-from fastapi import APIRouter, Depends, Request
+from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import JSONResponse, Response
 from fastapi.routing import APIRoute
+from starlette.background import BackgroundTask
 
 from service.auth.callers import Caller
 from service.platform.bodies import read_at_most
@@ -71,6 +72,12 @@ async def require_own_origin(request: Request, runtime: RuntimeDep) -> None:
     own = urlsplit(runtime.settings.issuer)
     if origin is not None and origin != f"{own.scheme}://{own.netloc}":
         raise Forbidden("Pages of other sites may not call this endpoint.", code="foreign_origin")
+
+
+@router.get(MCP_PATH, include_in_schema=False, dependencies=[Depends(require_own_origin)])
+async def refuse_to_stream(_caller: CallerDep) -> Response:
+    """Refuse to send messages unasked; some clients begin with this, and learn from 401 where to get a token."""
+    raise HTTPException(HTTPStatus.METHOD_NOT_ALLOWED, headers={"Allow": "POST"})
 
 
 @router.post(MCP_PATH, include_in_schema=False, dependencies=[Depends(require_own_origin)])
@@ -131,7 +138,9 @@ def _refusal(error: ServiceError, code: int = INVALID_REQUEST, *, message_id: st
     data = {"code": error.code, "requestId": request_id()}
     said = {"code": code, "message": redact_credentials(error.message), "data": data}
     body = {"jsonrpc": "2.0", "id": message_id, "error": said}
-    return JSONResponse(body, status_code=error.status, headers=error.headers)
+    # Whoever has to sign in first comes back with a message.
+    then = BackgroundTask(_load) if error.status == HTTPStatus.UNAUTHORIZED else None
+    return JSONResponse(body, status_code=error.status, headers=error.headers, background=then)
 
 
 def _too_large() -> TooLarge:

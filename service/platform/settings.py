@@ -268,7 +268,8 @@ class Settings(BaseSettings):
         "asked at, though they are not public; webhooks by http, too.",
     )
     workbench_url: str | None = Field(
-        default=None, description="The address of the workbench, which alerts link to; without it they have no links."
+        default=None,
+        description="The workbench's address, which alerts and pages link to; without it they have no links.",
     )
 
     text_retention_days: int | None = Field(

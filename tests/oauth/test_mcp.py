@@ -15,7 +15,7 @@ from service.mcp import server
 from tests.harness.documents import uploaded
 from tests.harness.services import RunningService
 from tests.oauth.conftest import Standing
-from tests.oauth.flow import EVERY_SCOPE, PASSWORD, Person, an_mcp_client
+from tests.oauth.flow import EVERY_SCOPE, PASSWORD, Page, Person, an_mcp_client
 from tests.oauth.talking import REVISION, official_client, refusal, result, send, tools, use
 from tests.service.agents import an_agent
 from tests.service.conversations import Desk, a_desk
@@ -239,6 +239,11 @@ def test_what_is_no_message_of_a_client_is_refused(standing: Standing, token: st
     assert (too_large.status_code, too_large.json()["error"]["data"]["code"]) == (413, "too_large")
     answer = httpx.get(f"{service.base_url}/mcp", headers={"Authorization": f"Bearer {token}"})
     assert (answer.status_code, answer.headers["Allow"]) == (405, "POST")
+    unknown = httpx.get(f"{service.base_url}/mcp")
+    assert (unknown.status_code, unknown.headers["WWW-Authenticate"]) == (
+        401,
+        send(service, None, "ping").headers["WWW-Authenticate"],
+    )
 
 
 def test_organizations_are_apart(standing: Standing, ferry: str) -> None:
@@ -298,7 +303,12 @@ def test_an_agent_that_is_not_theirs_is_not_asked(standing: Standing, desk: Desk
 def test_readers_and_reasons_are_for_admins(standing: Standing, token: str, secret: str) -> None:
     """An admin is told who and why; others see no such tool, and can't call it; nor an admin whose token lacks it."""
     service = standing.service
-    admin = Person(service).tokens(standing.agent, scope="api:catalog:read api:admin")["access_token"]
+    person, scopes = Person(service), "api:catalog:read api:admin"
+    asked = Page(person.sign_in(person.open(standing.agent, scope=scopes, prompt="consent"))).text
+    assert "see who can read a document, and why" in asked
+    assert "credentials" not in asked
+    admin = person.tokens(standing.agent, scope=scopes)["access_token"]
+    assert "see who can read a document, and why" in Page(person.http.get("/account/consents")).text
     assert {"who_can_read", "why"} <= set(tools(service, admin))
     [reader] = use(service, admin, "who_can_read", document_id=secret)["readers"]
     assert reader["email"] == service.admin_email

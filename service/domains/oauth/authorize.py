@@ -255,7 +255,7 @@ async def _consent_page(
     choice: Choice | None = None,
 ) -> Response:
     scopes = grantable(asked.scopes, person)
-    meanings = await meanings_to(asked.connection, person, scopes=scopes)
+    meanings = await meanings_to(asked.connection, person, scopes=[(scope, asked.client.audience) for scope in scopes])
     choice = choice or await _choice_before(asked, person)
     offered, most = None, len(choice.collection_ids)
     if most <= MOST_CHOSEN:

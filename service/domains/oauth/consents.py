@@ -20,6 +20,7 @@ from service.web.pages import page
 from service.web.pages.routing import PageRoute, depth_of
 
 PATH = "/account/consents"
+TAKEN_BACK = "It was taken back: that application can do nothing in your name unless you allow it again."
 STALE = "This page was out of date. Please try again."
 
 router = APIRouter(route_class=PageRoute, include_in_schema=False)
@@ -33,7 +34,8 @@ async def show_consents(request: Request, runtime: RuntimeDep) -> Response:
         person = await find_session(connection, browser, now=await runtime.clock.now(connection))
         if person is None:
             return _to_sign_in()
-        return await _consents_page(request, runtime, connection, person=person, browser=browser)
+        done = TAKEN_BACK if "takenBack" in request.query_params else None
+        return await _consents_page(request, runtime, connection, person=person, browser=browser, done=done)
 
 
 @router.post(PATH)
@@ -56,7 +58,8 @@ async def change_consents(request: Request, runtime: RuntimeDep) -> Response:
         else:
             raise BadRequest("This form has no such button. Go back and try again.")
     there = await sign_out_address(runtime, person, left) if left else None
-    return Response(status_code=303, headers={"Location": there or "consents"})
+    back = "consents?takenBack=" if form.get("action") == "withdraw" else "consents"
+    return Response(status_code=303, headers={"Location": there or back})
 
 
 async def withdraw(runtime: Runtime, connection: AsyncConnection, *, person: SignedIn, client_id: UUID) -> None:
@@ -76,10 +79,11 @@ async def _consents_page(
     person: SignedIn,
     browser: Browser,
     notice: str | None = None,
+    done: str | None = None,
 ) -> Response:
     left = await find_session_there(connection, browser, person)
     rows = await list_consents(connection, person.organization_id, principal_id=person.principal_id)
-    scopes = sorted({scope for row in rows for scope in row.scopes})
+    scopes = sorted({(scope, row.audience) for row in rows for scope in row.scopes})
     meanings = dict(zip(scopes, await meanings_to(connection, person, scopes=scopes), strict=True))
     return page(
         "consents.html",
@@ -97,12 +101,14 @@ async def _consents_page(
                 "last_used_at": row.last_used_at,
                 "is_narrowed": row.collection_ids is not None,
                 "collections": row.collection_names or [],
-                "meanings": [meanings[scope] for scope in sorted(row.scopes)],
+                "meanings": [meanings[scope, row.audience] for scope in sorted(row.scopes)],
             }
             for row in sorted(rows, key=lambda row: (row.application_name, row.client_id))
         ],
         csrf=browser.form_token(runtime, _purpose(person)),
         notice=notice,
+        done=done,
+        workbench=runtime.settings.workbench_url,
     )
 
 

@@ -4,15 +4,21 @@ from collections.abc import Sequence
 
 from sqlalchemy.ext.asyncio import AsyncConnection
 
+from carrel.wire.oauth_clients import OAuthAudience
 from service.auth.scopes import agent_of, meaning
 from service.domains.agents.deploying import read_deployed_names
 from service.domains.signin.sessions import SignedIn
 
 
-async def meanings_to(connection: AsyncConnection, person: SignedIn, *, scopes: Sequence[str]) -> list[str]:
-    """Return what each scope allows, in plain words; an agent that isn't deployed to the person is called by its id."""
-    agents = {scope: agent_id for scope in scopes if (agent_id := agent_of(scope))}
+async def meanings_to(
+    connection: AsyncConnection, person: SignedIn, *, scopes: Sequence[tuple[str, OAuthAudience]]
+) -> list[str]:
+    """Return what each scope allows at its audience; an agent that isn't deployed to the person is called by its id."""
+    agents = {scope: agent_id for scope, _ in scopes if (agent_id := agent_of(scope))}
     names = await read_deployed_names(
         connection, person.organization_id, principal_id=person.principal_id, agent_ids=agents.values()
     )
-    return [meaning(scope, agent_name=names.get(agents[scope]) if scope in agents else None) for scope in scopes]
+    return [
+        meaning(scope, audience=audience, agent_name=names.get(agents[scope]) if scope in agents else None)
+        for scope, audience in scopes
+    ]
