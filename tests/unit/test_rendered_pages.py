@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pypdf
 import pytest
-from PIL import Image
+from PIL import Image, ImageChops
 
 from service.text.extraction.failures import Unreadable
-from service.text.extraction.pages import render_page
+from service.text.extraction.pages import open_page, render_page
 from tests import made_files
 
 PDF, TIFF, PNG = "application/pdf", "image/tiff", "image/png"
@@ -65,3 +65,16 @@ def test_what_cannot_be_shown_is_refused(tmp_path: Path, content: bytes, media_t
     with pytest.raises(Unreadable) as caught:
         render_page(path, media_type=media_type, page=1, pixels=1_000)
     assert caught.value.code == code
+
+
+@pytest.mark.parametrize(("dots", "width"), [(200, 1654), (150, 1240), (96, 793)])
+def test_a_page_that_is_one_picture_is_recognized_in_the_pixels_of_its_scan(
+    tmp_path: Path, dots: int, width: int
+) -> None:
+    """Spread over other pixels, letters are soft, and their words are read run together."""
+    picture = Image.effect_noise((width, 200), 128).convert("1")
+    path = tmp_path / "scan.pdf"
+    picture.save(path, resolution=dots)
+    shown, _ = open_page(path, media_type=PDF, page=1, pixels=10**8)
+    assert ImageChops.difference(shown, picture.convert("RGB")).getbbox() is None
+    assert shown.size == picture.size

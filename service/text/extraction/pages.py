@@ -9,6 +9,8 @@ Recognition reads them, and people look at them (`render_page`).
 import io
 import re
 from collections.abc import Collection
+from itertools import islice
+from math import inf
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,6 +29,8 @@ _POINTS_AN_INCH = 72
 # Letters of six points are legible; what is larger than a sheet of A3 is rendered with fewer dots an inch.
 _DOTS_AN_INCH = 200
 _LONGEST_SIDE = 3_400
+# The side of a page is rounded up to a whole pixel, and all of a scan would be spread over one more.
+_LESS_THAN_ROUNDING = 1 - 1e-6
 _WORD = re.compile(r"\w+")
 # For eyes: text of ten points is sharp on a screen, and a page is some 200 KB.
 _DOTS_SHOWN = 150
@@ -116,12 +120,22 @@ def _render(path: Path, page: int, edges: str | None) -> tuple[Image.Image, Coll
         shown = document[page - 1]
         text_page = shown.get_textpage()
         words = frozenset(_WORD.findall(text_page.get_text_range().lower()))
-        scale = min(_DOTS_AN_INCH / _POINTS_AN_INCH, _LONGEST_SIDE / max(*shown.get_size(), 1.0))
+        scale = min(_DOTS_AN_INCH / _POINTS_AN_INCH, _LONGEST_SIDE / max(*shown.get_size(), 1.0), _own_scale(shown))
+        scale *= _LESS_THAN_ROUNDING
         crop = (0.0, 0.0, 0.0, 0.0) if edges is None else _around(edges, shown)
         picture: Image.Image = shown.render(scale=scale, crop=crop).to_pil()
         return picture.convert("RGB"), words
     finally:
         document.close()
+
+
+def _own_scale(page: Any) -> float:
+    """Return the pixels a point of a page that is one picture, at least 1: spread over more, words run together."""
+    objects = list(islice(page.get_objects(max_depth=1), 2))
+    if len(objects) != 1 or objects[0].type != raw.FPDF_PAGEOBJ_IMAGE:
+        return inf
+    left, bottom, right, top = objects[0].get_bounds()
+    return max(max(objects[0].get_px_size()) / max(right - left, top - bottom, 1.0), 1.0)
 
 
 def _around(edges: str, page: Any) -> tuple[float, float, float, float]:
