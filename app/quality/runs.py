@@ -297,7 +297,11 @@ def _list_runs(one: EvaluationSet, runs: Sequence[EvaluationRun]) -> None:
         source_of(runs, about=(one.evaluation_set_id, runs[0].evaluation_run_id, len(runs))),
         row=lambda run: dict(zip(_heads(searches), _cells(run, searches), strict=True)),
         empty=lambda: None,
-        columns={head: {"help": _MEANINGS[head], "width": "small"} for head in _heads(searches) if head in _MEANINGS},
+        columns={
+            head: {"help": _MEANINGS[head]} if any(cells) else None  # what no run has takes no room
+            for head, *cells in zip(_heads(searches), *(_cells(run, searches) for run in runs), strict=True)
+            if head in _MEANINGS
+        },
         hint="Choose a run to delete it.",
     )
     show_help("What these scores mean", "workbench#what-the-scores-mean")
