@@ -2,12 +2,14 @@
 
 from collections.abc import Callable
 from datetime import datetime
+from urllib.parse import urlencode
 from uuid import UUID
 
 import streamlit as st
 from streamlit.delta_generator import DeltaGenerator
 
 from app import formatting
+from app.chat.conversations import ChatLocation
 from app.chat.following import ReplyReader
 from app.chat.replies import growing_html, message_html, reply_html
 from app.ui.errors import problem_of
@@ -78,7 +80,8 @@ def _reply() -> DeltaGenerator:
 
 def _show_reply(agent_id: UUID, message: ConversationMessage) -> None:
     text = message.agent_response_text or ""
-    st.html(reply_html(text, message.referenced_sources, message_id=message.message_id))
+    here = urlencode(ChatLocation.from_address(st.query_params).address())
+    st.html(reply_html(text, message.referenced_sources, message_id=message.message_id, chat=here))
     if message.warnings:
         show_warning(*message.warnings)
     about = about_reply(agent_id, message.message_id)

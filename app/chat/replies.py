@@ -21,13 +21,16 @@ from carrel.wire.replies import ReferencedSource
 _NUMBER = re.compile(r"\[(\d{1,4})\]")
 
 
-def reply_html(text: str, sources: Sequence[ReferencedSource], *, message_id: UUID) -> str:
-    """Return a reply as HTML with its sources; `[1]` in the text links to the first of them."""
+def reply_html(text: str, sources: Sequence[ReferencedSource], *, message_id: UUID, chat: str = "") -> str:
+    """Return a reply as HTML with its sources; `[1]` in the text links to the first of them.
+
+    `chat` is the query string of its conversation, which its documents lead back to.
+    """
     body = _MARKDOWN.render(text, {"sources": sources, "message": message_id})
     said = f'<div class="carrel-reply">{body}</div>'
     if not sources:
         return f'<div class="carrel-said">{said}</div>'
-    listed = "".join(_source(number, source, message_id) for number, source in enumerate(sources, 1))
+    listed = "".join(_source(number, source, message_id, chat) for number, source in enumerate(sources, 1))
     # Folded on a phone; where there is room beside the reply, the style keeps all in sight.
     shown = f'<details class="carrel-sources"><summary>Sources ({len(sources)})</summary><ol>{listed}</ol></details>'
     return f'<div class="carrel-said"><div class="carrel-wide">{said}{shown}</div></div>'
@@ -48,9 +51,10 @@ def message_html(text: str, *, note: str = "") -> str:
     return f'<div class="carrel-message">{paragraph(html.escape(text))}{under}</div>'
 
 
-def _source(number: int, source: ReferencedSource, message_id: UUID) -> str:
+def _source(number: int, source: ReferencedSource, message_id: UUID, chat: str) -> str:
     chunk = source.chunk_index, source.document_collection_id
-    passage = PassageLocation(source.id, source.place, *chunk, source.document_version, mark_of_quote(source.quote))
+    mark = mark_of_quote(source.quote)
+    passage = PassageLocation(source.id, source.place, *chunk, source.document_version, mark, chat=chat)
     where = html.escape(passage.address)
     away = f" · {link_html('Original', source.url)}" if link_html("", source.url) else ""
     return (

@@ -25,7 +25,7 @@ class PassageLocation:
 
     Without a collection it is the catalog's chunk; without a number, only its place is known. `version` is the
     document's that the passage is of, `quoted` the mark of the words that count (`mark_of_quote`), and `search` the
-    query string of the search that found it, for the way back.
+    query string of the search that found it, or `chat` that of the conversation that quotes it, for the way back.
     """
 
     document_id: UUID
@@ -35,6 +35,7 @@ class PassageLocation:
     version: int | None = None
     quoted: str = ""
     search: str = ""
+    chat: str = ""
 
     @classmethod
     def from_address(cls, document_id: UUID, parameters: Mapping[str, str]) -> "PassageLocation":
@@ -55,6 +56,7 @@ class PassageLocation:
             number_in(parameters.get("version", ""), least=1),
             parameters.get("quoted", ""),
             parameters.get("search", ""),
+            parameters.get("chat", ""),
         )
 
     @property
@@ -77,7 +79,7 @@ class PassageLocation:
                 shown |= {"chunk_in": str(self.collection_id), "place": str(self.collection_id)}
         if self.version is not None:
             shown |= {"version": str(self.version)}
-        kept = {"quoted": self.quoted, "search": self.search}
+        kept = {"quoted": self.quoted, "search": self.search, "chat": self.chat}
         return address("documents", **shown, **{name: value for name, value in kept.items() if value})
 
 

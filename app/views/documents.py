@@ -34,7 +34,7 @@ from flows.operations.formatting import count_text
 
 LIST, TITLE, PURPOSE = "documents", "Documents", "What has been loaded, how far it is indexed, and who may read it."
 MINE, ALL = "mine", "all"
-ONE = ("document", "part", "place", "page", "at", "chunk", "chunk_in", "version", "quoted", "search")
+ONE = ("document", "part", "place", "page", "at", "chunk", "chunk_in", "version", "quoted", "search", "chat")
 """What the address of one document has more than that of the list."""
 ORIGINAL = "original"
 PARTS = {"about": "About", ORIGINAL: "Original", "versions": "Versions", "text": "Text as indexed", "readers": "Access"}
@@ -181,12 +181,12 @@ def delete(document_id: UUID) -> None:
     leave(*ONE)
 
 
-def show_way_back_to_search() -> None:
-    """Show a link to the search that led to the document, if one did."""
-    search = parse_qsl(st.query_params.get("search", ""))
-    if search:
-        link = LinkedText("Back to the search", f"search?{urlencode(search)}").body
-        st.html(f'<p class="carrel-text">{link}</p>', width="content")
+def show_way_back() -> None:
+    """Show a link to the search or conversation that led to the document, if one did."""
+    for name, words in (("search", "Back to the search"), ("chat", "Back to the conversation")):
+        if there := parse_qsl(st.query_params.get(name, "")):
+            link = LinkedText(words, f"{name}?{urlencode(there)}").body
+            st.html(f'<p class="carrel-text">{link}</p>', width="content")
 
 
 def page() -> None:
@@ -198,7 +198,7 @@ def page() -> None:
     show_title(TITLE, PURPOSE)
     with st.container(horizontal=True, vertical_alignment="center"):
         offer_way_back("All documents", *ONE)
-        show_way_back_to_search()
+        show_way_back()
     document = find(address)
     if document is not None:
         show_document(document)

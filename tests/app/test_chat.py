@@ -132,7 +132,13 @@ def test_a_question_is_answered_with_its_source(visit: Visit) -> None:
     where = (
         f"documents?document={visit.desk.document_id}&amp;part=text&amp;chunk=0&amp;{place}&amp;version=1&amp;quoted="
     )
-    assert re.search(rf'href="{re.escape(where)}[0-9]+_[0-9a-f]{{16}}" target="_blank"', shown)
+    back = r"chat=agent%3D[0-9a-f-]{36}%26conversation%3D([0-9a-f-]{36})"
+    linked = re.search(rf'href="{re.escape(where)}[0-9]+_[0-9a-f]{{16}}&amp;{back}" target="_blank"', shown)
+    assert linked is not None
+    opened = visit.house.open(
+        "documents", signed_in_as=visit.email, document=str(visit.desk.document_id), chat=f"conversation={linked[1]}"
+    )
+    assert f'<a href="chat?conversation={linked[1]}"' in html_of(opened)
     number = shown.partition('class="carrel-chip" href="#')[2].partition('"')[0]
     assert f'<li id="{number}">' in shown
     assert "<strong>Ferries</strong><blockquote>The ferry to Northlight leaves at noon" in shown
