@@ -42,6 +42,13 @@ class Archived:
         self.moments[name] = now()
         time.sleep(0.01)
 
+    def wait_for(self, name: str) -> None:
+        """Wait until a noted moment can be restored."""
+        moment, deadline = datetime.fromisoformat(self.moments[name]), time.monotonic() + 120
+        while Archive.find(str(self.archive)).position().at < moment:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+
     def back_up(self, *arguments: str) -> str:
         """Take an incremental backup; returns what the command says."""
         ended = self.process.command("backup", "--incremental", *arguments)
@@ -108,6 +115,7 @@ def test_the_service_tells_how_far_its_archive_is(archived: Archived) -> None:
 
 def test_a_moment_is_restored(archived: Archived) -> None:
     """What there was then is there, with its files, and nothing of later: an incremental backup and log upon it."""
+    archived.wait_for("after")
     other = ServiceProcess()
     try:
         ended = other.command("restore", str(archived.archive), "--to", archived.moments["after"])
@@ -226,11 +234,7 @@ def test_a_gap_within_a_segment_is_told(
     Without a moment, what was before the gap is restored.
     """
     copy, folder = tmp_path / "copy", tmp_path / "data"
-    end = datetime.fromisoformat(archived.moments["end"])
-    deadline = time.monotonic() + 120
-    while Archive.find(str(archived.archive)).position().at < end:
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    archived.wait_for("end")
     shutil.copytree(archived.archive, copy)
     archive = Archive.find(str(copy))
     full, incremental = archive.bases()

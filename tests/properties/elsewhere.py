@@ -16,7 +16,7 @@ class Elsewhere(Asking):
         """A client is told what the person may read, and nothing else; what was looked at, and what came of it."""
         if not self.model.users[by].active:
             answer = send(self.world.service, self.world.agent_token(by), "tools/list")
-            assert (answer.status_code, answer.json()["error"]["code"]) == (401, "owner_inactive")
+            assert (answer.status_code, answer.json()["error"]["data"]["code"]) == (401, "owner_inactive")
             return "inactive"
         looks = (self._search, self._fetch, self._fetch, self._ask, self._who)
         return self.chance.choice(looks)(by)
