@@ -71,6 +71,7 @@ EXCUSED = {
     "domains.agents.queries.lock_collections": ADMINS_ALONE,
     "domains.agents.queries.is_name_taken": ADMINS_ALONE,
     "domains.agents.queries.list_agents": ADMINS_ALONE,
+    "domains.agents.queries.select_collection_ids": PART,
     "domains.documents.contained.queries.count_contained": RIGHTS_FIRST,
     "domains.documents.contained.queries.files_inside": RIGHTS_FIRST,
     "domains.documents.queries.read_file": RIGHTS_FIRST,

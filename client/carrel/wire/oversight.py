@@ -215,7 +215,7 @@ class AdminStatusGetResponse(ResponseModel):
     standbys: list[StandbyStatus] | None = None
     """Standbys of the database; absent where the service was given none."""
     primary: PrimaryState | None = None
-    """The server that takes the changes; absent from a service that doesn't tell."""
+    """What was wrong with the server that takes the changes; absent where nothing was."""
     archive: ArchiveState | None = None
     """The archive of log and files; absent where the service was given none."""
     reranking: RerankingState | None = None

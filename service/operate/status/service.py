@@ -71,10 +71,11 @@ async def get_status(
     )
 
 
-def _describe_primary(share: Share) -> PrimaryState:
-    return PrimaryState(
-        unconfirmed_at=share.latest(Figure.UNCONFIRMED_AT), older_refused_at=share.latest(Figure.OLDER_PRIMARY_AT)
-    )
+def _describe_primary(share: Share) -> PrimaryState | None:
+    unconfirmed_at, older_refused_at = share.latest(Figure.UNCONFIRMED_AT), share.latest(Figure.OLDER_PRIMARY_AT)
+    if unconfirmed_at is None and older_refused_at is None:
+        return None
+    return PrimaryState(unconfirmed_at=unconfirmed_at, older_refused_at=older_refused_at)
 
 
 def _describe_archive(share: Share) -> ArchiveState:
