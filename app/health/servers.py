@@ -42,7 +42,7 @@ def of_standby(standby: StandbyStatus) -> Finding:
     }
     said = f"Searches are read from the primary instead: {whys[standby.state]}, since {moment(standby.since)}."
     if standby.state is StandbyState.LATE:
-        todo = "Nothing, if much is being loaded. If it stays so, look at its log and at what it has to do beside."
+        todo = "Nothing, if much is being loaded. If it stays so, look at its log and at what else runs there."
     else:
         todo = "See whether it runs and follows the primary. The service uses it again by itself."
     return Finding(about, Level.TROUBLE, said, todo, help_page("scaling#when-one-is-gone"))

@@ -271,9 +271,9 @@ def _name_times(runs: Sequence[EvaluationRun], series: Sequence[str]) -> list[st
     seen: Counter[tuple[str, str]] = Counter()
     for run, of in zip(runs, series, strict=True):
         at = f"{run.at.astimezone(UTC):%d %b %H:%M}"
-        beside = of if run.mode is not None else ""
-        seen[at, beside] += 1
-        names.append(at if seen[at, beside] == 1 else f"{at} ({seen[at, beside]})")
+        way = of if run.mode is not None else ""
+        seen[at, way] += 1
+        names.append(at if seen[at, way] == 1 else f"{at} ({seen[at, way]})")
     return names
 
 

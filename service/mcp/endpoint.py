@@ -138,7 +138,7 @@ def _refusal(error: ServiceError, code: int = INVALID_REQUEST, *, message_id: st
     data = {"code": error.code, "requestId": request_id()}
     said = {"code": code, "message": redact_credentials(error.message), "data": data}
     body = {"jsonrpc": "2.0", "id": message_id, "error": said}
-    # Whoever has to sign in first comes back with a message.
+    # A client that is sent to sign in sends its first message soon after.
     then = BackgroundTask(_load) if error.status == HTTPStatus.UNAUTHORIZED else None
     return JSONResponse(body, status_code=error.status, headers=error.headers, background=then)
 
