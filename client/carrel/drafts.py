@@ -94,7 +94,7 @@ def _lend(client: "Carrel", agent_id: str, email: str | None) -> str | None:
         return None
     person = (email or _find_person(client)).casefold()
     if lent and not _blocks[agent_id, person]:
-        return None  # it is another person's meanwhile
+        return None  # it is lent to another person
     if not lent:
         client.admin.agents.deploy(agent_id, [UserReference(email=person)])
     _blocks[agent_id, person] += 1

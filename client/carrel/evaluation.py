@@ -128,9 +128,9 @@ class Measurer:
         except APIConnectionError as error:
             if not isinstance(error, APITimeoutError):
                 raise
-            return _failed(case, error)
+            return _keep_error(case, error)
         except CarrelError as error:
-            return _failed(case, error)
+            return _keep_error(case, error)
 
     def _search(self, case: EvaluationCase, mode: SearchMode) -> CaseResult:
         found = rank(self._client, case.question, document_collection_id=self._set.document_collection_id, mode=mode)
@@ -175,7 +175,7 @@ class Measurer:
         return list(dict.fromkeys(found[one] for one in document_ids if one in found))
 
 
-def _failed(case: EvaluationCase, error: CarrelError) -> CaseResult:
+def _keep_error(case: EvaluationCase, error: CarrelError) -> CaseResult:
     message_id = getattr(error, "message_id", None)
     return CaseResult(case_id=case.case_id, error=str(error).replace("\0", "")[:_LONGEST_ERROR], message_id=message_id)
 
@@ -235,9 +235,9 @@ def run(
 
     `agent_id` is an agent that is asked in place of the set's own, such as a copy with another model or instructions:
     `compare` says how its replies differ.
-    A question that fails is kept with its error, and counts in no score. What is done is kept as the run goes on: one
-    that is interrupted, or can't go on, has what was done before. A draft, which is deployed to nobody, is lent to the
-    client's person meanwhile (`carrel.drafts`).
+    A question that fails is kept with its error, and counts in no score. What is done is kept in parts: a run
+    that is interrupted, or fails, has what was done before. A draft, which is deployed to nobody, is lent to the
+    client's person during the run (`carrel.drafts`).
     Raises what `Measurer.measure` does, and ValueError for a set that has nothing to measure.
     """
     measurer = Measurer(client, evaluation_set, mode=mode, agent_id=agent_id)

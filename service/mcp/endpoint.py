@@ -6,31 +6,24 @@ before it, when a client is sent to sign in.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache
 from http import HTTPStatus
-from typing import Any, cast
+from typing import cast
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Depends, HTTPException, Request
 from fastapi.responses import JSONResponse, Response
-from fastapi.routing import APIRoute
 from starlette.background import BackgroundTask
 
 from service.auth.callers import Caller
 from service.platform.bodies import read_at_most
-from service.platform.errors import (
-    DATABASE_ERRORS,
-    BadRequest,
-    Forbidden,
-    ServiceError,
-    TooLarge,
-    answer_for_database,
-)
+from service.platform.errors import BadRequest, Forbidden, ServiceError, TooLarge
 from service.platform.logs import redact_credentials, request_id
 from service.runtime import Runtime
 from service.web.dependencies import MCP_PATH, CallerDep, RuntimeDep
+from service.web.errors import OwnErrorsRoute
 from service.web.multipart import declared_length
 from service.web.routing import decode
 
@@ -42,22 +35,13 @@ INVALID_REQUEST = -32600
 INTERNAL_ERROR = -32603
 
 
-class MessageRoute(APIRoute):
+class MessageRoute(OwnErrorsRoute):
     """A route whose every error is one of JSON-RPC 2.0, section 5.1: clients show its words, and no others."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    def refuse(self, request: Request, error: ServiceError) -> Response:
         """Answer what is refused before the protocol's server is asked."""
-        handler = super().get_route_handler()
-
-        async def handle(request: Request) -> Response:
-            try:
-                return await handler(request)
-            except ServiceError as error:
-                return _refusal(error)
-            except DATABASE_ERRORS as error:
-                return _refusal(answer_for_database(request, error))
-
-        return handle
+        del request
+        return _refusal(error)
 
 
 router = APIRouter(route_class=MessageRoute)

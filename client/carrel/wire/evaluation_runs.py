@@ -59,7 +59,7 @@ class CaseResult(RequestModel):
 
 
 class AdminEvaluationSetsAddRunRequest(RequestModel):
-    """Keep what a run over a set measured, in one request or in several while it goes on.
+    """Keep what a run over a set measured, in one request or in several during the run.
 
     The service says of an agent what it is told, as it is when the run begins.
     """
@@ -73,7 +73,7 @@ class AdminEvaluationSetsAddRunRequest(RequestModel):
     note: Note | None = None
     """What to remember of the run, such as what has changed before it."""
     evaluation_run_id: UUID | None = None
-    """Id of a run of the caller's that these results go on with; absent: they begin one."""
+    """Id of a run of the caller's that these results belong to, too; absent: they begin one."""
     planned_count: Annotated[int, Field(strict=True, ge=1, le=MOST_CASES)] | None = None
     """Number of cases that a run is to have in the end, of one that begins; absent: these."""
     results: Annotated[list[CaseResult], Field(min_length=1, max_length=MOST_CASES)]
@@ -129,7 +129,7 @@ class EvaluationRun(ResponseModel):
     failed_count: int = 0
     """Number of cases whose search or message failed."""
     planned_count: int | None = None
-    """Number of cases that it was to have. With fewer, measured and failed, it goes on still or was ended half-way."""
+    """Number of cases that it was to have. With fewer, measured and failed, it is not whole (yet)."""
     ndcg: float | None = None
     """Mean of the cases that have it."""
     recall: float | None = None

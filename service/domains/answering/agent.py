@@ -76,7 +76,7 @@ class AgentDeps:
     def warnings(self) -> list[str]:
         """Say how the searches went, for the reader of the reply."""
         told = [describe_narrowing(words, narrowed) for words, narrowed in self.narrowed.items()]
-        # A message that goes on with others may need no search: "In German, please."
+        # A message that follows others may need no search: "In German, please."
         is_first = len(self.messages) == 1
         if self.may_search and not self.searches and is_first and answer_small_talk(self.messages[0]) is None:
             told.append(LOOKED_UP_NOTHING)

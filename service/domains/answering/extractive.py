@@ -89,7 +89,7 @@ def _reply(quotes: Sequence[Quotable], phrases: Phrases) -> str:
 
 
 def _say_nothing_answers(phrases: Phrases, new: Sequence[str]) -> str:
-    """Say that nothing answers, and of a message that goes on with an earlier one which of its words are not found."""
+    """Say that nothing answers, and of a message that follows an earlier one which of its words are not found."""
     return phrases.nothing_about.format(_line(" ".join(new))) if new else phrases.nothing_answers
 
 

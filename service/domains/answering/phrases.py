@@ -20,7 +20,7 @@ class Phrases:
 
     `source` and `section` name where quotes stand: by the document alone, and by document and heading.
     `nothing_answers` is said whether there is nothing at all, nothing near enough, or only what one may not read;
-    `nothing_about` is said so of the words by which a message goes on with an earlier one.
+    `nothing_about` is said so of the new words of a message that follows an earlier one.
     """
 
     nothing_answers: str

@@ -1,13 +1,11 @@
 """The endpoints that clients call: token, revocation, and the server's description of itself."""
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from http import HTTPStatus
-from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import APIRouter, Request, Response
 from fastapi.responses import JSONResponse
-from fastapi.routing import APIRoute
 
 from carrel.wire.oauth_clients import OAuthAudience
 from carrel.wire.scopes import ApiScope
@@ -18,30 +16,22 @@ from service.domains.oauth.models import Request as OAuthRequest
 from service.domains.oauth.requests import first_of, form_of
 from service.domains.oauth.server import NO_STORE, Answer, AuthorizationServer
 from service.domains.oauth.store import Store, in_thread
-from service.platform.errors import DATABASE_ERRORS, ServiceError, answer_for_database
+from service.platform.errors import ServiceError
 from service.runtime import Runtime
 from service.web.dependencies import RuntimeDep
+from service.web.errors import OwnErrorsRoute
 from service.web.pages.confidential import refuse_readable
 
 METADATA = "/.well-known/oauth-authorization-server"
 
 
-class ClientRoute(APIRoute):
+class ClientRoute(OwnErrorsRoute):
     """A route whose every error is JSON as RFC 6749, section 5.2 has it."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+    def refuse(self, request: Request, error: ServiceError) -> Response:
         """Answer what goes wrong before the server can judge the request."""
-        handler = super().get_route_handler()
-
-        async def handle(request: Request) -> Response:
-            try:
-                return await handler(request)
-            except ServiceError as error:
-                return _refusal(error)
-            except DATABASE_ERRORS as error:
-                return _refusal(answer_for_database(request, error))
-
-        return handle
+        del request
+        return _refusal(error)
 
 
 router = APIRouter(route_class=ClientRoute, include_in_schema=False)

@@ -34,7 +34,7 @@ class Block:
     A table row names its columns (`Header: value | …`), so that it means something alone. `rows` are the first and the
     last row of a sheet or table that it repeats, from 1. `confidence` is the certainty, from 0 to 1, with which a
     machine read the text from a picture; None: it did not. `areas` are the parts of the page that the text covers one
-    after the other, where it goes on in another column; otherwise it has none, and `box` is all.
+    after the other, where it continues in another column; otherwise it has none, and `box` is all.
     """
 
     kind: BlockKind

@@ -212,7 +212,7 @@ def _areas(run: Sequence[Line]) -> tuple[Area, ...]:
     for column, after in zip(columns, [*columns[1:], [Line("")]], strict=True):
         if (box := join_boxes([line.box for line in column])) is not None:
             areas.append((start, box))
-        # Whether a word goes on in the next line only the two together tell.
+        # Whether a word continues in the next line only the two together tell.
         first = one_line(after[0].text)
         start += len(one_line(join_lines([*(line.text for line in column), first]))) - len(first)
     return tuple(areas)

@@ -1,41 +1,34 @@
 """Routes that answer people in a browser, where nobody can read along: whatever goes wrong is a page, too."""
 
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from http import HTTPStatus
-from typing import Any
 from urllib.parse import urlsplit
 
 from fastapi import Request, Response
 from fastapi.responses import HTMLResponse, RedirectResponse
-from fastapi.routing import APIRoute
 
 from service.platform.addresses import name_loopback
-from service.platform.errors import DATABASE_ERRORS, ServiceError, answer_for_database
+from service.platform.errors import ServiceError
 from service.platform.logs import request_id
 from service.web.dependencies import current_runtime
+from service.web.errors import Handler, OwnErrorsRoute
 from service.web.pages import page
 from service.web.pages.confidential import refuse_readable
 
 
-class PageRoute(APIRoute):
+class PageRoute(OwnErrorsRoute):
     """A route of pages."""
 
-    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
-        """Show what the endpoint refuses as a page, and each page at an address that has a name."""
-        handler = super().get_route_handler()
+    async def serve(self, request: Request, handler: Handler) -> Response:
+        """Show each page at an address that has a name, where nobody can read along."""
+        runtime = await current_runtime(request)
+        refuse_readable(request, runtime)
+        named = _named_address(request, issuer=runtime.settings.issuer)
+        return await handler(request) if named is None else RedirectResponse(named)
 
-        async def handle(request: Request) -> Response:
-            try:
-                runtime = await current_runtime(request)
-                refuse_readable(request, runtime)
-                named = _named_address(request, issuer=runtime.settings.issuer)
-                return await handler(request) if named is None else RedirectResponse(named)
-            except ServiceError as error:
-                return problem(request, error)
-            except DATABASE_ERRORS as error:
-                return problem(request, answer_for_database(request, error))
-
-        return handle
+    def refuse(self, request: Request, error: ServiceError) -> Response:
+        """Show what the endpoint refuses as a page."""
+        return problem(request, error)
 
 
 def _named_address(request: Request, *, issuer: str) -> str | None:

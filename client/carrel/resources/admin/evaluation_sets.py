@@ -129,8 +129,8 @@ class EvaluationSets(Resource[M]):
         """Keep what was measured as a run of the caller's; `mode` is None for a set that asks an agent.
 
         `agent_id` is the agent that was asked, if that isn't the set's. Cases that are gone from the set are left out.
-        A long run is kept in parts: the first says how many cases are planned, the others name the run that they go on
-        with, as `carrel.evaluation.run` does.
+        A long run is kept in parts: the first says how many cases are planned, the others name the run that they
+        belong to, as `carrel.evaluation.run` does.
         Raises NotFoundError for an unknown set, agent or run, BadRequestError `unknown_case` and `wrong_mode`,
         ConflictError `too_many_evaluation_runs` (a set has at most 1000).
         """

@@ -121,7 +121,7 @@ async def insert_results(
 
 
 async def lower_planned_count(connection: AsyncConnection, organization_id: UUID, *, run_id: UUID, by: int) -> None:
-    """Take cases that were removed from the set while a run goes on off what it is to have."""
+    """Subtract cases that were removed from the set during a run from what it is to have."""
     statement = (
         update(evaluation_runs)
         .where(evaluation_runs.c.organization_id == organization_id, evaluation_runs.c.evaluation_run_id == run_id)

@@ -104,7 +104,7 @@ async def _begin_run(
 def _refuse_other_run(
     caller: Caller, run: StoredRun, request: AdminEvaluationSetsAddRunRequest, agent_id: UUID | None
 ) -> None:
-    """Refuse to go on with a run of somebody else, or that was measured in another way."""
+    """Refuse to add to a run of somebody else, or that was measured in another way."""
     if run.principal_id != caller.principal_id:
         raise _unknown_run()
     if (run.mode, run.agent_id) != (request.mode, agent_id):
