@@ -129,7 +129,7 @@ class EvaluationRun(ResponseModel):
     failed_count: int = 0
     """Number of cases whose search or message failed."""
     planned_count: int | None = None
-    """Number of cases that it was to have. With fewer, measured and failed, it is not whole (yet)."""
+    """Number of cases that it was to have. With fewer, measured and failed, it runs still, or ended half-way."""
     ndcg: float | None = None
     """Mean of the cases that have it."""
     recall: float | None = None
