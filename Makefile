@@ -5,13 +5,13 @@ SETUP := .venv/.ready
 # All packages; requirements-run.lock has those alone that Carrel runs with, for images of it.
 LOCK ?= requirements.lock
 LAB := .venv/.lab
-FAST := tests/unit tests/cli/test_docs.py tests/service/test_foundation.py \
+FAST := tests/unit tests/cli/test_docs.py tests/service/test_search_catalog.py \
 	$(addprefix tests/client/test_,client.py operations.py retries.py files.py reply_streams.py)
 
 # Where it is set, every program that is started would compile all that it imports, which takes most of its start.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: setup up lab test test-fast test-long check format bench bench-peers docs site notebooks pictures lock clean
+.PHONY: setup up lab test test-all test-fast test-long test-mutations size check format bench bench-peers docs site notebooks pictures lock clean
 
 setup: $(SETUP)
 
@@ -45,19 +45,32 @@ $(LAB): requirements-lab.lock $(SETUP)
 .env: | $(SETUP)
 	@$(BIN)/python -m sample.environment .env
 
-# In our own order (tests/harness/order.py): the files with the fewest tests, which would come last otherwise, take the
-# longest. Three for two cores: tests that kill and restart what they test wait a third of their time.
+# Three lanes. This one guards every guarantee on each change. Three processes for two cores: tests that kill and restart
+# what they test wait a third of their time.
+TESTS := $(BIN)/python -m pytest -n 3 --dist worksteal
 test: setup
-	@$(BIN)/python -m pytest -n 3 --dist loadfile --no-loadscope-reorder -m "not long" $(ARGS)
+	@$(TESTS) -m "not slow and not long" $(ARGS)
 
-# While you work: three minutes of processor time, mostly without a service; one is started to see that it does.
+# All that CI runs: the first lane, and kill loops, state machines, conformance suites and the whole browser.
+test-all: setup
+	@$(TESTS) -m "not long" $(ARGS)
+
+# While you work: two minutes, mostly without a service; one is started to see that it does.
 test-fast: setup
-	@$(BIN)/python -m pytest -n 2 --dist loadfile -m "not long" $(FAST) $(ARGS)
+	@$(BIN)/python -m pytest -n 2 --dist worksteal -m "not slow and not long" $(FAST) $(ARGS)
+
+# Breaks one guarantee of the product at a time, in a copy, and expects the tests that hold it to fail. ARGS name some.
+test-mutations: setup
+	@$(BIN)/python -m scripts.mutations $(ARGS)
 
 # Alone, by ARGS: tests/faults/test_soak.py (SOAK_SECONDS, SOAK_JSON), "tests/faults -k many_more_moments" (KILL_POINTS,
 # KILL_DOCUMENTS), "tests/properties -k ten_thousand" (PERMISSION_STEPS), tests/flows/test_scale.py (FLOW_DOCUMENTS).
 test-long: setup
 	@$(BIN)/python -m pytest -m long --timeout 7200 $(ARGS)
+
+# How many lines of product and of tests there are, beside their budgets.
+size: setup
+	@$(BIN)/python -m scripts.size
 
 check: setup
 	@$(BIN)/ruff format --check .

@@ -15,31 +15,39 @@ from tests.harness.cluster import VARIABLE as CLUSTER
 from tests.harness.cluster import ClusterDatabases
 from tests.harness.databases import TestDatabases
 from tests.harness.embeddings import EmbeddingsEndpoint
+from tests.harness.first_start import folder_of_run
 from tests.harness.garbage import pytest_collection  # noqa: F401 - a hook, by its name
-from tests.harness.logs import configure_logs, pytest_runtest_makereport  # noqa: F401 - a hook, by its name
+from tests.harness.logs import (  # noqa: F401 - hooks, by their names
+    configure_logs,
+    pytest_runtest_logstart,
+    pytest_runtest_makereport,
+)
 from tests.harness.loops import LoopThread
 from tests.harness.memory import use_memory
 from tests.harness.mongo.processes import MongoServer, server_over_mongomock
-from tests.harness.order import mix_files
 from tests.harness.processes import ServiceProcess
 from tests.harness.reruns import mark_never_run_again, pytest_terminal_summary  # noqa: F401 - a hook, by its name
 from tests.harness.services import (
+    SWEEP_SECONDS,
     RunningService,
     ServiceHarness,
     SharedParts,
     bootstrap_template,
     hashing_passwords_at_once,
+    reading_authorities_once,
     starting_tasks_later,
 )
 
+pytest_plugins = ["tests.harness.summary"]
+
 configure_logs()
 use_memory()
+folder_of_run()  # before other processes of this run begin
 LONGEST_BYTES_IN_A_NAME = 40
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Say in which order tests run, and which are not run again when they fail."""
-    mix_files(items)
+    """Say which tests are not run again when they fail."""
     mark_never_run_again(items)
 
 
@@ -49,6 +57,12 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     Processes that share a run must agree on the names of all tests.
     """
     return argname if isinstance(val, bytes) and len(val) > LONGEST_BYTES_IN_A_NAME else None
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _authorities() -> Iterator[None]:
+    with reading_authorities_once():
+        yield
 
 
 @pytest.fixture(scope="session")
@@ -102,9 +116,31 @@ def make_service(service_harness: ServiceHarness) -> Iterator[Callable[..., Runn
         service_harness.stop(service, stack)
 
 
+@pytest.fixture(scope="session")
+def shared_service(service_harness: ServiceHarness) -> Iterator[RunningService]:
+    """A service with the default settings that stays for the session; tests make organizations of their own in it."""
+    service, stack = service_harness.start(sweep_seconds=SWEEP_SECONDS)
+    yield service
+    service_harness.stop(service, stack)
+
+
 @pytest.fixture
-def service(make_service: Callable[..., RunningService]) -> RunningService:
-    """The service, running, with its bootstrap admin and nothing else."""
+def service(shared_service: RunningService) -> Iterator[RunningService]:
+    """A new organization in the shared service, with its admin and nothing else."""
+    with shared_service.new_organization() as organization:
+        yield organization
+
+
+@pytest.fixture(scope="module")
+def module_service(shared_service: RunningService) -> Iterator[RunningService]:
+    """A new organization that the tests of a module share, for content that none of them changes."""
+    with shared_service.new_organization() as organization:
+        yield organization
+
+
+@pytest.fixture
+def own_service(make_service: Callable[..., RunningService]) -> RunningService:
+    """A service with a database of its own, for tests of sign-in, limits, alerts, metrics and whole databases."""
     return make_service()
 
 

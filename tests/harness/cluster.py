@@ -19,7 +19,7 @@ from service import migrations
 from service.operate.distribution import distribute_index
 from service.platform.database import SERVICE_ROLE, driver_url
 from service.platform.postgres.server import DATABASE
-from tests.harness.databases import PREFIX, TestDatabases, connect
+from tests.harness.databases import TestDatabases, connect
 
 VARIABLE = "CARREL_TEST_CLUSTER"
 SHARDS = 4
@@ -30,9 +30,8 @@ class ClusterDatabases(TestDatabases):
 
     def __init__(self, addresses: str) -> None:
         self._servers = [driver_url(address, setting=VARIABLE) for address in addresses.split(",")]
-        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self.folder = Path(tempfile.mkdtemp(prefix="cluster-"))
         self.folder.chmod(0o711)
-        (self.folder / "owner").write_text(str(os.getpid()))
         self._numbers = count(1)
         self._prefix = f"t{os.getpid()}"
         self._make(self._name(DATABASE))

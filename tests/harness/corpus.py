@@ -62,12 +62,11 @@ class Corpus:
 
     @classmethod
     async def open(cls, service: RunningService) -> "Corpus":
-        """Begin with the bootstrapped organization of a service."""
+        """Begin with the organization of a service's admin."""
         url = service.settings.database_url
         assert url is not None
         database = Database(driver_url(url.get_secret_value()))
-        async with database.transaction(None, read_only=True) as connection:
-            organization_id = (await connection.execute(text("SELECT organization_id FROM organizations"))).scalar_one()
+        organization_id = UUID(service.call("admin/organization/get").json()["organizationId"])
         async with database.transaction(organization_id) as connection:
             owner = text("SELECT principal_id FROM principals WHERE kind = 'user'")
             owner_id = (await connection.execute(owner)).scalar_one()

@@ -1,20 +1,17 @@
-"""One throwaway PostgreSQL a test session, migrated and bootstrapped once; every test gets a clone."""
+"""One throwaway PostgreSQL for each process that runs tests, and clones of its bootstrapped database."""
 
-import os
 import shutil
 import tempfile
 from itertools import count
 from pathlib import Path
 from typing import Any
 
-import psutil
 import psycopg
 from sqlalchemy.engine import URL
 
-from service import migrations
 from service.platform.postgres.server import DATABASE, SUPERUSER, EmbeddedPostgres
+from tests.harness.first_start import bring_database
 
-PREFIX = "carrel-tests-"
 # Nothing here has to outlive a crash, so nothing waits for the disk.
 PARAMETERS = {
     "fsync": "off",
@@ -36,14 +33,12 @@ class TestDatabases:
     __test__ = False
 
     def __init__(self) -> None:
-        remove_left_behind()
-        self.folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+        self.folder = Path(tempfile.mkdtemp(prefix="databases-"))
         self.folder.chmod(0o711)
-        (self.folder / "owner").write_text(str(os.getpid()))
+        bring_database(self.folder)
         self._server = EmbeddedPostgres(self.folder, parameters=PARAMETERS)
         self._server.start()
         self._numbers = count(1)
-        migrations.upgrade(self.owner_url(DATABASE))
 
     def owner_url(self, database: str) -> URL:
         """Return the address by which a database's owner connects: no row-level security applies."""
@@ -86,11 +81,3 @@ class TestDatabases:
 def connect(url: URL) -> psycopg.Connection[Any]:
     """Connect to a SQLAlchemy address with the plain driver, in autocommit mode."""
     return psycopg.connect(url.set(drivername="postgresql").render_as_string(hide_password=False), autocommit=True)
-
-
-def remove_left_behind() -> None:
-    """Stop and remove what a killed test session left."""
-    for owner in Path(tempfile.gettempdir()).glob(f"{PREFIX}*/owner"):
-        if not psutil.pid_exists(int(owner.read_text() or 0)):
-            EmbeddedPostgres(owner.parent, parameters=PARAMETERS).stop()
-            shutil.rmtree(owner.parent, ignore_errors=True)

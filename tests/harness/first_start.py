@@ -1,8 +1,7 @@
-"""What every first start of a service makes anew, made once a session: the model's graph, and an empty database."""
+"""What every first start of a service makes anew, made once a run: the model's graph, and a migrated database."""
 
-import atexit
+import fcntl
 import os
-import shutil
 import subprocess
 import tempfile
 from functools import cache
@@ -14,7 +13,7 @@ from service.platform.settings import default_precision
 from service.text.embedding import MODEL_FOLDER
 from service.text.embedding.prepared import prepare
 from service.text.embedding.weights import locate
-from tests.harness.databases import PREFIX
+from tests.harness.reaper import RUN, begin_run
 
 CLUSTER = "postgres"
 
@@ -39,28 +38,32 @@ def bring_database(data_dir: Path) -> None:
 
 @cache
 def _models() -> Path:
-    return prepare(folder_of_session() / MODEL_FOLDER, default_precision(), files=locate()).parent
+    return prepare(folder_of_run() / MODEL_FOLDER, default_precision(), files=locate()).parent
 
 
 @cache
 def _cluster() -> Path:
-    server = EmbeddedPostgres(folder_of_session())
-    server.start()
-    try:
-        migrations.upgrade(server.url(user=SUPERUSER))
-    finally:
-        server.stop()
-    cluster = (folder_of_session() / CLUSTER).resolve()
-    with (cluster / "postgresql.conf").open("a") as configuration:
-        configuration.write("fsync = off\n")
-    return cluster
+    """Return the cluster that the first process of the run to need it has made; the others wait for it."""
+    made = folder_of_run() / "cluster-made"
+    with (folder_of_run() / "cluster.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not made.exists():
+            server = EmbeddedPostgres(folder_of_run())
+            server.start()
+            try:
+                migrations.upgrade(server.url(user=SUPERUSER))
+            finally:
+                server.stop()
+            with (folder_of_run() / CLUSTER / "postgresql.conf").open("a") as configuration:
+                configuration.write("fsync = off\n")
+            made.touch()
+    return (folder_of_run() / CLUSTER).resolve()
 
 
 @cache
-def folder_of_session() -> Path:
-    """Return a folder for what the session makes once; it goes with the session, or with the next one's begin."""
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
-    folder.chmod(0o711)
-    (folder / "owner").write_text(str(os.getpid()))  # by which the next session knows whether this one is over
-    return folder
+def folder_of_run() -> Path:
+    """Return the folder that all processes of a run share; it goes with the first of them, which makes it."""
+    if RUN in os.environ:
+        return Path(os.environ[RUN])
+    begin_run(Path(tempfile.gettempdir()))
+    return Path(os.environ[RUN])

@@ -75,9 +75,8 @@ def stop(service: RunningService, worker: "asyncio.Task[None]") -> None:
 
 
 def organization_of(service: RunningService) -> UUID:
-    """Return the id of the one organization there is."""
-    with service.owner_connection() as connection:
-        return connection.execute("SELECT organization_id FROM organizations").fetchone()[0]  # type: ignore[index]
+    """Return the id of the organization of a service's admin."""
+    return UUID(service.call("admin/organization/get").json()["organizationId"])
 
 
 def enqueue(service: RunningService, task: Task, *, count: int = 1, lock: str | None = None) -> list[UUID]:

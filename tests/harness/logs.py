@@ -1,5 +1,6 @@
-"""Logs as failed tests show them: the last lines of what was captured, and tracebacks without locals."""
+"""Logs as failed tests show them: the last lines of what services logged, and tracebacks without locals."""
 
+import io
 import os
 from collections.abc import Generator
 from pathlib import Path
@@ -10,6 +11,8 @@ import structlog
 VARIABLE = "TEST_LOG_LINES"
 MOST_LINES = 40
 LONGEST_LINE = 4000
+logged = io.StringIO()
+"""What the services in this process have logged since the test began; their requests may end after a test's phase."""
 logs_of_processes: dict[str, Path] = {}
 """Where processes that run beside the tests write, by their names: a failed test shows the end of each."""
 
@@ -22,7 +25,8 @@ def configure_logs() -> None:
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
-        ]
+        ],
+        logger_factory=structlog.PrintLoggerFactory(logged),
     )
 
 
@@ -49,11 +53,19 @@ def read_log(path: Path) -> str:
     return shorten_log(path.read_text(errors="replace") if path.exists() else "(there is no log)")
 
 
+def pytest_runtest_logstart() -> None:
+    """Forget what the tests before have logged, and how they have configured logs."""
+    configure_logs()
+    logged.seek(0)
+    logged.truncate()
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """Shorten what a test's report has captured; of a failed one, show what processes beside it have written."""
+    """Shorten what a test's report has captured; add to a failed one what services and processes have logged."""
     report = yield
-    report.sections = [(name, shorten_log(text)) for name, text in report.sections]
     if report.failed:
+        report.sections.append(("Logged by services", logged.getvalue()))
         report.sections += [(name, read_log(path)) for name, path in logs_of_processes.items()]
+    report.sections = [(name, shorten_log(text)) for name, text in report.sections]
     return report

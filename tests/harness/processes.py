@@ -22,7 +22,7 @@ from sqlalchemy.engine import URL
 
 from service.platform.database import driver_url
 from service.platform.postgres.server import SUPERUSER, EmbeddedPostgres
-from tests.harness.first_start import CLUSTER, bring_database, bring_model, folder_of_session
+from tests.harness.first_start import CLUSTER, bring_database, bring_model, folder_of_run
 from tests.harness.forking import ForkedProgram, ForkServer
 from tests.harness.logs import read_log
 from tests.harness.services import ADMIN_EMAIL, ADMIN_PASSWORD, API_KEY, AUTHORITIES
@@ -88,9 +88,9 @@ class ServiceProcess:
         self.log = self.data_dir / "test.log"
         self.http = httpx.Client(base_url=self.base_url, headers={"Authorization": f"Bearer {API_KEY}"}, timeout=60)
 
-    def call(self, operation: str, body: object = None, *, api_key: str = API_KEY) -> httpx.Response:
+    def call(self, operation: str, body: object = None, *, api_key: str | None = None) -> httpx.Response:
         """POST a v0 operation with a JSON body, as the admin or with another credential."""
-        headers = {"Authorization": f"Bearer {api_key}"}
+        headers = {"Authorization": f"Bearer {api_key or API_KEY}"}
         return self.http.post(f"/api/v0/{operation}", json=body if body is not None else {}, headers=headers)
 
     def ask_by_turns(self) -> None:
@@ -239,7 +239,7 @@ class ServiceProcess:
 def fork_server() -> ForkServer:
     """Return the session's process that has imported the service and its commands."""
     # Which metrics there are is decided where they are imported: those that several processes add to.
-    metrics = folder_of_session() / "metrics"
+    metrics = folder_of_run() / f"metrics-{os.getpid()}"
     metrics.mkdir()
     environment = environment_without_settings() | {"PROMETHEUS_MULTIPROC_DIR": str(metrics)}
     server = ForkServer("service.supervisor", "service.operate.commands", environment=environment)

@@ -11,7 +11,7 @@ from pydantic import SecretStr
 from service import migrations
 from service.platform.postgres.process import socket_folder
 from service.platform.postgres.server import DATABASE, SUPERUSER, EmbeddedPostgres
-from tests.harness.databases import PARAMETERS, PREFIX
+from tests.harness.databases import PARAMETERS
 
 # A commit waits for the disk, as anywhere but in tests: what it waits for is what a standby is sent.
 REPLICATED = PARAMETERS | {
@@ -57,7 +57,7 @@ class Server(EmbeddedPostgres):
 @contextmanager
 def replicated(standbys: int) -> Generator[tuple[Server, list[Server]]]:
     """Run a migrated primary and standbys of it."""
-    folder = Path(tempfile.mkdtemp(prefix=PREFIX))
+    folder = Path(tempfile.mkdtemp(prefix="replication-"))
     folder.chmod(0o711)
     servers = [Server(folder / str(number)) for number in range(standbys + 1)]
     try:

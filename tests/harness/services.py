@@ -2,13 +2,14 @@
 
 import asyncio
 import itertools
+import os
 import socket
 import ssl
 import tempfile
 from collections.abc import Generator
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,13 +18,17 @@ import psycopg
 import pytest
 import uvicorn
 from argon2 import PasswordHasher
+from httpx._transports import default
 from pydantic import SecretStr
 
 from service import main
+from service.domains.directory.organizations import create_organization
 from service.identity import passwords
 from service.operate.bootstrap import bootstrap
 from service.operate.startup import open_extractor
+from service.platform import secrets
 from service.platform.database import Database, driver_url
+from service.platform.identifiers import uuid7
 from service.platform.postgres.server import DATABASE
 from service.platform.settings import Settings
 from service.platform.sharing import MOST_COUNTS, Counts, Figures, Share
@@ -46,6 +51,8 @@ API_KEY = "svc_key_" + "test0bootstrap1key2" * 3
 BESIDE_AFTER_SECONDS = 0.6
 # To read them takes a client tens of milliseconds, and the services of tests are asked by plain HTTP.
 AUTHORITIES = ssl.create_default_context()
+# A shared service has hundreds of organizations, and looks through all of them for what a crash has left.
+SWEEP_SECONDS = 3600.0
 PASSWORD_HASHER = passwords._HASHER
 
 
@@ -86,6 +93,35 @@ class RunningService:
         """Open connections like those of `http`, to each worker one."""
         transport = Alternating(self.ports)
         return httpx.Client(base_url=self.base_url, headers=self.http.headers, timeout=timeout, transport=transport)
+
+    @contextmanager
+    def new_organization(
+        self, *, admin_email: str = ADMIN_EMAIL, name: str = "example.test", password_hash: str | None = None
+    ) -> Generator["RunningService"]:
+        """Create an organization in this service; yields the service as the admin of that organization sees it.
+
+        The database, the settings and the runtime stay those of all its organizations. The admin signs in with a
+        password where `password_hash` is given; on the page of one's account people name their organization then.
+        """
+        key, organization = secrets.mint(secrets.API_KEY), uuid7()
+
+        async def create() -> None:
+            async with self.runtime.database.transaction(organization) as connection:
+                await create_organization(
+                    connection,
+                    organization,
+                    name=name,
+                    admin_email=admin_email,
+                    password_hash=password_hash,
+                    api_key=key,
+                )
+
+        self.run(create())
+        api_key = key.value.get_secret_value()
+        headers = {"Authorization": f"Bearer {api_key}"}
+        transport = Alternating(self.ports)
+        with httpx.Client(base_url=self.base_url, headers=headers, timeout=60, transport=transport) as http:
+            yield replace(self, api_key=api_key, admin_email=admin_email, http=http)
 
     def owner_connection(self) -> psycopg.Connection[Any]:
         """Connect to the test's database as its owner, whom no row-level security holds back; autocommit."""
@@ -249,6 +285,20 @@ def starting_tasks_later() -> Generator[None]:
         patch.setattr(main, "_keep_tasks", keep_later)
         # Beside other tests that keep every core busy, pages would not be read for minutes.
         patch.setattr(recognition, "_NICENESS", 0)
+        yield
+
+
+@contextmanager
+def reading_authorities_once() -> Generator[None]:
+    """Let clients share the certificates of authorities, unless a test names others."""
+    create = default.create_ssl_context
+
+    def share(verify: Any = True, cert: Any = None, trust_env: bool = True) -> ssl.SSLContext:
+        named = cert is not None or "SSL_CERT_FILE" in os.environ or "SSL_CERT_DIR" in os.environ
+        return AUTHORITIES if verify is True and not named else create(verify, cert, trust_env)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(default, "create_ssl_context", share)
         yield
 
 
