@@ -8,6 +8,7 @@ from email import policy
 from email.message import EmailMessage
 from email.parser import BytesParser
 from pathlib import Path
+from typing import Any
 
 import docx
 import olefile
@@ -22,6 +23,31 @@ from pptx.util import Inches
 
 Rows = Sequence[Sequence[object]]
 _FORMATS = {dt.date: "yyyy-mm-dd", dt.time: "hh:mm"}
+ODF = "urn:oasis:names:tc:opendocument:xmlns:"
+_ODF_NAMES = {name: f"{ODF}{name}:1.0" for name in ("office", "text", "table", "style", "presentation")} | {
+    "draw": f"{ODF}drawing:1.0",
+    "xlink": "http://www.w3.org/1999/xlink",
+    "dc": "http://purl.org/dc/elements/1.1/",
+}
+LAUGHS = "<!DOCTYPE a [<!ENTITY a 'lollollollollollollol'>{}]>".format(
+    "".join(f"<!ENTITY {chr(98 + n)} '{f'&{chr(97 + n)};' * 10}'>" for n in range(10))
+)
+"""A document type whose entity `k` is billions of characters."""
+
+
+def bytes_of(file: Any) -> bytes:
+    """The bytes of a file that its library saves."""
+    buffer = io.BytesIO()
+    (file.write if isinstance(file, pypdf.PdfWriter) else file.save)(buffer)
+    return buffer.getvalue()
+
+
+def picture(colour: str | tuple[int, int, int], side: int = 200, kind: str = "PNG") -> bytes:
+    """A picture of a colour with a line in it."""
+    page, buffer = Image.new("RGB", (side, side), colour), io.BytesIO()
+    ImageDraw.Draw(page).line((0, 0, side // 4, 0), fill="white")
+    page.save(buffer, kind)
+    return buffer.getvalue()
 
 
 def pdf(*pages: Sequence[tuple[str, float]], title: str | None = None) -> bytes:
@@ -68,9 +94,7 @@ def encrypted_pdf(*, asks: bool = True) -> bytes:
     """A PDF that asks for a password, or one that only its owner's password may change."""
     writer = pypdf.PdfWriter(clone_from=io.BytesIO(pdf([("Private words", 12)])))
     writer.encrypt("secret" if asks else "", "owner", algorithm="AES-256")
-    buffer = io.BytesIO()
-    writer.write(buffer)
-    return buffer.getvalue()
+    return bytes_of(writer)
 
 
 def word(
@@ -94,9 +118,7 @@ def word(
         drawn = io.BytesIO()
         picture.save(drawn, "PNG")
         document.add_picture(drawn)
-    buffer = io.BytesIO()
-    document.save(buffer)
-    return buffer.getvalue()
+    return bytes_of(document)
 
 
 def slides() -> bytes:
@@ -112,9 +134,7 @@ def slides() -> bytes:
     for row, values in enumerate([("Field", "Tons"), ("North", "12")]):
         for column, value in enumerate(values):
             table.cell(row, column).text = value
-    buffer = io.BytesIO()
-    presentation.save(buffer)
-    return buffer.getvalue()
+    return bytes_of(presentation)
 
 
 def slides_of_pictures(*pictures: Image.Image) -> bytes:
@@ -129,9 +149,7 @@ def slides_of_pictures(*pictures: Image.Image) -> bytes:
             buffer = io.BytesIO()
             picture.save(buffer, "PNG")
             slide.shapes.add_picture(buffer, Inches(1), Inches(2))
-    buffer = io.BytesIO()
-    deck.save(buffer)
-    return buffer.getvalue()
+    return bytes_of(deck)
 
 
 def workbook(**sheets: Rows) -> bytes:
@@ -142,9 +160,7 @@ def workbook(**sheets: Rows) -> bytes:
         sheet = book.create_sheet(name)
         for row in rows:
             sheet.append(list(row))
-    buffer = io.BytesIO()
-    book.save(buffer)
-    return buffer.getvalue()
+    return bytes_of(book)
 
 
 def old_workbook(**sheets: Rows) -> bytes:
@@ -156,9 +172,7 @@ def old_workbook(**sheets: Rows) -> bytes:
             for column, value in enumerate(row):
                 style = xlwt.easyxf(num_format_str=_FORMATS[type(value)]) if type(value) in _FORMATS else None
                 sheet.write(number, column, value, *[style] if style else [])
-    buffer = io.BytesIO()
-    book.save(buffer)
-    return buffer.getvalue()
+    return bytes_of(book)
 
 
 def compound(streams: Mapping[str, bytes]) -> bytes:
@@ -207,13 +221,73 @@ def mailbox() -> bytes:
     return b"From ada Mon Mar  2 10:00:00 2026\n" + mail()
 
 
-def archive(files: Mapping[str, bytes | str]) -> bytes:
+def archive(files: Mapping[str, bytes | str], *, packed: bool = True) -> bytes:
     """A ZIP archive of these files by their paths; made again, it has the same bytes."""
     written = io.BytesIO()
-    with zipfile.ZipFile(written, "w", zipfile.ZIP_DEFLATED) as packed:
+    with zipfile.ZipFile(written, "w") as archive:
         for path, content in files.items():
-            packed.writestr(zipfile.ZipInfo(path), content, zipfile.ZIP_DEFLATED)
+            archive.writestr(zipfile.ZipInfo(path), content, zipfile.ZIP_DEFLATED if packed else zipfile.ZIP_STORED)
     return written.getvalue()
+
+
+def opendocument(kind: str, body: str, *, styles: str = "", manifest: str = "", **parts: str | bytes) -> bytes:
+    """An OpenDocument file of a kind with this body; styles stand before it, further parts have their names."""
+    names = " ".join(f'xmlns:{short}="{name}"' for short, name in _ODF_NAMES.items())
+
+    def root(inside: str) -> str:
+        return f'<office:document-content {names} office:version="1.2">{inside}</office:document-content>'
+
+    written = {name: root(part) if isinstance(part, str) else part for name, part in parts.items()}
+    return archive(
+        {
+            "mimetype": f"application/vnd.oasis.opendocument.{kind}",
+            "content.xml": root(f"{styles}<office:body>{body}</office:body>"),
+            "META-INF/manifest.xml": f'<m:manifest xmlns:m="{ODF}manifest:1.0">{manifest}</m:manifest>',
+        }
+        | written
+    )
+
+
+def open_table(rows: Rows, name: str = "") -> str:
+    """A table of an OpenDocument file."""
+    cell = '<table:table-cell office:value-type="string"><text:p>{}</text:p></table:table-cell>'
+    lines = ("".join(cell.format(value) for value in row) for row in rows)
+    inside = "".join(f"<table:table-row>{line}</table:table-row>" for line in lines)
+    return f'<table:table table:name="{name}">{inside}</table:table>'
+
+
+def open_sheets(**sheets: Rows) -> bytes:
+    """An OpenDocument spreadsheet of sheets by name, each a list of rows."""
+    tables = "".join(open_table(rows, name) for name, rows in sheets.items())
+    return opendocument("spreadsheet", f"<office:spreadsheet>{tables}</office:spreadsheet>")
+
+
+def e_book(page: str, files: Mapping[str, bytes] | None = None) -> bytes:
+    """An e-book of one page, with further files by their names."""
+    container = f'<container xmlns="{ODF}container" version="1.0"><rootfiles>{{}}</rootfiles></container>'
+    package = (
+        '<package xmlns="http://www.idpf.org/2007/opf" version="3.0" unique-identifier="i">'
+        '<metadata xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>Orchards</dc:title>'
+        '<dc:identifier id="i">1</dc:identifier></metadata><manifest>'
+        '<item id="c" href="c.xhtml" media-type="application/xhtml+xml"/></manifest>'
+        '<spine><itemref idref="c"/></spine></package>'
+    )
+    root = '<rootfile full-path="o.opf" media-type="application/oebps-package+xml"/>'
+    return archive(
+        {
+            "mimetype": "application/epub+zip",
+            "META-INF/container.xml": container.format(root),
+            "o.opf": package,
+            "c.xhtml": f'<!DOCTYPE html><html xmlns="http://www.w3.org/1999/xhtml"><body>{page}</body></html>',
+            **(files or {}),
+        }
+    )
+
+
+def part_of(package: bytes, name: str) -> bytes:
+    """What a part of a package holds."""
+    with zipfile.ZipFile(io.BytesIO(package)) as archive:
+        return archive.read(name)
 
 
 def with_part(package: bytes, name: str, content: bytes, *, declared_size: int | None = None) -> bytes:

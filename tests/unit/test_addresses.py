@@ -11,7 +11,6 @@ REDIRECT_URI: TypeAdapter[str] = TypeAdapter(RedirectUri)
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]"])
 def test_an_address_of_this_machine_loses_its_port(host: str) -> None:
-    """With or without one, and nothing else of it."""
     for port in ("", ":49152"):
         address = f"http://{host}{port}/callback?a=1"
         assert without_local_port(address) == f"http://{host}/callback?a=1"

@@ -12,6 +12,7 @@ from pathlib import Path
 from socket import socket, socketpair
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 
 import pytest
 from hypothesis import given, settings
@@ -39,32 +40,22 @@ SEGMENT = 1024
 NOW = datetime.now(UTC)
 
 
-@pytest.mark.parametrize(
-    ("number", "segment_bytes", "name"),
-    [
-        (0, 2**24, "000000030000000000000000"),
-        (255, 2**24, "0000000300000000000000FF"),
-        (256, 2**24, "000000030000000100000000"),
-        (4096, 2**20, "000000030000000100000000"),
-    ],
-)
-def test_segments_have_the_names_that_postgresql_gives_them(number: int, segment_bytes: int, name: str) -> None:
-    """Timeline, then four gibibytes, then the segment in them, each of eight digits."""
-    assert segment_name(3, number, segment_bytes=segment_bytes) == name
+def segment(number: int) -> str:
+    """The name of a segment of the log."""
+    return segment_name(1, number, segment_bytes=SEGMENT)
 
 
-def test_the_log_of_a_backup_is_read_from_its_manifest() -> None:
-    """Places in the log are bytes from its beginning."""
+def test_segments_and_places_in_the_log_are_postgresqls() -> None:
+    names = [segment_name(3, number, segment_bytes=2**24)[8:] for number in (0, 255, 256)]
+    assert names == ["0000000000000000", "00000000000000FF", "0000000100000000"]
+    assert segment_name(3, 4096, segment_bytes=2**20) == "000000030000000100000000"
     manifest = b'{"Files": [], "WAL-Ranges": [{"Timeline": 2, "Start-LSN": "1/2000028", "End-LSN": "1/20001F8"}]}'
     assert read_log_range(manifest) == (2, 2**32 + 0x2000028, 2**32 + 0x20001F8)
 
 
 @settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, SEGMENT - 1), st.integers(1, SEGMENT)), max_size=8))
-def test_pieces_of_a_segment_are_put_together(
-    tmp_path_factory: pytest.TempPathFactory, pieces: list[tuple[int, int]]
-) -> None:
-    """Whatever overlaps, what follows without a hole from the beginning is there, and the rest is zeros."""
+def test_pieces_of_a_segment_are_put_together(tmp_path_factory, pieces):
     archive = Archive(tmp_path_factory.mktemp("archive").as_uri())
     whole = bytes(number % 251 + 1 for number in range(SEGMENT))
     written = dict(sorted(pieces))
@@ -87,11 +78,11 @@ def archive(tmp_path: Path) -> Archive:
     """An archive with a full backup of 20 days ago, an incremental one, a full one, and six old files."""
     made = Archive.create(tmp_path.as_uri())
     names = [put_file(made, tmp_path, str(number)) for number in range(6)]
-    put_base(made, "a", days=20, parent=None, segment=2, files=names[:2])
-    put_base(made, "b", days=10, parent="a", segment=5, files=names[1:3])
-    put_base(made, "c", days=3, parent=None, segment=9, files=names[3:5])
+    put_base(made, "a", days=20, parent=None, begins=2, files=names[:2])
+    put_base(made, "b", days=10, parent="a", begins=5, files=names[1:3])
+    put_base(made, "c", days=3, parent=None, begins=9, files=names[3:5])
     for number in range(12):
-        made.put_log(segment_name(1, number, segment_bytes=SEGMENT), 0, bytes(SEGMENT))
+        made.put_log(segment(number), 0, bytes(SEGMENT))
     made.move_position(Position(at=NOW, timeline=1, lsn=12 * SEGMENT, segment_bytes=SEGMENT))
     return made
 
@@ -105,7 +96,7 @@ def put_file(archive: Archive, folder: Path, content: str) -> bytes:
     return name
 
 
-def put_base(archive: Archive, name: str, *, days: int, parent: str | None, segment: int, files: list[bytes]) -> None:
+def put_base(archive: Archive, name: str, *, days: int, parent: str | None, begins: int, files: list[bytes]) -> None:
     """Describe a backup of some days ago, whose log begins with a segment."""
     ended_at = NOW - timedelta(days=days)
     base = Base(
@@ -114,8 +105,8 @@ def put_base(archive: Archive, name: str, *, days: int, parent: str | None, segm
         started_at=ended_at,
         ended_at=ended_at,
         timeline=1,
-        start_lsn=segment * SEGMENT + 40,
-        end_lsn=segment * SEGMENT + 300,
+        start_lsn=begins * SEGMENT + 40,
+        end_lsn=begins * SEGMENT + 300,
         schema_revision=migrations.HEAD,
         postgresql=18,
         size=0,
@@ -129,22 +120,17 @@ def put_base(archive: Archive, name: str, *, days: int, parent: str | None, segm
 
 
 @pytest.mark.parametrize(
-    ("days", "bases", "first_segment", "files"),
-    [(30, "abc", 0, "012345"), (7, "abc", 5, "1234"), (2, "c", 9, "34")],
+    ("days", "bases", "first", "files"), [(30, "abc", 0, "012345"), (7, "abc", 5, "1234"), (2, "c", 9, "34")]
 )
-def test_only_what_no_kept_moment_needs_is_removed(
-    archive: Archive, days: int, bases: str, first_segment: int, files: str
-) -> None:
-    """The newest backup before the time to keep stays, with those it is based on; log and files of before it go."""
+def test_only_what_no_kept_moment_needs_is_removed(archive, days, bases, first, files):
     remove_old(archive, keep=timedelta(days=days))
     assert [base.name for base in archive.bases()] == list(bases)
-    assert min(archive.log_pieces()) == segment_name(1, first_segment, segment_bytes=SEGMENT)
+    assert min(archive.log_pieces()) == segment(first)
     left = {stored.sha256 for batch in archive.files.list_stored() for stored in batch}
     assert left == {sha256(file.encode()).digest() for file in files}
 
 
 def test_a_file_that_was_stored_since_is_kept(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What a document got after the last backup is on no list yet, though it was stored again but a moment ago."""
     new, again = sha256(b"new").digest(), sha256(b"0").digest()
     archive.files.write(new, iter([b"new"]))
     drop_files = Archive.drop_files
@@ -162,14 +148,13 @@ def test_a_file_that_was_stored_since_is_kept(archive: Archive, monkeypatch: pyt
 
 def test_each_kept_backup_keeps_what_it_is_made_of(archive: Archive) -> None:
     """Of two that were taken at once, the one that ended last may have begun first, upon an older one."""
-    put_base(archive, "d", days=2, parent="a", segment=8, files=[])
+    put_base(archive, "d", days=2, parent="a", begins=8, files=[])
     remove_old(archive, keep=timedelta(days=2, hours=12))
     assert [base.name for base in archive.bases()] == ["a", "c", "d"]
-    assert min(archive.log_pieces()) == segment_name(1, 8, segment_bytes=SEGMENT)
+    assert min(archive.log_pieces()) == segment(8)
 
 
 def test_nothing_is_left_of_what_was_cut_off(archive: Archive, tmp_path: Path) -> None:
-    """A killed backup leaves an unfinished file, and its folder; each is removed once, with what was half written."""
     unfinished = tmp_path / "bases" / "a-killed" / "base.tar.gz#1"
     unfinished.parent.mkdir()
     (tmp_path / "bases" / "b-empty").mkdir()
@@ -186,7 +171,6 @@ def test_nothing_is_left_of_what_was_cut_off(archive: Archive, tmp_path: Path) -
 
 
 def test_a_backup_waits_as_long_as_the_archive_moves_on(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It gives up when nothing more was archived for a while."""
     now, moving = 0.0, 1000.0
 
     def sleep(_: float) -> None:
@@ -195,11 +179,8 @@ def test_a_backup_waits_as_long_as_the_archive_moves_on(archive: Archive, monkey
         lsn = int(min(now, moving))
         archive.move_position(Position(at=NOW, timeline=1, lsn=lsn, segment_bytes=SEGMENT))
 
-    def open_none(*_: object) -> nullcontext[None]:
-        return nullcontext()
-
     monkeypatch.setattr(bases, "time", SimpleNamespace(monotonic=lambda: now, sleep=sleep))
-    monkeypatch.setattr(bases, "open_shipper", open_none)
+    monkeypatch.setattr(bases, "open_shipper", lambda *_: nullcontext())
     wait = partial(bases.wait_until_archived, Settings(), cast("Any", None), archive)
     archive.move_position(Position(at=NOW, timeline=1, lsn=0, segment_bytes=SEGMENT))
     wait(lsn=800)
@@ -210,15 +191,11 @@ def test_a_backup_waits_as_long_as_the_archive_moves_on(archive: Archive, monkey
 
 @pytest.mark.parametrize(("days", "chain"), [(15, "a"), (5, "ab"), (1, "c"), (None, "c")])
 def test_a_moment_has_the_newest_backup_before_it(archive: Archive, days: int | None, chain: str) -> None:
-    """An incremental one comes with those that it is based on."""
     plan = plan_restore(archive, None if days is None else NOW - timedelta(days=days))
     assert "".join(base.name for base in plan.bases) == chain
     assert plan.is_whole
     assert plan.position.at == NOW
-
-
-def test_the_first_moment_is_of_a_backup_whose_log_is_there(archive: Archive) -> None:
-    """A backup that is kept because another is based on it has no log any more."""
+    # A backup that is kept because another is based on it has no log any more.
     remove_old(archive, keep=timedelta(days=7))
     with pytest.raises(MomentError, match=f"can be restored is {NOW - timedelta(days=10):%Y-%m-%dT%H:%M:%S}"):
         plan_restore(archive, NOW - timedelta(days=15))
@@ -226,7 +203,6 @@ def test_the_first_moment_is_of_a_backup_whose_log_is_there(archive: Archive) ->
 
 @pytest.mark.parametrize(("begins", "days"), [(0, 3), (9, 3), (10, None)])
 def test_the_newest_backup_that_leads_to_now_is_told(archive: Archive, begins: int, days: int | None) -> None:
-    """Behind a gap of the log, none does until the next one is taken."""
     told: dict[Figure, float] = {}
     position = archive.position().model_copy(update={"begins_lsn": begins * SEGMENT})
     shipping.tell_backup(archive, position, told.__setitem__)
@@ -234,21 +210,18 @@ def test_the_newest_backup_that_leads_to_now_is_told(archive: Archive, begins: i
 
 
 def test_a_gap_in_the_log_ends_what_can_be_restored(archive: Archive) -> None:
-    """Behind it nothing is replayed; within what a backup needs, the backup can't be used."""
-    archive.drop_log([segment_name(1, 7, segment_bytes=SEGMENT)])
+    archive.drop_log([segment(7)])
     plan = plan_restore(archive, NOW - timedelta(days=5))
     assert (len(plan.segments), plan.is_whole) == (2, False)
-    archive.drop_log([segment_name(1, 5, segment_bytes=SEGMENT)])
+    archive.drop_log([segment(5)])
     with pytest.raises(ArchiveError, match="00000005"):
         plan_restore(archive, NOW - timedelta(days=5))
     # A gap may begin within a segment, of which pieces are there.
-    within = segment_name(1, 10, segment_bytes=SEGMENT)
-    archive.put_log(within, 0, bytes(100))
-    archive.put_log(within, 100, bytes(100))
-    archive.put_log(within, 300, bytes(SEGMENT - 300))
+    for place, end in ((0, 100), (100, 200), (300, SEGMENT)):
+        archive.put_log(segment(10), place, bytes(end - place))
     plan = plan_restore(archive, None)
     assert (list(plan.segments.values()), plan.is_whole) == ([[0], [0, 100, 300]], False)
-    archive.put_log(segment_name(1, 9, segment_bytes=SEGMENT), 0, bytes(299))
+    archive.put_log(segment(9), 0, bytes(299))
     with pytest.raises(ArchiveError, match="00000009"):
         plan_restore(archive, None)
     for moment in (NOW + timedelta(seconds=1), NOW - timedelta(days=21)):
@@ -256,14 +229,12 @@ def test_a_gap_in_the_log_ends_what_can_be_restored(archive: Archive) -> None:
             plan_restore(archive, moment)
 
 
-def test_a_backup_that_becomes_whole_meanwhile_is_no_part_of_a_plan(
-    archive: Archive, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_backup_that_becomes_whole_meanwhile_is_no_part_of_a_plan(archive, monkeypatch):
     """The log that it needs may have been archived after the position was read."""
     position = archive.position()
 
     def read_position(_: Archive) -> Position:
-        put_base(archive, "d", days=0, parent=None, segment=12, files=[])
+        put_base(archive, "d", days=0, parent=None, begins=12, files=[])
         return position
 
     monkeypatch.setattr(Archive, "position", read_position)
@@ -271,7 +242,6 @@ def test_a_backup_that_becomes_whole_meanwhile_is_no_part_of_a_plan(
 
 
 def test_a_backup_of_another_postgresql_is_refused(archive: Archive) -> None:
-    """Its files are no other version's; the error names the one that is needed."""
     [base] = (base for base in archive.bases() if base.name == "c")
     archive.finish_base(base.model_copy(update={"postgresql": 17}), manifest=b"{}")
     with pytest.raises(ArchiveError, match="Carrel that has PostgreSQL 17"):
@@ -279,14 +249,13 @@ def test_a_backup_of_another_postgresql_is_refused(archive: Archive) -> None:
 
 
 def test_a_standby_gets_the_log_that_is_new(archive: Archive, tmp_path: Path) -> None:
-    """From the newest segment that it has; where the log doesn't go on from there, it has to be made anew."""
     data = tmp_path / "standby"
     log = data / "postgres" / "pg_wal"
     log.mkdir(parents=True)
-    (log / segment_name(1, 10, segment_bytes=SEGMENT)).touch()
+    (log / segment(10)).touch()
     follower = Follower(archive, EmbeddedStandby(data), FileStore.from_url((data / "files").as_uri()))
     follower.bring_log()
-    names = [segment_name(1, number, segment_bytes=SEGMENT) for number in (10, 11, 12, 13)]
+    names = [segment(number) for number in (10, 11, 12, 13)]
     for number in (1, 2):
         archive.put_log(names[2], (number - 1) * 100, bytes([number] * 100))
         end = 12 * SEGMENT + number * 100
@@ -303,22 +272,19 @@ def test_a_standby_gets_the_log_that_is_new(archive: Archive, tmp_path: Path) ->
 
 def test_a_segment_that_became_full_is_read_whole(archive: Archive) -> None:
     """The pieces that were listed before are deleted then."""
-    name = segment_name(1, 12, segment_bytes=SEGMENT)
-    archive.put_log(name, 0, bytes([1] * SEGMENT))
-    assert archive.read_log(name, [0, 100, 200], segment_bytes=SEGMENT) == bytes([1] * SEGMENT)
+    archive.put_log(segment(12), 0, bytes([1] * SEGMENT))
+    assert archive.read_log(segment(12), [0, 100, 200], segment_bytes=SEGMENT) == bytes([1] * SEGMENT)
 
 
-def test_an_archive_is_one_deployments(archive: Archive) -> None:
-    """The first that claims it has it."""
+def test_an_archive_is_of_the_deployment_that_claims_it_first(archive: Archive) -> None:
     mine = uuid7()
-    archive.claim(mine)
-    archive.claim(mine)
+    for _ in range(2):
+        archive.claim(mine)
     with pytest.raises(ForeignArchiveError):
         archive.claim(uuid7())
 
 
 async def test_a_stored_file_is_noted_once_for_the_archive(tmp_path: Path) -> None:
-    """Each time it is stored, until it is archived; what can't be read is told, and keeps no other back."""
     notes, stored = tmp_path / "notes", tmp_path / "stored"
     notes.mkdir()
     store = FileStore.from_url(stored.as_uri(), unarchived=notes)
@@ -346,10 +312,6 @@ async def test_a_stored_file_is_noted_once_for_the_archive(tmp_path: Path) -> No
     assert b"".join(target.read(names[0])) == b"whole"
 
 
-class _EnoughError(Exception):
-    """What the check raises when it is enough."""
-
-
 def test_copying_can_be_ended_within_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A large file on a slow way holds up no stop of the service; of large ones, one at a time lies on the disk."""
     monkeypatch.setattr(copying, "_IN_MEMORY", 1)
@@ -361,14 +323,9 @@ def test_copying_can_be_ended_within_a_file(tmp_path: Path, monkeypatch: pytest.
     spool.mkdir()
     assert copy_files(source, target, contents, spool=spool).files == len(contents)
     assert {each.sha256 for batch in target.list_stored() for each in batch} == contents.keys()
-    calls = iter(range(3))
-
-    def check() -> None:
-        if next(calls, None) is None:
-            raise _EnoughError
-
+    check = Mock(side_effect=[None, None, None, InterruptedError])
     other = FileStore.from_url((tmp_path / "other").as_uri())
-    with pytest.raises(_EnoughError):
+    with pytest.raises(InterruptedError):
         copy_files(source, other, list(contents)[:1], spool=spool, check=check)
     assert list(other.list_stored()) == []
 
@@ -420,3 +377,31 @@ def test_the_archiver_ends_with_its_supervisor(tmp_path: Path) -> None:
         assert wait([process.sentinel], 20) == [process.sentinel]
         process.join()
         assert process.exitcode == 1
+
+
+@pytest.mark.parametrize(
+    ("archive", "files", "named"),
+    [
+        ("file://{data}", None, "DATA_DIR"),
+        ("file://{data}/", None, "DATA_DIR"),
+        ("file://{data}/archive", None, "DATA_DIR"),
+        ("file://{data}/elsewhere/../../", None, "DATA_DIR"),
+        ("file://{data}-archive", None, None),
+        ("s3://b/carrel", "s3://b/carrel", "FILES_URL"),
+        ("s3://b/carrel/", "s3://b/carrel/files", "FILES_URL"),
+        ("s3://b", "s3://b/files", "FILES_URL"),
+        ("s3://b/files//archive", "s3://b/files", "FILES_URL"),
+        ("file://{data}-files", "file://{data}-files", "FILES_URL"),
+        ("s3://b/archive", "s3://b/files", None),
+        ("s3://archive", "s3://files", None),
+        ("s3://b/files", "gs://b/files", None),
+    ],
+)
+def test_an_archive_is_a_place_of_its_own(tmp_path: Path, archive: str, files: str | None, named: str | None) -> None:
+    data = tmp_path / "data"
+    archive, files = archive.format(data=data), files and files.format(data=data)
+    if named is None:
+        assert Settings(data_dir=data, archive_url=archive, files_url=files).archive_url == archive
+        return
+    with pytest.raises(ValueError, match=f"neither that of CARREL_{named}"):
+        Settings(data_dir=data, archive_url=archive, files_url=files)

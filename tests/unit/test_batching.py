@@ -10,8 +10,6 @@ import pytest
 from service.platform.errors import Unavailable
 from service.text.embedding.batching import Batcher, BatchLimits, Rows, Tokens
 
-WIDTH = 2
-
 
 class StandIn:
     """Runs batches without a model: a text's row is its first token and its length. Waits where it is told to."""
@@ -33,9 +31,12 @@ class StandIn:
             raise ArithmeticError("a bad text")
         return np.array([[text[0], len(text)] for text in texts], np.float32)
 
-    async def running(self) -> None:
-        """Wait until one more batch is under way."""
+    async def hold(self, batcher: Batcher, texts: Sequence[Tokens]) -> "asyncio.Future[Rows]":
+        """Begin a call whose first batch waits at the gate."""
+        self.gate.clear()
+        call = asyncio.ensure_future(batcher.embed(texts))
         assert await asyncio.to_thread(self.entered.acquire, timeout=20)
+        return call
 
 
 MakeBatcher = Callable[..., Batcher]
@@ -53,13 +54,19 @@ async def make_batcher(stand_in: StandIn) -> AsyncIterator[MakeBatcher]:
     made: list[Batcher] = []
 
     def make(*, workers: int = 1, **limits: int) -> Batcher:
-        made.append(Batcher(stand_in, width=WIDTH, workers=workers, limits=BatchLimits(**limits)))
+        made.append(Batcher(stand_in, width=2, workers=workers, limits=BatchLimits(**limits)))
         return made[-1]
 
     yield make
     stand_in.gate.set()
-    for batcher in made:
-        await asyncio.to_thread(batcher.close)
+    for each in made:
+        await asyncio.to_thread(each.close)
+
+
+@pytest.fixture
+def batcher(make_batcher: MakeBatcher) -> Batcher:
+    """A batcher of one worker."""
+    return make_batcher()
 
 
 def texts(first: int, *lengths: int) -> list[Tokens]:
@@ -68,7 +75,6 @@ def texts(first: int, *lengths: int) -> list[Tokens]:
 
 
 async def test_order_is_kept(make_batcher: MakeBatcher):
-    """However texts are sorted and shared out over workers, each row comes back in its text's place."""
     lengths = np.random.default_rng(1).integers(1, 250, 300).tolist()
     batcher = make_batcher(workers=3)
     rows = await asyncio.gather(*(batcher.embed(texts(number * 1000, *lengths)) for number in range(3)))
@@ -77,21 +83,16 @@ async def test_order_is_kept(make_batcher: MakeBatcher):
         assert rows[number][:, 1].tolist() == lengths
 
 
-async def test_batches_are_bounded(make_batcher: MakeBatcher, stand_in: StandIn):
-    """A batch has at most 8 texts, 256 tokens with its padding, and no text is padded by more than 16 tokens."""
-    await make_batcher().embed(texts(0, *range(1, 256, 5), *[20] * 30))
+async def test_batches_are_bounded(batcher: Batcher, stand_in: StandIn):
+    await batcher.embed(texts(0, *range(1, 256, 5), *[20] * 30))
     for batch in stand_in.lengths:
         assert len(batch) == 1 or len(batch) * max(batch) <= 256
         assert len(batch) <= 8
         assert max(batch) - min(batch) <= 16
 
 
-async def test_calls_share_a_batch(make_batcher: MakeBatcher, stand_in: StandIn):
-    """Calls that wait together are gathered: eight queries behind a running batch become one batch."""
-    batcher = make_batcher()
-    stand_in.gate.clear()
-    first = asyncio.ensure_future(batcher.embed(texts(0, 5)))
-    await stand_in.running()
+async def test_calls_share_a_batch(batcher: Batcher, stand_in: StandIn):
+    first = await stand_in.hold(batcher, texts(0, 5))
     others = [asyncio.ensure_future(batcher.embed(texts(number, 5 + number))) for number in range(1, 9)]
     await asyncio.sleep(0.01)
     stand_in.gate.set()
@@ -99,12 +100,8 @@ async def test_calls_share_a_batch(make_batcher: MakeBatcher, stand_in: StandIn)
     assert sorted(stand_in.batches[1]) == list(range(1, 9))
 
 
-async def test_a_query_waits_for_no_document(make_batcher: MakeBatcher, stand_in: StandIn):
-    """A query that comes while 10,000 chunks wait is in the very next batch or, at its turn, the one after."""
-    batcher = make_batcher()
-    stand_in.gate.clear()
-    document = asyncio.ensure_future(batcher.embed(texts(100, *[250] * 10_000)))
-    await stand_in.running()
+async def test_a_query_waits_for_no_document(batcher: Batcher, stand_in: StandIn):
+    document = await stand_in.hold(batcher, texts(100, *[250] * 10_000))
     query = asyncio.ensure_future(batcher.embed(texts(7, 10)))
     await asyncio.sleep(0.01)
     stand_in.gate.set()
@@ -113,12 +110,8 @@ async def test_a_query_waits_for_no_document(make_batcher: MakeBatcher, stand_in
     document.cancel()
 
 
-async def test_a_document_is_not_starved(make_batcher: MakeBatcher, stand_in: StandIn):
-    """However many small requests wait, one batch in four still belongs to the document that came first."""
-    batcher = make_batcher()
-    stand_in.gate.clear()
-    document = asyncio.ensure_future(batcher.embed(texts(1000, *[250] * 10)))
-    await stand_in.running()
+async def test_a_document_is_not_starved(batcher: Batcher, stand_in: StandIn):
+    document = await stand_in.hold(batcher, texts(1000, *[250] * 10))
     queries = [asyncio.ensure_future(batcher.embed(texts(number, 100))) for number in range(200)]
     await asyncio.sleep(0.05)
     stand_in.gate.set()
@@ -127,12 +120,8 @@ async def test_a_document_is_not_starved(make_batcher: MakeBatcher, stand_in: St
     assert max(np.diff(of_document)) <= 4
 
 
-async def test_cancelled_work_is_dropped(make_batcher: MakeBatcher, stand_in: StandIn):
-    """A cancelled call's texts are never run, except those of the batch under way."""
-    batcher = make_batcher()
-    stand_in.gate.clear()
-    document = asyncio.ensure_future(batcher.embed(texts(100, *[250] * 500)))
-    await stand_in.running()
+async def test_cancelled_work_is_dropped(batcher: Batcher, stand_in: StandIn):
+    document = await stand_in.hold(batcher, texts(100, *[250] * 500))
     document.cancel()
     with pytest.raises(asyncio.CancelledError):
         await document
@@ -142,7 +131,6 @@ async def test_cancelled_work_is_dropped(make_batcher: MakeBatcher, stand_in: St
 
 
 async def test_saturation(make_batcher: MakeBatcher):
-    """When too much waits, more is refused with Retry-After."""
     batcher = make_batcher(waiting_texts=100)
     with batcher.admit(95):
         with pytest.raises(Unavailable) as refused, batcher.admit(9):
@@ -155,20 +143,14 @@ async def test_saturation(make_batcher: MakeBatcher):
         pass
 
 
-async def test_a_failure_stays_where_it_is(make_batcher: MakeBatcher):
-    """A batch that fails fails its own calls; the worker goes on."""
-    batcher = make_batcher()
+async def test_a_failure_stays_where_it_is(batcher: Batcher):
     with pytest.raises(ArithmeticError):
         await batcher.embed(texts(-1, 5))
     assert (await batcher.embed(texts(3, 5))).tolist() == [[3, 5]]
 
 
-async def test_closing_answers_those_who_wait(make_batcher: MakeBatcher, stand_in: StandIn):
-    """Closing lets nobody hang: waiting calls, and later ones, are told that the service is stopping."""
-    batcher = make_batcher()
-    stand_in.gate.clear()
-    document = asyncio.ensure_future(batcher.embed(texts(100, *[250] * 500)))
-    await stand_in.running()
+async def test_closing_answers_those_who_wait(batcher: Batcher, stand_in: StandIn):
+    document = await stand_in.hold(batcher, texts(100, *[250] * 500))
     closing = asyncio.ensure_future(asyncio.to_thread(batcher.close))
     with pytest.raises(Unavailable):
         await document

@@ -61,7 +61,6 @@ def check(query: str, *stated: tuple[str, str, str, str], corpus: str = "sample"
     ],
 )
 def test_the_words_of_the_query_decide(query: str, stated: tuple[str, str, str, str], applied: str | None) -> None:
-    """What a model makes up, turns into its contrary, or takes from what the text is about is no condition."""
     assert [value for _, _, value in check(query, stated)][:1] == ([applied] if applied else [])
 
 
@@ -114,10 +113,7 @@ def test_the_words_of_the_query_decide(query: str, stated: tuple[str, str, str, 
         ("files whose pages are over 900000000000 billion", ("pages", ">", "9", "over 900000000000 billion"), []),
     ],
 )
-def test_what_a_text_is_about_is_no_condition(
-    query: str, stated: tuple[str, str, str, str], applied: list[str]
-) -> None:
-    """Verbs of a text, its subjects, denials of something else and numbers of other things; nor what no field takes."""
+def test_what_a_text_is_about_is_no_condition(query, stated, applied):
     assert [" ".join(bound) for _, *bound in check(query, stated, corpus="ordinary")] == applied
 
 
@@ -143,12 +139,10 @@ def test_what_a_text_is_about_is_no_condition(
     ],
 )
 def test_a_question_of_a_models_own_is_not_searched_for(message: str, read: list[str], questions: int | None) -> None:
-    """It would find what nobody asked for; the rules' questions stand in."""
     assert check_questions(read, message) == (read[:questions] if questions else extract_questions(message))
 
 
 def test_rules_draw_what_a_model_leaves_out() -> None:
-    """A model that says nothing, or nonsense, takes no condition away; a field that rules read is theirs."""
     query = "finance documents since 2025 about fuel"
     ruled = [["team", "==", "finance"], ["issued", ">=", "2025-01-01"]]
     assert check(query) == check(query, ("team", "!=", "finance", "finance")) == ruled
@@ -156,7 +150,6 @@ def test_rules_draw_what_a_model_leaves_out() -> None:
 
 
 def test_a_model_that_states_whatever_it_can_narrows_nothing() -> None:
-    """Of a question that states no condition, none is applied, whichever words, field and value a model gives."""
     plain = [(each["question"], each["corpus"]) for each in QUESTIONS if not each["conditions"]]
     with (Path(__file__).parents[1] / "answering" / "answer_set.csv").open(newline="") as lines:
         plain += [(row["question"], row["corpus"]) for row in csv.DictReader(lines)][::20]

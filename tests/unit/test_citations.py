@@ -34,6 +34,13 @@ PARTS = (
 SOUP = st.lists(st.one_of(st.sampled_from(PARTS), st.text(max_size=3)), max_size=25).map("".join)
 
 
+REPLY = (
+    'You have **27 days** [[1: "27 days of annual leave"]], holidays apart [[1: "plus public holidays"]]. '
+    'A sign says so [[2: "mind the gap"]][[2: “mind the gap”]]; see [the page](https://example.test/leave?year=2).\n\n'
+    "- 3 < 4 and a[i] stay\n- so does the end."
+)
+
+
 def checked(text: str, *, passages: Sequence[Passage] = PASSAGES, known: Sequence[str] = ()) -> Checked:
     """The text, checked against the passages."""
     return check(text, passages=passages, known=known)
@@ -44,8 +51,14 @@ def checked(text: str, *, passages: Sequence[Passage] = PASSAGES, known: Sequenc
 @example('[[9: "zz"]1]')
 @example('[[[1: "27 days"]]: "27 days"]]')
 @example("[[[1]1]]")
-@settings(max_examples=500)
-def test_a_shown_citation_is_always_a_verified_one(text: str) -> None:
+@example("![a](https://evil.test/?q=1)")
+@example("[a][r]\n\n[r]: //evil.test/x")
+@example("![a[1]](//evil.test/?q=1)")
+@example("<img src=//evil.test/?q=1>")
+@example("www.www.evil.test")
+@example("https[1]://evil.test")
+@settings(max_examples=700)
+def test_only_verified_citations_and_known_addresses_are_ever_shown(text: str) -> None:
     """Every quote stands in its passage, no raw mark is shown, and every number in brackets is a citation's."""
     found = checked(text)
     for citation in found.citations:
@@ -55,19 +68,7 @@ def test_a_shown_citation_is_always_a_verified_one(text: str) -> None:
     numbers = [int(number) for number in SHOWN_NUMBER.findall(found.text)]
     assert list(dict.fromkeys(numbers)) == list(range(1, len(found.citations) + 1))
     assert "\ue000" not in found.text
-
-
-@given(SOUP)
-@example("![a](https://evil.test/?q=1)")
-@example("[a][r]\n\n[r]: //evil.test/x")
-@example("![a[1]](//evil.test/?q=1)")
-@example("<img src=//evil.test/?q=1>")
-@example("www.www.evil.test")
-@example("https[1]://evil.test")
-@settings(max_examples=500)
-def test_no_image_and_no_unknown_address_is_ever_shown(text: str) -> None:
-    """No Markdown image, no link to and no mention of an address that the passages don't have."""
-    assert_leads_nowhere(checked(text).text)
+    assert_leads_nowhere(found.text)
 
 
 def assert_leads_nowhere(shown: str) -> None:
@@ -82,21 +83,12 @@ def assert_leads_nowhere(shown: str) -> None:
 @given(SOUP, st.integers(0, 200))
 @settings(max_examples=300)
 def test_what_is_shown_on_the_way_is_as_clean_as_the_whole(text: str, length: int) -> None:
-    """Of any beginning of a text, no half citation and no unknown address is shown."""
     shown = check_partial(text[:length], passages=PASSAGES, known=())
     assert not RAW_MARK.search(shown)
     assert_leads_nowhere(shown)
 
 
-REPLY = (
-    'You have **27 days** [[1: "27 days of annual leave"]], holidays apart [[1: "plus public holidays"]]. '
-    'A sign says so [[2: "mind the gap"]][[2: “mind the gap”]]; see [the page](https://example.test/leave?year=2).\n\n'
-    "- 3 < 4 and a[i] stay\n- so does the end."
-)
-
-
 def test_a_reply_only_ever_grows_while_it_is_written() -> None:
-    """Each look at it begins with what was shown before, and the whole begins with the last."""
     before = ""
     for length in range(len(REPLY) + 1):
         shown = check_partial(REPLY[:length], passages=PASSAGES, known=())
@@ -112,47 +104,29 @@ def test_a_reply_only_ever_grows_while_it_is_written() -> None:
 
 
 def test_a_citation_is_spelt_as_the_passage_spells_it() -> None:
-    """White space and quotation marks of the model's are forgiven; the quote that is kept is the passage's."""
     found = checked('So [[2: "says \\"mind the gap\\"; see"]] and [[2: "or ask Ada’s team"]].')
     assert found.text == "So [1] and [2]."
-    assert found.citations == [
-        Citation(1, "says “mind the gap”; see"),
-        Citation(1, "or\nask   Ada's team"),
-    ]
+    assert found.citations == [Citation(1, "says “mind the gap”; see"), Citation(1, "or\nask   Ada's team")]
     assert not found.warnings
 
 
 @pytest.mark.parametrize(
     "mark",
     [
-        '[[1: "28 days of annual leave"]]',
-        '[[1: "27 Days of annual leave"]]',
-        '[[9: "27 days"]]',
-        '[[0: "27 days"]]',
-        '[[2: "27 days"]]',
-        '[[1: ""]]',
-        '[[1: "."]]',
-        "[[1]]",
-        "[[1: 27 days]]",
-        '[[1: "27 days"',
-        '[[1: "27 da',
-        "[[1:",
+        # Invented words, another passage's words, a passage that isn't there, and half a citation.
+        *('[[1: "28 days of annual leave"]]', '[[1: "27 Days of annual leave"]]', '[[2: "27 days"]]'),
+        *('[[9: "27 days"]]', '[[0: "27 days"]]', '[[1: ""]]', '[[1: "."]]', "[[1]]", "[[1: 27 days]]"),
+        *('[[1: "27 days"', '[[1: "27 da', "[[1:"),
     ],
 )
 def test_a_citation_that_does_not_hold_is_dropped(mark: str) -> None:
-    """Invented words, another passage's, a passage that isn't there, a half one: gone, with a warning."""
     found = checked(f"You have 27 days {mark}")
     assert found == Checked("You have 27 days", [], [CITATION_DROPPED])
 
 
-def test_numbers_that_only_look_like_citations_are_dropped() -> None:
-    """A model that cites by bare numbers cites nothing."""
+def test_bare_numbers_are_dropped_and_other_brackets_stay() -> None:
     found = checked("You have 27 days [1], they say [2, 3][14].")
     assert found == Checked("You have 27 days, they say.", [], [NUMBER_DROPPED])
-
-
-def test_other_brackets_stay() -> None:
-    """Code, years and words in brackets are nobody's citation."""
     text = "if [[ -f x ]]; then a[i] = b; fi in [2024] [see below] [[Page]]"
     assert checked(text) == Checked(text, [], [])
 
@@ -195,7 +169,6 @@ def test_ways_out_are_removed(text: str, shown: str, warning: str) -> None:
 
 
 def test_what_takes_too_many_rounds_is_taken_apart() -> None:
-    """However deep citations are nested that are none, no address comes together at the end."""
     text = "[1]"
     for _ in range(10):
         text = f"[ {text}1]"
@@ -205,7 +178,6 @@ def test_what_takes_too_many_rounds_is_taken_apart() -> None:
 
 
 def test_links_of_the_passages_and_of_the_person_may_be_repeated() -> None:
-    """Word for word."""
     text = (
         "see https://example.test/leave?year=2, [it](https://person.test/a), `www.example.test`, <https://person.test/a>,"
         " [https://person.test/a](https://person.test/a), [w](/wiki/a_(b)) or www.example.test."

@@ -1,10 +1,12 @@
-"""What a run prints, for people and for programs."""
+"""What a run prints for people and for programs, also where it ends as no command foresees."""
 
 import json
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
+from cli.app import run
 from cli.runs import show_end, show_plan
 from cli.screen import Screen
 from flows.operations.ledger.ledger import Ledger
@@ -17,14 +19,12 @@ NAME = "notes:ship:[bold]\\"
 
 
 def test_json_says_names_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nothing in a name is taken for markup or an emoji's code, and what is printed is one line of JSON."""
     Screen(as_json=True).json({"failures": [NAME, "ä"]})
     (line,) = capsys.readouterr().out.splitlines()
     assert json.loads(line) == {"failures": [NAME, "ä"]}
 
 
 def test_quarantine_is_shown_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Failures are shown with brackets, colons and backslashes as they are."""
     with Ledger.at(tmp_path, target="t", source="s") as ledger:
         ledger.begin()
         ledger.record_problems([Problem(place=NAME, code="c", message="m")])
@@ -33,7 +33,6 @@ def test_quarantine_is_shown_as_it_is(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 def test_plan_names_what_would_not_be_loaded(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What is wrong with the source is shown with its place and reason before anything is sent."""
     with Ledger.at(tmp_path, target="t", source="s") as ledger:
         ledger.begin()
         ledger.record_problems([Problem(place="line 7", code="file_missing", message="there is no such file.")])
@@ -43,6 +42,32 @@ def test_plan_names_what_would_not_be_loaded(tmp_path: Path, capsys: pytest.Capt
 
 
 def test_counts_add_up() -> None:
-    """What could not become a document is one of those that are counted in front, as it is of the quarantine."""
     summary = Summary(documents=3, to_send=2, created=1, unchanged=1, failed=1, problems=2)
     assert summary.text() == "5 documents: 1 created, 0 updated, 1 unchanged, 3 in quarantine; 0 bytes sent"
+
+
+@pytest.fixture
+def _blue(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What no command foresees."""
+    monkeypatch.setattr("cli.app.app", Mock(side_effect=RuntimeError("out of\nthe blue")))
+    monkeypatch.delenv("CARREL_LOG", raising=False)
+
+
+@pytest.mark.usefixtures("_blue")
+@pytest.mark.parametrize("options", [[], ["--json"]])
+def test_unexpected_error_is_one_line_and_a_code_of_its_own(options, capsys):
+    """A scheduled job tells it from a run that is done with problems; a program gets an object as well."""
+    assert run(["plan", "reports", *options]) == 70
+    out, err = capsys.readouterr()
+    assert len(err.splitlines()) == 1
+    assert "RuntimeError: out of" in err
+    assert "CARREL_LOG=debug" in err
+    answer = json.loads(out or "{}")
+    assert [answer.get("outcome"), answer.get("exitCode")] == (["unexpected", 70] if options else [None, None])
+
+
+@pytest.mark.usefixtures("_blue")
+def test_traceback_is_shown_when_asked_for(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CARREL_LOG", "debug")
+    assert run(["plan", "reports"]) == 70
+    assert "Traceback" in capsys.readouterr().err

@@ -16,7 +16,6 @@ from service.platform.sharing import Figures, Share
 from service.web.connections import LOOKED_THROUGH, Connections, shared_addresses
 
 HERE, THERE = "192.0.2.1", "198.51.100.7"
-LIMITS = [1024, 4096, 20_000]
 
 
 @dataclass(eq=False)
@@ -54,7 +53,6 @@ def from_anywhere(most: int) -> Connections:
 
 
 async def test_the_one_that_waits_longest_makes_room() -> None:
-    """Of those without a request that is answered; whoever was answered meanwhile waits anew."""
     connections = from_anywhere(3)
     first, second, third = (connected(connections) for _ in range(3))
     connections.note_answering(first)
@@ -66,7 +64,6 @@ async def test_the_one_that_waits_longest_makes_room() -> None:
 
 
 async def test_what_is_answered_stays_and_the_new_one_is_refused() -> None:
-    """No answer is broken off for a new connection, and when one ends there is room again."""
     connections = from_anywhere(2)
     callers = [connected(connections) for _ in range(2)]
     for caller in callers:
@@ -78,7 +75,6 @@ async def test_what_is_answered_stays_and_the_new_one_is_refused() -> None:
 
 
 async def test_an_answer_that_is_not_read_yet_goes_after_others() -> None:
-    """Whoever still reads the end of an answer is let read on while others only wait."""
     connections = from_anywhere(2)
     reading, waiting = connected(connections), connected(connections)
     reading.has_unsent = True
@@ -87,11 +83,8 @@ async def test_an_answer_that_is_not_read_yet_goes_after_others() -> None:
 
 
 async def test_a_slow_body_goes_when_nobody_waits_and_a_fast_one_stays() -> None:
-    """Bodies that come more slowly than they may are less than a new caller, others are not."""
     connections = from_anywhere(2)
-    fast, slow = connected(connections), connected(connections, is_slow=True)
-    connections.note_receiving(fast)
-    connections.note_receiving(slow)
+    fast, slow = sending(connections), sending(connections, is_slow=True)
     newcomer = connected(connections)
     assert (bool(fast.gone), bool(slow.gone)) == (False, True)
     connections.note_answering(newcomer)
@@ -101,16 +94,13 @@ async def test_a_slow_body_goes_when_nobody_waits_and_a_fast_one_stays() -> None
 async def test_slow_bodies_leave_half_of_all_connections_to_others() -> None:
     """Beyond that they go first, so a newcomer has time to send a request."""
     connections = from_anywhere(4)
-    slow = [connected(connections, is_slow=True) for _ in range(3)]
-    for caller in slow:
-        connections.note_receiving(caller)
+    slow = [sending(connections, is_slow=True) for _ in range(3)]
     waiting = connected(connections)
     connected(connections)
     assert [bool(caller.gone) for caller in [*slow, waiting]] == [True, False, False, False]
 
 
 async def test_quick_bodies_hide_no_slow_ones() -> None:
-    """However many there are: a look that finds none leaves the next one to those behind."""
     connections = from_anywhere(2 * LOOKED_THROUGH + 2)
     quick = [sending(connections) for _ in range(2 * LOOKED_THROUGH)]
     slow = [sending(connections, is_slow=True) for _ in range(2)]
@@ -120,7 +110,6 @@ async def test_quick_bodies_hide_no_slow_ones() -> None:
 
 
 async def test_others_quick_bodies_hide_no_slow_ones_of_an_address() -> None:
-    """An address at its share makes room of its own slow bodies at once, whoever else sends."""
     connections = Connections(4 * LOOKED_THROUGH)
     others = [sending(connections, f"203.0.113.{number}") for number in range(LOOKED_THROUGH)]
     slow = [sending(connections, HERE, is_slow=True) for _ in range(connections.most_of_address)]
@@ -130,7 +119,6 @@ async def test_others_quick_bodies_hide_no_slow_ones_of_an_address() -> None:
 
 
 async def test_an_address_has_a_share_and_makes_room_for_itself_alone() -> None:
-    """Whoever opens too many loses connections of their own, and nobody else does."""
     connections = Connections(8)
     other = connected(connections, THERE)
     crowd = [connected(connections, HERE) for _ in range(5)]
@@ -142,8 +130,7 @@ async def test_an_address_has_a_share_and_makes_room_for_itself_alone() -> None:
     assert connections.admit(THERE)
 
 
-async def test_closing_counts_once_whoever_closes() -> None:
-    """An evicted connection is counted no more when its end is noticed, and nothing of any is kept."""
+async def test_closing_counts_once_and_nobody_is_admitted_when_all_is_closed() -> None:
     connections = from_anywhere(1)
     first = connected(connections)
     second = connected(connections, THERE)
@@ -154,54 +141,31 @@ async def test_closing_counts_once_whoever_closes() -> None:
     assert connections.open == 0
     connected(connections)
     assert (connections.open, connections.evicted) == (1, 1)
+    stopping = from_anywhere(5)
+    stopping.close()
+    assert not stopping.admit(HERE)
 
 
-async def test_nobody_is_admitted_when_the_service_stops() -> None:
-    """However much room there is."""
-    connections = from_anywhere(5)
-    connections.close()
-    assert not connections.admit(HERE)
+def test_a_proxy_and_this_machine_stand_for_many() -> None:
+    is_shared = shared_addresses(("10.0.0.0/8", "192.0.2.9", "proxy.example"))
+    shared = ["127.0.0.1", "127.8.0.1", "::1", "::ffff:127.0.0.1", "10.1.2.3", "::ffff:10.1.2.3", "192.0.2.9"]
+    assert [host for host in (*shared, "192.0.2.8", "2001:db8::1", "") if is_shared(host)] == shared
 
 
-@pytest.mark.parametrize(
-    ("host", "is_shared"),
-    [
-        ("127.0.0.1", True),
-        ("127.8.0.1", True),
-        ("::1", True),
-        ("::ffff:127.0.0.1", True),
-        ("10.1.2.3", True),
-        ("::ffff:10.1.2.3", True),
-        ("192.0.2.9", True),
-        ("192.0.2.8", False),
-        ("2001:db8::1", False),
-        ("", False),
-    ],
-)
-def test_a_proxy_and_this_machine_stand_for_many(host: str, is_shared: bool) -> None:
-    """Networks and addresses of trusted proxies, and loopback, however they are written."""
-    assert shared_addresses(("10.0.0.0/8", "192.0.2.9", "proxy.example"))(host) == is_shared
-
-
-@pytest.mark.parametrize("limit", LIMITS)
+@pytest.mark.parametrize("limit", [1024, 4096, 20_000])
 def test_connections_leave_what_the_service_needs(limit: int) -> None:
-    """Each counts as two descriptors, and the reserve is left whatever the settings ask for."""
     for asked in ({}, {"max_connections": 1_000_000}, {"database_pool_size": 100}):
         settings = Settings(workers=1, **asked)
         most = most_connections(settings, limit)
         assert FEWEST_CONNECTIONS <= most <= (limit - reserved_descriptors(settings)) // 2
     assert most_connections(Settings(workers=1, max_connections=20), limit) == 20
     assert most_connections(Settings(workers=3, max_connections=20), limit) == 7
-
-
-def test_a_limit_of_a_million_files_means_fewer_connections() -> None:
-    """Memory bounds them, too."""
-    assert most_connections(Settings(workers=1), 1_000_000) == MOST_CONNECTIONS
-    assert most_connections(Settings(workers=4), 1_000_000) == MOST_CONNECTIONS // 4
+    # Memory bounds them, too.
+    for workers in (1, 4):
+        assert most_connections(Settings(workers=workers), 1_000_000) == MOST_CONNECTIONS // workers
 
 
 def test_a_limit_that_is_too_small_says_what_to_set() -> None:
-    """The number that is needed, and where it is set."""
     with pytest.raises(ValueError, match=r"may have 128 files open, and the service needs \d+ or more.*LimitNOFILE"):
         most_connections(Settings(), 128)
 
@@ -221,7 +185,6 @@ def test_workers_divide_what_there_is() -> None:
 
 
 def test_another_worker_with_fewer_connections_goes_first() -> None:
-    """Of the workers that serve: one that has ended, or has not begun, takes nothing."""
     figures = Figures(3)
     first, second = (Connections(10, share=Share(worker, 3, figures)) for worker in range(2))
     first.tell()
@@ -236,7 +199,6 @@ def test_another_worker_with_fewer_connections_goes_first() -> None:
 
 
 async def test_what_a_worker_has_counted_stays_when_it_ends() -> None:
-    """Its connections are gone; what it refused is in the sum still, also when another worker has its row."""
     figures = Figures(2)
     for turn in (1, 2):
         worker = Connections(0, share=Share(1, 2, figures))

@@ -1,6 +1,7 @@
-"""Copies of files of a store elsewhere: made once, few, and gone when nobody reads them."""
+"""What is kept of other places: copies of files, which go when nobody reads them, and answers."""
 
 import asyncio
+import time
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from pathlib import Path
@@ -9,11 +10,10 @@ import pytest
 
 from service.platform import copies
 from service.platform.copies import Copies
+from service.platform.kept import Kept
 
 
-def test_a_copy_is_made_once_and_goes_when_there_are_more_or_nobody_reads_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_copy_is_made_once_and_goes_when_there_are_more_or_nobody_reads_it(tmp_path, monkeypatch):
     """Two who want it at once share it, what somebody still reads stays, and what is too large holds nobody up."""
     made: list[bytes] = []
     monkeypatch.setattr(copies, "MOST_BYTES", 10)
@@ -34,35 +34,29 @@ def test_a_copy_is_made_once_and_goes_when_there_are_more_or_nobody_reads_it(
     async def read(content: bytes) -> None:
         async with reading(content) as path:
             assert path.read_bytes() == content
-            assert list(tmp_path.iterdir()) == []  # noqa: ASYNC240 - an empty folder
+            assert list(tmp_path.iterdir()) == []
 
-    async def run() -> None:
-        await asyncio.gather(*(read(b"four") for _ in range(3)))
-        await read(b"other")
-        await read(b"four")
-        assert made == [b"four", b"other"]
-        async with reading(b"four") as path, reading(b"much too large") as large:
-            await read(b"seven b")  # beside it is room for neither of the others
-            assert path.read_bytes() == b"four"
-            assert large.read_bytes() == b"much too large"
-        for content in (b"1", b"2", b"3", b"1"):
-            await read(content)
-        assert made[2:] == [b"much too large", b"seven b", b"1", b"2", b"3", b"1"]
-        kept.close()
-        monkeypatch.setattr(copies, "KEPT_SECONDS", 0.0)
+    await asyncio.gather(*(read(b"four") for _ in range(3)))
+    await read(b"other")
+    await read(b"four")
+    assert made == [b"four", b"other"]
+    async with reading(b"four") as path, reading(b"much too large") as large:
+        await read(b"seven b")  # beside it is room for neither of the others
+        assert path.read_bytes() == b"four"
+        assert large.read_bytes() == b"much too large"
+    for content in (b"1", b"2", b"3", b"1"):
+        await read(content)
+    assert made[2:] == [b"much too large", b"seven b", b"1", b"2", b"3", b"1"]
+    kept.close()
+    monkeypatch.setattr(copies, "KEPT_SECONDS", 0.0)
+    for _ in range(2):
         await read(b"1")
         await asyncio.sleep(0.001)
-        await read(b"1")
-        await asyncio.sleep(0.001)
-        assert made[8:] == [b"1", b"1"]
-
-    asyncio.run(asyncio.wait_for(run(), 30))
+    assert made[8:] == [b"1", b"1"]
     assert open_below(tmp_path) == []
 
 
 def test_a_copy_ends_with_who_was_cancelled_while_it_was_made(tmp_path: Path) -> None:
-    """Nothing of it stays open or on the disk."""
-
     @asynccontextmanager
     async def copying() -> AsyncGenerator[Path]:
         path = tmp_path / "upload"
@@ -88,3 +82,30 @@ def open_below(folder: Path) -> list[str]:
         with suppress(FileNotFoundError):  # that of this loop itself
             found.append(str(link.readlink()))
     return [path for path in found if path.startswith(str(folder))]
+
+
+class AwayError(Exception):
+    """The other can't be asked."""
+
+
+async def test_an_answer_stays_until_there_is_another_one() -> None:
+    """Who asks again and is cancelled takes nothing from the others; an error is in its place for a while."""
+    kept, begun = Kept(), time.monotonic()
+
+    async def get(answer: str | None, *, since: float) -> str:
+        async def ask() -> str:
+            if answer is None:
+                raise AwayError
+            await asyncio.sleep(60 if answer == "slow" else 0)
+            return answer
+
+        return await kept.get("name", ask, since=since, errors=AwayError)
+
+    assert await get("first", since=begun) == "first"
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(get("slow", since=time.monotonic()), 0.01)
+    assert await get("second", since=begun) == "first"
+    with pytest.raises(AwayError):
+        await get(None, since=time.monotonic())
+    with pytest.raises(AwayError):
+        await get("second", since=begun)

@@ -33,13 +33,11 @@ def _compose() -> dict[str, Any]:
 
 
 def test_each_process_has_a_unit() -> None:
-    """But for the one that greets who tries the sample."""
     wanted = set(COMMAND.findall((REPOSITORY / "Procfile").read_text())) - {".venv/bin/python -m sample"}
     assert {COMMAND.search(unit.read_text())[0] for unit in UNITS.glob("*.service")} == wanted  # pyright: ignore[reportOptionalSubscript]
 
 
 def test_each_setting_exists() -> None:
-    """The reference of settings has those that the units and the image set."""
     paths = [path for path in (REPOSITORY / "deploy").rglob("*") if path.is_file()]
     named = {name for path in paths for name in SETTING.findall(path.read_text())}
     assert named
@@ -47,7 +45,6 @@ def test_each_setting_exists() -> None:
 
 
 def test_each_metric_exists() -> None:
-    """What the dashboard draws and the alert rules look at is counted."""
     metrics = Metrics(cast("Runtime", None))
     metrics.watch(cast("Connections", None))
     metrics.watch_archive()
@@ -58,19 +55,16 @@ def test_each_metric_exists() -> None:
 
 
 def test_compose_understands_the_file() -> None:
-    """By the official schema; a variable that must be given is refused when it is missing."""
     compose = _compose()
     schema = json.loads((files("check_jsonschema") / "builtin_schemas/vendor/compose-spec.json").read_text())
     assert list(validator_for(schema)(schema).iter_errors(compose)) == []
     variables = re.findall(r"\$\{(\w+)(:[?-])", (REPOSITORY / "deploy/compose.yaml").read_text())
     wanted = {name for name, default in variables if default == ":?"}
     told = re.search(r"^umask 077 && cat > deploy/\.env.*?^END$", OPERATING.read_text(), re.MULTILINE | re.DOTALL)
-    assert told is not None
     assert set(re.findall(r"^([A-Z_]+)=", told[0], re.MULTILINE)) == wanted
 
 
 def test_compose_starts_each_process_and_waits_for_what_is_healthy() -> None:
-    """By the commands that the units start, the settings of the process, and a check of each that is waited for."""
     services = _compose()["services"]
     own = {name: one for name, one in services.items() if one["image"] == "carrel"}
     commands = {" ".join([".venv/bin/python", *one["command"][1:]]) for one in own.values()}
@@ -87,7 +81,6 @@ def test_compose_starts_each_process_and_waits_for_what_is_healthy() -> None:
 
 
 def test_the_image_has_the_packages_of_the_lock() -> None:
-    """In the same versions, and nothing of what tests need."""
     pinned = re.compile(r"^([a-z0-9._-]+)==(\S+)", re.MULTILINE)
     whole, run = (
         dict(pinned.findall((REPOSITORY / name).read_text())) for name in ("requirements.lock", "requirements-run.lock")
@@ -98,7 +91,6 @@ def test_the_image_has_the_packages_of_the_lock() -> None:
 
 
 def test_nobody_else_is_the_service() -> None:
-    """Its unit alone has its user and its state folder, so that no other process reads its key."""
     named = {
         unit.stem: set(re.findall(r"^(?:User|StateDirectory)=(.+)$", unit.read_text(), re.MULTILINE))
         for unit in UNITS.glob("*.service")
@@ -110,7 +102,6 @@ def test_nobody_else_is_the_service() -> None:
 
 @pytest.mark.skipif(ANALYZE is None, reason="systemd-analyze is not installed")
 def test_systemd_finds_no_fault(tmp_path: Path) -> None:
-    """With Carrel installed where the units look for it, and nobody but systemd's own units beside them."""
     shutil.copytree(UNITS, tmp_path / "units")
     for file in (tmp_path / "units").rglob("*.*"):
         if file.is_file():

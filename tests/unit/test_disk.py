@@ -14,6 +14,7 @@ from service.platform.postgres.server import LARGE_SEGMENT, SMALL_SEGMENT
 from service.platform.sharing import Figures, Share
 
 AREAS = (StorageArea.UPLOADS, StorageArea.FILES)
+RESERVE = 8 * MEBIBYTE
 
 
 def a_disk(free: int, *, keep_free: int | None = None, share: Share | None = None) -> FileSystem:
@@ -32,14 +33,12 @@ def levels(*frees: int) -> list[StorageLevel]:
 
 
 def test_a_level_ends_above_where_it_began() -> None:
-    """What goes up and down around a threshold changes the level once."""
     ok, low, full = StorageLevel.OK, StorageLevel.LOW, StorageLevel.FULL
     assert levels(101, 99, 101, 124, 125, 101) == [ok, low, low, low, ok, ok]
     assert levels(24, 26, 37, 38, 24, 0, 800) == [full, full, full, low, full, full, ok]
 
 
 def test_bodies_under_way_are_counted() -> None:
-    """Two that fit one by one are not taken in together: the second comes again when the first has its room."""
     guard = DiskGuard([a_disk(100 + 60)])
     body = 10 * MEBIBYTE
     with guard.room_for(body) as promise:
@@ -56,7 +55,6 @@ def test_bodies_under_way_are_counted() -> None:
 
 
 def test_bodies_of_other_workers_are_counted() -> None:
-    """What one worker has promised isn't there for another, until that worker gives it back or ends."""
     figures = Figures(2)
     guards = [DiskGuard([a_disk(100 + 60, share=Share(worker, 2, figures))]) for worker in range(2)]
     body = 10 * MEBIBYTE
@@ -71,10 +69,7 @@ def test_bodies_of_other_workers_are_counted() -> None:
 
 
 def test_a_promise_grows_with_a_body_of_unknown_length() -> None:
-    """Each piece is promised as it comes; the one that doesn't fit is refused, and then nothing is promised.
-
-    A piece that was received lies on the disk, and its room isn't asked for twice.
-    """
+    """A piece that was received lies on the disk, and its room isn't asked for twice."""
     guard = DiskGuard([a_disk(100 + 60)])
     disk = guard.file_systems[0]
 
@@ -95,22 +90,15 @@ def test_a_promise_grows_with_a_body_of_unknown_length() -> None:
 
 
 def test_a_body_that_does_not_fit_alone_is_told_so() -> None:
-    """However much is promised to others, waiting for them doesn't help: somebody has to make room."""
+    """Waiting for others doesn't help; where nothing is to be kept free, nothing is refused."""
     guard, body = DiskGuard([a_disk(100 + 60)]), 10 * MEBIBYTE
     message = r"has 160 MiB free, and this needs 180 MiB"
     with guard.room_for(body), pytest.raises(InsufficientStorage, match=message), guard.room_for(2 * body):
         pass
-
-
-def test_nothing_is_refused_when_nothing_is_to_be_kept_free() -> None:
-    """0 turns the guard off, whatever is free."""
-    guard = DiskGuard([a_disk(0, keep_free=0)])
-    guard.file_systems[0].measure(800 * MEBIBYTE, 0)
-    with guard.room_for(MEBIBYTE):
-        assert guard.level is StorageLevel.OK
-
-
-RESERVE = 8 * MEBIBYTE
+    off = DiskGuard([a_disk(0, keep_free=0)])
+    off.file_systems[0].measure(800 * MEBIBYTE, 0)
+    with off.room_for(MEBIBYTE):
+        assert off.level is StorageLevel.OK
 
 
 def a_disk_with_reserve(folder: Path, *, low: int, size: int = RESERVE) -> tuple[FileSystem, Path]:
@@ -137,9 +125,7 @@ def test_the_reserve_is_given_up_whatever_is_to_be_kept_free(tmp_path: Path, low
     assert (disk.level, file.stat().st_size) == (StorageLevel.OK, RESERVE)
 
 
-def test_a_reserve_takes_up_room_where_the_system_has_no_call_for_it(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_reserve_takes_up_room_where_the_system_has_no_call_for_it(tmp_path, monkeypatch):
     """As on macOS: its bytes are written, and a part that is there already stays."""
     monkeypatch.delattr(os, "posix_fallocate")
     reserve = Reserve(tmp_path, size=3 * MEBIBYTE + 5)
@@ -150,16 +136,11 @@ def test_a_reserve_takes_up_room_where_the_system_has_no_call_for_it(
     assert found.st_blocks * 512 >= 3 * MEBIBYTE
 
 
-def test_a_reserve_is_made_only_where_much_is_left(tmp_path: Path) -> None:
-    """A first start on an almost full disk leaves PostgreSQL its room."""
-    disk = FileSystem(AREAS, tmp_path, 0, reserve=Reserve(tmp_path, size=RESERVE))
-    disk.measure(800 * MEBIBYTE, RESERVE + RESERVE // SLICES + 1)
-    assert not (tmp_path / RESERVE_NAME).exists()
-
-
 @pytest.mark.parametrize("size", [0, MEBIBYTE])
-def test_a_smaller_reserve_gives_up_the_rest(tmp_path: Path, size: int) -> None:
-    """An earlier setting's file takes no more room than the present one's."""
+def test_a_reserve_is_made_where_much_is_left_and_a_smaller_one_gives_up_the_rest(tmp_path: Path, size: int) -> None:
+    full = FileSystem(AREAS, tmp_path, 0, reserve=Reserve(tmp_path, size=RESERVE))
+    full.measure(800 * MEBIBYTE, RESERVE + RESERVE // SLICES + 1)
+    assert not (tmp_path / RESERVE_NAME).exists()
     a_disk_with_reserve(tmp_path, low=0)
     _, file = a_disk_with_reserve(tmp_path, low=0, size=size)
     assert file.stat().st_size == size
@@ -167,7 +148,6 @@ def test_a_smaller_reserve_gives_up_the_rest(tmp_path: Path, size: int) -> None:
 
 @pytest.mark.parametrize("link", [Path.symlink_to, Path.hardlink_to])
 def test_nothing_else_is_taken_for_the_reserve(tmp_path: Path, link: Callable[[Path, Path], None]) -> None:
-    """What somebody put in its place leads to a file that stays as it is."""
     other, cluster = tmp_path / "other", tmp_path / "cluster"
     other.write_bytes(b"x" * 100)
     cluster.mkdir()

@@ -1,4 +1,4 @@
-"""What the pages tell people to type is there: code that tests run, commands that parse, links that lead somewhere."""
+"""What the pages tell people to type is there: code that tests run, commands that parse."""
 
 import re
 import shlex
@@ -14,12 +14,7 @@ from service.operate.commands import app as service_commands
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w+)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
-LINK = re.compile(r"\]\((?!https?:)([^)\s#]*)(#[^)\s]*)?\)")
-HEADING = re.compile(r"^#+ (.*)$", re.MULTILINE)
-COMMANDS = {
-    "carrel": carrel_commands,
-    "python -m service": service_commands,
-}
+COMMANDS = {"carrel": carrel_commands, "python -m service": service_commands}
 
 
 def commands() -> Iterator[tuple[str, str]]:
@@ -35,18 +30,14 @@ def commands() -> Iterator[tuple[str, str]]:
                     yield page.name, re.sub(r"^(\w+=\S+\s+)+", "", command.strip()).replace(".venv/bin/", "")
 
 
-@pytest.mark.parametrize(
-    "page", [page for page in PAGES if "```python" in page.read_text()], ids=lambda page: page.stem
-)
-def test_the_code_of_a_page_is_run(page: Path) -> None:
-    """By a test that names the page."""
-    tests = [path.read_text() for path in (ROOT / "tests").rglob("test_*.py")]
-    assert any("run_code_of(" in test and f'"{page.name}"' in test for test in tests)
+def test_the_code_of_a_page_is_run() -> None:
+    tests = [test for path in (ROOT / "tests").rglob("test_*.py") if "run_code_of(" in (test := path.read_text())]
+    pages = [page.name for page in PAGES if "```python" in page.read_text()]
+    assert [name for name in pages if not any(f'"{name}"' in test for test in tests)] == []
 
 
 @pytest.mark.parametrize("program", COMMANDS)
 def test_the_commands_of_the_pages_parse(program: str) -> None:
-    """Each is a command, with options that it has: they are read before it is found that only help is wanted."""
     shown = [(page, line) for page, line in commands() if f"{line} ".startswith(f"{program} ")]
     assert len(shown) > 5
     for page, line in shown:
@@ -56,22 +47,6 @@ def test_the_commands_of_the_pages_parse(program: str) -> None:
 
 
 def test_the_targets_of_the_pages_are_there() -> None:
-    """Of every `make`, in a block or in a sentence."""
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     named = {name for page in PAGES for name in re.findall(r"(?:^\$ |`)make ([a-z-]+)", page.read_text(), re.MULTILINE)}
     assert {"up", "test", "notebooks"} <= named <= targets
-
-
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
-def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
-    """To a file or folder of the repository, and to a heading that it has."""
-    for target, anchor in LINK.findall(BLOCK.sub("", page.read_text())):
-        found = (page.parent / target).resolve() if target else page
-        assert found.exists(), target
-        if anchor and found.suffix == ".md":
-            assert anchor.removeprefix("#") in {anchor_of(each) for each in HEADING.findall(found.read_text())}, anchor
-
-
-def anchor_of(heading: str) -> str:
-    """Return what links name a heading by: its words in small letters, joined by hyphens."""
-    return re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")

@@ -36,7 +36,6 @@ def unpacked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 async def test_parts_make_up_the_text(unpacked: list[str]) -> None:
-    """A part may begin and end within a block or between two; the blocks after it are left alone."""
     rows = [Block("heading", "Costs", 2), *(Block("table_row", "x" * 7_999) for _ in range(40))]
     document = stored(*rows, Block("paragraph", "The end."))
     parts, start = list[str](), 0
@@ -55,7 +54,6 @@ async def test_parts_make_up_the_text(unpacked: list[str]) -> None:
 
 
 async def test_much_that_is_packed_small_is_unpacked_in_the_one_thread_for_it(unpacked: list[str]) -> None:
-    """Many rows that are alike; a short text costs no thread."""
     document = stored(*[Block("table_row", "x")] * 20_000)
     assert len(document.blocks or b"") < 4_096
     await asyncio.gather(*(unpack_text(document, start=0) for _ in range(3)))

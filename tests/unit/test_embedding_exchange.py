@@ -12,21 +12,25 @@ from service.platform.errors import Unavailable
 from service.text.embedding import exchange
 from service.text.embedding.batching import Rows, Tokens
 from service.text.embedding.exchange import DistantArithmetic, Line, answer
+from tests.unit.test_batching import texts
 
 SECONDS = 20
 
 
 class StandIn:
-    """Gives each text its first token, and its length with a sign for documents; some texts have a meaning."""
+    """Gives each text its first token, and its length with a sign for documents; some texts have a meaning. Or dies."""
 
-    BUSY, BROKEN, ENDLESS, DEADLY = range(4)
+    BUSY, BROKEN, ENDLESS = range(3)
 
-    def __init__(self) -> None:
+    def __init__(self, *, dies: bool = False) -> None:
         self.cancelled = asyncio.Event()
+        self.dies = dies
 
     async def embed(self, texts: Sequence[Tokens], *, in_background: bool) -> Rows:
         """Return the rows."""
         first = int(texts[0][0])
+        if self.dies:
+            os.kill(os.getpid(), signal.SIGKILL)
         if first == self.BUSY:
             raise Unavailable("Busy.", code="embedding_saturated", retry_after=7)
         if first == self.BROKEN:
@@ -63,13 +67,7 @@ async def asking(line: Line) -> AsyncIterator[DistantArithmetic]:
     await answering
 
 
-def texts(first: int, *lengths: int) -> list[Tokens]:
-    """Make texts of these lengths; they begin with the tokens first, first + 1, …"""
-    return [np.full(length, first + number, np.int64) for number, length in enumerate(lengths)]
-
-
 async def test_each_gets_its_own_rows(asking: DistantArithmetic) -> None:
-    """Many calls at once, of few texts and of a thousand, by one connection, in the order of their texts."""
     lengths = [(1,), (256, 3), tuple(range(1, 257)) * 4]
     calls = [(number * 2000 + 10, part) for number, part in enumerate(lengths * 5)]
     rows = await asyncio.gather(
@@ -81,7 +79,6 @@ async def test_each_gets_its_own_rows(asking: DistantArithmetic) -> None:
 
 
 async def test_what_comes_instead_of_rows_is_raised(asking: DistantArithmetic) -> None:
-    """That it is busy, with when to come again; and a failure, which costs nobody else anything."""
     with pytest.raises(Unavailable) as busy:
         await asking.embed(texts(StandIn.BUSY, 3), in_background=True)
     assert (busy.value.code, busy.value.retry_after) == ("embedding_saturated", 7)
@@ -91,7 +88,6 @@ async def test_what_comes_instead_of_rows_is_raised(asking: DistantArithmetic) -
 
 
 async def test_who_gives_up_is_not_worked_for(line: Line) -> None:
-    """A call that is cancelled is cancelled where it is worked on, too."""
     stand_in, until = StandIn(), asyncio.get_running_loop().create_future()
     answering = asyncio.create_task(answer(line, stand_in, until))
     asking = DistantArithmetic(line)
@@ -105,7 +101,6 @@ async def test_who_gives_up_is_not_worked_for(line: Line) -> None:
 
 
 async def test_a_call_outlives_the_process_that_answers(line: Line) -> None:
-    """Killed at work, another process answers all that waited; calls that came before there was one are answered."""
     asking = DistantArithmetic(line)
     calls = [asyncio.create_task(asking.embed(texts(first, 3), in_background=False)) for first in (10, 20)]
     await asyncio.sleep(0.1)
@@ -120,22 +115,11 @@ async def test_a_call_outlives_the_process_that_answers(line: Line) -> None:
 
 
 async def test_nobody_waits_for_ever(line: Line, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where no process answers within a while, it is said when to come again."""
     monkeypatch.setattr(exchange, "PATIENCE_SECONDS", 0.1)
     asking = DistantArithmetic(line)
     with pytest.raises(Unavailable) as away:
         await asking.embed(texts(9, 3), in_background=False)
     assert away.value.code == "embedding_away"
-
-
-class Dying(StandIn):
-    """Kills its process as soon as it is asked for anything."""
-
-    async def embed(self, texts: Sequence[Tokens], *, in_background: bool) -> Rows:
-        """End."""
-        del texts, in_background
-        os.kill(os.getpid(), signal.SIGKILL)
-        raise AssertionError
 
 
 def fork_answering(line: Line, *, dies: bool) -> int:
@@ -145,7 +129,7 @@ def fork_answering(line: Line, *, dies: bool) -> int:
         return child
 
     async def work() -> None:
-        await answer(line, Dying() if dies else StandIn(), asyncio.get_running_loop().create_future())
+        await answer(line, StandIn(dies=dies), asyncio.get_running_loop().create_future())
 
     asyncio.run(work())
     os._exit(0)

@@ -6,17 +6,20 @@ from pathlib import Path
 import pytest
 
 from cli.exit_codes import MEANINGS, ExitCode
-from scripts.errors_reference import ELSEWHERE, PAGE, REPLIES, reference
-from scripts.refusals import FORWARDED, Module, Refusal, Source, Unseen
+from scripts import errors_reference
+from scripts.refusals import FORWARDED, Module, Source, Unseen
 from service.text.extraction.failures import FailureCode
 
 HEAD = "from service.platform import errors\nfrom service.platform.errors import BadRequest, Conflict, NotFound\n"
 
 
 @pytest.fixture(scope="module")
-def refusals() -> list[Refusal]:
-    """What the whole service refuses."""
-    return list(Source().refusals())
+def source() -> Source:
+    """The service's source, of which the refusals are found once."""
+    source = Source()
+    refusals = list(source.refusals())
+    source.refusals = lambda: iter(refusals)
+    return source
 
 
 def read(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, str, str]]:
@@ -29,38 +32,27 @@ def read(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[t
     return [(one.status, one.code, one.message) for one in found]
 
 
-def test_the_page_is_what_the_code_says() -> None:
-    """Every code is on the page with its status and what it says; `make docs` brings it there."""
-    assert PAGE.read_text() == reference()
-
-
-def test_every_row_says_something() -> None:
-    """No code stands there without a word of explanation."""
-    rows = [line for line in reference().splitlines() if line.startswith("| `")]
+def test_the_page_is_what_the_code_says(source: Source, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each code has a word of explanation; `make docs` brings it there."""
+    monkeypatch.setattr(errors_reference, "Source", lambda: source)
+    page = errors_reference.PAGE.read_text()
+    assert page == errors_reference.reference()
+    rows = [line for line in page.splitlines() if line.startswith("| `")]
     assert [row for row in rows if not any(letter.isalpha() for letter in row.split("|")[2])] == []
-
-
-def test_no_file_is_refused_by_a_code_that_is_not_there(refusals: list[Refusal]) -> None:
-    """Every code that a reader of files may give is made somewhere, and found."""
-    assert set(FailureCode.__args__) <= {one.code for one in refusals}
-
-
-def test_what_is_left_out_is_there(refusals: list[Refusal]) -> None:
-    """Modules that are left out, told apart or passed over have errors: none is named that has gone."""
-    modules = {one.module for one in refusals}
-    gone = [name for name in (*ELSEWHERE, *REPLIES) if not any(f"{one}.".startswith(f"{name}.") for one in modules)]
-    assert gone == []
-    known = {(module.name, getattr(node, "name", "")) for module in Source().modules for node in module.nodes}
-    assert known >= FORWARDED
-
-
-def test_every_exit_code_has_a_meaning() -> None:
-    """No exit code of the command line is without one."""
     assert set(MEANINGS) == set(ExitCode)
 
 
+def test_what_is_named_apart_is_there(source: Source) -> None:
+    """Modules that are left out, told apart or passed over have errors, and codes of unreadable files are made."""
+    refusals = list(source.refusals())
+    assert set(FailureCode.__args__) <= {one.code for one in refusals}
+    modules = {one.module for one in refusals}
+    named = (*errors_reference.ELSEWHERE, *errors_reference.REPLIES)
+    assert [name for name in named if not any(f"{one}.".startswith(f"{name}.") for one in modules)] == []
+    assert {(module.name, getattr(node, "name", "")) for module in source.modules for node in module.nodes} >= FORWARDED
+
+
 def test_codes_and_messages_are_told_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A code or message that is a parameter, a variable or a row of a table is found with what belongs to it."""
     source = """
 LIMIT = 1000
 ROWS = (("row_one", "One."), ("row_two", "Two."))
@@ -115,6 +107,5 @@ def named():
     ],
 )
 def test_what_can_not_be_told_is_said(source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A code or a class that is computed makes the page fail, and names the place, instead of missing from it."""
     with pytest.raises(Unseen, match=r"made_up\.py:\d+"):
         read(source, tmp_path, monkeypatch)

@@ -19,6 +19,7 @@ On Tue, 3 March 2026 at 10:12, Anna wrote:
 > Anna
 """
 
+FIRST = "How many days of holiday do I get?"
 CONVERSATION = """Ann: How many days of holiday do I get?
 Bot: You get 28 days a year.
 Ann: And who approves them?
@@ -45,19 +46,9 @@ Bot: Let me look."""
             "How many days of holiday do I get? And what is the hotel limit on the islands? Thanks",
             ["How many days of holiday do I get?", "And what is the hotel limit on the islands?"],
         ),
-        (
-            "How many days of holiday do I get? And how much of it may I carry over to next year?",
-            [
-                "How many days of holiday do I get?",
-                "How many days of holiday do I get? And how much of it may I carry over to next year?",
-            ],
-        ),
-        (
-            "How many days of holiday do I get? And for part-time crew members?",
-            [
-                "How many days of holiday do I get?",
-                "How many days of holiday do I get? And for part-time crew members?",
-            ],
+        *(
+            (f"{FIRST} {more}", [FIRST, f"{FIRST} {more}"])
+            for more in ("And how much of it may I carry over to next year?", "And for part-time crew members?")
         ),
         ("how do terms and conditions apply to dogs and cats", ["how do terms and conditions apply to dogs and cats"]),
         ("refund", ["refund"]),
@@ -66,14 +57,8 @@ Bot: Let me look."""
             ["The error 4711 appears on the printer after the update. How can I fix the printer?"],
         ),
         ("We sail on the Kittiwake. It rains. Is there tea?", ["We sail on the Kittiwake. Is there tea?"]),
-        (
-            "Note: the fee is 20.\nQuestion: why is it so high?",
-            ["Note: the fee is 20. Question: why is it so high?"],
-        ),
-        (
-            "Q: What is the fee?\nA: 20 EUR. And why so much?",
-            ["Q: What is the fee?", "A: 20 EUR. And why so much?"],
-        ),
+        ("Note: the fee is 20.\nQuestion: why is it so high?", ["Note: the fee is 20. Question: why is it so high?"]),
+        ("Q: What is the fee?\nA: 20 EUR. And why so much?", ["Q: What is the fee?", "A: 20 EUR. And why so much?"]),
         ("Fibre shows inductive properties.", ["Fibre shows inductive properties."]),
         ("Wo ist der Schirm und wann fährt die Fähre?", ["Wo ist der Schirm und wann fährt die Fähre?"]),
         ("Hello!", ["Hello!"]),
@@ -81,12 +66,10 @@ Bot: Let me look."""
     ],
 )
 def test_questions(message: str, questions: list[str]) -> None:
-    """Greetings, thanks, signatures and quoted history are no questions; what is in doubt stays one."""
     assert extract_questions(message) == questions
 
 
 def test_there_are_never_many_questions() -> None:
-    """A message with a hundred questions is cut to a few, and something is always left to search for."""
     assert len(extract_questions("What is one? Who is two? " * 50)) <= MOST_QUESTIONS
     assert len(extract_questions(" ".join(f"What is thing {number}?" for number in range(100)))) == MOST_QUESTIONS
     assert extract_questions("?! ...") == ["?! ..."]

@@ -1,7 +1,6 @@
-"""What files keep beside their running text is found: notes, comments, charts, boxes, form fields, second halves."""
+"""What files keep beside their running text is found: notes, comments, charts, fields, and the numbers of lists."""
 
 import datetime as dt
-import io
 from email.message import EmailMessage
 
 import docx
@@ -21,31 +20,12 @@ from pptx.util import Inches
 from pypdf.annotations import FreeText
 from pypdf.generic import ArrayObject, DictionaryObject, NameObject, NumberObject, TextStringObject
 
-from service.text.extraction.building import Limits
-from service.text.extraction.parsing import parse_file
+from bench.extraction import OFFICE
 from tests import made_files
 
 WORD = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 MATH = "http://schemas.openxmlformats.org/officeDocument/2006/math"
-RELATIONS = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
-
-
-@pytest.fixture
-def texts(tmp_path):
-    """Return a function that gives the texts of a file's blocks."""
-
-    def run(name: str, content: bytes) -> list[str]:
-        path = made_files.saved(tmp_path, "file", content)
-        return [block.text for block in parse_file(path, name, Limits()).blocks]
-
-    return run
-
-
-def saved(file) -> bytes:
-    """Return the bytes of a file that its library saves."""
-    buffer = io.BytesIO()
-    file.save(buffer)
-    return buffer.getvalue()
+OVERRIDE = '<w:lvlOverride w:ilvl="0"><w:startOverride w:val="7"/></w:lvlOverride>'
 
 
 def body(xml: str) -> bytes:
@@ -60,8 +40,6 @@ def words(text: str) -> str:
 
 
 def test_word_rows_and_cells_in_content_controls(texts):
-    """Content controls around rows and around cells hide nothing."""
-
     def control(xml: str) -> str:
         return f"<w:sdt><w:sdtContent>{xml}</w:sdtContent></w:sdt>"
 
@@ -77,7 +55,6 @@ def test_word_rows_and_cells_in_content_controls(texts):
 
 
 def test_word_equations_are_text_and_what_moved_away_is_not(texts):
-    """The letters of an equation are read; text that moved is read where it went."""
     xml = (
         "<w:p><w:r><w:t>Area </w:t></w:r><m:oMath><m:r><m:t>A=ab</m:t></m:r></m:oMath>"
         "<w:moveFrom><w:r><w:t>moved</w:t></w:r></w:moveFrom></w:p>"
@@ -87,7 +64,6 @@ def test_word_equations_are_text_and_what_moved_away_is_not(texts):
 
 
 def test_word_headers_come_once_and_comments_beside_their_text(texts):
-    """Equal headers of two sections are one; a comment follows the paragraph that it is about."""
     document = docx.Document()
     paragraph = document.add_paragraph("Pears ripen late.")
     document.add_comment(paragraph.runs, text="Which variety?", author="Ada")
@@ -97,7 +73,7 @@ def test_word_headers_come_once_and_comments_beside_their_text(texts):
     section.header.paragraphs[0].text = "Orchard Ltd"
     section.footer.paragraphs[0].text = "Confidential"
     document.add_paragraph("Plums ripen early.")
-    assert texts("a.docx", saved(document)) == [
+    assert texts("a.docx", made_files.bytes_of(document)) == [
         "Pears ripen late.",
         "Which variety?",
         "Plums ripen early.",
@@ -107,32 +83,25 @@ def test_word_headers_come_once_and_comments_beside_their_text(texts):
 
 
 def test_word_footnotes_follow_their_paragraph(texts):
-    """A footnote stands behind the paragraph that refers to it, not at the end."""
     reference = '<w:r><w:footnoteReference w:id="2"/></w:r>'
     content = body(f"<w:p><w:r><w:t>first</w:t></w:r>{reference}</w:p>{words('second')}")
     notes = f'<w:footnotes xmlns:w="{WORD}"><w:footnote w:id="2">{words("noted")}</w:footnote></w:footnotes>'
     content = made_files.with_part(content, "word/footnotes.xml", notes.encode())
+    kind = "http://schemas.openxmlformats.org/officeDocument/2006/relationships"
     relations = (
         '<Relationships xmlns="http://schemas.openxmlformats.org/package/2006/relationships">'
-        f'<Relationship Id="r1" Type="{RELATIONS}/footnotes" Target="footnotes.xml"/>'
-        f'<Relationship Id="r2" Type="{RELATIONS}/styles" Target="styles.xml"/></Relationships>'
+        f'<Relationship Id="r1" Type="{kind}/footnotes" Target="footnotes.xml"/>'
+        f'<Relationship Id="r2" Type="{kind}/styles" Target="styles.xml"/></Relationships>'
     )
     content = made_files.with_part(content, "word/_rels/document.xml.rels", relations.encode())
     assert texts("a.docx", content) == ["first", "noted", "second"]
 
 
-def presentation() -> Presentation:
-    """Return a presentation of two slides with titles."""
-    made = Presentation()
-    for title in ("One", "Two"):
-        made.slides.add_slide(made.slide_layouts[5]).shapes.title.text = title
-    return made
-
-
 def test_slides_have_charts_groups_and_comments(texts):
-    """A chart gives its title and a row for each category; groups in groups are read; comments are, too."""
-    made = presentation()
-    shapes = made.slides[0].shapes
+    made = Presentation()
+    first, second = (made.slides.add_slide(made.slide_layouts[5]) for _ in range(2))
+    first.shapes.title.text, second.shapes.title.text = "One", "Two"
+    shapes, part = first.shapes, first.part
     data = CategoryChartData()
     data.categories = ["East", "West"]
     data.add_series("Spring", (1.5, 2))
@@ -142,7 +111,6 @@ def test_slides_have_charts_groups_and_comments(texts):
     chart.chart_title.text_frame.text = "Harvest"
     group = shapes.add_group_shape().shapes.add_group_shape()
     group.shapes.add_textbox(0, 0, 9, 9).text_frame.text = "grouped"
-    part = made.slides[0].part
     comments = (
         b'<p:cmLst xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main">'
         b"<p:cm><p:text>Too small</p:text></p:cm></p:cmLst>"
@@ -150,7 +118,7 @@ def test_slides_have_charts_groups_and_comments(texts):
     kind = "application/vnd.openxmlformats-officedocument.presentationml.comments+xml"
     added = Part(PackURI("/ppt/comments/comment1.xml"), kind, part.package, comments)
     part.relate_to(added, RELATIONSHIP_TYPE.COMMENTS)
-    assert texts("a.pptx", saved(made)) == [
+    assert texts("a.pptx", made_files.bytes_of(made)) == [
         "One",
         "Harvest",
         "East | Spring: 1.5 | Autumn: 3",
@@ -162,7 +130,6 @@ def test_slides_have_charts_groups_and_comments(texts):
 
 
 def test_workbooks_have_comments_charts_and_headers(texts):
-    """What stands beside the cells of a sheet follows its rows; codes of a header are not text."""
     workbook = Workbook()
     sheet = workbook.active
     for row in (["Tree", "Tons"], ["Pear", 3], ["Plum", 4]):
@@ -173,13 +140,12 @@ def test_workbooks_have_comments_charts_and_headers(texts):
     chart.title = "Harvest"
     chart.add_data(Reference(sheet, min_col=2, min_row=1, max_row=3), titles_from_data=True)
     sheet.add_chart(chart, "D1")
-    found = texts("a.xlsx", saved(workbook))
+    found = texts("a.xlsx", made_files.bytes_of(workbook))
     assert found[:3] == ["Sheet", "Tree: Pear | Tons: 3", "Tree: Plum | Tons: 4"]
     assert sorted(found[3:]) == ["Harvest", "Only in good years", "Orchard & sons, page"]
 
 
 def test_pdf_form_fields_and_notes(texts):
-    """A filled field is read with its name, and a note by its text, on pages without any other text."""
     writer = pypdf.PdfWriter()
     page = writer.add_blank_page(300, 300)
     field = {"/Type": "/Annot", "/Subtype": "/Widget", "/FT": "/Tx"}
@@ -190,13 +156,10 @@ def test_pdf_form_fields_and_notes(texts):
     page[NameObject("/Annots")] = ArrayObject([reference])
     writer.root_object[NameObject("/AcroForm")] = DictionaryObject({NameObject("/Fields"): ArrayObject([reference])})
     writer.add_annotation(0, FreeText(text="Prune in March", rect=(50, 50, 150, 90)))
-    buffer = io.BytesIO()
-    writer.write(buffer)
-    assert texts("a.pdf", buffer.getvalue()) == ["Owner: Ada Löwe", "Prune in March"]
+    assert texts("a.pdf", made_files.bytes_of(writer)) == ["Owner: Ada Löwe", "Prune in March"]
 
 
 def test_both_halves_of_a_mail(texts):
-    """What only the HTML half says is added to the plain half, and what both say is there once."""
     message = EmailMessage()
     message["Subject"] = "Harvest"
     message.set_content("The pears are ripe.")
@@ -207,20 +170,22 @@ def test_both_halves_of_a_mail(texts):
 @pytest.mark.parametrize("name", ["a.html", "page"])
 @pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be"])
 def test_html_in_utf16(texts, name, encoding):
-    """A page in UTF-16 is read with and without a byte order mark, whatever it says of its encoding."""
     page = '<!doctype html><meta charset="iso-8859-1"><p>Äpfel und Birnen stehen im Garten hinter dem Haus.</p>'
     assert texts(name, page.encode(encoding)) == ["Äpfel und Birnen stehen im Garten hinter dem Haus."]
 
 
-def numbered(*levels: str, styled: str = "", overrides: str = "", restart: str = "") -> bytes:
-    """Return a Word document of paragraphs in a list of three levels: each paragraph's level, or a style's name."""
-    forms = [("decimal", "%1."), ("decimal", "%1.%2"), ("lowerRoman", "(%3)")]
+def numbered(levels: str, *, overrides: str = "", restart: str = "") -> bytes:
+    """Return a Word document of items by their levels, `use:level` where they are of another list than the first."""
+    forms = [
+        ("decimal", "%1.", ""),
+        ("decimal", "%1.%2", '<w:pStyle w:val="Heading2"/>'),
+        ("lowerRoman", "(%3)", restart),
+    ]
     defined = "".join(
-        f'<w:lvl w:ilvl="{place}"><w:start w:val="1"/><w:numFmt w:val="{form}"/>'
-        + (f'<w:pStyle w:val="{styled.replace(" ", "")}"/>' if styled and place == 1 else "")
-        + f'<w:lvlText w:val="{text}"/></w:lvl>'
-        for place, (form, text) in enumerate(forms)
-    ).replace('<w:lvlText w:val="(%3)"/>', f'{restart}<w:lvlText w:val="(%3)"/>')
+        f'<w:lvl w:ilvl="{place}"><w:start w:val="1"/><w:numFmt w:val="{form}"/>{more}'
+        f'<w:lvlText w:val="{text}"/></w:lvl>'
+        for place, (form, text, more) in enumerate(forms)
+    )
     bullets = '<w:lvl w:ilvl="0"><w:numFmt w:val="bullet"/><w:lvlText w:val="o"/></w:lvl>'
     uses = "".join(
         f'<w:num w:numId="{use}"><w:abstractNumId w:val="{used}"/>{changed}</w:num>'
@@ -233,64 +198,40 @@ def numbered(*levels: str, styled: str = "", overrides: str = "", restart: str =
         numbering.insert(0, parse_xml(made))
     for use in parse_xml(f'<w:numbering xmlns:w="{WORD}">{uses}</w:numbering>'):
         numbering.append(use)
-    if styled:
-        style = document.styles[styled].element
-        style.get_or_add_pPr().append(parse_xml(f'<w:numPr xmlns:w="{WORD}"><w:numId w:val="71"/></w:numPr>'))
-    for level in levels:
-        use, _, place = level.rpartition(":")
-        paragraph = document.add_paragraph(
-            f"at {level}" if level != "0 " else "", style=None if place.strip().isdecimal() else level
-        )
-        if place.strip().isdecimal():
-            said = (
-                f'<w:numPr xmlns:w="{WORD}"><w:ilvl w:val="{place.strip()}"/><w:numId w:val="{use or 71}"/></w:numPr>'
-            )
-            paragraph._p.get_or_add_pPr().append(parse_xml(said))
-    return saved(document)
+    style = document.styles["Heading 2"].element
+    style.get_or_add_pPr().append(parse_xml(f'<w:numPr xmlns:w="{WORD}"><w:numId w:val="71"/></w:numPr>'))
+    for level in levels.split():
+        if level == "heading":
+            document.add_paragraph("item", style="Heading 2")
+            continue
+        use, _, place = level.replace("empty", "0").rpartition(":")
+        said = f'<w:numPr xmlns:w="{WORD}"><w:ilvl w:val="{place}"/><w:numId w:val="{use or 71}"/></w:numPr>'
+        paragraph = document.add_paragraph("" if level == "empty" else "item")
+        paragraph._p.get_or_add_pPr().append(parse_xml(said))
+    return made_files.bytes_of(document)
 
 
 @pytest.mark.parametrize(
-    ("content", "expected"),
+    ("levels", "options", "markers"),
     [
-        (
-            numbered("0", "1", "1", "2", "2", "0", "1"),
-            ["1. at 0", "1.1 at 1", "1.2 at 1", "(i) at 2", "(ii) at 2", "2. at 0", "2.1 at 1"],
-        ),
-        (numbered("0", "1", "2", "1", "2"), ["1. at 0", "1.1 at 1", "(i) at 2", "1.2 at 1", "(i) at 2"]),
-        (
-            numbered("0", "1", "2", "1", "2", "0", "2", restart='<w:lvlRestart w:val="1"/>'),
-            ["1. at 0", "1.1 at 1", "(i) at 2", "1.2 at 1", "(ii) at 2", "2. at 0", "(i) at 2"],
-        ),
-        (
-            numbered("0", "2", "0", "2", restart='<w:lvlRestart w:val="0"/>'),
-            ["1. at 0", "(i) at 2", "2. at 0", "(ii) at 2"],
-        ),
-        (numbered("0", "0 ", "0", "73:0"), ["1. at 0", "3. at 0", "- at 73:0"]),
-        (numbered("0", "72:0"), ["1. at 0", "2. at 72:0"]),
-        (
-            numbered(
-                "0",
-                "0",
-                "72:0",
-                "72:0",
-                overrides='<w:lvlOverride w:ilvl="0"><w:startOverride w:val="7"/></w:lvlOverride>',
-            ),
-            ["1. at 0", "2. at 0", "7. at 72:0", "8. at 72:0"],
-        ),
-        (
-            numbered("0", "Heading 2", "Heading 2", styled="Heading 2"),
-            ["1. at 0", "1.1 at Heading 2", "1.2 at Heading 2"],
-        ),
-        (numbered("99:0", "71:0"), ["at 99:0", "1. at 71:0"]),
+        ("0 1 1 2 2 0 1", {}, "1. 1.1 1.2 (i) (ii) 2. 2.1"),
+        ("0 1 2 1 2", {}, "1. 1.1 (i) 1.2 (i)"),
+        ("0 1 2 1 2 0 2", {"restart": '<w:lvlRestart w:val="1"/>'}, "1. 1.1 (i) 1.2 (ii) 2. (i)"),
+        ("0 2 0 2", {"restart": '<w:lvlRestart w:val="0"/>'}, "1. (i) 2. (ii)"),
+        ("0 empty 0 73:0", {}, "1. 3. -"),
+        ("0 72:0", {}, "1. 2."),
+        ("0 0 72:0 72:0", {"overrides": OVERRIDE}, "1. 2. 7. 8."),
+        ("0 heading heading", {}, "1. 1.1 1.2"),
+        ("99:0 71:0", {}, "item 1."),
     ],
 )
-def test_lists_have_the_numbers_that_word_shows(texts, content, expected):
-    """Numbers count on and begin anew as they do in Word, also by styles and past empty items; bullets are hyphens."""
-    assert texts("a.docx", content) == expected
+def test_lists_have_the_numbers_that_word_shows(texts, levels, options, markers):
+    found = texts("a.docx", numbered(levels, **options))
+    assert [text.split()[0] for text in found] == markers.split()
+    assert {text.split()[-1] for text in found} == {"item"}
 
 
 def test_numbers_of_charts_are_as_they_are_shown(texts):
-    """Dates, percent and rounding follow the format of the data; categories that are text stay as they are."""
     made = Presentation()
     data = CategoryChartData(number_format="0.0%")
     data.categories = ["007", "East"]
@@ -301,7 +242,77 @@ def test_numbers_of_charts_are_as_they_are_shown(texts):
     for each in (data, dates):
         slide = made.slides.add_slide(made.slide_layouts[6])
         slide.shapes.add_chart(XL_CHART_TYPE.COLUMN_CLUSTERED, 0, 0, Inches(4), Inches(4), each)
-    rows = texts("a.pptx", saved(made))
-    assert "007 | Share: 15.5%" in rows
-    assert "East | Share: 29.0%" in rows
-    assert "2026-01-05 | Tons: 8.2" in rows
+    rows = texts("a.pptx", made_files.bytes_of(made))
+    assert {"007 | Share: 15.5%", "East | Share: 29.0%", "2026-01-05 | Tons: 8.2"} <= set(rows)
+
+
+def item(text: str, inner: str = "", **attributes: str) -> str:
+    """Return an item of a list."""
+    return f"<text:list-item {said(attributes)}><text:p>{text}</text:p>{inner}</text:list-item>"
+
+
+def listed(*items: str, **attributes: str) -> str:
+    """Return a list."""
+    return f"<text:list {said(attributes)}>{''.join(items)}</text:list>"
+
+
+def said(attributes: dict[str, str]) -> str:
+    """Return attributes as they are written."""
+    return " ".join(f'text:{name.replace("_", "-")}="{value}"' for name, value in attributes.items())
+
+
+def level(
+    number: int, form: str, *, kind: str = "list-level-style-number", suffix: str = ".", **attributes: str
+) -> str:
+    """Return a level of a list's style."""
+    around = f'style:num-format="{form}" style:num-suffix="{suffix}"'
+    return f'<text:{kind} text:level="{number}" {around} {said(attributes)}/>'
+
+
+STYLES = (
+    f'<text:list-style style:name="L1">{level(1, "1")}{level(2, "a", suffix=")", display_levels="2")}</text:list-style>'
+    f'<text:list-style style:name="L2">{level(1, "", kind="list-level-style-bullet")}</text:list-style>'
+)
+OUTLINE = "".join(level(n, "1", kind="outline-level-style", suffix="", display_levels=str(n)) for n in (1, 2))
+BODY = (
+    '<text:h text:outline-level="1">Fleet</text:h><text:h text:outline-level="2">Ships</text:h>'
+    '<text:h text:outline-level="2" text:style-name="Plain">Preface</text:h>'
+    + listed(item("first", listed(item("inner"), item("other"))), item("second"), style_name="L1")
+    + "<text:p>between</text:p>"
+    + listed(item("third", "<text:p>goes on</text:p>"), style_name="L1", continue_numbering="true")
+    + listed(item("anew"), item("ninth", start_value="9"), style_name="L1")
+    + listed(item("dot"), "<text:list-header><text:p>above</text:p></text:list-header>", style_name="L2")
+    + listed(item("unknown"), style_name="nowhere")
+    + '<text:h text:outline-level="2">Ports</text:h><text:h text:outline-level="1">Crew</text:h>'
+)
+SHOWN = [
+    *("1 Fleet", "1.1 Ships", "Preface"),
+    *("1. first", "1.a) inner", "1.b) other", "2. second", "between", "3. third", "goes on"),
+    *("1. anew", "9. ninth", "- dot", "above", "- unknown"),
+    *("1.2 Ports", "2 Crew"),
+]
+
+
+def test_items_and_headings_have_their_numbers(texts):
+    plain = '<style:style style:name="Plain" style:list-style-name=""/>'
+    styles = f"<office:automatic-styles>{STYLES}{plain}</office:automatic-styles>"
+    outline = f"<office:styles><text:outline-style>{OUTLINE}</text:outline-style></office:styles>"
+    body = f"<office:text>{BODY}</office:text>"
+    content = made_files.opendocument("text", body, styles=styles, **{"styles.xml": outline})
+    assert texts("a.odt", content) == SHOWN
+
+
+def test_a_word_97_document_has_the_same_numbers(texts):
+    """LibreOffice made lists.doc from that text; it continues the list that begins anew there, and shows it so."""
+    shown = ["4. anew" if line == "1. anew" else line for line in SHOWN]
+    assert texts("a.doc", (OFFICE / "lists.doc").read_bytes()) == shown
+
+
+def test_lists_that_are_damaged_cost_the_numbers_alone(texts):
+    content = (OFFICE / "lists.doc").read_bytes()
+    main = content.index(b"\xec\xa5")
+    for place in (0xA2, 0x2E2, 0x2EA):
+        damaged = bytearray(content)
+        damaged[main + place : main + place + 4] = b"\xff\xff\xff\x7f"
+        found = texts("a.doc", bytes(damaged))
+        assert [text.rpartition(" ")[2] for text in found] == [line.rpartition(" ")[2] for line in SHOWN]

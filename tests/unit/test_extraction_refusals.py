@@ -1,7 +1,6 @@
 """What can't be read is refused with its own code and a message that says what to do."""
 
-import io
-import zipfile
+from unittest.mock import Mock
 
 import pytest
 
@@ -9,38 +8,38 @@ from carrel.wire.formats import BY_SUFFIX, UNREAD_SUFFIXES
 from service.text.extraction import task
 from service.text.extraction.building import Limits
 from service.text.extraction.failures import Unreadable
-from service.text.extraction.parsing import READERS, parse_file
+from service.text.extraction.parsing import READERS
 from tests import made_files
+from tests.unit.test_extraction_plain_formats import MAILBOX, ODP, TEX, XML
+from tests.unit.test_extraction_variants import RTF, TEXT
 
 WORDS = made_files.word(paragraphs=[("Normal", "some words")])
 SHEET = made_files.workbook(A=[["x", "y"], [1, 2]])
 PDF = made_files.pdf([("Some words about pears", 12)])
 # The first bytes of a compound file (MS-CFB), as Office wraps what it encrypts and as it wrote before 2007.
 COMPOUND = b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1" + bytes(4_000)
-ENCRYPTED_OFFICE = COMPOUND + "EncryptedPackage".encode("utf-16-le") + bytes(400)
 PNG = b"\x89PNG\r\n\x1a\n\x00\x00\x00\rIHDR" + bytes(100)
+LAUGHS = f"{made_files.LAUGHS}<a>&k;</a>".encode()
+ENTITY = b'<!DOCTYPE a [<!ENTITY b "c">]><a>&b;</a>'
+BOOK = made_files.e_book("")
 TWO_PAGES = made_files.scanned(made_files.scan(), made_files.scan(), kind="TIFF")
 
 
 def plain_zip(name: str = "a.txt", content: bytes = b"words") -> bytes:
     """An archive that is no Office file, its one file not compressed."""
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w") as archive:
-        archive.writestr(name, content)
-    return buffer.getvalue()
+    return made_files.archive({name: content}, packed=False)
 
 
-def refusal(folder, name: str, content: bytes, limits: Limits | None = None) -> Unreadable:
-    """Return how the file is refused."""
-    with pytest.raises(Unreadable) as caught:
-        parse_file(made_files.saved(folder, "file", content), name, limits or Limits())
-    return caught.value
+def stream(name: str) -> bytes:
+    """The beginning of a compound file whose directory names a stream, and nothing of the rest."""
+    return COMPOUND + name.encode("utf-16-le") + bytes(400)
 
 
-def test_archive_that_begins_with_a_whole_pdf_is_an_archive(tmp_path):
-    """The mark of a PDF counts within the first 1,024 bytes, but not in a file that is something else."""
-    path = made_files.saved(tmp_path, "a.zip", plain_zip("a.pdf", PDF))
-    assert parse_file(path, "a.zip", Limits()).media_type == "application/zip"
+def test_a_pdf_is_told_by_its_mark_and_read_where_everybody_can_open_it(extract):
+    """The mark may stand within the first 1,024 bytes, but not in words, nor in a file that is something else."""
+    assert extract("a.zip", plain_zip("a.pdf", PDF)).media_type == "application/zip"
+    assert extract("a.md", b"A PDF begins with %PDF-1.7 and ends with %%EOF.").media_type == "text/markdown"
+    assert extract("a.pdf", made_files.encrypted_pdf(asks=False)).blocks[0].text == "Private words"
 
 
 @pytest.mark.parametrize(
@@ -58,8 +57,8 @@ def test_archive_that_begins_with_a_whole_pdf_is_an_archive(tmp_path):
         ("a.xlsx", made_files.workbook(A=[]), "file_without_text"),
         ("a.eml", b"From: a@b.example\n\n", "file_without_text"),
         ("a.pdf", made_files.encrypted_pdf(), "file_encrypted"),
-        ("a.docx", ENCRYPTED_OFFICE, "file_encrypted"),
-        ("a.xlsx", ENCRYPTED_OFFICE, "file_encrypted"),
+        ("a.docx", stream("EncryptedPackage"), "file_encrypted"),
+        ("a.xlsx", stream("EncryptedPackage"), "file_encrypted"),
         ("a.pdf", PDF[: len(PDF) // 2], "file_corrupt"),
         ("a.pdf", PDF[:-10], "file_corrupt"),
         ("a.pdf", b"%PDF-1.7\n" + bytes(200) + b"%%EOF", "file_corrupt"),
@@ -86,53 +85,89 @@ def test_archive_that_begins_with_a_whole_pdf_is_an_archive(tmp_path):
         ("a.docx", plain_zip(), "file_type_unsupported"),
         ("a.pdf", b"{\\rtf1 words}", "file_type_mismatch"),
         ("a.unknown", bytes(100), "file_type_unsupported"),
+        ("a.xml", LAUGHS, "file_too_complex"),
+        ("a.xml", b"<!DOCTYPE a [<!ENTITY x '&y;'><!ENTITY y '&x;'>]><a>&x;</a>", "file_too_complex"),
+        ("a.xml", b"<a>" * 100_000, "file_too_complex"),
+        ("a.xml", b"<a>" + b"x" * 11_000_000 + b"</a>", "file_too_complex"),
+        ("a.xml", XML[:-20], "file_corrupt"),
+        ("a.xml", b"pears", "file_corrupt"),
+        ("a.xml", bytes(5_000), "file_corrupt"),
+        ("a.xml", b"<a/>", "file_without_text"),
+        ("a.xml", b'<!DOCTYPE a [<!ENTITY x SYSTEM "file:///etc/hostname">]><a>&x;</a>', "file_without_text"),
+        ("a.xml", PDF, "file_type_mismatch"),
+        ("a.tex", b"\\section{" * 100_000, "file_without_text"),
+        ("a.tex", b"\\begin{document}\\end{document}", "file_without_text"),
+        ("a.tex", bytes(5_000), "file_type_mismatch"),
+        ("a.mbox", b"pears\n", "file_corrupt"),
+        ("a.mbox", b"pears\n\n" + MAILBOX, "file_corrupt"),
+        ("a.mbox", bytes(5_000), "file_corrupt"),
+        ("a.odp", ODP[:-40], "file_corrupt"),
+        ("a.odp", made_files.opendocument("presentation", "<draw:page/>"), "file_without_text"),
+        ("a.odt", ODP, "file_type_mismatch"),
+        ("a.odp", made_files.with_part(ODP, "content.xml", b"<office"), "file_corrupt"),
+        ("a.odp", made_files.with_part(ODP, "content.xml", b"<a>" * 10_000), "file_corrupt"),
+        ("a.odp", made_files.with_part(ODP, "content.xml", LAUGHS), "file_too_complex"),
+        ("a.odp", made_files.with_part(ODP, "Pictures/a.png", b"", declared_size=300 << 20), "file_too_complex"),
+        ("a.odp", made_files.with_part(ODP, "META-INF/manifest.xml", b"<m><encryption-data/></m>"), "file_encrypted"),
+        ("a.doc", stream("WordDocument"), "file_corrupt"),
+        ("a.xls", stream("Workbook"), "file_corrupt"),
+        ("a.ppt", stream("PowerPoint Document"), "file_corrupt"),
+        ("a.msg", stream("__properties_version1.0"), "file_corrupt"),
+        ("a.doc", stream("Workbook"), "file_type_mismatch"),
+        ("a.odt", TEXT[:-40], "file_corrupt"),
+        ("a.odt", made_files.opendocument("text", "", manifest="<m:encryption-data/>"), "file_encrypted"),
+        ("a.odt", made_files.opendocument("graphics", ""), "file_type_unsupported"),
+        ("a.ods", TEXT, "file_type_mismatch"),
+        ("a.odt", made_files.with_part(TEXT, "content.xml", ENTITY), "file_too_complex"),
+        ("a.epub", made_files.with_part(BOOK, "c.xhtml", b"x" * (1 << 20), declared_size=10), "file_corrupt"),
+        ("a.ipynb", b'{"cells": [', "file_corrupt"),
+        ("a.ipynb", b'{"cells": ' + b"[" * 100_000, "file_corrupt"),
+        ("a.rtf", b"{\\rtf1", "file_without_text"),
+        ("a.rtf", b"{\\rtf1 " + b"{" * 200_000, "file_too_complex"),
     ],
 )
-def test_each_unreadable_file_has_its_code(tmp_path, name, content, code):
-    """The code tells why, and the message tells what to do in at least a sentence."""
-    found = refusal(tmp_path, name, content)
-    assert found.code == code
-    assert found.message.endswith(".")
-    assert len(found.message) > 40
+def test_each_unreadable_file_has_its_code(extract, name, content, code):
+    with pytest.raises(Unreadable) as caught:
+        extract(name, content)
+    assert caught.value.code == code
+    assert caught.value.message.endswith(".")
+    assert len(caught.value.message) > 40
 
 
-def test_what_a_plan_says_of_suffixes_is_so(tmp_path):
-    """Files of formats that a plan of a run calls unread are refused for their type."""
-    assert {refusal(tmp_path, f"a{suffix}", bytes(100)).code for suffix in UNREAD_SUFFIXES} == {"file_type_unsupported"}
+def test_files_of_formats_that_a_plan_calls_unread_are_refused(extract):
     assert not UNREAD_SUFFIXES & BY_SUFFIX.keys()
-
-
-def test_a_text_that_mentions_pdf_is_not_one(tmp_path):
-    """The mark of a PDF inside words decides nothing."""
-    path = made_files.saved(tmp_path, "file", b"A PDF begins with %PDF-1.7 and ends with %%EOF.")
-    assert parse_file(path, "a.md", Limits()).media_type == "text/markdown"
-
-
-def test_a_pdf_with_only_an_owner_password_is_read(tmp_path):
-    """What everybody can open is not encrypted to us."""
-    path = made_files.saved(tmp_path, "file", made_files.encrypted_pdf(asks=False))
-    assert parse_file(path, "a.pdf", Limits()).blocks[0].text == "Private words"
+    for suffix in UNREAD_SUFFIXES:
+        with pytest.raises(Unreadable) as caught:
+            extract(f"a{suffix}", bytes(100))
+        assert caught.value.code == "file_type_unsupported", suffix
 
 
 @pytest.mark.parametrize(
     ("limits", "name", "content"),
     [
-        (Limits(characters=20), "a.txt", b"pears and apples and plums"),
-        (Limits(characters=20), "a.pdf", made_files.pdf([("pears and apples and plums", 12)])),
-        (Limits(blocks=3), "a.csv", b"a,b\n" + b"1,2\n" * 9),
-        (Limits(pages=1), "a.pdf", made_files.pdf([("one", 12)], [("two", 12)])),
-        (Limits(pages=1), "a.pptx", made_files.slides()),
-        (Limits(archive_entries=3), "a.docx", WORDS),
-        (Limits(archive_bytes=1_000), "a.docx", WORDS),
-        (Limits(entry_bytes=100), "a.xlsx", SHEET),
-        (Limits(pixels=50_000, reads_scans=True), "a.jpg", made_files.scanned(made_files.scan(), kind="PNG")),
-        (Limits(pages=1, reads_scans=True), "a.tif", TWO_PAGES),
+        ({"characters": 20}, "a.txt", b"pears and apples and plums"),
+        ({"characters": 20}, "a.pdf", made_files.pdf([("pears and apples and plums", 12)])),
+        ({"characters": 10}, "a.xml", XML),
+        ({"characters": 10}, "a.tex", TEX),
+        ({"characters": 10}, "a.mbox", MAILBOX),
+        ({"characters": 10}, "a.odp", ODP),
+        ({"characters": 10}, "a.rtf", RTF),
+        ({"blocks": 3}, "a.csv", b"a,b\n" + b"1,2\n" * 9),
+        ({"pages": 1}, "a.pdf", made_files.pdf([("one", 12)], [("two", 12)])),
+        ({"pages": 1}, "a.pptx", made_files.slides()),
+        ({"archive_entries": 3}, "a.docx", WORDS),
+        ({"archive_bytes": 1_000}, "a.docx", WORDS),
+        ({"entry_bytes": 100}, "a.xlsx", SHEET),
+        ({"pixels": 50_000, "reads_scans": True}, "a.jpg", made_files.scanned(made_files.scan(), kind="PNG")),
+        ({"pages": 1, "reads_scans": True}, "a.tif", TWO_PAGES),
     ],
 )
-def test_each_limit_refuses_what_passes_it(tmp_path, limits, name, content):
-    """A file over any of the limits is too complex, and is read within the default ones."""
-    assert refusal(tmp_path, name, content, limits).code == "file_too_complex"
-    read = parse_file(tmp_path / "file", name, Limits(reads_scans=True))
+def test_each_limit_refuses_what_passes_it(extract, limits, name, content):
+    """Within the default limits, each of the files is read."""
+    with pytest.raises(Unreadable) as caught:
+        extract(name, content, **limits)
+    assert caught.value.code == "file_too_complex"
+    read = extract(name, content, reads_scans=True)
     assert read.blocks or read.scanned
 
 
@@ -141,12 +176,7 @@ class Panic(BaseException):
 
 
 def test_a_reader_that_panics_refuses_the_file(tmp_path, monkeypatch):
-    """A panic in a library is a file that can't be read, and the worker goes on."""
-
-    def panic(*_: object) -> None:
-        raise Panic
-
-    monkeypatch.setitem(READERS, "Excel 97", panic)
+    monkeypatch.setitem(READERS, "Excel 97", Mock(side_effect=Panic))
     path = made_files.saved(tmp_path, "a.xls", made_files.old_workbook(Trees=[["Pear"]]))
     outcome = task.extract(str(path), "a.xls", Limits(), 10**9)
     assert isinstance(outcome, task.Refused)

@@ -2,24 +2,28 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 import pytest
 from fpdf import FPDF
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from service.text.extraction.blocks import Block
 from service.text.extraction.building import BlockBuilder, Limits
 from service.text.extraction.html_pages import add_html
-from service.text.extraction.parsing import parse_file
 from service.text.extraction.pdf_layout import Line, Table, add_pages
 from service.text.extraction.pdf_tables import TableArea
 from service.text.extraction.tabular import TableWriter
-from tests import made_files
 
 PROSE = "The harbour master writes down who comes and who goes, and at noon he reads the glass. "
 HEADER = ["Vessel", "Home port", "Built"]
+WORDS = st.lists(st.sampled_from(["ferry", "x", "1,204", "Kai", "north", "2019-05-01", "(a)", "50 %"]), max_size=6)
+
+
+@pytest.fixture
+def blocks_of(extract):
+    """Read a document that fpdf makes."""
+    return lambda document: extract("a.pdf", bytes(document.output())).blocks
 
 
 def page() -> FPDF:
@@ -39,46 +43,36 @@ def add_table(document: FPDF, rows: Sequence[Sequence[str]], **options: object) 
                 row.cell(cell)
 
 
-def blocks_of(folder: Path, document: FPDF) -> list[Block]:
-    """Read the document."""
-    return list(parse_file(made_files.saved(folder, "a.pdf", bytes(document.output())), "a.pdf", Limits()).blocks)
-
-
 def rows_of(blocks: Sequence[Block]) -> list[str]:
     """The table rows alone."""
     return [block.text for block in blocks if block.kind == "table_row"]
 
 
-def test_a_pdf_table_over_two_pages_is_one(tmp_path: Path) -> None:
-    """Rows on the second page name the columns of the first, also cells of several lines; prose around stays prose."""
+def test_a_pdf_table_over_two_pages_is_one(blocks_of):
     document = page()
     document.multi_cell(0, 5, PROSE * 4, new_x="LMARGIN", new_y="NEXT")
-    rows = [
-        [f"Gull {number}", "Bergen harbour on the north side of the old wall", str(1900 + number)]
-        for number in range(30)
-    ]
+    port = "Bergen harbour on the north side of the old wall"
+    rows = [[f"Gull {number}", port, str(1900 + number)] for number in range(30)]
     add_table(document, [HEADER, *rows], repeat_headings=0)
     document.multi_cell(0, 5, PROSE * 4, new_x="LMARGIN", new_y="NEXT")
-    blocks = blocks_of(tmp_path, document)
+    blocks = blocks_of(document)
     assert rows_of(blocks) == [f"Vessel: {name} | Home port: {port} | Built: {year}" for name, port, year in rows]
     assert {block.page for block in blocks if block.kind == "table_row"} == {1, 2}
     assert [block.text for block in blocks if block.kind == "paragraph"] == [(PROSE * 4).strip()] * 2
     assert all(block.box is not None for block in blocks)
 
 
-def test_words_divided_at_the_end_of_a_line_are_whole(tmp_path: Path) -> None:
-    """In prose and in cells of a file, of whose hyphen and line's end PDFium makes one character."""
+def test_words_divided_at_the_end_of_a_line_are_whole(blocks_of):
     document = page()
     document.multi_cell(0, 5, "A har-\nbour lies here.", new_x="LMARGIN", new_y="NEXT")
     document.ln(20)
     add_table(document, [HEADER, *([f"Gull {number}", "The north light-\nhouse", "1900"] for number in range(6))])
-    [prose, *rows] = [block.text for block in blocks_of(tmp_path, document)]
+    [prose, *rows] = [block.text for block in blocks_of(document)]
     assert prose == "A harbour lies here."
     assert {row.split(" | ")[1] for row in rows} == {"Home port: The north lighthouse"}
 
 
 def test_tables_whose_lines_come_by_turns_are_added_once() -> None:
-    """A PDF may hold the first columns of all its tables before the second ones."""
     area = TableArea([(0, 0, 9, 9)] * 2, [(0, 4), (6, 9)], (0, 0, 9, 9))
     tables = [Table([[f"Name {number}", "Year"], ["Gull", "1900"]], [(0, 0, 1, 1)] * 2, area) for number in range(2)]
     builder = BlockBuilder(Limits())
@@ -86,45 +80,33 @@ def test_tables_whose_lines_come_by_turns_are_added_once() -> None:
     assert rows_of(builder.blocks) == ["Name 0: Gull | Year: 1900", "Name 1: Gull | Year: 1900"]
 
 
-@pytest.mark.parametrize("lines", [
-    [f"{number}. {PROSE[:60]}" for number in range(1, 9)],
-    [f"Chapter {number}{' .' * 60} {number * 7}" for number in range(1, 9)],
-])  # fmt: skip
-def test_lists_and_contents_are_no_tables(tmp_path: Path, lines: list[str]) -> None:
-    """Numbers before or after lines are no columns, however far apart they stand."""
+@pytest.mark.parametrize("line", [f"{{0}}. {PROSE[:60]}", f"Chapter {{0}}{' .' * 60} {{0}}7"])
+def test_lists_and_contents_are_no_tables(blocks_of, line):
     document = page()
-    for line in lines:
-        first, _, rest = line.partition(" ")
+    for number in range(1, 9):
+        first, _, rest = line.format(number).partition(" ")
         document.cell(20, 6, first)
         document.cell(0, 6, rest, new_x="LMARGIN", new_y="NEXT")
-    assert rows_of(blocks_of(tmp_path, document)) == []
+    assert rows_of(blocks_of(document)) == []
 
 
-def test_columns_of_prose_are_no_table(tmp_path: Path) -> None:
-    """Two columns of running text, whose lines stand beside each other, stay paragraphs."""
+def test_columns_of_prose_are_no_table(blocks_of):
     document = page()
     with document.text_columns(ncols=2, gutter=10) as columns:
         columns.write(PROSE * 60)
-    assert rows_of(blocks_of(tmp_path, document)) == []
-
-
-WORDS = st.lists(st.sampled_from(["ferry", "x", "1,204", "Kai", "north", "2019-05-01", "(a)", "50 %"]), max_size=6)
+    assert rows_of(blocks_of(document)) == []
 
 
 @given(
     cells=st.lists(st.lists(WORDS, min_size=3, max_size=3), min_size=1, max_size=12),
     borders=st.sampled_from(["ALL", "NONE"]),
 )
-@settings(max_examples=25, deadline=None)
-def test_a_pdf_table_loses_no_words(
-    tmp_path_factory: pytest.TempPathFactory, cells: list[list[list[str]]], borders: str
-) -> None:
-    """Whatever stands in the cells, and whether or not it is taken for a table, all words are read."""
+@settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_a_pdf_table_loses_no_words(blocks_of, cells, borders):
     document = page()
     rows = [[" ".join(words) for words in row] for row in cells]
     add_table(document, [HEADER, *rows], borders_layout=borders)
-    blocks = blocks_of(tmp_path_factory.mktemp("pdf"), document)
-    said = Counter(word.strip(":") for block in blocks for word in block.text.split())
+    said = Counter(word.strip(":") for block in blocks_of(document) for word in block.text.split())
     wanted = Counter(word.strip(":") for row in rows for cell in row for word in cell.split())
     assert not wanted - said
 
@@ -158,13 +140,11 @@ def written(*rows: Sequence[str], headers: int = 0) -> list[str]:
         ([["", "1", "", "2"], ["3", "4"]], 0, ["1 | 2", "3 | 4"]),
     ],
 )
-def test_cells_have_the_names_of_their_columns(rows: list[list[str]], headers: int, expected: list[str]) -> None:
-    """Also under headers of two rows; nothing of a header is lost."""
+def test_cells_have_the_names_of_their_columns(rows, headers, expected):
     assert written(*rows, headers=headers) == expected
 
 
 def test_spans_of_pages_stand_in_each_column_and_row() -> None:
-    """A cell over two rows is in both, one over two columns in both; a claim of a million is none."""
     builder = BlockBuilder(Limits())
     add_html(
         "<table><tr><th rowspan=2>Line<th colspan=2>Journey</tr><tr><th>From<th>To</tr>"

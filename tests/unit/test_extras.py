@@ -30,30 +30,8 @@ for path in paths(typer.main.get_command(app)):
 """
 
 
-def _python(code: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
-    command = [sys.executable, "-c", _WITHOUT + code, *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def test_every_command_tells_its_options_with_the_cli_extra_alone() -> None:
-    """`carrel` starts, and so quickly, without anything that the flows need; so does each command's --help."""
-    ended = _python(_HELP_OF_EVERYTHING)
-    assert ended.returncode == 0, ended.stderr
-    for command in ("upload", "reindex", "snapshot take", "sync launch", "access explain"):
-        assert f"Usage: carrel {command} [" in ended.stdout
-
-
 LARGE = {
-    "fastapi",
-    "flows",
-    "httpx",
-    "numpy",
-    "obstore",
-    "pandas",
-    "prefect",
-    "pyarrow",
-    "pydantic",
-    "rich",
+    *("fastapi", "flows", "httpx", "numpy", "obstore", "pandas", "prefect", "pyarrow", "pydantic", "rich"),
     "sqlalchemy",
 }
 _IMPORTED = """
@@ -65,9 +43,20 @@ sys.exit(ended)
 """
 
 
+def _python(code: str, *arguments: str) -> "subprocess.CompletedProcess[str]":
+    command = [sys.executable, "-c", _WITHOUT + code, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_every_command_tells_its_options_with_the_cli_extra_alone() -> None:
+    ended = _python(_HELP_OF_EVERYTHING)
+    assert ended.returncode == 0, ended.stderr
+    for command in ("upload", "reindex", "snapshot take", "sync launch", "access explain"):
+        assert f"Usage: carrel {command} [" in ended.stdout
+
+
 @pytest.mark.parametrize("option", ["--version", "--help", "complete"])
 def test_version_help_and_completion_import_next_to_nothing(option: str) -> None:
-    """They are there at once: no command's module is imported, nor the SDK's client, nor a large library."""
     completing = {"_CARREL_COMPLETE": "complete_bash", "COMP_WORDS": "carrel pe", "COMP_CWORD": "1"}
     ended = subprocess.run(
         [sys.executable, "-c", _IMPORTED, *([] if option == "complete" else [option])],
@@ -96,7 +85,6 @@ def test_completing_what_follows_a_command_imports_no_client() -> None:
 
 
 def test_every_command_is_where_it_is_said_to_be() -> None:
-    """Help shows a line of each command that isn't imported: the beginning of what the command says of itself."""
     for name, (place, what) in COMMANDS.items():
         module, _, attribute = place.partition(":")
         found = getattr(import_module(module), attribute)
@@ -104,7 +92,6 @@ def test_every_command_is_where_it_is_said_to_be() -> None:
 
 
 def test_a_command_that_loads_says_what_it_needs() -> None:
-    """It ends as wrong usage does, in a line and for programs, and names what to install."""
     commands = (
         ("upload", "."),
         ("plan", "."),
@@ -124,6 +111,5 @@ def test_a_command_that_loads_says_what_it_needs() -> None:
 
 
 def test_who_follows_runs_needs_httpx_alone() -> None:
-    """The workbench starts and follows runs without what carries them out."""
     ended = _python("import flows.runs")
     assert ended.returncode == 0, ended.stderr

@@ -26,8 +26,7 @@ def samples(**grown: float) -> list[Figures]:
     ]
 
 
-def test_what_comes_and_goes_is_no_growth() -> None:
-    """Noise, a warm-up, and one peak are none; a shrinking figure is none either."""
+def test_what_comes_and_goes_is_no_growth_and_too_little_says_nothing() -> None:
     steady = samples()
     assert find_growth(steady) == []
     assert find_growth(samples(memory=-300)) == []
@@ -35,17 +34,12 @@ def test_what_comes_and_goes_is_no_growth() -> None:
     assert find_growth(peak) == []
     warm = [*samples(memory=-100_000)[:20], *steady[20:]]
     assert find_growth(warm) == []
+    with pytest.raises(AssertionError, match="too few"):
+        find_growth(steady[:5])
 
 
 @pytest.mark.parametrize("name", TOLERANCE)
 def test_each_figure_that_grows_is_named(name: str) -> None:
-    """By three times what is tolerated, in an hour."""
     least, part = TOLERANCE[name]
     found = find_growth(samples(**{name: 3 * max(least, part * 700 if name == "memory" else 0)}))
     assert [each.split()[0] for each in found] == [name]
-
-
-def test_too_few_samples_say_nothing() -> None:
-    """A run that is too short to judge is refused, instead of passing."""
-    with pytest.raises(AssertionError, match="too few"):
-        find_growth(samples()[:5])

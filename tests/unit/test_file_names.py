@@ -24,13 +24,11 @@ from service.platform.file_names import clean_file_name
     ],
 )
 def test_a_name_keeps_what_it_says(given, kept):
-    """Folders, overrides and control characters go; letters, emoji and their joiners stay."""
     assert clean_file_name(given) == kept
 
 
 @pytest.mark.parametrize("given", ["", ".", "..", "a/..", "folder/", "\u202e", "nul\x00.md", "x" * 256])
 def test_a_name_that_names_nothing_is_refused(given):
-    """What leaves no usable name is the caller's to correct."""
     with pytest.raises(BadRequest) as caught:
         clean_file_name(given)
     assert caught.value.code == "file_name_invalid"

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from types import SimpleNamespace
+from unittest.mock import AsyncMock, Mock, call
 
 import pytest
 
@@ -71,16 +72,12 @@ async def _apply(
         await script(key)
         return Sent(State.INDEXED, "id", 1, "f")
 
-    async def there() -> None:
-        pass
-
-    outages = OutagePolicy(seconds=seconds, probe=probe or there)
+    outages = OutagePolicy(seconds=seconds, probe=probe or AsyncMock())
     await apply_batch(ledger, partition=0, partitions=1, send=send, outages=outages, concurrency=4)
     return summarize(ledger), sent
 
 
 async def test_every_document_is_sent_once_and_no_more_than_the_limit_at_a_time(ledger: Ledger) -> None:
-    """A batch sends each of its documents once, four at a time when four are allowed."""
     now, most = 0, 0
 
     async def script(_: str) -> None:
@@ -109,11 +106,7 @@ async def test_every_document_is_sent_once_and_no_more_than_the_limit_at_a_time(
         (ValueError("a bug"), "unexpected", False),
     ],
 )
-async def test_bad_document_goes_to_quarantine_and_the_others_on(
-    ledger: Ledger, error: Exception, code: str, *, for_good: bool
-) -> None:
-    """Whatever is wrong with one document is kept with its reason and costs no other document."""
-
+async def test_bad_document_goes_to_quarantine_and_the_others_on(ledger, error, code, for_good):
     async def script(key: str) -> None:
         if key == "doc-07":
             raise error
@@ -128,18 +121,14 @@ async def test_bad_document_goes_to_quarantine_and_the_others_on(
 
 
 async def test_outage_is_waited_out(ledger: Ledger) -> None:
-    """While the service is away nothing is quarantined; when it is back, every document arrives."""
     away = 0
 
-    async def script(_: str) -> None:
-        if 0 < away < 50:
-            raise APIConnectionError("refused")
-
-    async def counting(key: str) -> None:
+    async def script(key: str) -> None:
         nonlocal away
         if key == "doc-05":
             away = max(away, 1)
-        await script(key)
+        if 0 < away < 50:
+            raise APIConnectionError("refused")
 
     async def probe() -> None:
         nonlocal away
@@ -147,36 +136,22 @@ async def test_outage_is_waited_out(ledger: Ledger) -> None:
         if away < 50:
             raise APIConnectionError("refused")
 
-    summary, _ = await _apply(ledger, counting, probe=probe)
+    summary, _ = await _apply(ledger, script, probe=probe)
     assert (summary.created, summary.quarantined) == (20, 0)
 
 
 async def test_busy_service_is_asked_again_soon_and_then_ever_less_often(monkeypatch: pytest.MonkeyPatch) -> None:
     """A database that starts again costs a run a second, and a service that stays busy isn't pressed."""
-    pauses: list[float] = []
-
-    async def pause(seconds: float) -> None:
-        pauses.append(seconds)
-
+    pause, busy = AsyncMock(), _refusal(ServerError, 503, "database_unavailable")
     monkeypatch.undo()
     monkeypatch.setattr("flows.operations.outages._pause", pause)
-    answers = iter([_refusal(ServerError, 503, "database_unavailable")] * 6)
-
-    async def operation() -> str:
-        if (error := next(answers, None)) is not None:
-            raise error
-        return "done"
-
-    async def never() -> None:
-        raise AssertionError
-
-    assert await OutagePolicy(seconds=60, probe=never).call(operation) == "done"
-    assert pauses == [1, 2, 4, 8, 15, 15]
+    outages = OutagePolicy(seconds=60, probe=AsyncMock(side_effect=AssertionError))
+    assert await outages.call(AsyncMock(side_effect=[*[busy] * 6, "done"])) == "done"
+    assert [each.args for each in pause.await_args_list] == [(1,), (2,), (4,), (8,), (15,), (15,)]
 
 
 @pytest.mark.parametrize("error", [_refusal(ServerError, 503, "saturated"), _refusal(RateLimitError, 429, "slow")])
 async def test_busy_service_costs_no_document(ledger: Ledger, error: APIError) -> None:
-    """A service that has too much to do, however often it says so, gets every document in the end."""
     refused: dict[str, int] = {}
 
     async def script(key: str) -> None:
@@ -188,45 +163,23 @@ async def test_busy_service_costs_no_document(ledger: Ledger, error: APIError) -
     assert (summary.created, summary.quarantined) == (20, 0)
 
 
-class Notice:
-    """What a run says that it waits for."""
-
-    waits = False
-
-    async def begin(self, error: APIError, *, seconds: float) -> None:
-        """Take note of it."""
-        del error, seconds
-        self.waits = True
-
-    def end(self) -> None:
-        """Take note of its end."""
-        self.waits = False
-
-
 async def test_refused_document_shows_that_the_service_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
     """What lies between two outages is no outage, be it refusals alone; and after them nothing is waited for."""
     hours = iter(range(1, 100))
     monkeypatch.setattr("flows.operations.outages.time", SimpleNamespace(monotonic=lambda: 3600.0 * next(hours)))
 
-    async def there() -> None:
-        pass
-
-    async def operation() -> None:
-        raise next(answers)
-
-    notice = Notice()
-    outages = OutagePolicy(seconds=600, probe=there, notice=notice)
-    answers = iter([_refusal(ServerError, 503, "unavailable"), _refusal(APIError, 415, "unsupported")] * 3)
+    notice = Mock(begin=AsyncMock())
+    outages = OutagePolicy(seconds=600, probe=AsyncMock(), notice=notice)
+    errors = [_refusal(ServerError, 503, "unavailable"), _refusal(APIError, 415, "unsupported")]
+    operation = AsyncMock(side_effect=errors * 3)
     for _ in range(3):
         with pytest.raises(APIError, match="no") as refused:
             await outages.call(operation)
         assert refused.value.status == 415
-        assert not notice.waits
+        assert notice.mock_calls[-1] == call.end()
 
 
 async def test_service_that_stays_away_stops_the_batch_and_keeps_the_plan(ledger: Ledger) -> None:
-    """Beyond the allowed time the batch ends with ServiceDownError, and what was not sent is still planned."""
-
     async def gone(_: str = "") -> None:
         raise APIConnectionError("refused")
 
@@ -236,8 +189,6 @@ async def test_service_that_stays_away_stops_the_batch_and_keeps_the_plan(ledger
 
 
 async def test_document_that_breaks_its_connection_each_time_is_given_up(ledger: Ledger) -> None:
-    """A document whose sending fails though the service is there is tried a few times, then quarantined."""
-
     async def script(key: str) -> None:
         if key == "doc-07":
             raise APIConnectionError("reset")
@@ -254,8 +205,6 @@ async def test_document_that_breaks_its_connection_each_time_is_given_up(ledger:
     "error", [_refusal(AuthenticationError, 401, "unauthenticated"), _refusal(PermissionDeniedError, 403, "scope")]
 )
 async def test_refused_caller_stops_the_batch_at_once(ledger: Ledger, error: APIError) -> None:
-    """401 and 403 for the caller end the batch: no document is quarantined for it, and the rest is not tried."""
-
     async def script(_: str) -> None:
         raise error
 
@@ -266,11 +215,14 @@ async def test_refused_caller_stops_the_batch_at_once(ledger: Ledger, error: API
     assert len(sent) <= 4
 
 
+def _file(path: Path) -> SourceDocument:
+    return SourceDocument(path=str(path), external_id="a", name="a", file_name="a")
+
+
 def test_fingerprint_is_of_the_bytes_that_are_sent(tmp_path: Path) -> None:
-    """A file that changed since it was scanned goes with the fingerprint of what it is now."""
     path = tmp_path / "a"
     path.write_text("now")
-    document = SourceDocument(path=str(path), external_id="a", name="a", file_name="a")
+    document = _file(path)
     stale = Entry(document, size=3, sha256=bytes(32), fingerprint=fingerprint_of(document, sha256=bytes(32)))
     contents = open_contents(stale)
     assert contents.file.read() == b"now"
@@ -278,12 +230,10 @@ def test_fingerprint_is_of_the_bytes_that_are_sent(tmp_path: Path) -> None:
 
 
 def test_large_file_is_streamed_and_a_change_meanwhile_noticed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file too large for memory is read from disk; one that is written to while it is sent is not kept as sent."""
     monkeypatch.setattr("flows.operations.sources.contents._IN_MEMORY", 10)
     path = tmp_path / "a"
     path.write_bytes(b"x" * 100)
-    document = SourceDocument(path=str(path), external_id="a", name="a", file_name="a")
-    contents = open_contents(Entry(document, size=100, sha256=bytes(32), fingerprint="f"))
+    contents = open_contents(Entry(_file(path), size=100, sha256=bytes(32), fingerprint="f"))
     assert contents.file.read() == b"x" * 100
     contents.check()
     path.write_bytes(b"y" * 101)
@@ -296,6 +246,5 @@ def test_path_that_became_a_link_is_not_followed(tmp_path: Path) -> None:
     """A file replaced by a link after the scan is refused: it could lead out of the source."""
     (tmp_path / "secret").write_text("secret")
     (tmp_path / "a").symlink_to(tmp_path / "secret")
-    document = SourceDocument(path=str(tmp_path / "a"), external_id="a", name="a", file_name="a")
     with pytest.raises(OSError, match="symbolic link"):
-        open_contents(Entry(document, size=1, sha256=bytes(32), fingerprint="f"))
+        open_contents(Entry(_file(tmp_path / "a"), size=1, sha256=bytes(32), fingerprint="f"))

@@ -12,16 +12,7 @@ from flows.settings import SHIPPED
 UPLOAD = "flows.bulk_upload.bulk_upload"
 
 
-def wrong(path: Path, text: str) -> str:
-    """Return what is said of a file that is refused."""
-    path.write_text(text)
-    with pytest.raises(DeploymentsError) as raised:
-        read_deployments(path)
-    return str(raised.value)
-
-
 def test_a_file_of_ones_own_has_what_people_start(tmp_path: Path) -> None:
-    """The deployments of single runs come with Carrel; an entry in the file for one of them counts instead."""
     path = tmp_path / "own.yaml"
     path.write_text(f"deployments:\n  - {{name: nightly, entrypoint: {UPLOAD}, parameters: {{source: /srv}}}}\n")
     own = {(entry.flow.name, entry.name) for entry in read_deployments(SHIPPED)}
@@ -32,30 +23,32 @@ def test_a_file_of_ones_own_has_what_people_start(tmp_path: Path) -> None:
     assert [entry.description for entry in served if entry.flow.name == "bulk-upload"] == ["Ours"]
 
 
-def test_what_single_runs_are_started_by_has_no_times(tmp_path: Path) -> None:
-    """People start `carrel`, and give the parameters; another entry runs by itself."""
-    for more in ("parameters: {source: /srv}", "schedules: [{cron: '0 2 * * *'}]"):
-        said = wrong(tmp_path / "a.yaml", f"deployments:\n  - {{name: carrel, entrypoint: {UPLOAD}, {more}}}\n")
-        assert "take another name" in said
-
-
-def test_a_key_twice_is_said_wherever_it_stands(tmp_path: Path) -> None:
-    """Beside the entries as well."""
-    said = wrong(tmp_path / "a.yaml", "definitions:\n  all:\n    name: a\n    name: b\ndeployments: []\n")
-    assert said.endswith(": name stands there twice")
-
-
-def test_an_entrypoint_that_breaks_is_a_mistake(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the module raises, or the name lacks."""
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        # People start `carrel`, and give the parameters; another entry runs by itself.
+        *(
+            (f"deployments:\n  - {{name: carrel, entrypoint: {UPLOAD}, {more}}}\n", "take another name")
+            for more in ("parameters: {source: /srv}", "schedules: [{cron: '0 2 * * *'}]")
+        ),
+        ("definitions:\n  all:\n    name: a\n    name: b\ndeployments: []\n", ": name stands there twice"),
+        *(
+            (f"deployments:\n  - name: a\n    entrypoint: {entrypoint}\n", ":3: a: entrypoint: ")
+            for entrypoint in ("breaks_when_imported.flow", "..flows.x.y")
+        ),
+    ],
+)
+def test_a_mistake_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, said: str) -> None:
     (tmp_path / "breaks_when_imported.py").write_text("raise RuntimeError('nothing here')\n")
     monkeypatch.syspath_prepend(tmp_path)
-    for entrypoint in ("breaks_when_imported.flow", "..flows.x.y"):
-        said = wrong(tmp_path / "a.yaml", f"deployments:\n  - name: a\n    entrypoint: {entrypoint}\n")
-        assert ":3: a: entrypoint: " in said
+    path = tmp_path / "a.yaml"
+    path.write_text(text)
+    with pytest.raises(DeploymentsError) as raised:
+        read_deployments(path)
+    assert said in str(raised.value)
 
 
 def test_a_key_without_a_value_is_empty(tmp_path: Path) -> None:
-    """As when all that was below it is a comment now."""
     path = tmp_path / "a.yaml"
     path.write_text(f"deployments:\n  - name: carrel\n    entrypoint: {UPLOAD}\n    parameters:\n    schedules:\n")
     [entry] = read_deployments(path)

@@ -28,7 +28,6 @@ def _taken(source: Path | str, **selection: tuple[str, ...]) -> set[str]:
 
 
 def test_each_kind_is_left_out_with_its_reason(folder: Path) -> None:
-    """Whatever the case of its name; a secret is told as one, also where its name hides it."""
     skipped = [item for item in read_source(str(folder), defaults=Defaults()) if isinstance(item, Skipped)]
     assert {item.place: item.reason for item in skipped} == {
         ".env": "keys and secrets",
@@ -42,7 +41,6 @@ def test_each_kind_is_left_out_with_its_reason(folder: Path) -> None:
 
 
 def test_options_change_what_is_taken(folder: Path) -> None:
-    """Patterns of names or paths take kinds that are left out, and leave others out, which counts most."""
     assert _taken(folder, include=("*.css", "package-lock.json")) == {
         *("notes.md", "app.js", "Package-Lock.json", "site/main.css"),
     }
@@ -51,7 +49,6 @@ def test_options_change_what_is_taken(folder: Path) -> None:
 
 
 def test_source_that_names_a_kind_asks_for_it(folder: Path) -> None:
-    """A pattern asks for the kinds that it is a name of, and a manifest for each file that it names."""
     assert _taken(f"{folder}/**/*.css") == {"site/main.css"}
     assert _taken(f"{folder}/**/*.js") == {"app.js"}
     manifest = folder / "manifest.csv"
@@ -61,7 +58,6 @@ def test_source_that_names_a_kind_asks_for_it(folder: Path) -> None:
 
 
 def test_link_does_not_disguise_a_secret(folder: Path) -> None:
-    """A link with an ordinary name to a key is left out like the key."""
     (folder / "readme.txt").symlink_to(folder / "tls" / "server.KEY")
     assert "readme.txt" not in _taken(folder)
     assert "readme.txt" in _taken(folder, include=("readme.txt",))
@@ -69,16 +65,13 @@ def test_link_does_not_disguise_a_secret(folder: Path) -> None:
 
 @pytest.mark.parametrize("reason", EXCLUSIONS)
 def test_advice_takes_what_it_says(reason: str) -> None:
-    """The pattern that a plan advises for a reason takes the example that it names."""
     for pattern in EXCLUSIONS[reason]:
         example = f"folder/{pattern.replace('*', 'a')}"
         advised = re.fullmatch(r"(?:--hidden )?--include '(.+)' takes them", advice(default_reason(example), example))
-        assert advised is not None
         assert not FileSelection(include=(advised[1],)).reason_to_exclude(example)
 
 
 def test_documented_table_is_the_list() -> None:
-    """docs/loading.md names each kind with exactly its patterns."""
     text = Path("docs/loading.md").read_text(encoding="utf-8")
     for reason, patterns in EXCLUSIONS.items():
         listed = ", ".join(f"`{pattern}`" for pattern in patterns)

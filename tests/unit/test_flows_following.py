@@ -62,7 +62,6 @@ async def followed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGene
 
 
 async def test_change_is_tried_again_until_prefect_takes_it(followed: Followed) -> None:
-    """Prefect may be away, or anything unforeseen go wrong, when the file changes: it is registered afterwards."""
     followed.troubles = [httpx.ConnectError("away"), RuntimeError("unforeseen"), httpx.ConnectError("away")]
     followed.path.write_text(_entry("nightly"))
     await followed.until(lambda: followed.registered)
@@ -72,7 +71,6 @@ async def test_change_is_tried_again_until_prefect_takes_it(followed: Followed) 
 
 
 async def test_wrong_file_is_said_once_and_a_mended_one_taken(followed: Followed) -> None:
-    """A file that is wrong isn't tried again before it changes."""
     followed.path.write_text("deployments:\n  - name: x\n")
     await followed.until(lambda: followed.said)
     await asyncio.sleep(0.3)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,11 +22,18 @@ from flows.operations.sources.hashing import hash_files
 from flows.operations.summary import summarize
 
 
+@contextmanager
+def begun(folder: Path) -> Iterator[Ledger]:
+    """A ledger in the folder, with a run begun on it or taken up."""
+    with Ledger.at(folder, target="http://x", source="/library") as opened:
+        opened.begin()
+        yield opened
+
+
 @pytest.fixture
 def ledger(tmp_path: Path) -> Iterator[Ledger]:
     """A ledger with a run begun on it."""
-    with Ledger.at(tmp_path, target="http://x", source="/library") as opened:
-        opened.begin()
+    with begun(tmp_path) as opened:
         yield opened
 
 
@@ -39,7 +47,6 @@ def _pending(ledger: Ledger) -> list[str]:
 
 
 def test_document_comes_back_as_it_went_in(ledger: Ledger) -> None:
-    """Nothing of a document is lost on its way through the ledger."""
     document = SourceDocument(
         path="/library/ä.md",
         external_id="id",
@@ -58,15 +65,12 @@ def test_document_comes_back_as_it_went_in(ledger: Ledger) -> None:
 
 
 def test_killed_run_is_taken_up_where_it_was(tmp_path: Path) -> None:
-    """What a run had sent stays sent for the run that takes it up; what it hadn't is planned again."""
-    with Ledger.at(tmp_path, target="t", source="s") as first:
-        first.begin()
+    with begun(tmp_path) as first:
         first.record([_entry("a"), _entry("b")])
         first.apply_plan({"a": Action.CREATE, "b": Action.CREATE})
         first.mark_sent("a", Sent(State.INDEXED, "1", 10, "f1"))
         key = first.run.key
-    with Ledger.at(tmp_path, target="t", source="s") as second:
-        second.begin()
+    with begun(tmp_path) as second:
         assert second.run.key == key
         second.record([_entry("a"), _entry("b")])
         second.forget_unseen()
@@ -74,14 +78,12 @@ def test_killed_run_is_taken_up_where_it_was(tmp_path: Path) -> None:
         assert _pending(second) == ["b"]
         assert summarize(second).created == 1
         second.finish()
-    with Ledger.at(tmp_path, target="t", source="s") as third:
-        third.begin()
+    with begun(tmp_path) as third:
         assert third.run.key != key
         assert summarize(third).documents == 0
 
 
 def test_catalog_that_lost_a_document_gets_it_again(ledger: Ledger) -> None:
-    """The service's word counts: what it does not have is sent again though the ledger says it was."""
     ledger.record([_entry("a")])
     ledger.apply_plan({"a": Action.CREATE})
     ledger.mark_sent("a", Sent(State.INDEXED, "1", 10, "f1"))
@@ -90,10 +92,8 @@ def test_catalog_that_lost_a_document_gets_it_again(ledger: Ledger) -> None:
 
 
 def test_changed_document_is_sent_again_by_a_resumed_run(tmp_path: Path) -> None:
-    """A document that changed between kill and re-run is no longer taken for sent."""
     for fingerprint in ("f1", "f2"):
-        with Ledger.at(tmp_path, target="t", source="s") as opened:
-            opened.begin()
+        with begun(tmp_path) as opened:
             opened.record([_entry("a", fingerprint)])
             opened.apply_plan({"a": Action.UPDATE})
             assert _pending(opened) == ["a"]
@@ -101,10 +101,8 @@ def test_changed_document_is_sent_again_by_a_resumed_run(tmp_path: Path) -> None
 
 
 def test_documents_that_left_the_source_are_forgotten(tmp_path: Path) -> None:
-    """A resumed run does not send what an earlier scan found and the source no longer has."""
     for keys in (["a", "b"], ["b"]):
-        with Ledger.at(tmp_path, target="t", source="s") as opened:
-            opened.begin()
+        with begun(tmp_path) as opened:
             opened.record([_entry(key) for key in keys])
             opened.forget_unseen()
             opened.apply_plan(dict.fromkeys(["a", "b"], Action.CREATE))
@@ -112,13 +110,11 @@ def test_documents_that_left_the_source_are_forgotten(tmp_path: Path) -> None:
 
 
 def test_repeated_external_id_is_given_back(ledger: Ledger) -> None:
-    """The first document of an id is kept, later ones come back, in the same batch or another."""
     assert [item.fingerprint for item in ledger.record([_entry("a", "1"), _entry("a", "2")])] == ["2"]
     assert [item.fingerprint for item in ledger.record([_entry("b"), _entry("a", "3")])] == ["3"]
 
 
 def test_second_run_on_a_source_is_told_who_has_it(ledger: Ledger, tmp_path: Path) -> None:
-    """Two runs on one source at once: the second one stops with the first one's process; other sources are free."""
     rival = Ledger.at(tmp_path, target="http://x", source="/library")
     with rival, pytest.raises(SourceBusyError, match=f"process {os.getpid()}"):
         rival.begin()
@@ -128,7 +124,6 @@ def test_second_run_on_a_source_is_told_who_has_it(ledger: Ledger, tmp_path: Pat
 
 
 def test_lock_ends_with_its_process(tmp_path: Path) -> None:
-    """A run that is killed outright leaves no lock behind."""
     code = (
         "import sys, pathlib; from flows.operations.ledger.ledger import Ledger;"
         "ledger = Ledger.at(pathlib.Path(sys.argv[1]), target='t', source='s'); ledger.begin();"
@@ -136,7 +131,6 @@ def test_lock_ends_with_its_process(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-c", code, str(tmp_path)]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
         assert process.stdout.readline() == "held\n"
         with Ledger.at(tmp_path, target="t", source="s") as rival:
             with pytest.raises(SourceBusyError):
@@ -147,10 +141,8 @@ def test_lock_ends_with_its_process(tmp_path: Path) -> None:
 
 
 def test_refused_document_is_not_sent_again_until_it_changes(tmp_path: Path) -> None:
-    """What was refused for good is set aside by the next run, and sent again once its fingerprint is another."""
     for fingerprint, expected in (("f1", ["a"]), ("f1", []), ("f2", ["a"])):
-        with Ledger.at(tmp_path, target="t", source="s") as opened:
-            opened.begin()
+        with begun(tmp_path) as opened:
             opened.record([_entry("a", fingerprint)])
             opened.apply_plan({"a": Action.CREATE})
             opened.set_aside()
@@ -164,7 +156,6 @@ def test_refused_document_is_not_sent_again_until_it_changes(tmp_path: Path) -> 
 
 
 def test_quarantine_lists_the_source_first_and_is_written_whole(ledger: Ledger, tmp_path: Path) -> None:
-    """Rows that can't be documents come first in the source's order, then documents, each with code and reason."""
     ledger.record([_entry("b"), _entry("a"), _entry("fine")])
     ledger.record_problems([Problem("line 9", "row_invalid", "bad"), Problem("line 2", "row_invalid", "worse", "x")])
     ledger.apply_plan({"a": State.FORBIDDEN, "b": Action.CREATE, "fine": State.UNCHANGED})
@@ -182,7 +173,6 @@ def test_quarantine_lists_the_source_first_and_is_written_whole(ledger: Ledger, 
 
 
 def test_partitions_hold_every_document_once(ledger: Ledger) -> None:
-    """Batches together are the plan, and no document is in two."""
     keys = [f"doc-{number}" for number in range(500)]
     ledger.record([_entry(key) for key in keys])
     ledger.apply_plan(dict.fromkeys(keys, Action.CREATE))
@@ -190,19 +180,10 @@ def test_partitions_hold_every_document_once(ledger: Ledger) -> None:
     assert sorted(found) == sorted(keys)
 
 
-def _age(path: Path, seconds: float = 10.0) -> os.stat_result:
-    then = time.time() - seconds
-    os.utime(path, (then, then))
-    return path.stat()
-
-
 @pytest.mark.parametrize(
     ("later_ns", "is_trusted"), [(3_000_000_000, True), (1_000_000_000, False), (-1, False)], ids=str
 )
-def test_hash_is_trusted_only_for_a_file_that_was_old_when_read(
-    ledger: Ledger, tmp_path: Path, later_ns: int, is_trusted: bool
-) -> None:
-    """A hash taken within two seconds of the file's last change is not trusted: it may have changed since."""
+def test_hash_is_trusted_only_for_a_file_that_was_old_when_read(ledger, tmp_path, later_ns, is_trusted):
     path = tmp_path / "a"
     path.write_text("x")
     read = _digest_of(ledger, path)
@@ -218,10 +199,10 @@ def _digest_of(ledger: Ledger, path: Path) -> Digest:
 
 
 def test_edit_is_seen_though_the_modification_time_was_set_back(ledger: Ledger, tmp_path: Path) -> None:
-    """Same size and same modification time do not hide an edit: the change time gives it away."""
     path = tmp_path / "a"
     path.write_text("old!")
-    before = _age(path)
+    os.utime(path, (time.time() - 10, time.time() - 10))
+    before = path.stat()
     first = _digest_of(ledger, path)
     time.sleep(0.02)
     path.write_text("new!")
@@ -232,7 +213,6 @@ def test_edit_is_seen_though_the_modification_time_was_set_back(ledger: Ledger, 
 
 
 def test_known_file_is_not_read(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file of known status costs no reading: it is not even opened."""
     path = tmp_path / "a"
     path.write_text("x")
     monkeypatch.setattr("flows.operations.sources.hashing._RACY_NS", -(10**12))
@@ -242,7 +222,6 @@ def test_known_file_is_not_read(ledger: Ledger, tmp_path: Path, monkeypatch: pyt
 
 
 def test_unreadable_file_is_given_back_as_its_error(ledger: Ledger, tmp_path: Path) -> None:
-    """A file that vanished does not stop the scan of the others."""
     path = tmp_path / "a"
     path.write_text("x")
     found = hash_files(ledger, [str(tmp_path / "gone"), str(path)])
@@ -251,7 +230,6 @@ def test_unreadable_file_is_given_back_as_its_error(ledger: Ledger, tmp_path: Pa
 
 
 def test_full_disk_is_said_and_leaves_the_ledger_usable(ledger: Ledger) -> None:
-    """A disk that is full stops the run with what to do; what was kept stays, and goes on once there is room."""
     ledger.record([_entry("kept")])
     with ledger._store.read() as connection:
         pages = connection.exec_driver_sql("PRAGMA page_count").scalar_one()
@@ -265,7 +243,9 @@ def test_full_disk_is_said_and_leaves_the_ledger_usable(ledger: Ledger) -> None:
 
 
 def test_damaged_ledger_is_said_and_can_be_deleted(tmp_path: Path) -> None:
-    """A file that is no ledger is refused by its path, for the ledger and for its lock."""
+    (tmp_path / "data").write_text("a file where the folder should be")
+    with pytest.raises(LedgerError, match="data"):
+        Ledger.at(tmp_path / "data" / "ledgers", target="t", source="s")
     for suffix in (".sqlite", ".lock"):
         with Ledger.at(tmp_path, target="t", source=suffix) as ledger:
             path = ledger.address.path.with_suffix(suffix)
@@ -275,10 +255,3 @@ def test_damaged_ledger_is_said_and_can_be_deleted(tmp_path: Path) -> None:
         path.unlink()
         with Ledger.at(tmp_path, target="t", source=suffix) as ledger:
             ledger.begin()
-
-
-def test_folder_that_cannot_be_made_is_said(tmp_path: Path) -> None:
-    """Where no ledger can be written, the run says where it wanted to."""
-    (tmp_path / "data").write_text("a file where the folder should be")
-    with pytest.raises(LedgerError, match="data"):
-        Ledger.at(tmp_path / "data" / "ledgers", target="t", source="s")

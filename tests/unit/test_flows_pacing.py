@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from unittest.mock import AsyncMock
 
 import pytest
 
@@ -11,11 +12,8 @@ from flows.operations.pacing import Pace
 from flows.operations.sent import Sent
 
 SENT = Sent(State.INDEXED, "id", 1, "f")
+_quick = AsyncMock(return_value=SENT)
 BUSY = ServerError("busy", status=503, code="indexing_backlog", retry_after=0.05)
-
-
-async def _quick() -> Sent:
-    return SENT
 
 
 async def _busy() -> Sent:
@@ -34,7 +32,6 @@ async def _refused(pace: Pace) -> None:
 
 
 async def test_quick_answers_let_more_on_their_way_up_to_the_limit() -> None:
-    """It begins with a few, and grows with each quick answer to what is allowed and not beyond."""
     pace = Pace(most=16)
     assert pace.allowed == 4
     await _grow(pace, 40)
@@ -43,7 +40,6 @@ async def test_quick_answers_let_more_on_their_way_up_to_the_limit() -> None:
 
 
 async def test_busy_service_halves_the_number_and_is_left_alone_as_long_as_it_says() -> None:
-    """All that are refused together count once; nothing is sent before the time is over; then it grows slowly."""
     pace = Pace(most=16)
     await _grow(pace, 12)
     await asyncio.gather(*(_refused(pace) for _ in range(10)))
@@ -59,15 +55,8 @@ async def test_busy_service_halves_the_number_and_is_left_alone_as_long_as_it_sa
     assert pace.allowed == 1
 
 
-async def test_document_whose_indexing_is_left_behind_does_not_make_room_for_more(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """An answer that says RUNNING after a while halves the number; one that says so at once leaves it as it is."""
-
-    async def behind() -> Sent:
-        return Sent(State.UPLOADED, "id", 1, "f")
-
-    pace = Pace(most=16)
+async def test_document_whose_indexing_is_left_behind_does_not_make_room_for_more(monkeypatch):
+    pace, behind = Pace(most=16), AsyncMock(return_value=Sent(State.UPLOADED, "id", 1, "f"))
     await pace.run(behind)
     assert pace.allowed == 4
     monkeypatch.setattr("flows.operations.pacing._QUICK_SECONDS", -1.0)
@@ -76,7 +65,6 @@ async def test_document_whose_indexing_is_left_behind_does_not_make_room_for_mor
 
 
 async def test_document_that_takes_long_holds_no_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where one may be on its way at a time, one that hangs makes room for the next after a while."""
     monkeypatch.setattr("flows.operations.pacing._LONG_SECONDS", 0.02)
     pace, released = Pace(most=1), asyncio.Event()
 

@@ -1,19 +1,18 @@
-"""Runs on a Prefect server that is busy."""
+"""Runs on a Prefect server that is busy, and what ends a run from outside."""
 
+import asyncio
+import signal
 from collections.abc import Iterator
+from types import FrameType
 from uuid import uuid4
 
 import httpx
 import pytest
+from prefect.exceptions import TerminationSignal
 
 from flows import prefect_api
+from flows.operations.jobs import cancel_on_sigterm
 from flows.runs import Runs, RunsError
-
-
-@pytest.fixture(autouse=True)
-def _at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pause for no time."""
-    monkeypatch.setattr(prefect_api, "_PAUSES", (0.0, 0.0, 0.0))
 
 
 def server(*statuses: int) -> Runs:
@@ -23,18 +22,41 @@ def server(*statuses: int) -> Runs:
     return Runs("http://prefect.test/api", http_client=httpx.Client(transport=transport))
 
 
-def test_a_busy_server_is_asked_again() -> None:
+def test_a_busy_server_is_asked_again_and_named_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     """A 503 says that nothing was done, so asking again does nothing twice."""
+    monkeypatch.setattr(prefect_api, "_PAUSES", (0.0, 0.0, 0.0))
     assert server(503, 503, 200).recent() == []
-
-
-def test_a_server_that_stays_busy_is_named() -> None:
-    """After a few times it is said what it answered."""
     with pytest.raises(RunsError, match="503"):
         server(503, 503, 503, 503).recent()
-
-
-def test_other_errors_are_not_asked_again() -> None:
-    """They would only come again."""
     with pytest.raises(RunsError, match="500"):
         server(500, 200).cancel(uuid4())
+
+
+def raise_where_it_is(number: int, _frame: FrameType | None) -> None:
+    """Do as Prefect's handler of SIGTERM does."""
+    raise TerminationSignal(number)
+
+
+@pytest.fixture
+def _as_in_a_flow() -> Iterator[None]:
+    before = signal.signal(signal.SIGTERM, raise_where_it_is)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+@pytest.mark.usefixtures("_as_in_a_flow")
+async def test_sigterm_in_a_callback_ends_the_run() -> None:
+    """A program is most often in the event loop's own code when it comes."""
+    went_on = False
+
+    async def run() -> None:
+        nonlocal went_on
+        with cancel_on_sigterm():
+            asyncio.get_running_loop().call_soon(signal.raise_signal, signal.SIGTERM)
+            await asyncio.sleep(0.1)
+            went_on = True
+
+    with pytest.raises(asyncio.CancelledError):
+        await asyncio.create_task(run())
+    assert not went_on
+    assert signal.getsignal(signal.SIGTERM) is raise_where_it_is

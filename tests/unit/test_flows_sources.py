@@ -4,10 +4,14 @@ import json
 import os
 import re
 from pathlib import Path
+from unittest.mock import AsyncMock
 
 import pytest
 
 from flows.errors import SourceError
+from flows.operations.ledger.ledger import Ledger
+from flows.operations.names import Names
+from flows.operations.scan import scan
 from flows.operations.sources.documents import Access, Defaults, Problem, Skipped, SourceDocument, SourceItem
 from flows.operations.sources.manifest import ManifestRow
 from flows.operations.sources.reading import read_source, source_identity
@@ -36,21 +40,17 @@ def folder(tmp_path: Path) -> Path:
     return root
 
 
-def test_folder_gives_relative_posix_ids_in_a_stable_order(folder: Path) -> None:
-    """A folder's documents have their path below it as external id, wherever the folder is and however it is named."""
+def test_folder_and_glob_give_relative_posix_ids_in_a_stable_order(folder: Path) -> None:
     found = _documents(_read(folder))
-    assert [item.external_id for item in found] == ["a/one.txt", "a/two.txt", "b.md"]
+    ids = ["a/one.txt", "a/two.txt", "b.md"]
+    assert [item.external_id for item in found] == ids
     assert [item.name for item in found] == ["one.txt", "two.txt", "b.md"]
     moved = folder.rename(folder.with_name("elsewhere"))
-    assert [item.external_id for item in _documents(_read(f"{moved}/../elsewhere/"))] == [
-        "a/one.txt",
-        "a/two.txt",
-        "b.md",
-    ]
+    assert [item.external_id for item in _documents(_read(f"{moved}/../elsewhere/"))] == ids
+    assert [item.external_id for item in _documents(_read(f"{moved}/**/*.txt"))] == ids[:2]
 
 
 def test_hidden_files_are_left_out_and_said(folder: Path) -> None:
-    """Dot files and what lies in dot folders is skipped by default, reported, and taken when asked for."""
     skipped = [item for item in _read(folder) if isinstance(item, Skipped)]
     assert {item.place for item in skipped} == {".git", "a/.hidden"}
     assert {item.reason for item in skipped} == {"hidden"}
@@ -58,33 +58,26 @@ def test_hidden_files_are_left_out_and_said(folder: Path) -> None:
 
 
 def test_links_that_lead_out_are_refused(folder: Path) -> None:
-    """A link to a file outside is a problem, never a document; one inside is a document; folder links aren't walked."""
-    secret = folder.parent / "secret.txt"
-    secret.write_text("secret")
-    (folder / "escape.txt").symlink_to(secret)
+    """A link to a file outside is a problem, also in a folder whose name begins alike; folder links aren't walked."""
+    sibling = folder.with_name("library-secret")
+    sibling.mkdir()
+    for secret in (folder.parent / "secret.txt", sibling / "s.txt"):
+        secret.write_text("secret")
+        (folder / f"escape-{secret.name}").symlink_to(secret)
     (folder / "escaping-folder").symlink_to(folder.parent)
     (folder / "inside.txt").symlink_to(folder / "b.md")
     (folder / "loop").symlink_to(folder)
     (folder / "broken.txt").symlink_to(folder / "nowhere")
     for items in (_read(folder), _read(f"{folder}/*")):
-        assert {item.place for item in _problems(items) if item.code == "link_escapes"} >= {"escape.txt"}
+        escaping = {item.place for item in _problems(items) if item.code == "link_escapes"}
+        assert escaping >= {"escape-secret.txt", "escape-s.txt"}
         assert {item.place for item in _problems(items) if item.code == "link_broken"} == {"broken.txt"}
         assert "secret" not in "".join(Path(item.path).read_text() for item in _documents(items))
     inside = next(item for item in _documents(_read(folder)) if item.external_id == "inside.txt")
     assert (inside.path, inside.file_name) == (str((folder / "b.md").resolve()), "inside.txt")
 
 
-def test_sibling_folder_with_the_same_prefix_is_outside(folder: Path) -> None:
-    """`/x/library-secret` is not inside `/x/library`."""
-    sibling = folder.with_name("library-secret")
-    sibling.mkdir()
-    (sibling / "s.txt").write_text("s")
-    (folder / "s.txt").symlink_to(sibling / "s.txt")
-    assert [item.place for item in _problems(_read(folder))] == ["s.txt"]
-
-
 def test_name_that_is_no_utf8_costs_itself_alone(folder: Path) -> None:
-    """A file, a folder, or what a link leads to, whose name is no UTF-8, is a problem that can be kept and shown."""
     inside, strange = os.fsencode(folder), os.fsencode(folder) + b"/caf\xe9"
     Path(os.fsdecode(strange)).mkdir()
     Path(os.fsdecode(strange + b"/menu.md")).write_text("soup")
@@ -100,20 +93,13 @@ def test_name_that_is_no_utf8_costs_itself_alone(folder: Path) -> None:
         source_identity(os.fsdecode(strange))
 
 
-def test_glob_keeps_the_ids_of_its_fixed_part(folder: Path) -> None:
-    """A pattern's ids are relative to the folder before its first wildcard."""
-    assert [item.external_id for item in _documents(_read(f"{folder}/**/*.txt"))] == ["a/one.txt", "a/two.txt"]
-
-
 @pytest.mark.parametrize("source", ["missing", "missing/*.md", "library/b.md", "library/**.md"])
 def test_unreadable_source_says_what_to_give(folder: Path, source: str) -> None:
-    """A source that is nothing of the three is refused with what it could be."""
     with pytest.raises(SourceError, match=r"folder|pattern"):
         _read(folder.parent / source)
 
 
 def test_identity_is_the_same_however_it_is_written(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same folder by another spelling is the same source, so that two runs on it meet."""
     monkeypatch.chdir(folder.parent)
     assert source_identity("library") == source_identity(f"{folder}/") == source_identity("library/a/..")
     assert source_identity("library/*.md") == source_identity(f"{folder}/*.md") != source_identity("library")
@@ -126,7 +112,6 @@ def _manifest(folder: Path, text: str | bytes, name: str = "manifest.csv") -> li
 
 
 def test_csv_manifest_gives_all_that_goes_with_a_file(folder: Path) -> None:
-    """Every column of a manifest arrives, and a row without access columns says nothing about access."""
     items = _manifest(
         folder,
         "path,externalId,name,metadata,metadata.team,allowedUsers,allowedGroups,internalPublic,collection,externalUrl\n"
@@ -141,28 +126,23 @@ def test_csv_manifest_gives_all_that_goes_with_a_file(folder: Path) -> None:
 
 
 def test_jsonl_manifest_gives_the_same(folder: Path) -> None:
-    """A JSONL manifest takes the same members, lists as lists."""
     line = {
         "path": "./a/../b.md",
         "allowedUsers": ["a@x.org"],
-        "metadata": {"n": 1, "ok": True},
         "internalPublic": True,
+        "metadata": {"n": 1, "ok": True},
     }
     (document,) = _documents(_manifest(folder, json.dumps(line), "manifest.jsonl"))
     assert document.external_id == "b.md"
     assert document.access == Access(users=("a@x.org",), internal_public=True)
     assert document.metadata == {"n": "1", "ok": "true"}
-
-
-def test_saying_that_nobody_else_may_read_is_not_silence(folder: Path) -> None:
-    """`internalPublic` false, or an empty list, is access that replaces; an absent member is none."""
+    # False, or an empty list, is access that replaces; an absent member is none.
     lines = ['{"path": "b.md", "internalPublic": false}', '{"path": "b.md", "allowedUsers": []}', '{"path": "b.md"}']
     found = _documents(_manifest(folder, "\n".join(lines), "m.jsonl"))
     assert [item.access for item in found] == [Access(), Access(), None]
 
 
 def test_every_bad_row_is_named_by_its_line_and_the_good_ones_stay(folder: Path) -> None:
-    """Bad rows are collected, each with the line it begins on; none hides another or a good row."""
     items = _manifest(
         folder,
         b"\xef\xbb\xbfpath,externalId,metadata\n"
@@ -181,19 +161,13 @@ def test_every_bad_row_is_named_by_its_line_and_the_good_ones_stay(folder: Path)
     assert [(item.place, item.code) for item in _problems(items)] == [
         ("line 3", "file_missing"),
         ("line 4", "path_escapes"),
-        ("line 5", "row_invalid"),
-        ("line 6", "row_invalid"),
-        ("line 8", "row_invalid"),
-        ("line 9", "row_invalid"),
-        ("line 10", "row_invalid"),
+        *((f"line {line}", "row_invalid") for line in (5, 6, 8, 9, 10)),
     ]
-    assert "metadata: is not valid JSON" in {
-        item.message for item in _problems(_manifest(folder, "path,metadata\nb.md,{\n"))
-    }
+    (problem,) = _problems(_manifest(folder, "path,metadata\nb.md,{\n"))
+    assert problem.message == "metadata: is not valid JSON"
 
 
 def test_unbalanced_quote_is_a_problem_of_its_line(folder: Path) -> None:
-    """A quote that is never closed is reported where it begins; the rows before it stay."""
     items = _manifest(folder, 'path,externalId\nb.md,fine\nb.md,"open\nb.md,lost\n')
     assert [item.external_id for item in _documents(items)] == ["fine"]
     assert [item.place for item in _problems(items)] == ["line 3"]
@@ -203,27 +177,25 @@ def test_unbalanced_quote_is_a_problem_of_its_line(folder: Path) -> None:
     "line", ["[1]", "{", '{"path": "b.md", "path": "c"}', '{"path": "b.md", "allowed": []}', "[" * 9999]
 )
 def test_bad_jsonl_lines_are_problems(folder: Path, line: str) -> None:
-    """A line that is no object, repeats a member, names an unknown one or is nested without end costs itself alone."""
     items = _manifest(folder, f'{line}\n{{"path": "b.md"}}\n', "m.jsonl")
     assert [item.place for item in _problems(items)] == ["line 1"]
     assert len(_documents(items)) == 1
 
 
-@pytest.mark.parametrize("header", ["", "externalId,name", "path,owner", "path,path"])
-def test_wrong_header_stops_before_the_first_row(folder: Path, header: str) -> None:
-    """A header without `path`, or with a column that is not known, is refused as a whole, listing the columns."""
-    with pytest.raises(SourceError, match="internalPublic"):
+@pytest.mark.parametrize(
+    ("header", "said"),
+    [
+        *((header, "internalPublic") for header in ("", "externalId,name", "path,owner", "path,path")),
+        # As some spreadsheets save it.
+        ("path;externalId", "separated by semicolons"),
+    ],
+)
+def test_wrong_header_stops_before_the_first_row(folder: Path, header: str, said: str) -> None:
+    with pytest.raises(SourceError, match=said):
         _manifest(folder, f"{header}\nb.md,x\n")
 
 
-def test_semicolons_between_cells_are_named(folder: Path) -> None:
-    """A manifest as some spreadsheets save it is refused with the reason, not with a list of columns."""
-    with pytest.raises(SourceError, match="separated by semicolons"):
-        _manifest(folder, "path;externalId\nb.md;x\n")
-
-
 def test_manifest_links_out_of_the_folder_are_refused(folder: Path) -> None:
-    """A manifest can't reach outside its folder by a link or an absolute path either."""
     outside = folder.parent / "outside.txt"
     outside.write_text("x")
     (folder / "link.txt").symlink_to(outside)
@@ -233,7 +205,6 @@ def test_manifest_links_out_of_the_folder_are_refused(folder: Path) -> None:
 
 
 def test_row_takes_defaults_only_where_it_says_nothing(folder: Path) -> None:
-    """A row's access replaces the run's whole default; its metadata adds to it."""
     path = folder / "m.jsonl"
     path.write_text('{"path": "b.md"}\n{"path": "b.md", "allowedUsers": ["a@x.org"], "metadata": {"k": "row"}}\n')
     defaults = Defaults(access=Access(internal_public=True), metadata={"k": "run", "j": "run"}, collection="C")
@@ -243,7 +214,6 @@ def test_row_takes_defaults_only_where_it_says_nothing(folder: Path) -> None:
 
 
 def test_the_page_on_manifests_names_every_column_and_its_example_is_read(tmp_path: Path) -> None:
-    """docs/loading.md lists the members that a row may have, and its CSV gives the readers that it says."""
     page = (Path(__file__).parents[2] / "docs" / "loading.md").read_text()
     table = page.partition("| column |")[2].partition("\n\n")[0]
     named = re.findall(r"^\| `(\w+)`", table, re.MULTILINE)
@@ -257,3 +227,17 @@ def test_the_page_on_manifests_names_every_column_and_its_example_is_read(tmp_pa
         Access(internal_public=True),
         Access(groups=("Board",)),
     ]
+
+
+async def test_external_id_the_service_cannot_take_costs_itself_alone(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("a")
+    rows = [{"path": "a.md", "externalId": "x" * 1025}, {"path": "a.md", "externalId": "y" * 1024}]
+    manifest = tmp_path / "m.jsonl"
+    manifest.write_text("\n".join(map(json.dumps, rows)))
+    with Ledger.at(tmp_path / "ledgers", target="t", source="s") as ledger:
+        ledger.begin()
+        nothing = AsyncMock(return_value=[])
+        names = Names(groups=nothing, collections=nothing)
+        scanned = await scan(ledger, str(manifest), defaults=Defaults(), names=names)
+        assert (scanned.documents, scanned.problems) == (1, 1)
+        assert [(failure.place, failure.code) for failure in ledger.failures()] == [("line 1", "external_id_invalid")]

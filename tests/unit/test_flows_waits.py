@@ -1,10 +1,10 @@
 """What a run says while the service is busy, when it gives the index up, and which slots it keeps note of."""
 
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import Mock
 from uuid import UUID, uuid4
 
 import pytest
@@ -36,13 +36,7 @@ OLD: dict[str, Any] = {
 
 
 async def test_one_batch_that_goes_on_hides_no_other_that_waits() -> None:
-    """What a run waits for is said until none of its batches waits any more."""
-
-    def with_options(**_: object) -> None:
-        """Be nobody's client."""
-
-    client = cast("Any", SimpleNamespace(with_options=with_options))
-    first, second = BusyNotice(client, "two"), BusyNotice(client, "two")
+    first, second = BusyNotice(Mock(), "two"), BusyNotice(Mock(), "two")
     for notice in (first, second):
         await notice.begin(ServerError("busy", status=503, code="unavailable"), seconds=5)
     second.end()
@@ -52,20 +46,15 @@ async def test_one_batch_that_goes_on_hides_no_other_that_waits() -> None:
 
 
 def test_words_and_bars_know_of_files_in_archives() -> None:
-    """An archive is no document that is left; a bar is full when its files are read; a slow pace has a number, too."""
     nothing: dict[str, Any] = {"chunks": (0, 0), "backlog": None}
     said = index_waits.left_text(0, files=(240, 600), per_second=0.0, **nothing)
     assert said == "240 of 600 files in archives and mails read"
     said = index_waits.left_text(1, files=(0, 0), per_second=0.1, **nothing)
     assert said == "waiting for the index: 1 document left, 6 documents a minute, about 10 s"
-    assert [rate_text(pace, "document") for pace in (12.5, 0.004, 0.0)] == [
-        "12.5 documents a second",
-        "14 documents an hour",
-        "",
-    ]
-    counts = Summary(
-        documents=1, to_send=1, created=1, indexing=1, containers=1, contained_files=3, contained_waiting=2
-    )
+    rates = [rate_text(pace, "document") for pace in (12.5, 0.004, 0.0)]
+    assert rates == ["12.5 documents a second", "14 documents an hour", ""]
+    files = {"containers": 1, "contained_files": 3, "contained_waiting": 2}
+    counts = Summary(documents=1, to_send=1, created=1, indexing=1, **files)
     assert counts.progress == 50.0
     assert counts.coming_text() == "2 files in archives and mails to read, 1 document to make searchable"
 
@@ -79,57 +68,46 @@ def test_notes_of_old_runs_are_dropped() -> None:
     assert len(notes._notes) <= 101  # pyright: ignore[reportPrivateUsage] - what is bounded
 
 
-def test_status_of_an_older_service_is_read() -> None:
-    """It says neither how much waits nor of disks: what it lists as being indexed counts."""
-    assert Backlog.of(AdminStatusGetResponse.model_validate(OLD)) == Backlog(2)
+@pytest.fixture
+def give_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., None]]:
+    """The decision of a wait that has no patience: by documents left, answers and the backlog."""
+    monkeypatch.setattr(index_waits, "STALLED_SECONDS", 0.0)
+    nothing = cast("Any", None)
+    with Ledger.at(tmp_path, target="t", source="s") as ledger:
+        yield index_waits._IndexWait(nothing, ledger, nothing, None)._give_up_when_stalled
 
 
 @pytest.mark.parametrize(("level", "said"), [("OK", "the service continues with it"), ("LOW", "make room there")])
-def test_wait_that_stalls_is_given_up_whatever_the_pace(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, level: str, said: str
-) -> None:
+def test_wait_that_stalls_is_given_up_whatever_the_pace(give_up, level, said):
     """A pace that trembles, or a backlog that can't be read for once, is no progress; a disk without room is named."""
-    monkeypatch.setattr(index_waits, "STALLED_SECONDS", 0.0)
     disk = {"areas": ["DATABASE"], "freeBytes": 1, "totalBytes": 9, "lowBelowBytes": 2, "level": level}
 
     def backlog(pace: float) -> Backlog:
         indexing = {**OLD["indexing"], "waitingChunks": 7, "chunksPerSecond": pace}
         return Backlog.of(AdminStatusGetResponse.model_validate({**OLD, "indexing": indexing, "storage": [disk]}))
 
-    with Ledger.at(tmp_path, target="t", source="s") as ledger:
-        wait = index_waits._IndexWait(cast("Any", None), ledger, cast("Any", None), None)  # pyright: ignore[reportPrivateUsage]
-        give_up = wait._give_up_when_stalled  # pyright: ignore[reportPrivateUsage] - the decision
-        answers = index_waits._Answers()  # pyright: ignore[reportPrivateUsage]
-        give_up(2, answers, backlog(0.1))
-        give_up(1, answers, backlog(0.1))
-        with pytest.raises(ServiceDownError, match=said):
-            give_up(1, answers, backlog(0.2))
-        with pytest.raises(ServiceDownError):
-            give_up(1, answers, None)
+    answers = index_waits._Answers()
+    give_up(2, answers, backlog(0.1))
+    give_up(1, answers, backlog(0.1))
+    with pytest.raises(ServiceDownError, match=said):
+        give_up(1, answers, backlog(0.2))
+    with pytest.raises(ServiceDownError):
+        give_up(1, answers, None)
+    # An older service says neither how much waits nor of disks: what it lists as being indexed counts.
+    assert Backlog.of(AdminStatusGetResponse.model_validate(OLD)) == Backlog(2)
 
 
-@pytest.mark.parametrize(
-    ("embedded", "chunks"), [((1, 2, 3), (7, 7, 7)), ((0, 0, 0), (7, 6, 5))], ids=["embedded", "backlog"]
-)
-def test_wait_goes_on_while_chunks_move(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, embedded: tuple[int, ...], chunks: tuple[int, ...]
-) -> None:
+@pytest.mark.parametrize("moves", [[(1, 7), (2, 7), (3, 7)], [(0, 7), (0, 6), (0, 5)]], ids=["embedded", "backlog"])
+def test_wait_goes_on_while_chunks_move(give_up, moves):
     """The last document may be long: its own chunks, or those ahead of it, are progress though no document is done."""
-    monkeypatch.setattr(index_waits, "STALLED_SECONDS", 0.0)
-    with Ledger.at(tmp_path, target="t", source="s") as ledger:
-        wait = index_waits._IndexWait(cast("Any", None), ledger, cast("Any", None), None)  # pyright: ignore[reportPrivateUsage]
-        for done, ahead in zip(embedded, chunks, strict=True):
-            answers = index_waits._Answers(embedded=done, expected=9)  # pyright: ignore[reportPrivateUsage]
-            wait._give_up_when_stalled(1, answers, Backlog(1, ahead))  # pyright: ignore[reportPrivateUsage]
+    for embedded, ahead in moves:
+        give_up(1, index_waits._Answers(embedded=embedded, expected=9), Backlog(1, ahead))
 
 
 async def test_slot_that_is_given_back_is_kept_note_of_no_more(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The file names the slots of batches that go on, and is gone with the last of them."""
-
     @asynccontextmanager
     async def slot(*_: object, **__: object) -> AsyncGenerator[None]:
         context, lease = ConcurrencyContext.get(), uuid4()
-        assert context is not None
         context.cleanup_lease_ids.append(lease)
         yield
         context.cleanup_lease_ids.remove(lease)

@@ -28,7 +28,6 @@ def searches(draw):
 
 @given(searches())
 def test_a_unit_better_in_both_is_never_behind(search):
-    """A hit that has a higher score in both legs comes first."""
     legs, scores = search
     order = fuse(scores, fusion_of(legs, scores))
     place = {hit: number for number, hit in enumerate(order)}
@@ -40,7 +39,6 @@ def test_a_unit_better_in_both_is_never_behind(search):
 
 @given(searches(), st.floats(0.5, 4), st.floats(0.5, 2))
 def test_the_units_of_measure_make_no_difference(search, lexical_factor, dense_factor):
-    """Multiplying all of one leg's scores leaves the fused scores as they are."""
     legs, scores = search
     scaled = {hit: Scores(s.lexical * lexical_factor, s.dense * dense_factor) for hit, s in scores.items()}
     one, other = fusion_of(legs, scores), fusion_of(legs, scaled)
@@ -51,7 +49,6 @@ def test_the_units_of_measure_make_no_difference(search, lexical_factor, dense_f
 
 @given(searches(), st.randoms())
 def test_the_order_does_not_depend_on_how_they_came(search, random):
-    """The same scores in another order give the same ranking: ties go by document id."""
     legs, scores = search
     shuffled = list(scores.items())
     random.shuffle(shuffled)
@@ -60,21 +57,18 @@ def test_the_order_does_not_depend_on_how_they_came(search, random):
 
 
 def test_ties_go_by_document_and_chunk():
-    """Equal scores are ordered by document id, then by chunk."""
     hits = [Hit(UUID(int=2), 0), Hit(UUID(int=1), 5), Hit(UUID(int=1), 3)]
     fusion = Fusion(Scale(0, 1), Scale(0, 1))
     assert fuse(dict.fromkeys(hits, Scores(1, 0.5)), fusion) == sorted(hits)
 
 
 def test_the_lexical_scale_is_padded_with_zeros():
-    """A term that few of the dense leg's hits have lies far above the mean; one that all have does not."""
     assert scale_of([4.0], at_least=4) == Scale(1.0, pytest.approx(np.std([4, 0, 0, 0])))
     assert scale_of([4.0, 4.0], at_least=1).deviation == pytest.approx(1e-6)
     assert scale_of([], at_least=0) == Scale(0.0, 1e-6)
 
 
 def test_a_search_without_words_is_the_dense_ranking():
-    """Without any lexical score the fused order is that of the cosines."""
     scores = {Hit(UUID(int=number), WHOLE): Scores(0, cosine) for number, cosine in enumerate([0.1, 0.7, 0.4])}
     legs = Legs(lexical=[], dense=list(scores))
     assert [scores[hit].dense for hit in fuse(scores, fusion_of(legs, scores))] == [0.7, 0.4, 0.1]
@@ -82,7 +76,6 @@ def test_a_search_without_words_is_the_dense_ranking():
 
 @given(st.floats(-1, 0.4))
 def test_a_word_that_one_unit_alone_has_finds_it(far):
-    """It comes first however far it is in meaning from hits that all lie close together, as near copies do."""
     copies = [Hit(UUID(int=number), WHOLE) for number in range(100)]
     scores = {hit: Scores(0, 0.5 + number / 10_000) for number, hit in enumerate(copies)}
     named = Hit(UUID(int=100), WHOLE)
@@ -92,7 +85,6 @@ def test_a_word_that_one_unit_alone_has_finds_it(far):
 
 @given(st.lists(COSINES, max_size=50))
 def test_shown_scores_fall_with_the_rank(similarities):
-    """They are between 0 and 1, never rise, and keep the sum of the similarities they stand for."""
     shown = smooth_scores(similarities)
     assert len(shown) == len(similarities)
     assert all(0 <= score <= 1 for score in shown)
@@ -102,6 +94,5 @@ def test_shown_scores_fall_with_the_rank(similarities):
 
 @given(st.lists(COSINES, max_size=50))
 def test_a_ranking_by_similarity_shows_the_similarity(similarities):
-    """Where the rank follows the cosine, the score is the cosine."""
     ranked = sorted((max(0.0, similarity) for similarity in similarities), reverse=True)
     assert smooth_scores(ranked) == pytest.approx(ranked)

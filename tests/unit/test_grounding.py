@@ -1,12 +1,12 @@
 """How much of a reply its cited passages support, by the rules of `service.domains.evaluation.runs.grounding`."""
 
-import subprocess
-import sys
+import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from carrel.evaluation import find_unsaid
 from service.domains.evaluation.runs.grounding import measure_groundedness
 
 PASSAGES = {
@@ -33,34 +33,22 @@ PASSAGES = {
     ],
 )
 def test_a_sentence_is_supported_by_what_it_cites(reply: str, share: float | None) -> None:
-    """By its numbers and most of its words; without a citation by any one passage. What says nothing doesn't count."""
     measured = measure_groundedness(reply, PASSAGES)
     assert measured == (None if share is None else pytest.approx(share))
 
 
-def test_what_cites_nothing_has_no_groundedness() -> None:
-    """A refusal, or a reply without a source."""
-    assert measure_groundedness("Everyone has 27 days of leave.", {}) is None
-
-
 @given(st.text(alphabet="abc 12.?\n[]>-#é你。", max_size=200), st.text(alphabet="abc 12.\né你。", max_size=100))
 def test_groundedness_is_a_share(reply: str, passage: str) -> None:
-    """Of any reply; and what a passage says word for word it supports."""
     measured = measure_groundedness(reply, {1: passage})
     assert measured is None or 0 <= measured <= 1
     assert measure_groundedness(passage, {1: passage}) in (None, 1)
+    assert measure_groundedness(reply, {}) is None
 
 
-def test_hostile_replies_take_no_time_that_grows_with_their_square() -> None:
-    """Ten times the longest reply there may be, within seconds of the processor's time: a few are the imports."""
-    code = """
-import resource
-resource.setrlimit(resource.RLIMIT_CPU, (20, 20))
-from carrel.evaluation import find_unsaid
-from service.domains.evaluation.runs.grounding import measure_groundedness
-for text in (".", " ", "\\n", "[1", "> ", "1", ".[1", "a "):
-    reply = f"a{text * (400_000 // len(text))}b"
+@pytest.mark.parametrize("text", [".", " ", "\n", "[1", "> ", "1", ".[1", "a "])
+def test_hostile_replies_take_no_time_that_grows_with_their_square(text: str) -> None:
+    """Ten times the longest reply there may be, within a few seconds of the processor's time."""
+    reply, began = f"a{text * (400_000 // len(text))}b", time.process_time()
     find_unsaid(reply, ["noon"])
     measure_groundedness(reply, {1: "noon"})
-"""
-    subprocess.run([sys.executable, "-c", code], check=True)
+    assert time.process_time() - began < 5

@@ -1,9 +1,11 @@
 """What the indexer has in memory, whom it answers, and what it has room for; without a database."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any, cast
+from unittest.mock import AsyncMock
 from uuid import UUID
 
 import pytest
@@ -25,25 +27,34 @@ DOCUMENT = UUID(int=100)
 class NoDatabase:
     """Stands for connections that nothing is asked of."""
 
-    def transaction(self, *_: object, **__: object) -> "NoDatabase":
+    @asynccontextmanager
+    async def transaction(self, *_: object, **__: object) -> AsyncGenerator[None]:
         """Open nothing."""
-        return self
-
-    async def __aenter__(self) -> None:
         await asyncio.sleep(0)
-
-    async def __aexit__(self, *_: object) -> None:
-        await asyncio.sleep(0)
+        yield
 
 
-def new_indexer() -> Indexer:
-    """Return an indexer without a database."""
-    return Indexer(cast("Any", NoDatabase()), cast("Embedders", SimpleNamespace()), backlog_seconds=300)
+@pytest.fixture
+async def indexer() -> AsyncGenerator[Indexer]:
+    """An indexer without a database, closed after the test."""
+    made = Indexer(cast("Any", NoDatabase()), cast("Embedders", SimpleNamespace()), backlog_seconds=300)
+    yield made
+    await made.close()
 
 
-async def test_a_request_that_came_after_the_look_is_not_answered_by_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """While the database is asked for one request's document, another request for a further document comes."""
-    indexer = new_indexer()
+@pytest.fixture
+def replace(monkeypatch: pytest.MonkeyPatch) -> Callable[[str, object], None]:
+    """Replace what feeds the indexer."""
+    return lambda name, value: monkeypatch.setattr(f"service.index.ingestion.feeding.{name}", value)
+
+
+def begin(indexer: Indexer, organization_id: UUID, number: int, *, packed_bytes: int, lane: Lane | None = None) -> Any:
+    """Take a document up."""
+    claimed = PendingWork(UUID(int=number), (1,), packed_bytes)
+    return indexer.take_up(organization_id, claimed, lane=lane)
+
+
+async def test_a_request_that_came_after_the_look_is_not_answered_by_it(indexer, replace):
     first = indexer.request(ONE, document_id=DOCUMENT, space_ids=[1], is_begun=False)
     later: list[Any] = []
 
@@ -53,15 +64,13 @@ async def test_a_request_that_came_after_the_look_is_not_answered_by_it(monkeypa
         later.extend(indexer.request(ONE, document_id=each, space_ids=[1], is_begun=False) for each in wanted)
         return {(DOCUMENT, 1): (False, 3)}
 
-    monkeypatch.setattr("service.index.ingestion.feeding.list_pending", look)
+    replace("list_pending", look)
     await answer_waiting(indexer)
     assert first.future.result() == {1: IndexOutcome(3, 0)}
     assert [each.future.done() for each in later] == [False, False]
 
 
-async def test_one_feeder_feeds_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two that are told at once to feed never both claim what there is room for."""
-    indexer = new_indexer()
+async def test_one_feeder_feeds_at_a_time(indexer, replace):
     at_work, most = 0, 0
 
     async def claim(*_: object, **__: object) -> list[object]:
@@ -72,16 +81,15 @@ async def test_one_feeder_feeds_at_a_time(monkeypatch: pytest.MonkeyPatch) -> No
         at_work -= 1
         return []
 
-    monkeypatch.setattr("service.index.ingestion.feeding.claim_pending", claim)
+    replace("claim_pending", claim)
     for organization_id in (ONE, TWO):
         indexer.note_backlog(organization_id, *Lane)
     await asyncio.gather(feed(indexer), feed(indexer))
     assert most == 1
 
 
-async def test_an_organization_whose_claim_failed_rests_and_is_fed_then(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever comes meanwhile, it isn't looked at before; afterwards it is, though nothing comes."""
-    indexer, claims = new_indexer(), 0
+async def test_an_organization_whose_claim_failed_rests_and_is_fed_then(indexer, replace):
+    claims = 0
 
     async def claim(*_: object, **__: object) -> list[object]:
         nonlocal claims
@@ -90,8 +98,8 @@ async def test_an_organization_whose_claim_failed_rests_and_is_fed_then(monkeypa
             raise RuntimeError("broken")
         return []
 
-    monkeypatch.setattr("service.index.ingestion.feeding.claim_pending", claim)
-    monkeypatch.setattr("service.index.ingestion.feeding.REST_SECONDS", 0.2)
+    replace("claim_pending", claim)
+    replace("REST_SECONDS", 0.2)
     indexer.note_backlog(ONE, Lane.SMALL)
     with pytest.raises(ExceptionGroup):
         await feed(indexer)
@@ -108,15 +116,9 @@ async def test_an_organization_whose_claim_failed_rests_and_is_fed_then(monkeypa
 
 
 @pytest.mark.parametrize("statement", ["claim_pending", "measure_backlog", "list_pending", "renew_claims", "fold"])
-async def test_an_organization_that_fails_keeps_no_other_from_its_turn(
-    statement: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Whatever is done for one organization after the other is done for those behind it; the failure is told then."""
-    indexer, done = new_indexer(), list[UUID]()
+async def test_an_organization_that_fails_keeps_no_other_from_its_turn(indexer, replace, monkeypatch, statement):
+    done = list[UUID]()
     answers = {"claim_pending": [], "measure_backlog": Backlog(), "list_pending": {}, "renew_claims": None, "fold": 0}
-
-    async def list_both(_: object) -> list[UUID]:
-        return [ONE, TWO]
 
     async def fail_for_one(_: object, organization_id: UUID, **__: object) -> Any:
         if organization_id == ONE:
@@ -124,11 +126,11 @@ async def test_an_organization_that_fails_keeps_no_other_from_its_turn(
         done.append(organization_id)
         return answers[statement]
 
-    monkeypatch.setattr(sweeper, "organization_ids", list_both)
+    monkeypatch.setattr(sweeper, "organization_ids", AsyncMock(return_value=[ONE, TWO]))
     if statement == "fold":
         monkeypatch.setattr(sweeper, "fold_statistics", fail_for_one)
     else:
-        monkeypatch.setattr(f"service.index.ingestion.feeding.{statement}", fail_for_one)
+        replace(statement, fail_for_one)
     for number, organization_id in enumerate((ONE, TWO)):
         if statement == "renew_claims":
             begin(indexer, organization_id, number, packed_bytes=10)
@@ -137,21 +139,19 @@ async def test_an_organization_that_fails_keeps_no_other_from_its_turn(
     works = {"claim_pending": feed, "measure_backlog": measure, "list_pending": answer_waiting, "renew_claims": renew}
     with pytest.raises(ExceptionGroup) as told:
         await (sweeper.fold_all(cast("Any", indexer.database)) if statement == "fold" else works[statement](indexer))
-    await indexer.close()
     assert done == [TWO]
     assert [str(each) for each in told.value.exceptions] == ["broken"]
 
 
-async def test_a_backlog_that_can_not_be_measured_stays_as_it_was(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_backlog_that_can_not_be_measured_stays_as_it_was(indexer, replace):
     """An organization isn't let in because the look at what waits for it failed."""
-    indexer = new_indexer()
 
     async def count(_: object, organization_id: UUID) -> Backlog:
         if organization_id == ONE:
             raise RuntimeError("broken")
         return Backlog(documents=3)
 
-    monkeypatch.setattr("service.index.ingestion.feeding.measure_backlog", count)
+    replace("measure_backlog", count)
     for organization_id in (ONE, TWO):
         indexer.note_backlog(organization_id, Lane.SMALL)
     indexer.pressure.measure({ONE: Backlog(documents=20), TWO: Backlog(documents=20)})
@@ -160,9 +160,7 @@ async def test_a_backlog_that_can_not_be_measured_stays_as_it_was(monkeypatch: p
     assert indexer.pressure.documents == 23
 
 
-async def test_a_backlog_that_is_done_refuses_nothing_until_it_is_measured_again() -> None:
-    """Neither what waits nor what is at work is left of it; while either is, the measurement counts."""
-    indexer = new_indexer()
+async def test_a_backlog_that_is_done_refuses_nothing_until_it_is_measured_again(indexer):
     indexer.pressure.measure({ONE: Backlog(documents=20, chunks=10**6)})
     indexer.refuse_backlog(ONE)
     begin(indexer, ONE, 1, packed_bytes=10)
@@ -177,15 +175,7 @@ async def test_a_backlog_that_is_done_refuses_nothing_until_it_is_measured_again
         indexer.refuse_backlog(ONE)
 
 
-def begin(indexer: Indexer, organization_id: UUID, number: int, *, packed_bytes: int, lane: Lane | None = None) -> Any:
-    """Take a document up."""
-    claimed = PendingWork(UUID(int=number), (1,), packed_bytes)
-    return indexer.take_up(organization_id, claimed, lane=lane)
-
-
-async def test_one_organizations_large_texts_leave_another_one_large_document() -> None:
-    """And no third organization more than the second bound of memory lets it have."""
-    indexer = new_indexer()
+async def test_one_organizations_large_texts_leave_another_one_large_document(indexer):
     for number in range(2):
         begin(indexer, ONE, number, packed_bytes=MOST_BYTES)
     assert indexer.room(ONE, Lane.LARGE) == 0
@@ -195,24 +185,20 @@ async def test_one_organizations_large_texts_leave_another_one_large_document() 
     assert indexer.room(TWO, Lane.LARGE) == 0
     begin(indexer, UUID(int=3), 11, packed_bytes=MOST_BYTES)
     assert indexer.room(UUID(int=4), Lane.LARGE) == 0
-    await indexer.close()
 
 
-async def test_large_documents_of_many_organizations_leave_places_to_small_ones() -> None:
-    """However many organizations have two of them waiting."""
-    indexer, number = new_indexer(), 0
+async def test_large_documents_of_many_organizations_leave_places_to_small_ones(indexer):
+    number = 0
     for organization in range(1, 100):
         for _ in range(indexer.room(UUID(int=organization), Lane.LARGE)):
             number += 1
             begin(indexer, UUID(int=organization), number, packed_bytes=LARGE_BYTES)
     assert 0 < indexer.running < MOST_DOCUMENTS
     assert indexer.room(UUID(int=1000), Lane.SMALL) > 0
-    await indexer.close()
 
 
-async def test_a_request_that_gave_up_is_kept_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Though the document's indexing ends later, in other spaces than it waited for."""
-    indexer, ends = new_indexer(), asyncio.Event()
+async def test_a_request_that_gave_up_is_kept_no_longer(indexer, monkeypatch):
+    ends = asyncio.Event()
 
     async def index(*_: object) -> dict[int, IndexOutcome]:
         await ends.wait()
@@ -228,21 +214,15 @@ async def test_a_request_that_gave_up_is_kept_no_longer(monkeypatch: pytest.Monk
     assert indexer.list_waiters() == {}
 
 
-async def test_an_upload_takes_a_document_out_of_the_lane_of_rebuilds() -> None:
-    """Somebody waits for it, unlike for what a rebuild indexes."""
-    indexer = new_indexer()
+async def test_an_upload_takes_a_document_out_of_the_lane_of_rebuilds(indexer):
     job = begin(indexer, ONE, DOCUMENT.int, packed_bytes=10, lane=Lane.REBUILD)
     assert job.work.turn.lane is Lane.REBUILD
     indexer.request(ONE, document_id=DOCUMENT, space_ids=[1], is_begun=True, packed_bytes=10)
     assert job.work.turn.lane is Lane.SMALL
-    await indexer.close()
 
 
-async def test_the_pace_is_told_only_while_more_waits_than_is_done_at_a_time() -> None:
-    """One document at work says how much is asked for; a backlog says how much can be done."""
-    indexer = new_indexer()
+async def test_the_pace_is_told_only_while_more_waits_than_is_done_at_a_time(indexer):
     begin(indexer, ONE, 1, packed_bytes=10)
     assert not indexer.is_saturated
     indexer.note_backlog(ONE, Lane.SMALL)
     assert indexer.is_saturated
-    await indexer.close()

@@ -15,8 +15,18 @@ ONE, TWO = UUID(int=1), UUID(int=2)
 SMALL, LARGE, REBUILD = Lane.SMALL, Lane.LARGE, Lane.REBUILD
 
 
-async def order_of(*wanted: tuple[UUID, Lane, str]) -> list[str]:
-    """Return the order in which turns are granted one after the other, all wanted before the first ends."""
+@pytest.mark.parametrize(
+    ("wanted", "order"),
+    [
+        # However much the first organization wants, each second turn is the other's.
+        ([*((ONE, SMALL, name) for name in "abc"), *((TWO, SMALL, name) for name in "xy")], "axbyc"),
+        # Small and large documents take turns, the oldest first.
+        ([*((ONE, LARGE, name) for name in "ABC"), *((ONE, SMALL, name) for name in "ab")], "AaBbC"),
+        # Of eight turns, a rebuild has one while others wait.
+        ([*((ONE, REBUILD, name) for name in "RS"), *((ONE, SMALL, name) for name in "012345678")], "R012345S678"),
+    ],
+)
+async def test_turns_are_granted_in_order(wanted: list[tuple[UUID, Lane, str]], order: str) -> None:
     turns, served, first = Turns(turns=1, long_turns=1), list[str](), asyncio.Event()
 
     async def work(organization_id: UUID, lane: Lane, name: str) -> None:
@@ -28,29 +38,10 @@ async def order_of(*wanted: tuple[UUID, Lane, str]) -> list[str]:
     await asyncio.sleep(0)
     first.set()
     await asyncio.gather(*tasks)
-    return served
-
-
-async def test_organizations_take_turns() -> None:
-    """However much one organization wants first, each second turn is another's."""
-    wanted = [*((ONE, SMALL, name) for name in "abc"), *((TWO, SMALL, name) for name in "xy")]
-    assert await order_of(*wanted) == [*"axbyc"]
-
-
-async def test_small_and_large_documents_take_turns_the_oldest_first() -> None:
-    """Neither waits behind all of the others."""
-    wanted = [(ONE, LARGE, "A"), (ONE, LARGE, "B"), (ONE, LARGE, "C"), (ONE, SMALL, "a"), (ONE, SMALL, "b")]
-    assert await order_of(*wanted) == [*"AaBbC"]
-
-
-async def test_rebuilds_come_after_everything_else_and_go_on() -> None:
-    """One turn in eight is a rebuild's while others wait."""
-    served = await order_of((ONE, REBUILD, "R"), (ONE, REBUILD, "S"), *((ONE, SMALL, str(each)) for each in range(9)))
-    assert served == [*"R012345S678"]
+    assert served == [*order]
 
 
 async def test_long_work_leaves_turns_to_small_documents() -> None:
-    """Of four turns two are large documents' at most, and a small one is begun beside them."""
     turns, ends, begun = Turns(turns=4, long_turns=2), asyncio.Event(), list[str]()
 
     async def work(lane: Lane, name: str) -> None:
@@ -68,7 +59,6 @@ async def test_long_work_leaves_turns_to_small_documents() -> None:
 
 
 async def test_a_turn_that_is_passed_on_comes_again() -> None:
-    """Two large documents of two organizations go on slice by slice in turn."""
     turns, slices = Turns(turns=1, long_turns=1), list[str]()
 
     async def work(organization_id: UUID, name: str) -> None:
@@ -85,7 +75,6 @@ async def test_a_turn_that_is_passed_on_comes_again() -> None:
 
 @pytest.mark.parametrize("is_held", [True, False])
 async def test_a_turn_of_cancelled_work_is_given_to_the_next(is_held: bool) -> None:
-    """Whether it was held or still waited for."""
     turns, ends = Turns(turns=1, long_turns=1), asyncio.Event()
 
     def begin(work: Callable[[], Coroutine[Any, Any, None]]) -> "asyncio.Task[None]":
@@ -120,7 +109,6 @@ def test_what_is_refused_is_told_when_there_is_room_again() -> None:
 
 
 def test_a_few_documents_are_no_backlog_and_others_backlogs_neither() -> None:
-    """One document of any size refuses nobody; nor does what another organization has waiting."""
     pressure = BackPressure(100, pace=Pace(chunks_per_second=10))
     pressure.measure({ONE: Backlog(documents=1, chunks=10**6), TWO: Backlog(documents=10**5, packed_bytes=10**9)})
     pressure.refuse(ONE)
@@ -130,14 +118,12 @@ def test_a_few_documents_are_no_backlog_and_others_backlogs_neither() -> None:
 
 
 def test_organizations_with_nothing_waiting_have_no_share_of_the_pace() -> None:
-    """One that was looked at and has no documents waiting takes nothing from another's pace."""
     pressure = BackPressure(100, pace=Pace(chunks_per_second=10))
     pressure.measure({ONE: Backlog(documents=20, chunks=500), TWO: Backlog()})
     assert pressure.pace_of(ONE) == 10
 
 
 def test_the_pace_follows_what_is_done() -> None:
-    """It comes near ten chunks a second after a minute of them, and stays while less is asked for."""
     pace = Pace()
     for _ in range(60):
         pace.count(10)

@@ -10,24 +10,21 @@ from service.platform.errors import BadRequest, TooLarge
 from service.web import routing
 from service.web.routing import decode
 
+NOT_STRICT = [
+    *(b"", b"{", b"\xff", b'"\\ud800"', b'"\\u0000"', b'{"\\u0000": 1}', b"NaN", b"-Infinity", b"9" * 5000),
+    b"[" * 100_000,
+]
+MANY = {
+    "lists": b"[" + b"[]," * 200 + b"1]",
+    "objects": b"[" + b"{}," * 200 + b"1]",
+    "members": b"{" + b",".join(b'"%d": 1' % number for number in range(200)) + b"}",
+    "numbers": b"[" + b"1," * 200 + b"1]",
+    "strings": b"[" + b'"[,\\"{",' * 200 + b"1]",
+}
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"{",
-        b"\xff",
-        b'"\\ud800"',
-        b'"\\u0000"',
-        b'{"\\u0000": 1}',
-        b"NaN",
-        b"-Infinity",
-        b"9" * 5000,
-        b"[" * 100_000,
-    ],
-)
+
+@pytest.mark.parametrize("content", NOT_STRICT)
 def test_what_is_not_strict_json_is_refused(content: bytes) -> None:
-    """One error for all of it, which doesn't repeat the contents."""
     with pytest.raises(BadRequest) as caught:
         decode(content)
     assert caught.value.status == 400
@@ -45,17 +42,7 @@ def test_what_is_not_strict_json_is_refused(content: bytes) -> None:
     ],
 )
 def test_whole_characters_and_escaped_backslashes_are_fine(content: bytes, value: object) -> None:
-    """A surrogate pair is one character, and a backslash before u0000 is only a backslash."""
     assert decode(content) == value
-
-
-MANY = {
-    "lists": b"[" + b"[]," * 200 + b"1]",
-    "objects": b"[" + b"{}," * 200 + b"1]",
-    "members": b"{" + b",".join(b'"%d": 1' % number for number in range(200)) + b"}",
-    "numbers": b"[" + b"1," * 200 + b"1]",
-    "strings": b"[" + b'"[,\\"{",' * 200 + b"1]",
-}
 
 
 @pytest.mark.parametrize("content", MANY.values(), ids=MANY)
@@ -70,7 +57,6 @@ def test_a_body_holds_only_so_many_values(content: bytes, monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize("text", ["[,{" * 500, '\\"[,{' * 500, "\\\\" * 500 + "[" * 500, '",' * 500])
 def test_what_stands_in_strings_is_no_value(text: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A text full of brackets, commas, quotes and backslashes is one value."""
     monkeypatch.setattr(routing, "MOST_VALUES", 3)
     content = json.dumps([text, {"a": text}]).encode()
     assert decode(content) == [text, {"a": text}]
@@ -90,7 +76,6 @@ def test_what_stands_in_strings_is_no_value(text: str, monkeypatch: pytest.Monke
     ],
 )
 def test_counting_takes_time_in_proportion(content: bytes) -> None:
-    """Whatever is written to mislead it."""
     began = time.monotonic()
     with contextlib.suppress(BadRequest, TooLarge):
         decode(content)

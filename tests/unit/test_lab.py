@@ -1,4 +1,4 @@
-"""`make lab`: what JupyterLab starts with, and what is said when it can't be of use."""
+"""`make lab`: what JupyterLab starts with, and what is said when it can't be of use; and the ports of `make up`."""
 
 import re
 import socket
@@ -9,15 +9,15 @@ from uuid import uuid4
 
 import pytest
 
+from sample.ports import find_taken_ports
 from scripts.lab import environment_of, find_problem
-from tests.client.server import Server, json_answer, refuse, serving
+from tests.client.server import json_answer, refuse, serving
 
 ROOT = Path(__file__).parents[2]
 PINNED = re.compile(r"^([a-z0-9-]+)==([^ ]+)", re.MULTILINE)
 
 
 def test_kernels_get_the_address_and_the_key_and_no_passwords(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What `.env` says goes to the kernels, but for the service's own secrets; the shell's own goes before."""
     (tmp_path / ".env").write_text(
         "# Made\nCARREL_BOOTSTRAP_API_KEY=svc_key_x\nCARREL_SAMPLE_PASSWORD=secret\n"
         "CARREL_BASE_URL=http://127.0.0.1:8000\nCARREL_API_KEY=svc_key_y\n"
@@ -33,7 +33,6 @@ def test_kernels_get_the_address_and_the_key_and_no_passwords(tmp_path: Path, mo
 
 
 def test_without_a_service_it_says_how_to_start_one() -> None:
-    """Nobody listens: the program ends with what to do, before JupyterLab is looked for."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"http://127.0.0.1:{free.getsockname()[1]}"
     command = [sys.executable, "-m", "scripts.lab"]
@@ -46,8 +45,6 @@ def test_without_a_service_it_says_how_to_start_one() -> None:
 
 
 def test_a_service_that_refuses_is_told_from_one_that_is_gone() -> None:
-    """A wrong key, no key, and a service that is starting each have their own words; one that answers has none."""
-    server: Server
     with serving() as server:
         environment = {"CARREL_BASE_URL": server.base_url, "CARREL_API_KEY": "svc_key_x"}
         server.will(refuse(401))
@@ -61,10 +58,23 @@ def test_a_service_that_refuses_is_told_from_one_that_is_gone() -> None:
 
 
 def test_the_lock_of_jupyterlab_only_adds_to_the_other() -> None:
-    """No package is in both locks, so installing the second changes nothing of the first; JupyterLab is in it."""
     base, added = (
         dict(PINNED.findall((ROOT / name).read_text())) for name in ("requirements.lock", "requirements-lab.lock")
     )
     assert "jupyterlab" in added
     assert len(base) > 100
     assert not base.keys() & added.keys()
+
+
+def test_taken_port_is_named_with_the_settings_that_change_it() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_server(("127.0.0.1", 0)) as other:
+        taken, free = listener.getsockname()[1], other.getsockname()[1]
+        other.close()
+        environment = {
+            "CARREL_PORT": str(free),
+            "CARREL_APP_PORT": str(free),
+            "PREFECT_API_URL": f"http://127.0.0.1:{taken}/api",
+        }
+        (line,) = find_taken_ports(environment)
+    assert f"Port {taken}, for Prefect," in line
+    assert "PREFECT_API_URL" in line

@@ -1,7 +1,9 @@
 # ruff: noqa: RUF001 - words of many scripts
 """Telling languages, and the terms of words in them."""
 
+import asyncio
 import unicodedata
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -34,23 +36,21 @@ TEXTS = {
     "INV-2291 KX-77 ZZ/4 B12 PO-88131 QX-5 LT-900 MM-31 GH-8 TR-55": None,
     "": None,
 }
+SCRIPTS = ("契約書の支払期限ー々税", "계약서해지", "สัญญาค่าเช่า", "ສັນຍາ", "កិច្ចសន្យា")
 
 
 @pytest.mark.parametrize(("text", "language"), TEXTS.items())
 def test_languages_are_told(text, language):
-    """By a sentence or two; little text, and numbers and codes, are no language."""
     assert tell_language([text]) == language
 
 
 def test_plain_english_needs_no_model(monkeypatch):
-    """Nor does a long document with a short preface in another language become one of that."""
     monkeypatch.setattr(languages, "_load_identifier", lambda: pytest.fail("The model is loaded."))
     assert tell_language(["Kurzes Vorwort."] + ["The ferry leaves the harbour at nine with the dogs."] * 20) == "en"
     assert tell_language([]) is None
 
 
 def test_stemmings_are_those_there_are():
-    """Each has a stemmer; a language without one is stemmed as English only if its letters aren't Latin."""
     assert all(stemmer_for(stemming) for stemming in STEMMINGS if stemming != "simple")
     told = {code: stemming_of(code, default=ENGLISH) for code in (None, "en", "de", "ja", "uk", "sk")}
     assert told == {None: ENGLISH, "en": ENGLISH, "de": "german", "ja": ENGLISH, "uk": ENGLISH, "sk": "simple"}
@@ -68,23 +68,17 @@ def test_stemmings_are_those_there_are():
     ],
 )  # fmt: skip
 def test_forms_of_a_word_are_one_term(one, other, stemming):
-    """Inflected, with vowel points or without, stretched; words in Latin letters as English in other scripts."""
     assert term_of(one, stemming) == term_of(other, stemming) != 0
 
 
 def test_words_are_whole_in_every_script():
-    """Vowel signs and accents belong to their word; without spaces there are bigrams, and Chinese characters."""
     assert split_words("हिन्दी भाषा, naïve café") == ["हिन्दी", "भाषा", "naïve", "café"]
     assert split_words("2024年度予算 PDF") == ["2024", "年度", "度予", "予算", "年", "度", "予", "算", "PDF"]
     assert split_words("ｶﾀﾞ") == ["カダ"]
 
 
-SCRIPTS = ("契約書の支払期限ー々税", "계약서해지", "สัญญาค่าเช่า", "ສັນຍາ", "កិច្ចសន្យា")
-
-
 @given(st.sampled_from(SCRIPTS).flatmap(lambda script: st.text(script, min_size=2, max_size=20)), st.data())
 def test_a_part_of_a_run_is_found(run, data):
-    """Whatever part of two characters or more one looks for: all its terms are among those of the text."""
     run = f"ก{run}" if unicodedata.category(run[0]).startswith("M") else run
     start = data.draw(st.integers(0, len(run) - 2).filter(lambda at: not unicodedata.category(run[at]).startswith("M")))
     part = run[start : data.draw(st.integers(start + 2, len(run)))]
@@ -94,8 +88,6 @@ def test_a_part_of_a_run_is_found(run, data):
 
 
 def test_a_run_is_marked_whole():
-    """Neighbouring bigrams are one match, and a single Chinese character is found in the midst of others."""
-
     def mark(query: str, text: str) -> list[str]:
         terms = {term for word in query_words(query, [ENGLISH]) for part in terms_of(word, [ENGLISH]) for term in part}
         passage = snippet_of(text, terms, stemmings=[ENGLISH])
@@ -108,7 +100,6 @@ def test_a_run_is_marked_whole():
 
 
 def test_a_word_is_looked_for_by_the_stemmings_of_the_space():
-    """With English alone by one stem; with others by each, all as rare as they are together, none counted twice."""
     assert find_stemmings({TOTAL_TERM: 5}, own=ENGLISH) == (ENGLISH,)
     german = {-1 - STEMMINGS.index("german"): 3}
     assert find_stemmings({TOTAL_TERM: 5, **german}, own=ENGLISH) == (ENGLISH, "german")
@@ -121,16 +112,9 @@ def test_a_word_is_looked_for_by_the_stemmings_of_the_space():
     assert len(set(weights.values())) == 1
 
 
-class EvenModel:
-    """A model to which all texts mean the same."""
-
-    async def embed(self, texts):
-        """Return the same vector for each."""
-        return np.ones((len(texts), 1), np.float32)
-
-
 async def test_sentences_answer_in_their_language():
-    """The sentence with the question's words in other forms is quoted, as it would be in English."""
+    """By a model to which all texts mean the same."""
     texts = ("Der Mietvertrag für das Lager gilt zehn Jahre.", "Die Kantine öffnet mittags und bietet viele Gerichte.")
     quotable = [Quotable(number, "Handbuch", "", text) for number, text in enumerate(texts)]
-    assert await choose_quotes(EvenModel(), "Mietverträge?", quotable) == [quotable[0]]
+    even = SimpleNamespace(embed=lambda texts: asyncio.sleep(0, np.ones((len(texts), 1), np.float32)))
+    assert await choose_quotes(even, "Mietverträge?", quotable) == [quotable[0]]

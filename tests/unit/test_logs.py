@@ -12,11 +12,7 @@ from service.platform import logs
 # What is written, and the part of it that must not be.
 SECRETS = [
     ("svc_key_abcDEF123-._~+/=xyz", "abcDEF123"),
-    ("svc_sa_0123456789", "0123456789"),
-    ("svc_ac_0123456789", "0123456789"),
-    ("svc_ss_0123456789", "0123456789"),
-    ("svc_iv_0123456789", "0123456789"),
-    ("svc_sc_0123456789", "0123456789"),
+    *((f"svc_{kind}_0123456789", "0123456789") for kind in ("sa", "ac", "ss", "iv", "sc")),
     ("Bearer eyJhbGciOi.something", "eyJhbGciOi"),
     ("bearer   opaque-token", "opaque-token"),
     ("Authorization: Basic aWQ6c3ZjX2NzX3NlY3JldA==", "aWQ6c3ZjX2NzX3NlY3JldA"),
@@ -40,7 +36,6 @@ def lines(monkeypatch: pytest.MonkeyPatch):
 
 @pytest.mark.parametrize(("written", "secret"), SECRETS)
 def test_a_credential_is_redacted_wherever_it_stands(lines, written: str, secret: str) -> None:
-    """In our events, in libraries' messages and in tracebacks alike."""
     logs.logger.info("told", value=f"before {written} after")
     logging.getLogger("some.library").warning("told %s", written)
     try:
@@ -54,7 +49,6 @@ def test_a_credential_is_redacted_wherever_it_stands(lines, written: str, secret
 
 
 def test_lines_carry_the_requests_id(lines) -> None:
-    """One id joins everything that was logged for a request."""
     chosen = logs.begin_request("caller-1")
     logs.logger.info("one")
     logging.getLogger("some.library").warning("two")
@@ -64,12 +58,10 @@ def test_lines_carry_the_requests_id(lines) -> None:
 
 @pytest.mark.parametrize("offered", [None, "", "a" * 129, "a b", "a\nb", "é", '"'])
 def test_an_odd_request_id_is_replaced(offered: str | None) -> None:
-    """Nobody writes into our log through a header."""
     assert logs.begin_request(offered) not in {offered, ""}
 
 
 def test_the_plugins_of_migrations_are_not_told(lines) -> None:
-    """What Alembic loads at every start is no news; what it migrates is."""
     logging.getLogger("alembic.runtime.plugins").info("setup plugin")
     logging.getLogger("alembic.runtime.migration").info("Running upgrade")
     assert [line["event"] for line in lines()] == ["Running upgrade"]

@@ -12,7 +12,6 @@ ROW = re.compile(r"^\|.*\| `(tests/[\w/]+\.py)::(\w+)` \|$")
 
 
 def test_every_test_the_page_names_exists() -> None:
-    """Each row of a table ends with one, and the file has a function of that name."""
     rows = [line for line in PAGE.read_text().splitlines() if line.startswith("|")]
     named = [match.groups() for line in rows if (match := ROW.match(line))]
     headings = [line for line in rows if line.startswith(("|---", "| section", "| what must be | test"))]

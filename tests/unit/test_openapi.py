@@ -4,21 +4,42 @@ import json
 import shutil
 import subprocess
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from scripts import openapi_reference
 from service.auth.callers import ACTING_MEMBERS
-from service.web.openapi import read_description
+from service.web.openapi import ACCESS_SCHEME, DOCUMENT, SCHEME, read_description
+from service.web.openapi_oauth import CLIENT_SCHEME, OAUTH_PATHS
+from tests.harness.requirements import REQUIREMENTS, V0_REQUIREMENTS, V1_REQUIREMENTS
 
 VERSIONS = [None, "v0", "v1"]
 ERROR = {"$ref": "#/components/schemas/ErrorResponse"}
+ON_V0 = {**REQUIREMENTS, **V0_REQUIREMENTS}
+# Every v0 operation that the API shares with its published clients; whatever else there is, is an extension.
+SHARED = {
+    *("catalog/uploadFile", "catalog/uploadDocumentFile", "copilots/sendMessage"),
+    *("search/searchDocumentCatalog", "search/submitSearchFeedback"),
+    *("permissions/listAuthorizedPrincipalsForResource", "permissions/listAuthorizedResources"),
+    *("documentCollections/createDocumentCollection", "documentCollections/docstore/updateDocstoreSync"),
+    *("documentCollections/addDocumentToCollection", "documentCollections/addDocumentChunksToCollection"),
+    *("documentCollections/reindexDocumentInCollection", "documentCollections/removeDocumentFromCollection"),
+}
 
 
+@cache
 def description(version: str | None) -> dict[str, Any]:
     """The whole description, or that of one version."""
     return json.loads(read_description(version))
+
+
+@pytest.fixture(params=VERSIONS)
+def document(request: pytest.FixtureRequest) -> dict[str, Any]:
+    """Each of the descriptions."""
+    return description(request.param)
 
 
 def operations(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -50,10 +71,46 @@ def properties(document: dict[str, Any]) -> dict[str, dict[str, Any]]:
     }
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_everything_is_described(version: str | None) -> None:
-    """Each member, parameter, header, tag and operation has a description."""
-    document = description(version)
+def test_what_a_service_answers_is_what_the_code_says() -> None:
+    """/openapi.json, which is read from a file, is the description that the code has; `make docs` brings it there."""
+    assert DOCUMENT.read_text() == openapi_reference.reference()
+    assert description(None)["openapi"].startswith("3.1")
+
+
+def needs(prefix: str) -> dict[str, Any]:
+    """What the operations below a prefix say of the credentials that they take."""
+    paths = description(None)["paths"]
+    below = {path.removeprefix(prefix): item for path, item in paths.items() if path.startswith(prefix)}
+    return {path: one["security"] for path, item in below.items() for one in item.values()}
+
+
+def test_every_operation_says_which_credentials_it_takes() -> None:
+    """Of v0 with a key's scope or the admin's role, of v1 with an access token's scope; no scope for any member's."""
+    on_v0 = {
+        name: [{SCHEME: [one.scope.value] if one.scope else ["admin"] if one.admin else []}]
+        for name, one in ON_V0.items()
+    }
+    on_v1 = {
+        name: [{ACCESS_SCHEME: [one.api_scope.value] if one.api_scope else []}]
+        for name, one in {**REQUIREMENTS, **V1_REQUIREMENTS}.items()
+    }
+    assert needs("/api/v0/") == on_v0
+    assert needs("/api/v1/") == on_v1
+    # Health and metrics take no credential; OAuth takes a client's, in the header or in the form.
+    others = {path: needed for path, needed in needs("").items() if not path.startswith(("/api/v0/", "/api/v1/"))}
+    assert others.keys() - OAUTH_PATHS.keys() == {"/healthz", "/readyz", "/metrics"}
+    assert {scheme for needed in others.values() for one in needed for scheme in one} == {CLIENT_SCHEME}
+    scheme = description(None)["components"]["securitySchemes"][SCHEME]
+    assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
+
+
+def test_extensions_say_that_they_are() -> None:
+    """Exactly the operations that published clients don't share carry the tag `extension`."""
+    paths = {path.removeprefix("/api/v0/"): item["post"] for path, item in description("v0")["paths"].items()}
+    assert {name for name, one in paths.items() if "extension" in one["tags"]} == ON_V0.keys() - SHARED
+
+
+def test_everything_is_described(document: dict[str, Any]) -> None:
     members = properties(document)
     assert len(members) > 400
     assert [path for path, member in members.items() if not member.get("description")] == []
@@ -66,19 +123,13 @@ def test_everything_is_described(version: str | None) -> None:
     }
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_every_reference_leads_somewhere_and_every_component_is_used(version: str | None) -> None:
-    """No document of one version refers to what only the other has, and none carries what it doesn't use."""
-    document = description(version)
+def test_every_reference_leads_somewhere_and_every_component_is_used(document: dict[str, Any]) -> None:
     references = {one["$ref"] for _, one in objects(document) if isinstance(one.get("$ref"), str)}
     named = {f"#/components/{kind}/{name}" for kind, members in document["components"].items() for name in members}
     assert references == {name for name in named if "securitySchemes" not in name}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_refusals_have_the_one_shape(version: str | None) -> None:
-    """Every 4XX and 5XX outside OAuth is an ErrorResponse with the request's id; 429, 503 and 507 say when to retry."""
-    document = description(version)
+def test_refusals_have_the_one_shape(document: dict[str, Any]) -> None:
     responses = document["components"]["responses"]
     for one in operations(document).values():
         if "oauth" in one["tags"]:
@@ -93,7 +144,6 @@ def test_refusals_have_the_one_shape(version: str | None) -> None:
 
 
 def test_ids_say_what_an_operation_does_and_are_the_same_in_both_versions() -> None:
-    """In a document of one version an id is the operation's path; the whole description tells those of v1 apart."""
     whole, v0, v1 = (operations(description(version)) for version in VERSIONS)
     assert {"catalog_uploadFile", "documentCollections_docstore_createDocstoreSync", "admin_users_list"} <= v0.keys()
     assert {"catalog_uploadFile", "agents_list", "me_get", "oauth_token"} <= v1.keys()
@@ -102,7 +152,6 @@ def test_ids_say_what_an_operation_does_and_are_the_same_in_both_versions() -> N
 
 
 def test_on_v1_nobody_is_acted_for() -> None:
-    """No request of v1 has a member that names whom it acts for; those of v0 do."""
     acting = {
         version: {*ACTING_MEMBERS} & {path.rsplit("/", 1)[1] for path in properties(description(version))}
         for version in ("v0", "v1")
@@ -110,10 +159,7 @@ def test_on_v1_nobody_is_acted_for() -> None:
     assert acting == {"v0": {*ACTING_MEMBERS}, "v1": set()}
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_what_tells_types_apart_is_required(version: str | None) -> None:
-    """The member of a discriminator is required in each of its choices, so that generated clients send it."""
-    document = description(version)
+def test_what_tells_types_apart_is_required(document: dict[str, Any]) -> None:
     schemas = document["components"]["schemas"]
     unions = [one for _, one in objects(document) if "discriminator" in one]
     assert unions
@@ -137,7 +183,6 @@ def test_members_of_answers_are_never_null() -> None:
 @pytest.mark.long
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_linter_finds_nothing(version: str | None, tmp_path: Path) -> None:
-    """Redocly's recommended rules have no error and no warning for any of the documents."""
     npx = shutil.which("npx")
     if npx is None:
         pytest.skip("npx is not here: install Node.js to check the description with @redocly/cli.")

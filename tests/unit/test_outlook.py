@@ -45,7 +45,6 @@ def read(folder: Path, name: str, content: bytes) -> tuple[Extraction, list[Cont
 
 
 def test_a_message_reads_as_the_same_mail(tmp_path):
-    """Its headers, both halves of its text and the bytes of what it carries; the picture in the text is none of it."""
     message = mail(forwarded=mail("Inside", mail("Deeper")))
     said, carried = read(tmp_path, "a.msg", made_files.outlook(bytes(message)))
     expected, files = read(tmp_path, "a.eml", bytes(message))
@@ -60,7 +59,6 @@ def test_a_message_reads_as_the_same_mail(tmp_path):
 
 
 def test_a_text_in_outlooks_own_form_alone_is_read(tmp_path):
-    """RTF that is compressed; one that is damaged leaves the subject."""
     packed = compressed_rtf.compress(rb"{\rtf1\ansi The pears ripen late.\par}")
     for content, texts in ((packed, ["Care", "The pears ripen late."]), (packed[:-9], ["Care"])):
         made = msg.MapiMessage.create("Care")
@@ -70,7 +68,6 @@ def test_a_text_in_outlooks_own_form_alone_is_read(tmp_path):
 
 
 def test_messages_within_each_other_end(tmp_path):
-    """What is forwarded too often is counted, and not read."""
     message = mail()
     for _ in range(18):
         message = mail(forwarded=message)
@@ -88,7 +85,6 @@ def whole():
 @settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_damaged_messages_are_read_or_refused(tmp_path, whole, data):
-    """Whatever bytes change, and wherever it is cut: nothing but a refusal is raised."""
     content = bytearray(whole)
     for _ in range(data.draw(st.integers(1, 12))):
         place = data.draw(st.integers(8, len(content) - 4) | st.integers(len(content) - 6_000, len(content) - 4))

@@ -5,7 +5,6 @@ import re
 import subprocess
 import sys
 import zipfile
-from email.message import Message
 from email.parser import Parser
 from pathlib import Path
 
@@ -35,14 +34,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return found
 
 
-def _metadata(wheel: Path) -> Message:
-    with zipfile.ZipFile(wheel) as archive:
-        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
-        return Parser().parsestr(archive.read(name).decode())
-
-
 def test_the_wheel_of_the_sdk_holds_the_package_and_nothing_else(wheel: Path) -> None:
-    """It holds every module of `carrel`, the type marker and the licence, and no other package."""
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
         (licence,) = [name for name in archive.namelist() if name.endswith("/licenses/LICENSE")]
@@ -53,8 +45,9 @@ def test_the_wheel_of_the_sdk_holds_the_package_and_nothing_else(wheel: Path) ->
 
 
 def test_the_wheel_of_the_sdk_says_what_it_is(wheel: Path) -> None:
-    """Its version is the package's own, and it asks for the libraries that the package imports, and for no others."""
-    metadata = _metadata(wheel)
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = [name for name in archive.namelist() if name.endswith(".dist-info/METADATA")]
+        metadata = Parser().parsestr(archive.read(name).decode())
     assert (metadata["Name"], metadata["Version"]) == ("carrel-sdk", carrel.__version__)
     assert metadata["License-Expression"] == "Apache-2.0"
     wanted = [each.partition(";") for each in metadata.get_all("Requires-Dist", [])]

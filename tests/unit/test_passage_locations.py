@@ -18,21 +18,17 @@ EDGES = st.floats(0, 1).map(lambda edge: float(f"{edge:.4f}"))
 BOXES = st.builds(lambda *edges: Box(**dict(zip(Box.model_fields, edges, strict=True))), EDGES, EDGES, EDGES, EDGES)
 
 
-def page_box(page: int, box: Box) -> PageBox:
-    """The part of a page that a box is."""
-    return PageBox(page=page, **box.model_dump())
-
-
 def place_of(boxes: list[PageBox]) -> PassagePlace:
     """The place that covers these parts of pages."""
     pages = sorted({box.page for box in boxes})
     return PassagePlace(page=pages[0], last_page=pages[-1] if pages[1:] else None, boxes=boxes)
 
 
-PAGE_BOXES = st.builds(page_box, st.integers(1, 10**8), BOXES)
-PLACES = st.builds(PassagePlace, page=st.integers(1, 10**8), box=st.none() | BOXES) | st.lists(
-    PAGE_BOXES, min_size=2, max_size=12
-).map(place_of)
+PAGES = st.integers(1, 10**8)
+PAGE_BOXES = st.builds(lambda page, box: PageBox(page=page, **box.model_dump()), PAGES, BOXES)
+PLACES = st.builds(PassagePlace, page=PAGES, box=st.none() | BOXES) | st.lists(PAGE_BOXES, min_size=2, max_size=12).map(
+    place_of
+)
 
 
 @given(
@@ -48,14 +44,12 @@ PLACES = st.builds(PassagePlace, page=st.integers(1, 10**8), box=st.none() | BOX
     )
 )
 def test_an_address_keeps_the_passage(location: PassageLocation) -> None:
-    """Whatever it is, what an address is made of is read in it again."""
     query = dict(parse_qsl(location.address.partition("?")[2]))
     assert PassageLocation.from_address(DOCUMENT, query) == location
 
 
 @given(st.dictionaries(st.sampled_from(["at", "chunk", "chunk_in", "version", "quoted", "search"]), st.text()))
 def test_any_address_can_be_read(parameters: dict[str, str]) -> None:
-    """Somebody may write anything into it."""
     assert PassageLocation.from_address(DOCUMENT, parameters).document_id == DOCUMENT
 
 
@@ -72,10 +66,7 @@ def test_any_address_can_be_read(parameters: dict[str, str]) -> None:
         ("Berth: A", None, None, ""),
     ],
 )
-def test_a_passage_of_a_sheet_is_a_table(
-    text: str, rows: tuple[int, int] | None, marked: list[str] | None, expected: str
-) -> None:
-    """Each row under its columns' names with its number, those that are looked for marked; nothing is left out."""
+def test_a_passage_of_a_sheet_is_a_table(text, rows, marked, expected):
     place = PassagePlace(rows=Rows(first=rows[0], last=rows[1]) if rows else None)
     shown = rows_html(text, place, marked=marked)
     table = re.sub(r"</?(?:div|table|thead|tbody)[^>]*>", "", shown).replace("<tr>", "").split("</tr>")
@@ -88,7 +79,6 @@ def test_a_passage_of_a_sheet_is_a_table(
 
 @given(st.text(max_size=200), st.text(max_size=20), st.text(max_size=20))
 def test_an_address_tells_no_quoted_words_and_they_are_found(quote: str, before: str, after: str) -> None:
-    """Their mark has nothing of them, and leads to them in the passage and nowhere else."""
     quoted = mark_of_quote(quote)
     assert find_quote(f"{before}{quote}{after}", quoted) == quote
     assert find_quote(before, quoted) == (quote if quote in before else "")
@@ -96,7 +86,6 @@ def test_an_address_tells_no_quoted_words_and_they_are_found(quote: str, before:
 
 
 def test_words_that_are_quoted_are_marked() -> None:
-    """All of a passage where they don't stand in it."""
     assert mark_html("a <b> c", "<b>") == "a <mark>&lt;b&gt;</mark> c"
     assert mark_html("a <b> c", "d") == mark_html("a <b> c", "") == "<mark>a &lt;b&gt; c</mark>"
 
@@ -113,5 +102,4 @@ def test_words_that_are_quoted_are_marked() -> None:
     ],
 )
 def test_words_and_their_inflections_are_marked(words: list[str], text: str, marked: list[str]) -> None:
-    """Others that begin alike aren't, and a number is no other number's beginning."""
     assert [text[span.start : span.end] for span in words_like(text, words)] == marked

@@ -33,30 +33,22 @@ from service.domains.answering.phrases import PHRASES, answer_small_talk, drop_g
     ],
 )
 def test_small_talk_is_answered_in_its_language(message: str, language: str, kind: str) -> None:
-    """A greeting, thanks, and the question what the agent can do, when the message is nothing else."""
     assert answer_small_talk(message) == getattr(PHRASES[language], kind)
 
 
 @pytest.mark.parametrize(
     "message",
     [
-        "",
-        " ,",
-        "🦭",
-        "hi" * 9000,
-        "Hello world programs",
-        "What can you do about a late ferry?",
-        "How are you paid at sea?",
+        *("", " ,", "🦭", "hi" * 9000, "Hello world programs"),
+        *("What can you do about a late ferry?", "How are you paid at sea?"),
     ],
 )
 def test_what_asks_something_is_no_small_talk(message: str) -> None:
-    """Nor is a message without words."""
     assert answer_small_talk(message) is None
     assert drop_greeting(message) == message
 
 
 def test_a_greeting_before_a_question_is_dropped() -> None:
-    """Its words would be looked for in the documents."""
     assert drop_greeting("Good morning! How many days, please?") == "How many days, please?"
     assert drop_greeting("Hallo,\nwie viele Tage?") == "wie viele Tage?"
 
@@ -77,5 +69,4 @@ def test_a_greeting_before_a_question_is_dropped() -> None:
     ],
 )
 def test_the_phrases_are_of_the_questions_language(question: str, language: str) -> None:
-    """English where the language isn't certain, or is one that it has no phrases in."""
     assert phrases_of(question) is PHRASES[language]

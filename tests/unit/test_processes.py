@@ -1,6 +1,7 @@
-"""A forked process: what comes of it, and what is left of one that could not be forked."""
+"""How the service's process begins, and what comes of a process that it forks, or could not fork."""
 
 import errno
+import gc
 import os
 import signal
 import sys
@@ -10,10 +11,12 @@ from multiprocessing import process as processes
 from multiprocessing import util
 from multiprocessing.connection import wait
 from pathlib import Path
+from unittest.mock import Mock
 
 import psutil
 import pytest
 
+from service.__main__ import without_collecting
 from service.platform.processes import ForkedProcess
 
 
@@ -38,7 +41,6 @@ def listen_in_a_folder() -> None:
     ("work", "status"), [(lambda: None, 0), (lambda: sys.exit(3), 3), (stop_with_an_error, 1), (never_end, -9)]
 )
 def test_the_end_of_a_process_is_noticed(work: Callable[[], None], status: int) -> None:
-    """By its sentinel, with the status it ended with; a failure ends that process alone."""
     process = ForkedProcess(work)
     if status < 0:
         assert wait([process.sentinel], 0.05) == []
@@ -64,12 +66,18 @@ def test_a_process_removes_the_folder_of_its_sockets(monkeypatch: pytest.MonkeyP
 
 def test_a_process_that_can_not_be_forked_leaves_nothing_open(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the system has no room for a process, it may be tried for days."""
-
-    def refuse() -> int:
-        raise BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")
-
-    monkeypatch.setattr(os, "fork", refuse)
+    monkeypatch.setattr(os, "fork", Mock(side_effect=BlockingIOError(errno.EAGAIN, "Resource temporarily unavailable")))
     before = psutil.Process().num_fds()
     with pytest.raises(BlockingIOError):
         ForkedProcess(never_end)
     assert psutil.Process().num_fds() == before
+
+
+def test_garbage_is_looked_for_again_after_the_imports():
+    """No search while modules are imported; afterwards there is one, which leaves what they hold alone."""
+    left_alone = gc.get_freeze_count()
+    with without_collecting():
+        assert not gc.isenabled()
+        made: list[list[int]] = [[] for _ in range(100)]
+    assert gc.isenabled()
+    assert gc.get_freeze_count() >= left_alone + len(made)

@@ -1,6 +1,8 @@
 """Text recognition: the order and the kinds of what was read of a page, and pages that can't be read."""
 
+from collections.abc import Iterator
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import closing
 from math import cos, radians, sin
 
 import pytest
@@ -26,7 +28,6 @@ def texts(lines) -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize("turn", [0, 2, -2])
 def test_columns_are_read_one_after_the_other_and_rows_of_a_table_across(turn):
-    """A title over two columns of text comes first; cells side by side are a row, however the page lies."""
     title = line("The lighthouse", 50, 40, width=600, height=44, turn=turn)
     columns = [
         line(f"{side} column, its line with number {number}", left, 140 + 28 * number, turn=turn)
@@ -47,61 +48,59 @@ def test_columns_are_read_one_after_the_other_and_rows_of_a_table_across(turn):
 
 
 def test_a_divided_word_is_made_whole_and_gaps_begin_paragraphs():
-    """Lines of a paragraph are joined; a block has its part of the page, and the certainty of its letters."""
     lines = [line("The light-", 50, 100), line("house keeper", 50, 126), line("sleeps.", 50, 240, width=100)]
     first, second = make_blocks(lines, view=PAGE, page=3)
     assert (first.text, second.text) == ("The lighthouse keeper", "sleeps.")
     assert (first.page, first.confidence, second.box) == (3, 0.9, (0.05, 0.1714, 0.15, 0.1857))
 
 
-async def test_a_page_that_is_damaged_or_takes_too_long_is_told(tmp_path):
-    """Neither ends the reader: the next page is read, turned as it lies."""
-    reader = PageReader(workers=1, seconds=60, memory_bytes=2 << 30, pixels=10**8)
-    upside_down = made_files.scan("The lantern room is painted every spring").rotate(180)
-    page = made_files.saved(tmp_path, "page", made_files.scanned(upside_down, kind="PNG"))
+@pytest.fixture(scope="module")
+def reader() -> Iterator[PageReader]:
+    """A reader of pages, whose models are loaded once."""
+    with closing(PageReader(workers=1, seconds=60, memory_bytes=2 << 30, pixels=10**8)) as made:
+        yield made
+
+
+def as_png(picture) -> bytes:
+    """Return a picture of a page as a file."""
+    return made_files.scanned(picture, kind="PNG")
+
+
+async def test_a_page_that_is_damaged_or_takes_too_long_is_told(tmp_path, monkeypatch, reader):
+    """Neither ends the reader: the next page is read."""
+    page = made_files.saved(tmp_path, "page", as_png(made_files.scan("The lantern room is painted every spring")))
     broken = made_files.saved(tmp_path, "broken", page.read_bytes()[:300])
-    one = {"media_type": "image/png", "page": 1, "is_numbered": False}
-    try:
-        with pytest.raises(UnreadablePage, match="damaged"):
-            await reader.read(broken, **one)
-        reader._seconds = 0.01
-        with pytest.raises(UnreadablePage, match=r"longer than 0\.01 seconds"):
-            await reader.read(page, **one)
-        reader._seconds = 60
-        assert "lantern room" in (await reader.read(page, **one))[0].text
-    finally:
-        reader.close()
+    file = {"media_type": "image/png", "page": 1, "is_numbered": False}
+    with pytest.raises(UnreadablePage, match="damaged"):
+        await reader.read(broken, **file)
+    monkeypatch.setattr(reader, "_seconds", 0.01)
+    with pytest.raises(UnreadablePage, match=r"longer than 0\.01 seconds"):
+        await reader.read(page, **file)
+    monkeypatch.undo()
+    assert "lantern room" in (await reader.read(page, **file))[0].text
 
 
-async def test_boxes_are_of_the_page_as_its_file_shows_it(tmp_path):
+async def test_boxes_are_of_the_page_as_its_file_shows_it(tmp_path, reader):
     """A page that lies on its side or upside down is turned to be read, and not where its text is said to stand."""
     page = made_files.scan("The lantern room is painted every spring").crop((0, 0, 850, 300))
-    reader = PageReader(workers=1, seconds=60, memory_bytes=2 << 30, pixels=10**8)
 
     async def read_turned(degrees: int) -> tuple[float, ...]:
-        name = f"{degrees}.png"
-        path = made_files.saved(tmp_path, name, made_files.scanned(page.rotate(degrees, expand=True), kind="PNG"))
+        path = made_files.saved(tmp_path, f"{degrees}.png", as_png(page.rotate(degrees, expand=True)))
         [block] = await reader.read(path, media_type="image/png", page=1, is_numbered=True)
         assert "lantern room" in block.text
         return block.box or ()
 
-    try:
-        left, top, right, bottom = await read_turned(0)
-        assert top < 0.25 < bottom < 0.5
-        assert await read_turned(90) == pytest.approx((top, 1 - right, bottom, 1 - left), abs=0.02)
-        assert await read_turned(180) == pytest.approx((1 - right, 1 - bottom, 1 - left, 1 - top), abs=0.02)
-        assert await read_turned(270) == pytest.approx((1 - bottom, left, 1 - top, right), abs=0.02)
-    finally:
-        reader.close()
+    left, top, right, bottom = await read_turned(0)
+    assert top < 0.25 < bottom < 0.5
+    assert await read_turned(90) == pytest.approx((top, 1 - right, bottom, 1 - left), abs=0.02)
+    assert await read_turned(180) == pytest.approx((1 - right, 1 - bottom, 1 - left, 1 - top), abs=0.02)
+    assert await read_turned(270) == pytest.approx((1 - bottom, left, 1 - top, right), abs=0.02)
 
 
 async def test_a_process_that_cannot_start_costs_no_page(tmp_path):
     """Where the models can't be loaded, no page is called unreadable, however often it is tried."""
-    path = made_files.saved(tmp_path, "page", made_files.scanned(made_files.scan("A"), kind="PNG"))
-    reader = PageReader(workers=1, seconds=60, memory_bytes=100 << 20, pixels=10**8)
-    try:
+    path = made_files.saved(tmp_path, "page", as_png(made_files.scan("A")))
+    with closing(PageReader(workers=1, seconds=60, memory_bytes=100 << 20, pixels=10**8)) as reader:
         for _ in range(2):
             with pytest.raises(BrokenProcessPool):
                 await reader.read(path, media_type="image/png", page=1, is_numbered=False)
-    finally:
-        reader.close()

@@ -19,6 +19,7 @@ from service.text.embedding.tokenizer import WordPieces
 from service.text.embedding.weights import locate
 
 TOKENIZER = WordPieces(locate().tokenizer)
+ENDPOINT = {"embeddings_url": "http://m.test", "embeddings_model": "m", "embeddings_dimensions": 768}
 Answer = Callable[[httpx.Request], httpx.Response]
 
 
@@ -48,8 +49,12 @@ def good(request: httpx.Request) -> httpx.Response:
     return httpx.Response(200, json={"object": "list", "data": rows[::-1], "usage": {"total_tokens": 1}})
 
 
+def one_vector(numbers: list[float]) -> httpx.Response:
+    """An answer of one vector."""
+    return httpx.Response(200, json={"data": [{"index": 0, "embedding": numbers}]})
+
+
 async def test_order_and_length():
-    """Rows come back in the texts' order and at unit length, however many requests it takes."""
     remote = embedder(good)
     count = 2 * TEXTS_A_REQUEST + 5
     rows = await remote.embed([f"text {number}" for number in range(1, count + 1)])
@@ -60,7 +65,6 @@ async def test_order_and_length():
 
 @pytest.mark.parametrize(("workers", "most"), [(1, 4), (2, 2), (3, 1), (9, 1)])
 async def test_workers_share_the_requests_at_a_time(workers: int, most: int) -> None:
-    """All of them together send no more than one alone would, unless they are so many that each sends one."""
     under_way, seen = 0, list[int]()
 
     async def answer(request: httpx.Request) -> httpx.Response:
@@ -77,7 +81,6 @@ async def test_workers_share_the_requests_at_a_time(workers: int, most: int) -> 
 
 
 async def test_what_is_asked():
-    """The request names model and dimensions, carries the key, sends no empty string and no more than 254 pieces."""
     seen: list[httpx.Request] = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -95,7 +98,6 @@ async def test_what_is_asked():
 
 
 async def test_passing_failures_are_retried(monkeypatch: pytest.MonkeyPatch):
-    """A lost connection, a 503 and a 429 are tried again, the last after as long as Retry-After says."""
     pauses: list[float] = []
     original, here = asyncio.sleep, threading.get_ident()
 
@@ -128,20 +130,11 @@ async def test_passing_failures_are_retried(monkeypatch: pytest.MonkeyPatch):
         (httpx.Response(404, text="no such model"), "embeddings_misconfigured", "_MODEL"),
         (httpx.Response(200, text="<html>"), "embeddings_misconfigured", "CARREL_EMBEDDINGS_URL"),
         (httpx.Response(200, json={"data": []}), "embeddings_misconfigured", "other texts"),
-        (
-            httpx.Response(200, json={"data": [{"index": 0, "embedding": [1.0] * 1536}]}),
-            "embeddings_misconfigured",
-            "1536 numbers, not 384",
-        ),
-        (
-            httpx.Response(200, json={"data": [{"index": 0, "embedding": [0.0] * 384}]}),
-            "embeddings_misconfigured",
-            "no dir",
-        ),
+        (one_vector([1.0] * 1536), "embeddings_misconfigured", "1536 numbers, not 384"),
+        (one_vector([0.0] * 384), "embeddings_misconfigured", "no dir"),
     ],
 )
 async def test_refusals_are_clear(response: httpx.Response, code: str, says: str):
-    """Each way an endpoint can be wrong is a 503 that says which setting to look at, and never the key."""
     with pytest.raises(Unavailable, match=says) as refused:
         await embedder(lambda _: response).embed(["text 1"])
     assert refused.value.code == code
@@ -150,7 +143,6 @@ async def test_refusals_are_clear(response: httpx.Response, code: str, says: str
 
 
 def test_endpoint_addresses():
-    """The setting may be the API's base address or the endpoint itself."""
     assert endpoint("https://models.test/v1/") == "https://models.test/v1/embeddings"
     assert endpoint("https://models.test/v1/embeddings") == "https://models.test/v1/embeddings"
 
@@ -158,40 +150,28 @@ def test_endpoint_addresses():
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"embeddings_url": "http://models.test/v1"}, "CARREL_EMBEDDINGS_MODEL must name"),
-        ({"embeddings_url": "http://models.test/v1", "embeddings_model": "all-MiniLM-L6-v2"}, "local model's name"),
-        (
-            {"embeddings_url": "http://m.test", "embeddings_model": "m", "embeddings_dimensions": 1537},
-            "index tables for",
-        ),
+        ({"embeddings_url": "http://m.test"}, "CARREL_EMBEDDINGS_MODEL must name"),
+        ({**ENDPOINT, "embeddings_model": "all-MiniLM-L6-v2"}, "local model's name"),
+        ({**ENDPOINT, "embeddings_dimensions": 1537}, "index tables for"),
     ],
 )
 def test_settings_that_do_not_fit(settings: dict[str, object], says: str):
-    """Settings that can't work stop the start with the name of the one to change."""
     with pytest.raises(ValueError, match=says):
         remote_dimensions(Settings.model_validate(settings))
 
 
 def test_further_models_of_an_endpoint():
-    """Beside the default, which comes first, each with the length of its vectors, from a setting that can be read."""
-    endpoint_set = {"embeddings_url": "http://m.test", "embeddings_model": "m", "embeddings_dimensions": 768}
-
     def settings(further: str) -> Settings:
-        return Settings.model_validate({**endpoint_set, "embeddings_further_models": further})
+        return Settings.model_validate({**ENDPOINT, "embeddings_further_models": further})
 
     assert remote_models(settings("")) == {"m": 768}
-    assert list(remote_models(settings("large=1536, a/b:c=384")).items()) == [
-        ("m", 768),
-        ("large", 1536),
-        ("a/b:c", 384),
-    ]
-    for further, says in (
-        ("large=1537", "FURTHER_MODELS is 1537"),
-        ("m=384", "already"),
-        ("all-MiniLM-L6-v2=384", "already"),
-    ):
-        with pytest.raises(ValueError, match=says):
-            remote_models(settings(further))
+    further = remote_models(settings("large=1536, a/b:c=384"))
+    assert list(further.items()) == [("m", 768), ("large", 1536), ("a/b:c", 384)]
+    with pytest.raises(ValueError, match="FURTHER_MODELS is 1537"):
+        remote_models(settings("large=1537"))
+    for known in ("m=384", "all-MiniLM-L6-v2=384"):
+        with pytest.raises(ValueError, match="already"):
+            remote_models(settings(known))
     with pytest.raises(ValueError, match="such as large=1536"):
         settings("large")
     with pytest.raises(ValueError, match="set that"):
@@ -199,7 +179,6 @@ def test_further_models_of_an_endpoint():
 
 
 def test_unknown_models_are_refused():
-    """Asking for a model that isn't configured is a 400 that lists those that are; None means the default."""
     remote = embedder(good)
     embedders = Embedders(remote)
     assert embedders.get() is embedders.get("a-model") is remote

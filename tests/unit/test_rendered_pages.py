@@ -1,7 +1,6 @@
 """Pages of PDF files and pictures as JPEGs: bounded, numbered, and refused in words."""
 
 import io
-from pathlib import Path
 
 import pypdf
 import pytest
@@ -19,13 +18,11 @@ def sized(width: float, height: float) -> bytes:
     """A PDF with an empty page of this size in points."""
     writer = pypdf.PdfWriter()
     writer.add_blank_page(width, height)
-    buffer = io.BytesIO()
-    writer.write(buffer)
-    return buffer.getvalue()
+    return made_files.bytes_of(writer)
 
 
 @pytest.mark.parametrize(
-    ("content", "media_type", "page", "expected"),
+    ("content", "media_type", "page", "shown"),
     [
         (made_files.pdf([("One", 12)], [("Two", 12)]), PDF, 2, ((1241, 1754), 2)),
         (made_files.pdf([("One", 12)]), PDF, 2, (None, 1)),
@@ -36,13 +33,10 @@ def sized(width: float, height: float) -> bytes:
         (sized(1e9, 1e-9), PDF, 1, ((2000, 1), 1)),
     ],
 )
-def test_a_page_is_a_picture_within_bounds(
-    tmp_path: Path, content: bytes, media_type: str, page: int, expected: tuple[tuple[int, int] | None, int]
-) -> None:
-    """Whatever the page's size; of a page after the last one, there is only the number of pages."""
-    size, count = expected
+def test_a_page_is_a_picture_within_bounds(tmp_path, content, media_type, page, shown):
     path = made_files.saved(tmp_path, "file", content)
     rendered = render_page(path, media_type=media_type, page=page, pixels=10**7)
+    size, count = shown
     assert rendered.page_count == count
     if size is None:
         assert not rendered.jpeg
@@ -59,8 +53,7 @@ def test_a_page_is_a_picture_within_bounds(
         (made_files.scanned(LARGE, kind="PNG"), PNG, "file_too_complex"),
     ],
 )
-def test_what_cannot_be_shown_is_refused(tmp_path: Path, content: bytes, media_type: str, code: str) -> None:
-    """As extraction refuses it, by the same codes."""
+def test_what_cannot_be_shown_is_refused(tmp_path, content, media_type, code):
     path = made_files.saved(tmp_path, "file", content)
     with pytest.raises(Unreadable) as caught:
         render_page(path, media_type=media_type, page=1, pixels=1_000)
@@ -68,9 +61,7 @@ def test_what_cannot_be_shown_is_refused(tmp_path: Path, content: bytes, media_t
 
 
 @pytest.mark.parametrize(("dots", "width"), [(200, 1654), (150, 1240), (96, 793)])
-def test_a_page_that_is_one_picture_is_recognized_in_the_pixels_of_its_scan(
-    tmp_path: Path, dots: int, width: int
-) -> None:
+def test_a_page_that_is_one_picture_is_recognized_in_the_pixels_of_its_scan(tmp_path, dots, width):
     """Spread over other pixels, letters are soft, and their words are read run together."""
     picture = Image.effect_noise((width, 200), 128).convert("1")
     path = tmp_path / "scan.pdf"

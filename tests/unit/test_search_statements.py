@@ -28,15 +28,13 @@ LEGS = (sql.dense_leg, sql.lexical_leg)
 REST = (found_sql.scores_near, found_sql.found_documents, found_sql.found_chunks)
 # What a leg reads by itself, and not of the documents that it has found already.
 INDEXED = re.compile(r"\bFROM (?:chunks_384|code_pages_384|chunks_with_terms_384)\b(?! JOIN)")
+TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(chunks_384|code_pages_384|documents|resources|space_documents|class_readers)\b")
 CLASSES = re.compile(r"\.access_class (?:= ANY|IN) \(")
 
 
 def both_legs(shape: Shape) -> sql.AnySelect:
     """The statement of a search by words and by meaning."""
     return sql.candidates(shape, by_words=True, by_meaning=True)
-
-
-TABLE = re.compile(r"\b(?:FROM|JOIN)\s+(chunks_384|code_pages_384|documents|resources|space_documents|class_readers)\b")
 
 
 def text_of(statement: sql.AnySelect) -> str:
@@ -47,7 +45,6 @@ def text_of(statement: sql.AnySelect) -> str:
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("build", [*LEGS, both_legs, *REST], ids=lambda build: build.__name__)
 def test_every_table_is_bound_to_the_organization(build, shape):
-    """Each time a table is read, its organization is a parameter."""
     statement = text_of(build(shape))
     tables = TABLE.findall(statement)
     assert tables
@@ -59,7 +56,6 @@ def test_every_table_is_bound_to_the_organization(build, shape):
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize(("build", "reads"), [(sql.dense_leg, 3), (sql.lexical_leg, 4)], ids=["dense", "lexical"])
 def test_access_stands_inside_each_leg(build, reads, shape):
-    """Wherever index rows are read, it is by the readable classes, before any LIMIT."""
     parts = INDEXED.split(text_of(build(shape)))[1:]
     assert len(parts) == (1 if shape.is_distributed else reads)
     for part in parts:
@@ -69,13 +65,12 @@ def test_access_stands_inside_each_leg(build, reads, shape):
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_access_stands_in_both_legs_of_a_search(shape):
-    """Each leg limits itself to what may be read; what fits the filters, and is little, is found once for both."""
     statement = text_of(both_legs(shape))
     assert len(CLASSES.findall(statement)) == len(INDEXED.findall(statement)) == (2 if shape.is_distributed else 5)
     assert statement.count("fitting AS MATERIALIZED") == bool(shape.conditions)
 
 
-def test_another_value_to_compare_with_is_the_same_statement():
+def test_a_statement_is_built_and_compiled_once_for_all_values():
     """The value is a parameter: a statement is neither built nor compiled again for each value that is asked for."""
     caller: Any = SimpleNamespace(collection_ids=None)
     scope = Scope(caller=caller, space=Space(1, "model", 384), by_chunk=False, conditions=CONDITION)
@@ -83,8 +78,4 @@ def test_another_value_to_compare_with_is_the_same_statement():
     shapes = [queries.shape_of(each) for each in (scope, other)]
     assert both_legs(shapes[0]) is both_legs(shapes[1])
     assert "value_0" in text_of(both_legs(shapes[0]))
-
-
-def test_a_statement_is_built_once():
-    """The same shape gives the very same statement, so that nothing is compiled again."""
     assert both_legs(Shape(384, by_chunk=False)) is both_legs(Shape(384, by_chunk=False))

@@ -8,7 +8,6 @@ from service.platform.sql import as_member
 
 
 def test_a_text_is_read_as_a_member_of_an_enum() -> None:
-    """What this version doesn't know reads as UNKNOWN where there is such a member, and is an error elsewhere."""
     texts = select(literal("AGENT").label("kind"), literal("FAX").label("newer"), literal(None).label("none"))
     given = texts.subquery().c
     with create_engine("sqlite://").connect() as connection:

@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -21,52 +22,66 @@ BINDING = {"organization_id", "caller", "entry", "scope", "key"}
 # What a statement that is built once has instead: a parameter it can't run without.
 BOUND_LATER = {"ORGANIZATION"}
 
-# Functions that build SQL without naming an organization, and why they may.
+# Functions that build SQL without naming an organization, by why they may.
 WITHOUT_ORGANIZATION = {
-    "auth._credential_of_hash": "a credential is looked up before its organization is known",
-    "auth._owner_of_hash": "likewise; it asks for the credential's organization",
-    "identity.lock_bootstrap": "it locks, and reads nothing",
-    "operate.backup.files": "a backup is of every organization",
-    "operate.backup.file_totals": "likewise",
-    "operate.backup.open_snapshot": "likewise",
-    "operate.backup.table_names": "likewise",
-    "operate.backup.count_rows": "likewise",
-    "operate.backup.read_key_fingerprint": "the secret key is the deployment's",
-    "operate.backup.server_version": "it reads no table",
-    "operate.backup.unreadable": "it reads the schema",
-    "operate.backup.has_anything": "likewise",
-    "operate.backup.prepare_empty": "it makes the service's role",
-    "operate.backup.vacuum": "it reads nothing that anybody sees",
-    "operate.backup.documents_of": "a check of the file store is of every organization",
-    "domains.files.try_lock_store": "it locks, and reads nothing",
-    "domains.files.lock_files": "likewise",
-    "domains.files.find_used": "it asks in each organization, for a content that all of them share",
-    "domains.files.mark_unused": "a content that nobody refers to is no organization's",
-    "domains.files.delete_marks": "likewise",
-    "domains.files.find_due": "likewise",
-    "domains.files.begin_pass": "the store is the deployment's",
-    "domains.files.read_store_id": "likewise",
-    "operate.deployment.lock_key_fingerprint": "the secret key is the deployment's",
-    "operate.deployment.count_services": "it reads who is connected",
-    "identity.list_organizations": "an operator names one, and housekeeping visits every one, a transaction each",
-    "identity.any_organization": "it asks whether there is any organization at all",
-    "operate.deployment.key_fingerprint": "the secret key is the deployment's",
-    "operate.deployment.insert_key_fingerprint": "likewise",
-    "operate.deployment.replace_key_fingerprint": "likewise",
-    "runtime.standbys.write_mark": "the database's servers are the deployment's",
-    "index.rebuilds.comparison.number_transaction": "transactions are the whole server's",
-    "index.rebuilds.comparison.have_ended": "likewise",
-    "domains.signin.providers.any_domain": "it asks whether any organization has a provider at all",
-    "domains.signin.providers.list_claims": "an operator says whose a domain is, among those who claim it",
-    "domains.signin.providers._domains": "it takes the organization of the provider that it is asked with",
-    "runtime.jobs.count_waiting": "the queue is everybody's, and holds ids alone",
-    "operate.backup.take_new_store": "the restored database is written as a whole, by its owner",
-    "operate.status._number": "it counts what it is given, which its caller narrows to the organization",
-    "operate.status._oldest": "likewise",
-    "domains.oauth.described.list_allowing": "it asks which organizations allow a host, for who is signed in to none",
-    "domains.oauth.described.find_organization": "it asks whose a code or token is, as authentication does",
-    "permissions.readable_by_parameters": "its parameters, the organization among them, come with the execution",
+    "a credential, or whose it is, is looked up before its organization is known": {
+        *("auth._credential_of_hash", "auth._owner_of_hash", "domains.oauth.described.find_organization"),
+    },
+    "it locks, and reads nothing": {
+        *("identity.lock_bootstrap", "domains.files.try_lock_store", "domains.files.lock_files"),
+    },
+    "a backup, or a check of the file store, is of every organization": {
+        *(f"operate.backup.{name}" for name in ("files", "file_totals", "open_snapshot", "table_names", "count_rows")),
+        *("operate.backup.documents_of", "operate.backup.take_new_store"),
+    },
+    "it reads no table that anybody sees, or the schema alone": {
+        *(f"operate.backup.{name}" for name in ("server_version", "unreadable", "has_anything", "vacuum")),
+        "operate.backup.prepare_empty",
+    },
+    "a content is shared by all organizations, or no organization's": {
+        *(f"domains.files.{name}" for name in ("find_used", "mark_unused", "delete_marks", "find_due")),
+    },
+    "the secret key, the store, and the database's servers are the deployment's": {
+        *(f"operate.deployment.{name}" for name in ("lock_key_fingerprint", "key_fingerprint", "count_services")),
+        *(f"operate.deployment.{name}" for name in ("insert_key_fingerprint", "replace_key_fingerprint")),
+        *("operate.backup.read_key_fingerprint", "domains.files.begin_pass", "domains.files.read_store_id"),
+        "runtime.standbys.write_mark",
+    },
+    "transactions are the whole server's, and the queue, which holds ids alone, is everybody's": {
+        *(f"index.rebuilds.comparison.{name}" for name in ("number_transaction", "have_ended")),
+        "runtime.jobs.count_waiting",
+    },
+    "an operator names an organization, and housekeeping visits every organization, a transaction each": {
+        *("identity.list_organizations", "identity.any_organization"),
+    },
+    "it asks which organizations have a domain, a provider or a host": {
+        *(f"domains.signin.providers.{name}" for name in ("any_domain", "list_claims", "_domains")),
+        "domains.oauth.described.list_allowing",
+    },
+    "the organization comes with its caller, or with the execution": {
+        *("operate.status._number", "operate.status._oldest", "permissions.readable_by_parameters"),
+    },
 }
+# Statements that are built once without an organization, by why they may.
+BUILT_WITHOUT_ORGANIZATION = {
+    "the queue is everybody's, and holds ids alone": {
+        *(f"service.runtime.jobs.queries.{name}" for name in ("_RELEASE_ALL", "_RELEASE_STALLED")),
+    },
+    "the database's servers are the deployment's": {
+        *(f"service.runtime.standbys.queries.{name}" for name in ("_POSITION", "_PROGRESS")),
+    },
+    "a client, credential or domain is looked up before its organization is known": {
+        *("service.domains.oauth.queries._CLIENT_OF_ID", "service.domains.scim.credentials.queries._TOKEN_OF_HASH"),
+        *(f"service.domains.signin.queries.{name}" for name in ("_SESSION_OF_HASH", "_INVITATION_OF_HASH")),
+        *(f"service.domains.signin.factors.queries.{name}" for name in ("_PENDING_OF_HASH", "_PASSKEY_OF_ID")),
+        *(f"service.domains.signin.providers.queries.{name}" for name in ("_DOMAINS", "_OF_DOMAIN", "_OF_ID")),
+        *(f"service.auth.queries.{name}" for name in ("_CREDENTIAL_OF_HASH", "_OWNER_OF_HASH", "_CONSENT_OF_HASH")),
+    },
+}
+# As `service.platform.sql.param` calls it, as a statement in plain text does, and as an INSERT of one row a column.
+ORGANIZATION_PARAMETERS = {"param_organization_id", "organization_id"}
+PRODUCT = ("app", "cli", "client", "flows", "service")
+MOST_LINES = 400
 
 
 def query_functions() -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
@@ -89,7 +104,6 @@ def parameters_of(node: ast.FunctionDef | ast.AsyncFunctionDef) -> set[str]:
 
 
 def test_every_query_is_bound_to_an_organization_or_a_caller() -> None:
-    """A function of a queries.py that builds SQL takes one of BINDING and uses it, or is excused with a reason."""
     building = [(name, node) for name, node in query_functions() if names_in(node) & SQL_BUILDERS]
     assert len(building) > 30
     unbound = {
@@ -97,32 +111,7 @@ def test_every_query_is_bound_to_an_organization_or_a_caller() -> None:
         for name, node in building
         if not parameters_of(node) & names_in(node) & BINDING and not names_in(node) & BOUND_LATER
     }
-    assert unbound == WITHOUT_ORGANIZATION.keys()
-
-
-# Statements that are built once without an organization, and why.
-BUILT_WITHOUT_ORGANIZATION = {
-    "service.runtime.jobs.queries._RELEASE_ALL": "the queue is everybody's, and holds ids alone",
-    "service.runtime.jobs.queries._RELEASE_STALLED": "likewise",
-    "service.runtime.standbys.queries._POSITION": "the database's servers are the deployment's",
-    "service.runtime.standbys.queries._PROGRESS": "likewise",
-    "service.domains.oauth.queries._CLIENT_OF_ID": "a client is looked up before its organization is known",
-    "service.domains.signin.queries._SESSION_OF_HASH": "a session is looked up before its organization is known",
-    "service.domains.signin.queries._INVITATION_OF_HASH": "an invitation is looked up before its organization is known",
-    "service.domains.scim.credentials.queries._TOKEN_OF_HASH": "a token is looked up before its organization is known",
-    "service.domains.signin.factors.queries._PENDING_OF_HASH": "it is looked up before its organization is known",
-    "service.domains.signin.factors.queries._PASSKEY_OF_ID": "likewise",
-    "service.domains.signin.providers.queries._DOMAINS": "a domain is looked up before its organization is known",
-    "service.domains.signin.providers.queries._OF_DOMAIN": "likewise",
-    "service.domains.signin.providers.queries._OF_ID": "likewise, by its provider",
-    "service.auth.queries._CREDENTIAL_OF_HASH": "its organization is not known yet",
-    "service.auth.queries._OWNER_OF_HASH": "likewise; it asks for the credential's organization",
-    "service.auth.queries._CONSENT_OF_HASH": "likewise; it asks for the token's organization",
-}
-
-
-# As `service.platform.sql.param` calls it, as a statement in plain text does, and as an INSERT of one row a column.
-ORGANIZATION_PARAMETERS = {"param_organization_id", "organization_id"}
+    assert unbound == set().union(*WITHOUT_ORGANIZATION.values())
 
 
 def parameters_in(statement: ClauseElement) -> set[str]:
@@ -141,28 +130,30 @@ def built_statements() -> Iterator[tuple[str, Executable]]:
 
 
 def test_every_statement_built_once_asks_for_its_organization() -> None:
-    """A statement that is kept takes the organization as a parameter, or is excused with a reason."""
     statements = list(built_statements())
     assert len(statements) > 10
     unbound = {name for name, statement in statements if not parameters_in(statement) & ORGANIZATION_PARAMETERS}
-    assert unbound == BUILT_WITHOUT_ORGANIZATION.keys()
+    assert unbound == set().union(*BUILT_WITHOUT_ORGANIZATION.values())
+
+
+@cache
+def imports() -> list[tuple[Path, str, str]]:
+    """Every name that a module of the service imports from another module, with the module's path."""
+    return [
+        (path.relative_to(FOLDER), node.module or "", alias.name)
+        for path in sorted(FOLDER.rglob("*.py"))
+        for node in ast.walk(parse_python(path.read_text()))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    ]
 
 
 def test_only_queries_touch_tables() -> None:
-    """Outside of queries, the schema and migrations nothing imports a table or builds a statement."""
-    for path in sorted(FOLDER.rglob("*.py")):
-        relative = path.relative_to(FOLDER)
-        if path.name in {"queries.py", "sql.py", "database.py"} or relative.parts[0] in {"schema", "migrations"}:
+    for path, module, name in imports():
+        if path.name in {"queries.py", "sql.py", "database.py"} or path.parts[0] in {"schema", "migrations"}:
             continue
-        imported = {
-            (node.module or "", alias.name)
-            for node in ast.walk(parse_python(path.read_text()))
-            if isinstance(node, ast.ImportFrom)
-            for alias in node.names
-        }
-        builders = {name for module, name in imported if module.startswith("sqlalchemy") and name in SQL_BUILDERS}
-        tables = {name for module, name in imported if module.startswith("service.schema.") and is_table(module, name)}
-        assert not builders | tables, relative
+        assert not (module.startswith("sqlalchemy") and name in SQL_BUILDERS), path
+        assert not (module.startswith("service.schema.") and is_table(module, name)), path
 
 
 def is_table(module: str, name: str) -> bool:
@@ -170,34 +161,14 @@ def is_table(module: str, name: str) -> bool:
     return isinstance(getattr(import_module(module), name), Table)
 
 
-PRODUCT = ("app", "cli", "client", "flows", "service")
-MOST_LINES = 400
-
-
 def test_modules_are_short() -> None:
-    """No module has more than 400 lines; steps of a migration apart, which are written once and never changed."""
     paths = [path for folder in PRODUCT for path in (FOLDER.parent / folder).rglob("*.py")]
-    counts = {str(path.relative_to(FOLDER.parent)): len(path.read_text().splitlines()) for path in paths}
-    assert len(counts) > 400
-    too_long = {
-        name: count
-        for name, count in counts.items()
-        if count > MOST_LINES and not name.startswith("service/migrations/versions/")
-    }
-    assert too_long == {}
+    assert len(paths) > 400
+    too_long = [path for path in paths if len(path.read_text().splitlines()) > MOST_LINES]
+    assert [path for path in too_long if not path.is_relative_to(FOLDER / "migrations/versions")] == []
 
 
 def test_rows_are_typed() -> None:
-    """Nothing in the service handles rows whose fields the type checker doesn't know."""
-    files = sorted(FOLDER.rglob("*.py"))
-    assert len(files) > 300
-    untyped = {"Row", "RowMapping", "AnyRow"}
-    found = [
-        f"{path.relative_to(FOLDER)}: {alias.name}"
-        for path in files
-        for node in ast.walk(parse_python(path.read_text()))
-        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(("sqlalchemy", "service.platform.sql"))
-        for alias in node.names
-        if alias.name in untyped
-    ]
-    assert found == []
+    sources, untyped = ("sqlalchemy", "service.platform.sql"), {"Row", "RowMapping", "AnyRow"}
+    assert len({path for path, _, _ in imports()}) > 300
+    assert [path for path, module, name in imports() if module.startswith(sources) and name in untyped] == []

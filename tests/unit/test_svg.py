@@ -4,10 +4,8 @@
 """SVG drawings: their text is read wherever a file may hold one, and what can't be read of them is told."""
 
 import base64
-import io
 import zipfile
 from email.message import EmailMessage
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,14 +14,10 @@ from PIL import Image
 
 from carrel.wire.formats import NotReadKind
 from service.text.extraction import svg, within
-from service.text.extraction.blocks import Extraction
-from service.text.extraction.building import Limits
 from service.text.extraction.drawings import A, R
 from service.text.extraction.failures import Unreadable
-from service.text.extraction.metafiles import Drawing
-from service.text.extraction.parsing import parse_file
 from tests import made_files
-from tests.unit.test_pictures_within import book, opendocument, picture, word, workbook
+from tests.unit.test_pictures_within import book, opendocument, told, word, workbook
 
 NAMES = 'xmlns="http://www.w3.org/2000/svg" xmlns:x="http://www.w3.org/1999/xlink"'
 SHOWN = (
@@ -34,43 +28,42 @@ SHOWN = (
 )
 SAID = ("Plan of berths", "As built", "Harbour north of Bergen", "Boxed quay")
 BITMAPS = "".join(
-    f"<image x:href='data:image/png;base64,{base64.b64encode(picture('red', side)).decode()}'/>"
+    f"<image x:href='data:image/png;base64,{base64.b64encode(made_files.picture('red', side)).decode()}'/>"
     for side in (40, 200, 190)
 )
 DRAWN = f"<svg {NAMES}>{SHOWN}</svg>"
+EXPANDED = f"<svg {NAMES}><text>&k;</text></svg>"
 SILENT = f"<svg {NAMES}><path d='M1 1'/></svg>"
 DECLARED = f'<?xml version="1.0"?><!DOCTYPE svg [<!ENTITY q "quay">]>{DRAWN.replace("quay", "&q;")}'
 PREFIXED = (
     f'<?xml version="1.0"?>\n<!-- <html> --><!DOCTYPE v:svg [<!ENTITY n "{"n" * 2_000}">]><v:svg xmlns:v="s" {NAMES}>'
     f"{SHOWN}</v:svg>"
 )
-LAUGHS = "<!DOCTYPE svg [<!ENTITY a 'lol'>" + "".join(
-    f"<!ENTITY {chr(98 + n)} '{f'&{chr(97 + n)};' * 10}'>" for n in range(9)
-)
 _BLIP = "http://schemas.microsoft.com/office/drawing/2016/SVG/main"
+UNDEFINED = f"<!DOCTYPE svg SYSTEM 'svg.dtd'><svg {NAMES}><switch>&dots;<text>Tide</text></switch></svg>"
+NESTED = f"<p>Words in a row</p><svg>{'<switch>' * 900}<text>Tide</text>{'</switch>' * 900}</svg>"
+QUOTED = DRAWN.replace('"', "'")
 
 
 def office(content: bytes, part: str, drawing: str) -> bytes:
     """Return an Office file whose last picture in a part has a drawing beside its bitmap."""
     folder, _, name = part.rpartition("/")
     relations = f"{folder}/_rels/{name}.rels"
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        root, known = archive.read(part), archive.read(relations)
-    tree = etree.fromstring(root)
+    known = made_files.part_of(content, relations)
+    tree = etree.fromstring(made_files.part_of(content, part))
     *_, blip = tree.iter(f"{A}blip")
     blip.append(etree.fromstring(f'<s:svgBlip xmlns:s="{_BLIP}" xmlns:r="{R[1:-1]}" r:embed="rSvg"/>'))
+    target = "media/drawing.svg" if folder == "word" else "../media/drawing.svg"
     added = (
-        b'<Relationship Id="rSvg" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/image" '
-        b'Target="../media/drawing.svg"/></Relationships>'
-    ).replace(b"../media", b"media" if folder == "word" else b"../media")
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        types = archive.read("[Content_Types].xml").replace(
-            b"<Default ", b'<Default Extension="svg" ContentType="image/svg+xml"/><Default ', 1
-        )
+        '<Relationship Id="rSvg" Type="http://schemas.openxmlformats.org/officeDocument/2006/relationships/image" '
+        f'Target="{target}"/></Relationships>'
+    ).encode()
+    default = b'<Default Extension="svg" ContentType="image/svg+xml"/><Default '
+    types = "[Content_Types].xml"
     for entry, data in {
         part: etree.tostring(tree),
         relations: known.replace(b"</Relationships>", added),
-        "[Content_Types].xml": types,
+        types: made_files.part_of(content, types).replace(b"<Default ", default, 1),
         f"{folder.partition('/')[0]}/media/drawing.svg": drawing.encode(),
     }.items():
         content = made_files.with_part(content, entry, data)
@@ -79,13 +72,10 @@ def office(content: bytes, part: str, drawing: str) -> bytes:
 
 def open_document(drawing: str, *, times: int = 1) -> bytes:
     """Return an OpenDocument text that shows a drawing with a bitmap in its place for other programs, so often."""
-    content = opendocument()
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        root = archive.read("content.xml")
-    image = b'<draw:image l:href="Pictures/1.png"/>'
-    forms = b'<draw:frame><draw:image l:href="Pictures/d.svg"/>' + image + b"</draw:frame>"
-    content = made_files.with_part(content, "content.xml", root.replace(image, forms * times))
-    return made_files.with_part(content, "Pictures/d.svg", drawing.encode())
+    root = made_files.part_of(opendocument(), "content.xml")
+    image = b'<draw:image xlink:href="Pictures/1.png"/>'
+    forms = b'<draw:frame><draw:image xlink:href="Pictures/d.svg"/>' + image + b"</draw:frame>"
+    return made_files.with_part(holding(drawing), "content.xml", root.replace(image, forms * times))
 
 
 def holding(drawing: str) -> bytes:
@@ -93,12 +83,18 @@ def holding(drawing: str) -> bytes:
     return made_files.with_part(opendocument(), "Pictures/d.svg", drawing.encode())
 
 
+def deck(slides: int) -> bytes:
+    """Return a presentation so many of whose slides show a drawing."""
+    content = made_files.slides_of_pictures(Image.new("RGB", (200, 200), "red"))
+    for number in range(1, slides + 1):
+        content = office(content, f"ppt/slides/slide{number}.xml", DRAWN)
+    return content
+
+
 def e_book() -> bytes:
     """Return an e-book whose page has a drawing among its text."""
-    content = book()
-    with zipfile.ZipFile(io.BytesIO(content)) as archive:
-        page = archive.read("c.xhtml")
-    return made_files.with_part(content, "c.xhtml", page.replace(b"</p>", f"</p><div>{DRAWN}</div>".encode()))
+    page = made_files.part_of(book(), "c.xhtml")
+    return made_files.with_part(book(), "c.xhtml", page.replace(b"</p>", f"</p><div>{DRAWN}</div>".encode()))
 
 
 def mail() -> bytes:
@@ -109,16 +105,6 @@ def mail() -> bytes:
     message.add_alternative('<p>Words</p><img src="cid:p">', subtype="html")
     message.add_attachment(DRAWN.encode(), maintype="image", subtype="svg+xml", cid="p", disposition="inline")
     return bytes(message)
-
-
-def read(folder: Path, name: str, content: bytes, *, finds: bool = False) -> Extraction:
-    """Return what is read of a file."""
-    return parse_file(made_files.saved(folder, name, content), name, Limits(finds_pictures=finds))
-
-
-def told(found: Extraction) -> dict[NotReadKind, int] | None:
-    """Return the numbers of parts that were not read; None where that is unknown."""
-    return None if found.not_read is None else {part.kind: part.count for part in found.not_read}
 
 
 def address_of(drawing: str) -> str:
@@ -138,31 +124,21 @@ DATA = address_of(DRAWN)
         ("unknown", DRAWN.encode(), {}),
         ("prefixed", PREFIXED.encode(), {}),
         ("a.docx", office(word(), "word/document.xml", DRAWN), {NotReadKind.PICTURE: 3}),
-        (
-            "a.pptx",
-            office(made_files.slides_of_pictures(Image.new("RGB", (200, 200), "red")), "ppt/slides/slide1.xml", DRAWN),
-            {NotReadKind.PICTURE: 5},
-        ),
+        ("a.pptx", deck(1), {NotReadKind.PICTURE: 5}),
         ("a.xlsx", office(workbook(), "xl/drawings/drawing1.xml", DRAWN), {NotReadKind.PICTURE: 3}),
         ("a.odt", open_document(DRAWN), {NotReadKind.PICTURE: 3}),
         ("a.epub", e_book(), {NotReadKind.PICTURE: 4}),
         ("a.html", f"<p>Words in a row</p><div>{DRAWN}</div>".encode(), None),
         ("b.html", f"<p>Words in a row</p><img src='{DATA}'>".encode(), None),
-        (
-            "c.html",
-            f'<p>Words in a row</p><img src="data:image/svg+xml;utf8,{DRAWN.replace(chr(34), chr(39))}">'.encode(),
-            None,
-        ),
+        ("c.html", f'<p>Words in a row</p><img src="data:image/svg+xml;utf8,{QUOTED}">'.encode(), None),
         ("a.md", f"Words\n\n![Plan]({DATA})".encode(), None),
         ("a.eml", mail(), {}),
         ("a.mbox", b"From ada@example.com Thu Nov 26 10:00:00 2026\n" + mail(), {}),
     ],
 )
-def test_text_of_drawings_is_read_unasked(
-    tmp_path: Path, name: str, content: bytes, others: dict[NotReadKind, int] | None
-) -> None:
-    """Titles, descriptions and texts are read once; the bitmap that shows the same is not counted as not read."""
-    found = read(tmp_path, name, content)
+def test_text_of_drawings_is_read_unasked(extract, name, content, others):
+    """The bitmap that shows the same is not counted as not read."""
+    found = extract(name, content)
     text = " ".join(" ".join(block.text for block in found.blocks).split())
     assert [text.count(line) for line in SAID[1:]] == [1, 1, 1]
     assert SAID[0] in text
@@ -179,32 +155,18 @@ def test_text_of_drawings_is_read_unasked(
         "<?xml version='1.0'?><svgs><p>Tide tables</p></svgs>",
     ],
 )
-def test_xml_with_a_drawing_in_it_is_xml(tmp_path: Path, content: str) -> None:
+def test_xml_with_a_drawing_in_it_is_xml(extract, content):
     """Only the first element tells a drawing, where the name of a file says nothing."""
-    found = read(tmp_path, "report", content.encode())
+    found = extract("report", content.encode())
     assert found.media_type == "application/xml"
     assert "Tide tables" in " ".join(block.text for block in found.blocks)
 
 
-def deck(slides: int) -> bytes:
-    """Return a presentation so many of whose slides show a drawing."""
-    content = made_files.slides_of_pictures(Image.new("RGB", (200, 200), "red"))
-    for number in range(1, slides + 1):
-        content = office(content, f"ppt/slides/slide{number}.xml", DRAWN)
-    return content
-
-
 @pytest.mark.parametrize(
     ("name", "once", "often"),
-    [
-        ("a.pptx", deck(1), deck(3)),
-        ("a.odt", open_document(DRAWN), open_document(DRAWN, times=3)),
-    ],
+    [("a.pptx", deck(1), deck(3)), ("a.odt", open_document(DRAWN), open_document(DRAWN, times=3))],
 )
-def test_a_drawing_that_is_shown_often_costs_no_more(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, once: bytes, often: bytes
-) -> None:
-    """It is unpacked and parsed as often as where it is shown once."""
+def test_a_drawing_that_is_shown_often_costs_no_more(extract, monkeypatch, name, once, often):
     done: list[str] = []
     parse, unpack = svg.parse_markup, zipfile.ZipFile.open
 
@@ -222,7 +184,7 @@ def test_a_drawing_that_is_shown_often_costs_no_more(
     counts: list[list[str]] = []
     for content in (once, often):
         done.clear()
-        found = read(tmp_path, name, content)
+        found = extract(name, content)
         assert " ".join(block.text for block in found.blocks).count("As built") == 1
         counts.append(sorted(done))
     assert counts[0] == counts[1]
@@ -230,76 +192,62 @@ def test_a_drawing_that_is_shown_often_costs_no_more(
 
 
 @pytest.mark.parametrize(
-    ("name", "content"),
-    [("a.docx", office(word(), "word/document.xml", SILENT)), ("a.odt", open_document(SILENT))],
+    ("name", "whole", "content"),
+    [
+        ("a.docx", word(), office(word(), "word/document.xml", SILENT)),
+        ("a.odt", opendocument(), open_document(SILENT)),
+    ],
 )
-def test_a_drawing_without_text_is_read_as_the_bitmap_beside_it(tmp_path: Path, name: str, content: bytes) -> None:
+def test_a_drawing_without_text_is_read_as_the_bitmap_beside_it(extract, name, whole, content):
     """Where letters are drawn as lines, text recognition gets the bitmap, and both are one picture."""
-    whole = word() if name == "a.docx" else opendocument()
     for finds in (False, True):
-        wanted, found = (read(tmp_path, name, each, finds=finds) for each in (whole, content))
+        wanted, found = (extract(name, each, finds_pictures=finds) for each in (whole, content))
         assert (told(found), len(found.pictures)) == (told(wanted), len(wanted.pictures))
-
-
-UNDEFINED = f"<!DOCTYPE svg SYSTEM 'svg.dtd'><svg {NAMES}><switch>&dots;<text>Tide</text></switch></svg>"
-NESTED = f"<p>Words in a row</p><svg>{'<switch>' * 900}<text>Tide</text>{'</switch>' * 900}</svg>"
 
 
 @pytest.mark.parametrize(
     ("name", "content"),
     [
-        ("a.svg", UNDEFINED),
-        ("a.docx", UNDEFINED),
-        ("a.odt", UNDEFINED),
-        ("a.html", f"<p>Words in a row</p><img src='{address_of(UNDEFINED)}'>"),
-        ("b.html", NESTED),
+        ("a.svg", UNDEFINED.encode()),
+        ("a.docx", office(word(), "word/document.xml", UNDEFINED)),
+        ("a.odt", open_document(UNDEFINED)),
+        ("a.html", f"<p>Words in a row</p><img src='{address_of(UNDEFINED)}'>".encode()),
+        ("b.html", NESTED.encode()),
     ],
 )
-def test_alternatives_cost_no_file_its_text(tmp_path: Path, name: str, content: str) -> None:
-    """Neither an entity among them that nothing defines nor how deeply they are nested does."""
-    whole = {"a.docx": lambda: office(word(), "word/document.xml", content), "a.odt": lambda: open_document(content)}
-    found = read(tmp_path, name, whole[name]() if name in whole else content.encode())
-    assert "Tide" in " ".join(block.text for block in found.blocks)
+def test_alternatives_cost_no_file_its_text(texts, name, content):
+    assert "Tide" in " ".join(texts(name, content))
 
 
-def test_bitmaps_within_a_drawing_are_told_or_read(tmp_path: Path) -> None:
+def test_bitmaps_within_a_drawing_are_told_or_read(extract, tmp_path):
     """The largest waits for text recognition where that is asked; the other one is told, an icon is not."""
-    content = f"<svg {NAMES}>{SHOWN}{BITMAPS}</svg>".encode()
-    found = read(tmp_path, "a.svg", content, finds=True)
+    found = extract("a.svg", f"<svg {NAMES}>{SHOWN}{BITMAPS}</svg>".encode(), finds_pictures=True)
     assert told(found) == {NotReadKind.PICTURE: 2}
-    path = tmp_path / "a.svg"
-    shown = [within.read_picture(path, media_type=found.media_type, address=each.address) for each in found.pictures]
-    assert shown == [picture("red")]
+    path, kind = tmp_path / "file", found.media_type
+    shown = [within.read_picture(path, media_type=kind, address=each.address) for each in found.pictures]
+    assert shown == [made_files.picture("red")]
 
 
 @pytest.mark.parametrize(
     ("drawing", "code"),
     [
-        (f"{LAUGHS}]><svg {NAMES}><text>&j;</text></svg>", "file_too_complex"),
+        (made_files.LAUGHS + EXPANDED, "file_too_complex"),
         (f"<svg {NAMES}>" + "<g>" * 60_000, "file_too_complex"),
         (DRAWN[:-9], "file_corrupt"),
         ("words alone", "file_corrupt"),
         ("<html><svg/></html>", "file_corrupt"),
         (SILENT, "file_without_text"),
         (
-            f"<!DOCTYPE svg [<!ENTITY x SYSTEM 'file:///etc/passwd'>]><svg {NAMES}><text>&x;</text></svg>",
+            f"<!DOCTYPE svg [<!ENTITY x SYSTEM 'file:///etc/hosts'>]>{EXPANDED.replace('&k;', '&x;')}",
             "file_without_text",
         ),
     ],
 )
-def test_hostile_drawings_are_refused_alone_and_told_within_files(tmp_path: Path, drawing: str, code: str) -> None:
+def test_hostile_drawings_are_refused_alone_and_told_within_files(extract, monkeypatch, drawing, code):
     """A drawing costs itself: the file that holds it is read, and says what was not."""
     with pytest.raises(Unreadable) as refused:
-        read(tmp_path, "a.svg", drawing.encode())
+        extract("a.svg", drawing.encode())
     assert refused.value.code == code
-    assert told(read(tmp_path, "a.odt", holding(drawing))) == {NotReadKind.PICTURE: 5}
-
-
-def test_a_drawing_that_breaks_its_reader_is_told_within_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whatever the error is, the file that holds the drawing is read."""
-
-    def fail(_root: Any) -> Drawing:
-        raise TypeError
-
-    monkeypatch.setattr(svg, "to_drawing", fail)
-    assert told(read(tmp_path, "a.odt", holding(DRAWN))) == {NotReadKind.PICTURE: 5}
+    assert told(extract("a.odt", holding(drawing))) == {NotReadKind.PICTURE: 5}
+    monkeypatch.setattr(svg, "to_drawing", None)
+    assert told(extract("a.odt", holding(DRAWN))) == {NotReadKind.PICTURE: 5}

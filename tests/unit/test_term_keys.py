@@ -22,7 +22,6 @@ def keys_of(weights: dict[int, float]) -> dict[int, int]:
 
 @given(QUERIES, st.integers(0, 2**21))
 def test_the_bound_is_the_most_that_what_is_not_found_may_score(query: dict[int, tuple[float, int]], most: int) -> None:
-    """A chunk with the highest weights that none of the keys stand for scores a little less than that, never more."""
     weights = {term: weight for term, (weight, _) in query.items()}
     frequencies = {term: frequency for term, (_, frequency) in query.items()}
     lookup = choose_keys(weights, space_id=SPACE, frequencies=frequencies, most=most)
@@ -35,7 +34,6 @@ def test_the_bound_is_the_most_that_what_is_not_found_may_score(query: dict[int,
 
 @given(st.dictionaries(TERMS, st.floats(0.05, 20), min_size=1, max_size=40))
 def test_rare_terms_are_looked_up_whole(weights: dict[int, float]) -> None:
-    """Where all are rare, nothing is left to bound, and each key says which space it is of."""
     lookup = choose_keys(weights, space_id=SPACE, frequencies=dict.fromkeys(weights, 3))
     assert lookup.bound == 0
     assert len({*lookup.keys}) == 4 * len(weights)
@@ -43,7 +41,6 @@ def test_rare_terms_are_looked_up_whole(weights: dict[int, float]) -> None:
 
 
 def test_a_rare_term_comes_before_a_common_one() -> None:
-    """Of a term that most chunks have, only those with a high weight are looked up, or none."""
     rare, common = 5, 6
     frequencies = {rare: 200, common: 15 * MOST_READ}
     lookup = choose_keys({rare: 8.0, common: 1.0}, space_id=SPACE, frequencies=frequencies)

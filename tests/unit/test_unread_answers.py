@@ -3,8 +3,9 @@
 import asyncio
 import socket
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import wraps
 from typing import Any
 
 import pytest
@@ -80,15 +81,15 @@ async def serving(application: Application) -> AsyncGenerator[tuple[Connections,
         connections.close()
 
 
-def run(claim: Callable[[], Awaitable[None]]) -> None:
+def on_its_loop(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
     """Run a test on the event loop that the service runs on."""
 
-    async def within() -> None:
-        async with asyncio.timeout(4 * SECONDS):
-            await claim()
+    @wraps(test)
+    def run(*args: object, **fixtures: object) -> None:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(asyncio.wait_for(test(*args, **fixtures), 4 * SECONDS))
 
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(within())
+    return run
 
 
 async def until(claim: Callable[[], bool]) -> None:
@@ -99,50 +100,40 @@ async def until(claim: Callable[[], bool]) -> None:
         await asyncio.sleep(0.02)
 
 
-def test_a_caller_that_reads_no_answer_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
+@on_its_loop
+async def test_a_caller_that_reads_no_answer_is_hung_up_on(monkeypatch: pytest.MonkeyPatch) -> None:
     """However many requests it has sent at once, and without an error of the application's."""
     monkeypatch.setattr(BoundedProtocol, "reading_seconds", 0.3)
-
-    async def claim() -> None:
-        for request in (REQUEST * 50, REQUEST, LAST_REQUEST):
-            application = Application()
-            async with serving(application) as (connections, client):
-                await asyncio.get_running_loop().sock_sendall(client, request)
-                await until(lambda connections=connections: connections.open == 1)
-                await until(lambda connections=connections: connections.open == 0)
-                await asyncio.sleep(0.1)
-            assert not application.failed
-
-    run(claim)
-
-
-def test_the_rest_of_an_answer_that_broke_off_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A caller that reads nothing is hung up on, too, when the application has failed with little left to send."""
-    monkeypatch.setattr(BoundedProtocol, "reading_seconds", 0.3)
-
-    async def claim() -> None:
-        application = BrokenApplication()
+    for request in (REQUEST * 50, REQUEST, LAST_REQUEST):
+        application = Application()
         async with serving(application) as (connections, client):
-            await asyncio.get_running_loop().sock_sendall(client, REQUEST)
-            await until(lambda: bool(application.failed))
-            assert connections.open == 1
-            await until(lambda: connections.open == 0)
+            await asyncio.get_running_loop().sock_sendall(client, request)
+            await until(lambda connections=connections: connections.open == 1)
+            await until(lambda connections=connections: connections.open == 0)
+            await asyncio.sleep(0.1)
+        assert not application.failed
 
-    run(claim)
+
+@on_its_loop
+async def test_the_rest_of_an_answer_that_broke_off_is_not_kept_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(BoundedProtocol, "reading_seconds", 0.3)
+    application = BrokenApplication()
+    async with serving(application) as (connections, client):
+        await asyncio.get_running_loop().sock_sendall(client, REQUEST)
+        await until(lambda: bool(application.failed))
+        assert connections.open == 1
+        await until(lambda: connections.open == 0)
 
 
-def test_a_caller_that_reads_slowly_gets_the_whole_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+@on_its_loop
+async def test_a_caller_that_reads_slowly_gets_the_whole_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     """As long as it reads more than 1,000 bytes a second."""
     monkeypatch.setattr(BoundedProtocol, "reading_seconds", 0.5)
-
-    async def claim() -> None:
-        async with serving(Application()) as (_, client):
-            loop = asyncio.get_running_loop()
-            await loop.sock_sendall(client, LAST_REQUEST)
-            received = 0
-            while piece := await loop.sock_recv(client, 20_000):
-                received += len(piece)
-                await asyncio.sleep(0.05)
-            assert received > 2 * len(ANSWER)
-
-    run(claim)
+    async with serving(Application()) as (_, client):
+        loop = asyncio.get_running_loop()
+        await loop.sock_sendall(client, LAST_REQUEST)
+        received = 0
+        while piece := await loop.sock_recv(client, 20_000):
+            received += len(piece)
+            await asyncio.sleep(0.015)
+        assert received > 2 * len(ANSWER)

@@ -5,8 +5,6 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from tests.harness.parsing import parse_python
 
 ROOT = Path(__file__).parents[2]
@@ -41,62 +39,29 @@ def _modules() -> Iterator[Path]:
         yield from sorted((ROOT / folder).rglob("*.py"))
 
 
-def _retired_names(path: str, source: str) -> list[str]:
-    return [
-        f"{path}:{node.lineno}: {node.name}"
-        for node in ast.walk(parse_python(source))
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
-        and node.name.lstrip("_") in RETIRED_NAMES
-        and not any(isinstance(one, ast.Name) and one.id == "property" for one in node.decorator_list)
-    ]
+def _retired_words(path: Path) -> Iterator[str]:
+    """Yield the retired names of functions and classes, and the retired labels of pages and commands."""
+    tree = parse_python(path.read_text())
+    is_shown = path.is_relative_to(ROOT / "app") or path.is_relative_to(ROOT / "cli")
+    docstrings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)} if is_shown else set()
+    for node in ast.walk(tree):
+        match node:
+            case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+                is_property = any(ast.unparse(each) == "property" for each in node.decorator_list)
+                if name.lstrip("_") in RETIRED_NAMES and not is_property:
+                    yield f"{path}:{node.lineno}: {name}"
+            case ast.Constant(value=str(text)) if is_shown and node not in docstrings:
+                if RETIRED_LABELS.fullmatch(text):
+                    yield f"{path}:{node.lineno}: {text}"
 
 
-def _retired_labels(path: str, source: str) -> list[str]:
-    tree = parse_python(source)
-    docstrings = {node.value for node in ast.walk(tree) if isinstance(node, ast.Expr)}
-    return [
-        f"{path}:{node.lineno}: {node.value}"
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in docstrings
-        if RETIRED_LABELS.fullmatch(node.value)
-    ]
-
-
-def test_no_function_or_class_has_a_retired_name() -> None:
-    """Functions and classes have the terms of the glossary."""
-    found = [name for path in _modules() for name in _retired_names(str(path.relative_to(ROOT)), path.read_text())]
-    assert found == []
-
-
-def test_no_module_has_a_retired_name() -> None:
-    """Modules and packages have the terms of the glossary."""
+def test_names_pages_and_commands_have_the_words_of_the_glossary() -> None:
+    assert [word for path in _modules() for word in _retired_words(path)] == []
     named = {part for path in _modules() for part in path.relative_to(ROOT).with_suffix("").parts}
     assert not named & RETIRED_MODULES
 
 
-def test_no_page_or_command_has_a_retired_label() -> None:
-    """Buttons, columns and sentences of pages and commands have the words of the glossary."""
-    pages = [path for path in _modules() if path.relative_to(ROOT).parts[0] in {"app", "cli"}]
-    assert [text for path in pages for text in _retired_labels(str(path.relative_to(ROOT)), path.read_text())] == []
-
-
-@pytest.mark.parametrize("source", ["def told():\n    pass", "class _Gate:\n    pass", "async def goes_on(): ..."])
-def test_a_retired_name_is_found(source: str) -> None:
-    """Functions and classes are looked at, private ones too."""
-    assert _retired_names("app/page.py", source)
-
-
-@pytest.mark.parametrize(
-    "label",
-    ["Made", "Look again", "Take out …", "Fits {percent}", "A run goes on.", "Mint a token", "In", "Whoever has it."],
-)
-def test_a_retired_label_is_found(label: str) -> None:
-    """A label is found wherever a page has it as a text of its own."""
-    assert _retired_labels("app/page.py", f"show({label!r})")
-
-
 def test_the_glossary_is_in_order() -> None:
-    """Terms are ordered by alphabet, each in a row of its own."""
     rows = [line.split("|")[1].strip() for line in (ROOT / "docs/glossary.md").read_text().splitlines()[6:]]
     assert rows == sorted(rows, key=str.lower)
     assert len(rows) == len(set(rows)) > 0

@@ -1,0 +1,29 @@
+"""Fixtures that tests of extraction share."""
+
+from collections.abc import Callable
+
+import pytest
+
+from service.text.extraction import Extraction
+from service.text.extraction.building import Limits
+from service.text.extraction.parsing import parse_file
+from tests import made_files
+
+
+@pytest.fixture
+def extract(tmp_path) -> Callable[..., Extraction]:
+    """Parse content under a name, within other limits where they are given: `extract("a.txt", b"words", pages=1)`."""
+
+    def run(name: str, content: bytes, **limits: object) -> Extraction:
+        path = made_files.saved(tmp_path, "file", content)
+        found = parse_file(path, name, Limits(**limits))
+        assert path.read_bytes() == content, "what is read is changed"
+        return found
+
+    return run
+
+
+@pytest.fixture
+def texts(extract) -> Callable[..., list[str]]:
+    """Parse content under a name, and return the texts of its blocks."""
+    return lambda name, content: [block.text for block in extract(name, content).blocks]

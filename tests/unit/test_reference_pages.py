@@ -1,0 +1,32 @@
+"""The pages of reference, and that about scaling, are what the code and the committed results say."""
+
+from types import ModuleType
+
+import pytest
+
+from bench.cost import Prices, estimate, to_markdown
+from scripts import endpoints_reference, settings_reference
+from scripts.settings_reference import ROOMS
+from tests.harness.requirements import REQUIREMENTS, V0_REQUIREMENTS, V1_REQUIREMENTS
+
+
+@pytest.mark.parametrize("module", [endpoints_reference, settings_reference])
+def test_a_page_is_what_the_code_says(module: ModuleType) -> None:
+    """`make docs` brings it there."""
+    assert module.PAGE.read_text() == module.reference()
+
+
+def test_every_operation_is_on_its_page() -> None:
+    page = endpoints_reference.PAGE.read_text()
+    assert all(f"| `{name}` |" in page for name in (*REQUIREMENTS, *V0_REQUIREMENTS, *V1_REQUIREMENTS))
+
+
+def test_every_setting_says_what_it_is() -> None:
+    fields = [(room, name, field) for room in ROOMS.values() for name, field in room.model_fields.items()]
+    assert [f"{room.__name__}.{name}" for room, name, field in fields if not field.description] == []
+
+
+def test_the_page_about_scaling_has_the_costs_that_follow_from_the_last_results() -> None:
+    rows = estimate(Prices(core=15, memory=3, disk=0.1), searches=5)
+    page = endpoints_reference.PAGE.parent / "scaling.md"
+    assert "\n".join(to_markdown(rows)) in page.read_text()
