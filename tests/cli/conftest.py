@@ -1,36 +1,25 @@
 """The command line as a process of its own, with nothing of this one's environment, against the real service."""
 
+import json
 import os
 import pty
 import select
 import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from cli.app import COMMANDS
-from tests.harness.forking import ForkServer
+from tests.harness.forking import ForkedProgram, ForkServer
 from tests.harness.services import RunningService
 
-AGAIN_SECONDS = 5.0
+AGAIN_SECONDS = 1.0
 COMMAND_SECONDS = 90
-# What `carrel` does, in a process that has nothing to clean up.
-RUN = """
-import os, sys
-from cli.app import run
-sys.argv[0], code = "carrel", 70
-try:
-    code = run()
-    sys.stdout.flush()
-    sys.stderr.flush()
-finally:
-    os._exit(code)
-"""
+RUN = "from tests.cli.preloaded import main; main()"
 COMMAND = str(Path(sys.executable).with_name("carrel"))
 
 
@@ -42,8 +31,33 @@ class Ended:
     out: str
     err: str
 
+    @property
+    def json(self) -> dict[str, Any]:
+        """The JSON object that a program reads."""
+        members: dict[str, Any] = json.loads(self.out)
+        assert members["exitCode"] == self.code, self
+        return members
+
 
 Run = Callable[..., Ended]
+Load = Callable[..., tuple[Ended, dict[str, Any]]]
+
+
+@pytest.fixture
+def library(tmp_path: Path) -> Path:
+    """A folder of three small documents."""
+    folder = tmp_path / "library"
+    folder.mkdir()
+    for number in range(3):
+        (folder / f"note-{number}.md").write_text(f"# Note {number}\n\nThe ferry number {number} leaves at noon.\n")
+    return folder
+
+
+def ran(run: Run, *arguments: str, exit_code: int = 0) -> dict[str, Any]:
+    """Run a command with --json, and return its object."""
+    ended = run(*arguments, "--json")
+    assert ended.code == exit_code, ended
+    return ended.json
 
 
 def environment_for(service: RunningService | None, **changes: str | None) -> dict[str, str]:
@@ -57,18 +71,18 @@ def environment_for(service: RunningService | None, **changes: str | None) -> di
 @pytest.fixture(scope="session")
 def fork_server() -> Iterator[ForkServer]:
     """A process that has imported the command line and each of its commands."""
-    modules = {place.partition(":")[0] for place, _ in COMMANDS.values()}
-    server = ForkServer("cli.app", "carrel._client", *modules, environment=environment_for(None))
+    server = ForkServer("tests.cli.preloaded", environment=environment_for(None))
     yield server
     server.close()
 
 
 @pytest.fixture
 def run(fork_server: ForkServer, service: RunningService, tmp_path: Path) -> Run:
-    """Run `carrel` without a terminal, in the test's folder; keywords change the environment."""
+    """Run `carrel` without a terminal, in the test's folder with a data folder; keywords change the environment."""
+    own = {"CARREL_DATA_DIR": str(tmp_path / "data"), "CARREL_FLOWS_OUTAGE_SECONDS": "0"}
 
     def run(*arguments: str, **changes: str | None) -> Ended:
-        environment = environment_for(service, **changes)
+        environment = environment_for(service, **own | changes)
         ended = fork_server.run(
             "-c", RUN, *arguments, environment=environment, folder=tmp_path, timeout=COMMAND_SECONDS
         )
@@ -78,39 +92,38 @@ def run(fork_server: ForkServer, service: RunningService, tmp_path: Path) -> Run
 
 
 @pytest.fixture
-def run_on_terminal(service: RunningService, tmp_path: Path) -> Run:
+def load(run: Run) -> Load:
+    """Run a command with --json; return how it ended, and its object."""
+
+    def load(*arguments: str, **changes: str | None) -> tuple[Ended, dict[str, Any]]:
+        ended = run(*arguments, "--json", **changes)
+        return ended, ended.json
+
+    return load
+
+
+@pytest.fixture
+def run_on_terminal(fork_server: ForkServer, service: RunningService, tmp_path: Path) -> Run:
     """Run `carrel` on a terminal, and type `answer` when it asks; None interrupts it there."""
 
     def run(*arguments: str, answer: str | None) -> Ended:
         ours, theirs = pty.openpty()
         environment = environment_for(service, TERM="xterm-256color", COLUMNS="100")
-        with subprocess.Popen(
-            [COMMAND, *arguments],
-            cwd=tmp_path,
-            env=environment,
-            stdin=theirs,
-            stdout=theirs,
-            stderr=theirs,
-            preexec_fn=_heed_interrupts,  # noqa: PLW1509 - it takes no lock
-        ) as process:
-            os.close(theirs)
-            try:
-                seen = _converse(ours, process, answer=answer)
-                code = process.wait(10)
-            finally:
-                process.kill()
+        streams = [theirs] * 3
+        process = fork_server.start("-c", RUN, *arguments, environment=environment, streams=streams, folder=tmp_path)
+        os.close(theirs)
+        try:
+            seen = _converse(ours, process, answer=answer)
+            code = process.wait(10)
+        finally:
+            process.kill()
         os.close(ours)
         return Ended(code, seen, "")
 
     return run
 
 
-def _heed_interrupts() -> None:
-    """Let Ctrl-C end the program as on any terminal, also where these tests run in the background and ignore it."""
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
-
-
-def _converse(terminal: int, process: "subprocess.Popen[bytes]", *, answer: str | None) -> str:
+def _converse(terminal: int, process: ForkedProgram, *, answer: str | None) -> str:
     """Read what a terminal shows until its program ends, answering its question.
 
     Python can lose an interrupt in the moment before it begins to wait for a line: it is pressed again, as people do.

@@ -1,7 +1,5 @@
 """Groups, grants, keys, service accounts, tokens, documents and agents, as admins administer them by `carrel`."""
 
-import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +10,11 @@ from carrel.wire.catalog import Document
 from carrel.wire.common import PrincipalReference
 from cli import documents, grants
 from tests import made_files
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, ran
 from tests.client.samples import DOCUMENT
+from tests.harness.documents import ok, upload
 from tests.harness.jobs import until
-from tests.harness.services import ADMIN_EMAIL, RunningService, ServiceHarness
+from tests.harness.services import ADMIN_EMAIL, RunningService
 from tests.service.conversations import FERRY, Desk, a_desk
 from tests.service.directory import a_user, code, done
 from tests.service.service_accounts import an_account, enable_service_accounts
@@ -24,13 +23,11 @@ ADA, BEN = "ada@example.test", "ben@example.test"
 
 
 @pytest.fixture(scope="module")
-def service(service_harness: ServiceHarness) -> Iterator[RunningService]:
-    """One service for all of them, each of which has its own names."""
-    service, stack = service_harness.start(rate_limit_requests=0)
-    a_user(service, ADA, name="Ada")
-    a_user(service, BEN, name="Ben [bold]")
-    yield service
-    service_harness.stop(service, stack)
+def service(module_service: RunningService) -> RunningService:
+    """An organization that all tests share, each with names of its own."""
+    a_user(module_service, ADA, name="Ada")
+    a_user(module_service, BEN, name="Ben [bold]")
+    return module_service
 
 
 @pytest.fixture(scope="module")
@@ -39,17 +36,7 @@ def desk(service: RunningService) -> Desk:
     return a_desk(service)
 
 
-def ran(run: Run, *arguments: str, exit_code: int = 0) -> dict[str, Any]:
-    """What a command prints for programs."""
-    ended = run(*arguments, "--json")
-    assert ended.code == exit_code, ended.out + ended.err
-    answer = json.loads(ended.out)
-    assert answer["exitCode"] == exit_code
-    return answer
-
-
 def test_groups_are_made_filled_shown_and_deleted(run: Run, desk: Desk) -> None:
-    """A group by its name; members by address or as groups; who would lose what is said before it goes."""
     assert "carrel groups create" in run("groups", "list").err
     crew = ran(run, "groups", "create", "Crew", "--external-id", "crew-1")["id"]
     ran(run, "groups", "create", "Ship")
@@ -57,16 +44,14 @@ def test_groups_are_made_filled_shown_and_deleted(run: Run, desk: Desk) -> None:
     assert (again.code, crew in again.err) == (2, True)
     assert ran(run, "groups", "add", "crew-1", ADA, BEN.upper())["memberCount"] == 2
     assert ran(run, "groups", "add", "Ship", "group:Crew")["memberCount"] == 1
-    assert [(one["name"], one["memberCount"]) for one in ran(run, "groups", "list")["groups"]] == [
-        ("Crew", 2),
-        ("Ship", 1),
-    ]
+    counts = {one["name"]: one["memberCount"] for one in ran(run, "groups", "list")["groups"]}
+    assert list(counts.items()) == [("Crew", 2), ("Ship", 1)]
     shown = run("groups", "show", "Crew").out
     assert "member     Ben [bold] <ben@example.test>" in shown
     assert ran(run, "groups", "show", crew)["members"][0]["email"] == ADA
     assert ran(run, "groups", "remove", "Crew", BEN)["memberCount"] == 1
 
-    secret = ran_upload(desk.service, "secret")
+    secret = upload_own(desk.service, "secret")
     ran(run, "grants", "give", secret, "group:Crew")
     planned = run("groups", "delete", "Crew", "--plan")
     assert (planned.out.strip(), planned.code) == ("Ada <ada@example.test> would not read 1 any more", 0)
@@ -79,16 +64,14 @@ def test_groups_are_made_filled_shown_and_deleted(run: Run, desk: Desk) -> None:
         assert run("groups", *wrong).code == 2
 
 
-def ran_upload(service: RunningService, name: str, *file: str | bytes) -> str:
-    """Upload a document that only the admin may read, and return its id; `file` is another name and content."""
-    parts = {"documentExternalId": (None, name), "file": file or (f"{name}.txt", f"What {name} says.")}
-    answer = service.http.post("/api/v0/catalog/uploadFile", files=parts)
-    return answer.json()["documentId"]
+def upload_own(service: RunningService, name: str, **file: Any) -> str:
+    """Upload a document that only the admin may read, and return its id."""
+    return str(ok(upload(service, name, **file))["documentId"])
 
 
 def test_grants_are_planned_given_and_taken(run: Run, service: RunningService) -> None:
     """Beside those that there are; whoever may read it all the same is said with the way."""
-    notes = ran_upload(service, "notes")
+    notes = upload_own(service, "notes")
     ran(run, "groups", "create", "Readers")
     ran(run, "groups", "add", "Readers", ADA)
     assert "carrel grants give" in run("grants", "list", notes).err
@@ -106,14 +89,10 @@ def test_grants_are_planned_given_and_taken(run: Run, service: RunningService) -
     ]
     held = ran(run, "grants", "list", f"UPLOADED_DOCUMENT:{notes}")
     assert held["organizationWide"] is True
-    assert {(one["principal"]["name"], one["role"]) for one in held["grants"]} == {
-        ("Ada", "EDITOR"),
-        ("Ben [bold]", "EDITOR"),
-        ("Readers", "VIEWER"),
-    }
+    roles = {one["principal"]["name"]: one["role"] for one in held["grants"]}
+    assert roles == {"Ada": "EDITOR", "Ben [bold]": "EDITOR", "Readers": "VIEWER"}
     assert "Ben [bold] <ben@example.test>  EDITOR" in run("grants", "list", notes).out
-    lowered = ran(run, "grants", "give", notes, BEN)["changes"]
-    assert lowered == [f"{BEN} becomes VIEWER instead of EDITOR."]
+    assert ran(run, "grants", "give", notes, BEN)["changes"] == [f"{BEN} becomes VIEWER instead of EDITOR."]
     assert run("grants", "take", notes, ADA).code == 2
     taken = ran(run, "grants", "take", notes, ADA, BEN, "--everybody", "--yes")["changes"]
     assert taken == [
@@ -124,18 +103,13 @@ def test_grants_are_planned_given_and_taken(run: Run, service: RunningService) -
     assert [one["principal"]["name"] for one in ran(run, "grants", "list", notes)["grants"]] == ["Readers"]
     nothing = run("grants", "take", notes, BEN, "--yes")
     assert ("has no role" in nothing.err, nothing.out.strip()) == (True, "Nothing changes.")
-    for wrong in (
-        ("give", notes),
-        ("give", notes, "group:Nobody"),
-        ("give", "elsewhere", ADA),
-        ("take", notes, "--yes"),
-    ):
+    to_nobody = ("give", notes), ("give", notes, "group:Nobody")
+    for wrong in (*to_nobody, ("give", "elsewhere", ADA), ("take", notes, "--yes")):
         assert run("grants", *wrong).code == 2
 
 
 def test_what_is_taken_is_said_once(run_on_terminal: Run, service: RunningService) -> None:
-    """Before the question, and not again after it."""
-    paper = ran_upload(service, "once")
+    paper = upload_own(service, "once")
     resource = {"resourceId": paper, "resourceType": "UPLOADED_DOCUMENT"}
     given = [{"principal": {"type": "user", "email": ADA}, "role": "VIEWER"}]
     done(service.call("admin/grants/set", {"resource": resource, "grants": given}))
@@ -168,8 +142,7 @@ def test_names_are_completed(run: Run, desk: Desk) -> None:
 def test_a_role_that_was_given_meanwhile_stays(
     run: Run, service: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Two who give roles on one document at once each add to it."""
-    paper = ran_upload(service, "paper")
+    paper = upload_own(service, "paper")
     find = grants.principal_of
 
     def find_later(text: str, client: Carrel) -> PrincipalReference:
@@ -186,7 +159,6 @@ def test_a_role_that_was_given_meanwhile_stays(
 
 
 def test_keys_are_shown_once_and_revoked(run: Run, service: RunningService) -> None:
-    """The value alone goes to standard output; a revoked key works no more."""
     ended = run("keys", "create", "nightly", "--owner", ADMIN_EMAIL, "--acts-for-users")
     value = ended.out.strip()
     assert ("shown this once" in ended.err, value in ended.err) == (True, False)
@@ -202,7 +174,6 @@ def test_keys_are_shown_once_and_revoked(run: Run, service: RunningService) -> N
 
 
 def test_tokens_are_planned_created_and_revoked(run: Run, service: RunningService) -> None:
-    """What a token could reach is said before; scopes and the end are as they were asked for."""
     enable_service_accounts(service)
     account = an_account(service, "Loader")
     assert "carrel tokens create" in run("tokens", "list").err
@@ -234,7 +205,6 @@ def test_provisioning_tokens_are_shown_once_and_revoked(run: Run, service: Runni
 
 
 def test_service_accounts_are_made_shown_and_deleted(run: Run, service: RunningService) -> None:
-    """By address, name or id; what stops with one is said before it goes."""
     enable_service_accounts(service)
     made = ran(run, "service-accounts", "create", "Night [b] reader")
     address = made["email"]
@@ -256,7 +226,6 @@ def test_service_accounts_are_made_shown_and_deleted(run: Run, service: RunningS
 
 
 def test_documents_without_text_are_told_from_those_that_are_being_read() -> None:
-    """The list says which of the two an indexed document is; what has text is done."""
     listed = Document.model_validate({**DOCUMENT, "indexing": "DONE"})
     states = [
         documents.COLUMNS["index"](listed.model_copy(update={"chunk_count": count, "is_being_read": reads}))
@@ -266,10 +235,9 @@ def test_documents_without_text_are_told_from_those_that_are_being_read() -> Non
 
 
 def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, tmp_path: Path) -> None:
-    """By id, external id or name; a file that is there is not replaced unless that is said."""
     listed = ran(run, "documents", "list", "--query", "ferr")["documents"]
     assert [one["documentName"] for one in listed] == ["Ferries"]
-    gone = ran_upload(desk.service, "gone")
+    gone = upload_own(desk.service, "gone")
     assert "--most" in run("documents", "list", "--most", "1").err
     assert "No document" in run("documents", "list", "--query", "no such name").err
     for name in (desk.document_id, "Harbour desk notes", "Ferries"):
@@ -277,11 +245,12 @@ def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, 
     shown = run("documents", "show", "Ferries").out
     assert "not read" not in shown
     assert "catalog: English\n" in shown
-    mail = ran_upload(desk.service, "mail", "a.mbox", made_files.mailbox())
+    mail = upload_own(desk.service, "mail", file_name="a.mbox", content=made_files.mailbox())
     assert "1 attachment (message 1)\n" in run("documents", "show", mail).out
     told = {"kind": "attachment", "count": 1, "where": ["message 1"]}
     assert ran(run, "documents", "show", mail)["notRead"] == [told]
-    ran_upload(desk.service, "box.zip", "box.zip", made_files.archive({"in/one.txt": "One.", "two.exe": b"MZ\x90\x00"}))
+    archive = made_files.archive({"in/one.txt": "One.", "two.exe": b"MZ\x90\x00"})
+    upload_own(desk.service, "box.zip", file_name="box.zip", content=archive)
     until(lambda: ran(run, "documents", "list", "--parent", "box.zip")["documents"])
     listed = run("documents", "list").out
     assert ("/one.txt" in listed, "/one.txt" in run("documents", "list", "--with-files").out) == (False, True)
@@ -295,7 +264,8 @@ def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, 
     assert ran(run, "documents", "reindex", "Ferries")["indexing"] == "DONE"
     saved = Path(run("documents", "download", "Ferries", "--to", str(tmp_path)).out.strip())
     assert saved.read_text() == FERRY
-    ran_upload(desk.service, "rules", "rules.pdf", made_files.pdf([("One", 12)], [("Two", 12)]))
+    pages = made_files.pdf([("One", 12)], [("Two", 12)])
+    upload_own(desk.service, "rules", file_name="rules.pdf", content=pages)
     picture = Path(run("documents", "download", "rules", "--page", "2", "--to", str(tmp_path)).out.strip())
     assert (picture.name, picture.read_bytes()[:2]) == ("rules.pdf page 2.jpg", b"\xff\xd8")
     assert "its last one is 2." in run("documents", "download", "rules", "--page", "3").err
@@ -304,12 +274,10 @@ def test_documents_are_found_shown_downloaded_and_deleted(run: Run, desk: Desk, 
     assert run("documents", "download", "Ferries", "--replace").code == 0
     assert run("documents", "delete", "gone").code == 2
     assert ran(run, "documents", "delete", "gone", "--yes")["documentId"] == gone
-    assert run("documents", "show", gone).code == 2
-    assert run("documents", "show", "gone").code == 2
+    assert [run("documents", "show", name).code for name in (gone, "gone")] == [2, 2]
 
 
 def test_an_agent_is_asked(run: Run, desk: Desk) -> None:
-    """Its words and sources go to standard output; a question that nothing answers ends with 1."""
     assert [one["name"] for one in ran(run, "agents", "list")["agents"]] == ["Harbour desk"]
     shown = run("agents", "show", "Harbour desk").out
     assert "used by    everybody in the organization" in shown
@@ -338,7 +306,6 @@ def test_an_agent_is_asked(run: Run, desk: Desk) -> None:
 
 
 def test_an_evaluation_set_of_an_agent_is_run_again(run: Run, desk: Desk) -> None:
-    """The run is kept with its note; a reply that became worse is named, and ends with 1."""
     body = {"name": "Ferries [b]", "agentId": desk.agent_id}
     set_id = done(desk.service.call("admin/evaluationSets/create", body))["evaluationSetId"]
     assert run("agents", "evaluate", "Ferries [b]").code == 2
@@ -369,8 +336,6 @@ def test_an_evaluation_set_of_an_agent_is_run_again(run: Run, desk: Desk) -> Non
     assert "than before" not in run("agents", "evaluate", set_id).out  # what another agent was asked is no "before"
     for wrong in ("recall", "recall=2", "recall=x", "speed=1"):
         refused = run("agents", "evaluate", set_id, "--at-least", wrong)
-        assert (refused.code, refused.err.split(", such as")[0]) == (
-            2,
-            f"--at-least {wrong}: give a score and a share from 0 to 1",
-        )
+        said = f"--at-least {wrong}: give a score and a share from 0 to 1"
+        assert (refused.code, refused.err.split(", such as")[0]) == (2, said)
     assert run("agents", "evaluate", "Nothing").code == 2

@@ -1,15 +1,19 @@
 """`carrel audit list` and the sessions of `carrel people`, against the real service."""
 
-import json
-
 import pytest
 
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, ran
 from tests.harness.services import RunningService
 from tests.oauth.flow import Person, a_person, an_app, works
 from tests.service.provisioning import Provider
 
 ADA = "ada@example.test"
+
+
+@pytest.fixture
+def service(own_service: RunningService) -> RunningService:
+    """A service to which people sign in with passwords."""
+    return own_service
 
 
 @pytest.fixture
@@ -20,24 +24,22 @@ def ada(service: RunningService) -> Person:
 
 @pytest.mark.usefixtures("ada")
 def test_the_log_is_listed_and_narrowed(run: Run) -> None:
-    """A line an entry, by a part of a name, an action, a person and a time; as JSON, too; cut only with a word."""
     ended = run("audit", "list", "--query", "lovelace")
     assert ended.code == 0, ended.err
     assert ended.out.splitlines()[1].split()[1:5] == ["user.create", "admin", "Ada", "Lovelace"]
-    listed = json.loads(run("audit", "list", "--action", "user.create", "--most", "1", "--json").out)
+    listed = run("audit", "list", "--action", "user.create", "--most", "1", "--json").json
     assert [one["target"]["name"] for one in listed["entries"]] == ["Ada Lovelace"]
     assert listed["entries"][0]["address"] == "127.0.0.1"
     assert listed["hasMore"] is False
-    assert json.loads(run("audit", "list", "--most", "1", "--json").out)["hasMore"] is True
+    assert run("audit", "list", "--most", "1", "--json").json["hasMore"] is True
     assert "--most" in run("audit", "list", "--most", "1").err
     none = ("--person", ADA), ("--since", "2100-01-01T00:00:00Z"), ("--query", "no such name")
-    assert [json.loads(run("audit", "list", *one, "--json").out)["entries"] for one in none] == [[], [], []]
+    assert [run("audit", "list", *one, "--json").json["entries"] for one in none] == [[], [], []]
     assert run("audit", "list", "--since", "yesterday").code == 2
 
 
 @pytest.mark.usefixtures("ada")
 def test_what_no_person_did_names_who_did_it(service: RunningService, run: Run) -> None:
-    """An identity provider by its token, somebody who failed to sign in, and the service itself."""
     Provider(service).user("ben@example.test")
     stranger = Person(service, ADA, "not the password")
     stranger.press(stranger.http.get("/account/sign-in"), "signIn", email=ADA, password="wrong")
@@ -50,15 +52,14 @@ def test_what_no_person_did_names_who_did_it(service: RunningService, run: Run) 
 
 
 def test_sessions_are_listed_and_ended(service: RunningService, ada: Person, run: Run) -> None:
-    """One by its id, then all of them; without a terminal only with --yes."""
     token = ada.tokens(an_app(service))["access_token"]
-    listed = json.loads(run("people", "sessions", ADA, "--json").out)["sessions"]
+    listed = run("people", "sessions", ADA, "--json").json["sessions"]
     assert [one["kind"] for one in listed] == ["BROWSER", "APPLICATION"]
     assert "An App" in run("people", "sessions", ADA).out
     assert run("people", "end-sessions", ADA).code == 2
     assert works(service, token)
-    one = run("people", "end-sessions", ADA, "--session", listed[0]["sessionId"], "--yes", "--json")
-    assert json.loads(one.out)["endedCount"] == 1
+    one = ran(run, "people", "end-sessions", ADA, "--session", listed[0]["sessionId"], "--yes")
+    assert one["endedCount"] == 1
     assert "1 session of ada@example.test ended." in run("people", "end-sessions", ADA, "--yes").out
     assert not works(service, token)
     assert "signed in nowhere" in run("people", "sessions", ADA).err
@@ -66,11 +67,10 @@ def test_sessions_are_listed_and_ended(service: RunningService, ada: Person, run
 
 
 def test_second_factors_are_demanded_and_reset(ada: Person, run: Run) -> None:
-    """Who must have one is said and changed; a reset asks first, and names nobody unknown."""
     assert "Nobody has to" in run("people", "second-factor").out
-    assert json.loads(run("people", "second-factor", "ADMINS", "--json").out)["secondFactor"] == "ADMINS"
+    assert run("people", "second-factor", "ADMINS", "--json").json["secondFactor"] == "ADMINS"
     assert "Admins who sign in" in run("people", "second-factor").out
     assert run("people", "second-factor", "SOME").code == 2
     assert run("people", "reset-second-factor", ada.email).code == 2
-    assert json.loads(run("people", "reset-second-factor", ada.email, "--yes", "--json").out)["removedCount"] == 0
+    assert run("people", "reset-second-factor", ada.email, "--yes", "--json").json["removedCount"] == 0
     assert "no user with this address" in run("people", "reset-second-factor", "nobody@example.test", "--yes").err

@@ -1,6 +1,5 @@
 """`carrel collections` and `carrel search`, against the real service."""
 
-import json
 import shlex
 
 import pytest
@@ -9,6 +8,7 @@ from carrel.wire.search import AppliedFiltering, AppliedOptions, DrawnFilter, Fi
 from cli.screen import Screen
 from cli.search import _show_applied
 from tests.cli.conftest import Run
+from tests.harness.documents import add_to_collection, ok, upload
 from tests.harness.services import RunningService
 
 CREATE = ("collections", "create")
@@ -17,40 +17,33 @@ CREATE = ("collections", "create")
 @pytest.fixture
 def filled(service: RunningService, run: Run) -> str:
     """A collection with one of two documents in it; its id."""
-    created = json.loads(run(*CREATE, "Harbour [bold]", "--field", "year:INT", "--json").out)
+    created = run(*CREATE, "Harbour [bold]", "--field", "year:INT", "--json").json
     identifier = str(created["documentCollectionId"])
-    for name, text in (("tides.md", "The tide turns at noon.\nMind the pier."), ("menu.md", "Soup and bread at noon.")):
-        parts = {"documentExternalId": name}
-        uploaded = service.http.post("/api/v0/catalog/uploadFile", data=parts, files={"file": (name, text.encode())})
-        if name == "tides.md":
-            place = {"documentId": uploaded.json()["documentId"], "documentCollectionId": identifier}
-            body = {**place, "customMetadata": {"year": "2026"}}
-            service.call("documentCollections/addDocumentToCollection", body).raise_for_status()
+    ok(upload(service, "menu.md", "Soup and bread at noon.", file_name="menu.md"))
+    tides = ok(upload(service, "tides.md", "The tide turns at noon.\nMind the pier.", file_name="tides.md"))
+    ok(add_to_collection(service, tides["documentId"], identifier, customMetadata={"year": "2026"}))
     return identifier
 
 
 def test_collections_are_listed_and_shown(run: Run, filled: str) -> None:
-    """A collection is found by its name or id; what isn't there is wrong usage."""
     listed = run("collections", "list")
     assert (listed.code, "Harbour [bold]" in listed.out, filled in listed.out) == (0, True, True)
     for name in ("Harbour [bold]", filled):
         shown = run("collections", "show", name)
         assert (shown.code, "year: INT" in shown.out) == (0, True)
-    (one,) = json.loads(run("collections", "list", "--json").out)["documentCollections"]
+    (one,) = run("collections", "list", "--json").json["documentCollections"]
     assert (one["collectionName"], one["documentCount"]) == ("Harbour [bold]", 1)
     unknown = run("collections", "show", "Elsewhere")
     assert (unknown.code, "carrel collections list" in unknown.err) == (2, True)
 
 
 def test_a_name_can_be_taken_once(run: Run) -> None:
-    """The second collection of a name is refused, and a field of no type is wrong usage."""
     assert run(*CREATE, "Harbour").code == 0
     assert run(*CREATE, "Harbour").code == 2
     assert run(*CREATE, "Pier", "--field", "year:YEAR").code == 2
 
 
 def test_a_collection_is_deleted_only_by_who_says_so(run: Run, run_on_terminal: Run, filled: str) -> None:
-    """Without a terminal --yes is needed, on one the question is asked; the documents stay in the catalog."""
     silent = run("collections", "delete", filled)
     assert (silent.code, "--yes" in silent.err) == (2, True)
     asked = run_on_terminal("collections", "delete", filled, answer="n\n")
@@ -62,7 +55,6 @@ def test_a_collection_is_deleted_only_by_who_says_so(run: Run, run_on_terminal: 
 
 
 def test_search_shows_what_its_owner_may_read(run: Run, service: RunningService, filled: str) -> None:
-    """The catalog or a collection, narrowed by conditions, as somebody else too; nothing found is no error."""
     service.new_user("ada@example.test")
     found = run("search", "what happens at noon")
     assert (found.code, "tides.md" in found.out, "menu.md" in found.out) == (0, True, True)
@@ -74,7 +66,7 @@ def test_search_shows_what_its_owner_may_read(run: Run, service: RunningService,
     drawn = run("search", "files of the year 2026 on noon", "--collection", filled, "--smart-filters")
     assert ("tides.md" in drawn.out, "menu.md" in drawn.out) == (True, False)
     assert "From the query: --where 'year == 2026'" in drawn.err
-    answer = json.loads(run("search", "noon", "--limit", "1", "--json").out)
+    answer = run("search", "noon", "--limit", "1", "--json").json
     assert (answer["exitCode"], len(answer["results"])) == (0, 1)
     hers = run("search", "noon", "--as", "ada@example.test")
     assert (hers.code, hers.out) == (0, "")

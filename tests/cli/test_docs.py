@@ -63,14 +63,12 @@ def _readers_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_there_are_commands() -> None:
-    """The pages show many, over most of the subcommands."""
     assert len(SHOWN) > 20
     assert {command[0] for _, command in SHOWN} >= {"upload", "plan", "search", "sync", "directory", "reindex"}
 
 
 @pytest.mark.parametrize(("page", "command"), SHOWN, ids=[" ".join(command) for _, command in SHOWN])
 def test_a_command_of_the_documentation_is_understood(page: str, command: list[str]) -> None:
-    """It exists, has these options, and lacks no argument."""
     try:
         parse(command)
     except UsageError as error:
@@ -79,6 +77,5 @@ def test_a_command_of_the_documentation_is_understood(page: str, command: list[s
 
 @pytest.mark.parametrize("wrong", ["uplaod reports", "upload reports --everybody", "sync create", "search"])
 def test_a_mistake_would_be_found(wrong: str) -> None:
-    """A command, an option or an argument that isn't so is refused."""
     with pytest.raises(UsageError):
         parse(wrong.split())

@@ -4,13 +4,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from carrel import Carrel
 from service.platform.secrets import PREFIXES, mint
 from tests.cli.conftest import Run
 from tests.harness.services import RunningService
-from tests.oauth.flow import a_person
 
 ROOT = Path(__file__).parents[2]
 PASSWORD, ADDRESS = "p&ss 'word' <1>", "postgresql://carrel:hidden-in-here@db.example/carrel"
@@ -30,7 +27,6 @@ def shows(text: str, kind: str = "text/plain") -> dict[str, Any]:
 
 
 def test_credentials_are_found_and_not_shown(run: Run, tmp_path: Path) -> None:
-    """Of every kind, and the values of settings, wherever they stand; the service isn't asked."""
     values = [mint(prefix).value.get_secret_value() for prefix in PREFIXES]
     (tmp_path / ".env").write_text(f"# ours\nCARREL_BOOTSTRAP_ADMIN_PASSWORD={PASSWORD}\nCARREL_PORT=8000\n")
     name = a_notebook(
@@ -57,22 +53,16 @@ def test_credentials_are_found_and_not_shown(run: Run, tmp_path: Path) -> None:
     assert "value of CARREL_DATABASE_URL" in lines[-1]
     for value in (*values, "<1>", "here"):
         assert value not in ended.out + ended.err
-    found = json.loads(run("check-notebook", "--credentials-only", name, "--json").out)
+    found = run("check-notebook", "--credentials-only", name, "--json").json
     assert (found["exitCode"], found["findings"][0]["part"]) == (1, "source")
 
 
 def test_documents_that_not_everybody_may_read_are_named(run: Run, tmp_path: Path, service: RunningService) -> None:
-    """By name, cut off or not, by id, and in HTML; what is open to everybody, and what is no output, isn't."""
     ids: dict[str, object] = {}
     with Carrel(service.api_key, service.base_url) as client:
         for name, everybody in (("Pay bands", False), (LONG, False), ("R&D <plan>", False), ("Canteen", True)):
-            uploaded = client.catalog.upload_file(
-                name.encode(),
-                document_external_id=name,
-                document_name=name,
-                file_name="a.txt",
-                internal_public=everybody,
-            )
+            names = {"document_external_id": name, "document_name": name, "file_name": "a.txt"}
+            uploaded = client.catalog.upload_file(name.encode(), internal_public=everybody, **names)
             ids[name] = uploaded.document_id
         client.document_collections.create_document_collection("Boats")
     name = a_notebook(
@@ -96,24 +86,19 @@ def test_documents_that_not_everybody_may_read_are_named(run: Run, tmp_path: Pat
     assert "Clear these outputs" in ended.err
     clean = a_notebook(tmp_path / "b.ipynb", shows("Canteen"))
     assert run("check-notebook", clean).code == 0
-    ada = a_person(service)
-    with Carrel(service.api_key, service.base_url) as client:
-        hers = client.admin.api_keys.create("hers", owner_email=ada.email).api_key
-    refused = run("check-notebook", clean, CARREL_API_KEY=hers)
+    refused = run("check-notebook", clean, CARREL_API_KEY=service.new_user("ada@example.test"))
     assert (refused.code, "--credentials-only" in refused.err) == (3, True)
 
 
-@pytest.mark.parametrize("text", ["", "[]", "{}", '{"cells": 1}', "[" * 100_000], ids=len)
-def test_what_is_no_notebook_is_said(run: Run, tmp_path: Path, text: str) -> None:
-    """Neither is what isn't there."""
-    (tmp_path / "x.ipynb").write_text(text)
-    ended = run("check-notebook", "x.ipynb")
-    assert (ended.code, "x.ipynb is no notebook" in ended.err) == (2, True)
+def test_what_is_no_notebook_is_said(run: Run, tmp_path: Path) -> None:
+    for text in ("", "[]", "{}", '{"cells": 1}', "[" * 100_000):
+        (tmp_path / "x.ipynb").write_text(text)
+        ended = run("check-notebook", "x.ipynb")
+        assert (text[:20], ended.code, "x.ipynb is no notebook" in ended.err) == (text[:20], 2, True)
     assert run("check-notebook", "missing.ipynb").code == 2
 
 
 def test_the_notebooks_here_hold_no_credentials(run: Run) -> None:
-    """As they are kept."""
     kept = sorted(map(str, (ROOT / "notebooks").glob("*.ipynb")))
     assert kept
     assert run("check-notebook", "--credentials-only", *kept).code == 0

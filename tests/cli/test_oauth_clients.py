@@ -1,10 +1,16 @@
 """`carrel oauth-clients`, against the real service."""
 
-import json
+import pytest
 
 from tests.cli.conftest import Run
 from tests.harness.services import RunningService
 from tests.oauth.flow import Person, an_mcp_client
+
+
+@pytest.fixture
+def service(own_service: RunningService) -> RunningService:
+    """A service to which people sign in with passwords."""
+    return own_service
 
 
 def test_what_people_allowed_is_listed_and_withdrawn_and_hosts_are_allowed(run: Run, service: RunningService) -> None:
@@ -13,7 +19,7 @@ def test_what_people_allowed_is_listed_and_withdrawn_and_hosts_are_allowed(run: 
     assert "Nobody has allowed anything" in run("oauth-clients", "consents").err
     admin.tokens(agent)
     assert agent.client_id in run("oauth-clients", "list").out
-    listed = json.loads(run("oauth-clients", "consents", "--client", agent.client_id, "--json").out)["consents"]
+    listed = run("oauth-clients", "consents", "--client", agent.client_id, "--json").json["consents"]
     assert [one["email"] for one in listed] == [service.admin_email]
     assert "narrowed to" in run("oauth-clients", "consents", "--person", service.admin_email).out
     assert run("oauth-clients", "withdraw", agent.client_id).code == 2

@@ -1,8 +1,6 @@
 """`carrel providers`, against the real service."""
 
-import json
-
-from tests.cli.conftest import Run
+from tests.cli.conftest import Run, ran
 
 
 def test_providers_are_added_changed_tested_and_deleted(run: Run) -> None:
@@ -10,19 +8,16 @@ def test_providers_are_added_changed_tested_and_deleted(run: Run) -> None:
     own = ("--issuer", "https://login.example.test", "--client-id", "carrel")
     assert "CARREL_PROVIDER_SECRET" in run("providers", "add", "Work", *own).err
     added = run("providers", "add", "Work", *own, "--secret", "s3cret-word", "--domain", "example.test")
-    assert added.code == 0, added.err
-    assert "/api/oauth/upstream/callback" in added.out
-    listed = run("providers", "list", "--json").out
-    assert "s3cret-word" not in listed + added.out
-    [provider] = json.loads(listed)["signInProviders"]
+    assert (added.code, "/api/oauth/upstream/callback" in added.out) == (0, True), added
+    listed = run("providers", "list", "--json")
+    assert "s3cret-word" not in listed.out + added.out
+    [provider] = listed.json["signInProviders"]
     provider_id = provider["providerId"]
-    changed = json.loads(
-        run("providers", "change", provider_id, "--trust-addresses", "--groups", "roles", "--json").out
-    )
+    changed = ran(run, "providers", "change", provider_id, "--trust-addresses", "--groups", "roles")
     assert (changed["trustAddresses"], changed["groupsClaim"]) == (True, "ROLES")
     tested = run("providers", "test", provider_id, "--json")
     assert (tested.code, tested.err) == (1, "")
-    assert run("providers", "test", provider_id).out.splitlines() == json.loads(tested.out)["problems"]
+    assert run("providers", "test", provider_id).out.splitlines() == tested.json["problems"]
     assert run("providers", "delete", provider_id).code == 2
     assert run("providers", "delete", provider_id, "--yes").code == 0
     assert run("providers", "list").err.startswith("People sign in with a password here")

@@ -1,12 +1,10 @@
 """`carrel reindex`, against the real service and a second embedding model behind a real endpoint."""
 
-import json
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
-from tests.cli.conftest import Ended, Run
+from tests.cli.conftest import Run
 from tests.harness.documents import ok, upload
 from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
 from tests.harness.services import RunningService
@@ -28,34 +26,24 @@ def shelf(service: RunningService, embeddings: EmbeddingsEndpoint) -> Shelf:
     return shelf
 
 
-def answer(ended: Ended) -> dict[str, Any]:
-    """The one JSON object that a command printed."""
-    members: dict[str, Any] = json.loads(ended.out)
-    assert members["exitCode"] == ended.code, ended
-    return members
-
-
 def test_what_is_stale_is_indexed_again(run: Run, shelf: Shelf) -> None:
-    """And nothing the second time; a program reads the same as JSON."""
     first = run("reindex", "Shelf")
     assert (first.code, "1 indexed again" in first.out) == (0, True), first
-    again = answer(run("reindex", str(shelf.collection_id), "--json"))
+    again = run("reindex", str(shelf.collection_id), "--json").json
     assert (again["exitCode"], again["outcome"], again["documents"], again["wanted"]) == (0, "completed", 3, 0)
-    assert answer(run("reindex", "Shelf", "--all", "--json"))["reindexed"] == 3
+    assert run("reindex", "Shelf", "--all", "--json").json["reindexed"] == 3
 
 
 def test_an_index_is_made_anew(run: Run, shelf: Shelf) -> None:
-    """With another model, to its end; the same again is nothing to do, for a collection and for the catalog."""
     made = run("reindex", "Shelf", "--model", MODEL)
     assert (made.code, f"to {MODEL}" in made.out) == (0, True), made
     assert shelf.model() == MODEL
-    assert answer(run("reindex", "Shelf", "--model", MODEL, "--json"))["status"] == "COMPLETED"
+    assert run("reindex", "Shelf", "--model", MODEL, "--json").json["status"] == "COMPLETED"
     assert run("reindex", "catalog:", "--model", MODEL).code == 0
     assert Shelf(shelf.service, None).model() == MODEL
 
 
 def test_what_fails_holds_it_back_until_it_is_left_out(run: Run, shelf: Shelf, embeddings: EmbeddingsEndpoint) -> None:
-    """Exit code 1 and the documents by name; cancelled, the index is as it was; forced, it goes without them."""
     embeddings.refuse("crew")
     assert run("reindex", "Shelf", "--model", MODEL, "--no-wait").code == 0
     for _ in range(6):
@@ -64,12 +52,11 @@ def test_what_fails_holds_it_back_until_it_is_left_out(run: Run, shelf: Shelf, e
     cancelled = run("reindex", "Shelf", "--cancel")
     assert (cancelled.code, "cancelled" in cancelled.out) == (0, True), cancelled
     assert run("reindex", "Shelf", "--cancel").code == 2
-    forced = answer(run("reindex", "Shelf", "--model", MODEL, "--force", "--json"))
+    forced = run("reindex", "Shelf", "--model", MODEL, "--force", "--json").json
     assert (forced["exitCode"], forced["outcome"], forced["leftCount"]) == (1, "problems", 1)
 
 
 def test_what_is_wrong_is_said(run: Run, shelf: Shelf) -> None:
-    """Each with the exit code of its kind."""
     del shelf
     for arguments, code, words in (
         (("Nowhere",), 2, "No collection"),

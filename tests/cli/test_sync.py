@@ -1,10 +1,8 @@
 """`carrel sync`, against the real service and a server that speaks MongoDB's protocol."""
 
-import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,6 +12,7 @@ from tests.harness.services import RunningService
 from tests.service.directory import done
 from tests.service.docstore import Syncing, a_thing
 
+CREATE = ("sync", "create", "Things", "--into", "Harbour", "--source")
 MAPPED = ("--body", "content.text", "--title", "title", "--updated", "updatedAt")
 
 
@@ -34,29 +33,21 @@ def things(mongo: MongoServer, service: RunningService) -> MongoServer:
 
 def create(run: Run, things: MongoServer, *options: str, **changes: str | None) -> Ended:
     """Make the sync `Things`, its address in the environment unless that is changed."""
-    arguments = ("sync", "create", "Things", "--into", "Harbour", "--source", things.collection_name, *MAPPED)
-    return run(*arguments, *options, **{"CARREL_DOCSTORE_URI": things.uri, **changes})
-
-
-def answer(ended: Ended) -> dict[str, Any]:
-    """The one JSON object that a command printed."""
-    members: dict[str, Any] = json.loads(ended.out)
-    assert members["exitCode"] == ended.code, ended
-    return members
+    environment = {"CARREL_DOCSTORE_URI": things.uri, **changes}
+    return run(*CREATE, things.collection_name, *MAPPED, *options, **environment)
 
 
 def test_a_sync_is_made_watched_and_mended(run: Run, things: MongoServer) -> None:
-    """Its exit code says that a document could not be taken, and 0 when it is mended; then it is deleted."""
     assert create(run, things).code == 0
     watched = run("sync", "watch", "Things")
     assert (watched.code, "1 could not be taken" in watched.out) == (1, True), watched
     assert "1 of 10 documents could not be taken: sourceName: " in watched.out
     assert '! "thing-0003"  missing_value' in run("sync", "failures", "Things").out
-    assert answer(run("sync", "show", "Things", "--json"))["documentCount"] == 9
+    assert run("sync", "show", "Things", "--json").json["documentCount"] == 9
     things.collection.update_one({"_id": "thing-0003"}, {"$set": {"title": "Mended"}})
-    mended = answer(run("sync", "launch", "Things", "--watch", "--json"))
+    mended = run("sync", "launch", "Things", "--watch", "--json").json
     assert (mended["exitCode"], mended["outcome"], mended["documents"], mended["failed"]) == (0, "completed", 10, 0)
-    (listed,) = answer(run("sync", "list", "--collection", "Harbour", "--json"))["docstoreSyncs"]
+    (listed,) = run("sync", "list", "--collection", "Harbour", "--json").json["docstoreSyncs"]
     assert (listed["config"]["syncName"], listed["documentCount"]) == ("Things", 10)
     shown = run("sync", "show", listed["docstoreCredentialId"])
     assert (shown.code, "COMPLETED" in shown.out) == (0, True)
@@ -68,18 +59,12 @@ def test_a_sync_is_made_watched_and_mended(run: Run, things: MongoServer) -> Non
 def test_a_run_that_nobody_begins_is_said_once(
     make_service: Callable[..., RunningService], mongo: MongoServer, tmp_path: Path
 ) -> None:
-    """Who watches it is told what to look at, and goes on watching."""
     service = make_service(docstore_allowed_hosts=("127.0.0.1",), docstore_workers=0)
     Syncing(service, mongo).create().raise_for_status()
     with service.owner_connection() as connection:
         connection.execute("UPDATE docstore_syncs SET updated_at = now() - interval '2 hours'")
-    watching = subprocess.Popen(
-        [COMMAND, "sync", "watch", "things"],
-        cwd=tmp_path,
-        env=environment_for(service),
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    command = [COMMAND, "sync", "watch", "things"]
+    watching = subprocess.Popen(command, cwd=tmp_path, env=environment_for(service), stderr=subprocess.PIPE, text=True)
     try:
         assert watching.stderr is not None
         assert "CARREL_DOCSTORE_WORKERS" in watching.stderr.readline()
@@ -102,9 +87,9 @@ def test_an_update_keeps_what_it_does_not_name(run: Run, things: MongoServer, tm
     held = run("sync", "watch", "Things")
     assert (held.code, "nothing was removed" in held.out) == (1, True), held
     assert run(*change, "--delete-limit", "90").code == 0
-    removed = answer(run("sync", "watch", "Things", "--json"))
+    removed = run("sync", "watch", "Things", "--json").json
     assert (removed["exitCode"], removed["deleted"], removed["documents"]) == (0, 7, 2)
-    config = answer(run("sync", "show", "Things", "--json"))["config"]
+    config = run("sync", "show", "Things", "--json").json["config"]
     assert (config["deleteLimitPercent"], config["sourceFields"]["sourceSystemUpdated"]) == (90, "updatedAt")
 
 
@@ -112,15 +97,9 @@ def test_an_address_is_taken_from_anywhere_but_the_arguments(
     run: Run, things: MongoServer, service: RunningService
 ) -> None:
     """Standard input will do; none at all, or one that is wrong, is said without repeating it."""
-    arguments = ("sync", "create", "Things", "--into", "Harbour", "--source", things.collection_name, *MAPPED)
+    command = [COMMAND, *CREATE, things.collection_name, *MAPPED, "--uri-file", "-"]
     piped = subprocess.run(
-        [COMMAND, *arguments, "--uri-file", "-"],
-        env=environment_for(service),
-        input=things.uri,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
+        command, env=environment_for(service), input=things.uri, capture_output=True, text=True, timeout=60, check=False
     )
     assert piped.returncode == 0, piped.stderr
     none = create(run, things, CARREL_DOCSTORE_URI=None)
@@ -131,7 +110,6 @@ def test_an_address_is_taken_from_anywhere_but_the_arguments(
 
 
 def test_a_run_that_failed_ends_the_watch_as_it_did(run: Run, things: MongoServer) -> None:
-    """2 when the document database can't be read, in the words of the service."""
     assert create(run, things).code == 0
     assert run("sync", "watch", "Things").code == 1
     things.misbehave(find_code=13, find_times=1)

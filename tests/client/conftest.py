@@ -1,36 +1,39 @@
 """Every case runs synchronously and asynchronously, against a real server in a thread."""
 
 import inspect
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
 from typing import Any
 
+import anyio
 import pytest
 import pytest_asyncio
 
 from carrel import AsyncCarrel, Carrel
 from carrel.oauth import AsyncOAuthClient, OAuthClient
+from tests.client.samples import DOCUMENT_ID
 from tests.client.server import Server, serving
 
 API_KEY = "svc_key_of_the_tests_0123456789abcdefghij"
+ACCESS_TOKEN = "svc_at_of_the_tests_0123456789abcdefghij"
 
 
 class Caller:
-    """A client in one of its two modes; `naps` are the pauses it asked for, which take no time unless they are real."""
+    """A client in one of its two modes; `naps` are the pauses it asked for, of which it takes the share `pace`."""
 
-    def __init__(
-        self, client: Carrel | AsyncCarrel | OAuthClient | AsyncOAuthClient, *, real_pauses: bool = False
-    ) -> None:
+    def __init__(self, client: Carrel | AsyncCarrel | OAuthClient | AsyncOAuthClient, *, pace: float = 0.0) -> None:
         self.client: Any = client
         self.naps: list[float] = []
-        if real_pauses:
-            return
-        nap: Callable[[float], None] | Callable[[float], Awaitable[None]] = self.naps.append
-        if self.is_async:
 
-            async def nap(seconds: float) -> None:
-                self.naps.append(seconds)
+        def nap(seconds: float) -> None:
+            self.naps.append(seconds)
+            time.sleep(seconds * pace)
 
-        client._session.driver.sleep = nap  # type: ignore[assignment]
+        async def nap_async(seconds: float) -> None:
+            self.naps.append(seconds)
+            await anyio.sleep(seconds * pace)
+
+        client._session.driver.sleep = nap_async if self.is_async else nap  # type: ignore[assignment]
 
     @property
     def is_async(self) -> bool:
@@ -46,12 +49,25 @@ class Caller:
         """Return what an iterator or asynchronous iterator yields."""
         return [item async for item in items] if self.is_async else list(items)
 
+    async def enter(self, resource: Any) -> Any:
+        """Enter and leave a context manager of this mode; return what it gave."""
+        if self.is_async:
+            async with resource as entered:
+                return entered
+        with resource as entered:
+            return entered
+
     async def close(self) -> None:
         """Close the client."""
         await self(lambda client: client.close())
 
 
 MakeCaller = Callable[..., Caller]
+
+
+def delete(client: Any) -> Any:
+    """Call an operation, where the test does not depend on which operation it is."""
+    return client.catalog.delete_document(DOCUMENT_ID)
 
 
 @pytest.fixture(scope="session")
@@ -69,18 +85,31 @@ def server(_server: Server) -> Server:
 
 
 @pytest_asyncio.fixture(params=["sync", "async"])
-async def make_caller(request: pytest.FixtureRequest, server: Server) -> AsyncIterator[MakeCaller]:
-    """Make clients in this run's mode, for the misbehaving server unless told otherwise."""
+async def open_client(request: pytest.FixtureRequest) -> AsyncIterator[MakeCaller]:
+    """Make clients in this run's mode, of the SDK unless `kinds` are others; they are closed after the test."""
     made: list[Caller] = []
 
-    def make(**options: Any) -> Caller:
-        kind = Carrel if request.param == "sync" else AsyncCarrel
-        made.append(Caller(kind(**{"api_key": API_KEY, "base_url": server.base_url, **options})))
+    def make(*arguments: Any, kinds: Any = (Carrel, AsyncCarrel), pace: float = 0.0, **options: Any) -> Caller:
+        blocking, awaiting = kinds
+        kind = blocking if request.param == "sync" else awaiting
+        made.append(Caller(kind(*arguments, **options), pace=pace))
         return made[-1]
 
     yield make
     for caller in made:
         await caller.close()
+
+
+@pytest.fixture
+def make_caller(open_client: MakeCaller, server: Server) -> MakeCaller:
+    """Make clients of the misbehaving server unless told otherwise."""
+    return lambda **options: open_client(**{"api_key": API_KEY, "base_url": server.base_url, **options})
+
+
+@pytest.fixture
+def person(make_caller: MakeCaller) -> Caller:
+    """A client with an access token."""
+    return make_caller(api_key=None, access_token=ACCESS_TOKEN)
 
 
 @pytest.fixture

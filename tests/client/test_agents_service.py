@@ -2,18 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
 from carrel import (
     AsyncCarrel,
     AuthenticationError,
-    Carrel,
     NotFoundError,
     PermissionDeniedError,
     Reply,
@@ -24,7 +22,7 @@ from carrel import (
 )
 from carrel.wire.messages import RunningJob
 from service.domains.answering import ModelFailure
-from tests.client.conftest import Caller
+from tests.client.conftest import Caller, MakeCaller
 from tests.client.test_reply_streams import told
 from tests.harness.cutting import Network, cutting
 from tests.harness.services import RunningService, ServiceHarness
@@ -42,6 +40,7 @@ from tests.service.conversations import (
 )
 from tests.service.directory import done
 
+PACE = 0.1
 ASKED = "When does the ferry to Northlight leave?"
 TEXT = "The ferry leaves at noon, says the timetable: “midi” in French, 正午 in Japanese. 🚢 Dogs travel free."
 
@@ -89,29 +88,20 @@ def network(standing: Standing) -> Network:
     return standing.network
 
 
-@pytest_asyncio.fixture(params=["sync", "async"])
-async def make(request: pytest.FixtureRequest, network: Network) -> AsyncIterator[Callable[..., Caller]]:
-    """Make clients in this run's mode, over the network, whose pauses are real."""
-    made: list[Caller] = []
-
-    def make_caller(**options: Any) -> Caller:
-        kind = Carrel if request.param == "sync" else AsyncCarrel
-        made.append(Caller(kind(**{"base_url": network.base_url, **options}), real_pauses=True))
-        return made[-1]
-
-    yield make_caller
-    for caller in made:
-        await caller.close()
+@pytest.fixture
+def make(network: Network, open_client: MakeCaller) -> MakeCaller:
+    """Make clients in this run's mode, over the network, whose pauses are short."""
+    return lambda **options: open_client(base_url=network.base_url, pace=PACE, **options)
 
 
 @pytest.fixture
-def program(make: Callable[..., Caller], standing: Standing) -> Caller:
+def program(make: MakeCaller, standing: Standing) -> Caller:
     """A client with the admin's API key, which may act for users."""
     return make(api_key=standing.service.api_key)
 
 
 @pytest.fixture
-def person(make: Callable[..., Caller], standing: Standing) -> Caller:
+def person(make: MakeCaller, standing: Standing) -> Caller:
     """A client with Ada's access token."""
     return make(access_token=standing.token)
 
@@ -125,7 +115,7 @@ def reading(caller: Caller, desk: Desk, heard: list[Any]) -> "Future[list[Any]]"
     """Ask, and read the reply beside the test, item by item into `heard`."""
 
     async def read() -> None:
-        async with AsyncCarrel(**_as(caller)) as client:
+        async with Caller(AsyncCarrel(**_as(caller)), pace=PACE).client as client:
             async for item in client.agents.stream(desk.agent_id, ASKED):
                 heard.append(item)  # noqa: PERF401 - the test looks on
 
@@ -196,7 +186,6 @@ async def test_what_a_person_has(person: Caller, desk: Desk) -> None:
 
 
 async def test_as_a_user(program: Caller, desk: Desk) -> None:
-    """With `user_email` the key's user asks, and reads what that user may read alone."""
     done(desk.service.call("admin/users/upsert", {"users": [{"email": BEN}]}))
     desk.share()
     mine = await program(lambda c: c.agents.send_and_wait(desk.agent_id, ASKED))
@@ -289,9 +278,7 @@ async def test_a_job_that_goes_on_by_itself(person: Caller, desk: Desk, script: 
     assert told(items) == items[-1].text == "The ferry leaves."
 
 
-async def test_a_model_without_a_reply(
-    make: Callable[..., Caller], standing: Standing, desk: Desk, script: Script
-) -> None:
+async def test_a_model_without_a_reply(make: MakeCaller, standing: Standing, desk: Desk, script: Script) -> None:
     """Its failure is the same error by every way, in the service's words, and the model isn't asked again."""
     said = ModelFailure("The model is away. Send it again.", retry_after=0)
     program = make(api_key=desk.service.api_key, max_retries=1)
@@ -339,7 +326,7 @@ async def test_a_reply_that_is_withheld(program: Caller, person: Caller, desk: D
     await asyncio.to_thread(replies.result, 60)
 
 
-async def test_a_token_that_is_revoked_meanwhile(make: Callable[..., Caller], desk: Desk, script: Script) -> None:
+async def test_a_token_that_is_revoked_meanwhile(make: MakeCaller, desk: Desk, script: Script) -> None:
     """A stream ends with the token it was asked for with, and says so."""
     visitor = a_visitor(desk)
     heard: list[Any] = []

@@ -6,7 +6,7 @@ import pickle
 import re
 import subprocess
 import sys
-import threading
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -39,12 +39,11 @@ from carrel._connect import normalize
 from carrel._logging import log_if_configured
 from carrel.wire.common import ErrorDetail
 from carrel.wire.permissions import ListAuthorizedResourcesResponse
-from tests.client.conftest import API_KEY, Caller, MakeCaller
-from tests.client.samples import DOCUMENT_ID, FOUND, FOUND_CHUNKS
+from tests.client.conftest import API_KEY, Caller, MakeCaller, delete
+from tests.client.samples import DELETED, DOCUMENT_ID, FOUND, FOUND_CHUNKS
 from tests.client.server import Server, raw, refuse
 
 ROOT = Path(__file__).parents[2]
-DELETED = {"documentId": DOCUMENT_ID}
 
 PUBLIC = """
     APIConnectionError APIError APITimeoutError AsyncCarrel AsyncDownload AsyncPager AsyncStream AuthenticationError
@@ -55,10 +54,6 @@ PUBLIC = """
     SignInRequiredError Stream TextDelta TokenSource UnexpectedResponseError UnsupportedMediaTypeError __version__
     sign_in sign_out
 """
-
-
-def _delete(client: Any) -> Any:
-    return client.catalog.delete_document(DOCUMENT_ID)
 
 
 def _python(code: str, **environment: str) -> "subprocess.CompletedProcess[str]":
@@ -73,34 +68,32 @@ def test_public_names() -> None:
 
 
 def test_error_tree_is_documented() -> None:
-    """Every error class stands in the module's tree, under its parent."""
     documented = re.findall(r"(\w+Error)\b", errors.__doc__ or "")
     classes = {name for name, value in vars(errors).items() if isinstance(value, type) and name.endswith("Error")}
     assert classes - {"CarrelError"} <= set(documented)
 
 
-@pytest.mark.parametrize(
-    ("status", "kind"),
-    [
-        (400, BadRequestError),
-        (401, AuthenticationError),
-        (403, PermissionDeniedError),
-        (404, NotFoundError),
-        (409, ConflictError),
-        (413, PayloadTooLargeError),
-        (415, UnsupportedMediaTypeError),
-        (429, RateLimitError),
-        (500, ServerError),
-        (503, ServerError),
-        (507, InsufficientStorageError),
-        (418, APIError),
-    ],
-)
+KINDS = {
+    400: BadRequestError,
+    401: AuthenticationError,
+    403: PermissionDeniedError,
+    404: NotFoundError,
+    409: ConflictError,
+    413: PayloadTooLargeError,
+    415: UnsupportedMediaTypeError,
+    418: APIError,
+    429: RateLimitError,
+    500: ServerError,
+    503: ServerError,
+    507: InsufficientStorageError,
+}
+
+
+@pytest.mark.parametrize(("status", "kind"), KINDS.items())
 async def test_errors(make_caller: MakeCaller, server: Server, status: int, kind: type[APIError]) -> None:
-    """Every status has its exception, with code, message, request id and details as the service gave them."""
     server.will(refuse(status, "some_code", details=[{"field": "pageSize", "message": "too large"}]))
     with pytest.raises(kind) as caught:
-        await make_caller(max_retries=0)(_delete)
+        await make_caller(max_retries=0)(delete)
     error = caught.value
     assert type(error) is kind
     assert (error.status, error.code, error.request_id) == (status, "some_code", "request-1")
@@ -117,21 +110,16 @@ async def test_errors(make_caller: MakeCaller, server: Server, status: int, kind
     ],
 )
 def test_an_error_says_nothing_twice(message: str, detail: ErrorDetail, said: str) -> None:
-    """What the message has said of a member already isn't said of it again."""
     assert str(BadRequestError(message, status=400, code="c", details=[detail])) == said
 
 
 async def test_error_without_the_services_shape(caller: Caller, server: Server) -> None:
-    """A refusal that isn't the service's is told apart by its class and code."""
-    server.will(refuse(418), raw(b"gone", status=410))
-    with pytest.raises(APIError):
-        await caller(_delete)
+    server.will(raw(b"gone", status=410))
     with pytest.raises(UnexpectedResponseError, match="HTTP 410"):
-        await caller(_delete)
+        await caller(delete)
 
 
 def test_errors_cross_processes() -> None:
-    """An error keeps its members through pickle, as a worker process hands it over."""
     error = NotFoundError("no", status=404, code="not_found", request_id="r", retry_after=1.0)
     for twin in (pickle.loads(pickle.dumps(error)), copy.copy(error)):  # noqa: S301 - our own bytes
         assert (type(twin), vars(twin), str(twin)) == (NotFoundError, vars(error), str(error))
@@ -174,18 +162,19 @@ def test_addresses(given: str, expected: str) -> None:
     ["localhost:8000", "ftp://example.com", "https://", "https://user:pw@example.com", "http://a/?x=1", "http://a:b"],
 )
 def test_odd_addresses(given: str) -> None:
-    """What can't be the service's address is refused, without repeating a password in it."""
     with pytest.raises(ConfigurationError) as caught:
         normalize(given)
     assert "pw" not in str(caught.value)
 
 
-@pytest.mark.parametrize("key", ["", "  ", "svc key", "svc_key\nX-Evil: 1", "schlüssel", "a\0b"])
-def test_odd_keys(key: str) -> None:
-    """A key that can't be one is refused, without repeating it."""
+@pytest.mark.parametrize("name", ["api_key", "access_token"])
+@pytest.mark.parametrize("value", ["", "  ", "svc key", "svc_key\nX-Evil: 1", "schlüssel", "a\0b"])
+def test_odd_credentials(name: str, value: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An impossible credential is refused without repeating it; the environment's credential does not replace it."""
+    monkeypatch.setenv("CARREL_API_KEY", "key")
     with pytest.raises(ConfigurationError) as caught:
-        Carrel(key)
-    assert not key.strip() or key not in str(caught.value)
+        Carrel(**{name: value})
+    assert not value.strip() or value not in str(caught.value)
 
 
 async def test_secrets_stay_out_of_sight(
@@ -196,17 +185,11 @@ async def test_secrets_stay_out_of_sight(
     monkeypatch.setattr(logging.getLogger("carrel"), "propagate", True)
     server.will(refuse(503), refuse(401), FOUND)
     with pytest.raises(AuthenticationError) as caught:
-        await caller(_delete)
+        await caller(delete)
     signing = caller.client.with_options(headers={"X-Signature": "header-in-confidence"})
     await caller(lambda _: signing.search.search_document_catalog("query-in-confidence"))
     assert server.received[-1].headers["x-signature"] == "header-in-confidence"
-    shown = [
-        repr(signing),
-        repr(signing.catalog),
-        repr(signing._session.connection),
-        repr(caught.value),
-        caplog.text,
-    ]
+    shown = [repr(signing), repr(signing.catalog), repr(signing._session.connection), repr(caught.value), caplog.text]
     assert "/api/v0/catalog/deleteDocument attempt 2: 401" in caplog.text
     assert not [text for text in shown if API_KEY in text or API_KEY[-8:] in text or "-in-confidence" in text]
     with pytest.raises(TypeError, match="credential"):
@@ -214,7 +197,6 @@ async def test_secrets_stay_out_of_sight(
 
 
 def test_log_by_environment() -> None:
-    """CARREL_LOG=debug writes to standard error, once a line; without it nothing is written."""
     code = "import carrel._logging as l; l.log_if_configured(); l.log_if_configured(); l.logger.debug('hello')"
     lines = {}
     for level in ("debug", "info", ""):
@@ -228,8 +210,8 @@ async def test_headers(make_caller: MakeCaller, server: Server) -> None:
     server.will(DELETED, DELETED)
     caller = make_caller(headers={"X-Tenant": "north"})
     traced = caller.client.with_options(headers={"X-Request-Id": "mine"})
-    await caller(lambda _: _delete(traced))
-    await caller(_delete)
+    await caller(lambda _: delete(traced))
+    await caller(delete)
     first, second = (request.headers for request in server.received)
     assert first["user-agent"].startswith(f"carrel-python/{carrel.__version__} ")
     assert (first["x-tenant"], second["x-tenant"]) == ("north", "north")
@@ -270,7 +252,7 @@ async def test_own_http_client(caller: Caller, server: Server) -> None:
         http = httpx.Client(headers={"X-Trace": "1"}, event_hooks={"request": [lambda r: seen.append(r.url.path)]})
         client = Carrel(API_KEY, server.base_url, http_client=http)
     server.will(DELETED)
-    await caller(lambda _: _delete(client))
+    await caller(lambda _: delete(client))
     await caller(lambda _: client.close())
     assert seen == ["/api/v0/catalog/deleteDocument"]
     assert server.received[0].headers["x-trace"] == "1"
@@ -285,10 +267,10 @@ async def test_a_programs_trace_goes_on_in_the_service(
     server.will(DELETED, DELETED, DELETED)
     span = NonRecordingSpan(SpanContext(0xA1, 0xB2, is_remote=False, trace_flags=TraceFlags.get_default()))
     with use_span(span):
-        await caller(_delete)
-    await caller(_delete)
+        await caller(delete)
+    await caller(delete)
     monkeypatch.setitem(sys.modules, "opentelemetry.trace", ModuleType("half imported"))
-    await caller(_delete)
+    await caller(delete)
     within, outside, before = server.received
     assert within.headers["traceparent"] == f"00-{'a1':0>32}-{'b2':0>16}-00"
     assert "traceparent" not in outside.headers
@@ -300,41 +282,21 @@ async def test_close(make_caller: MakeCaller, server: Server) -> None:
     caller = make_caller()
     server.will(DELETED)
     await caller(lambda c: c.with_options(timeout=1).close())
-    await caller(_delete)
-    if caller.is_async:
-        async with caller.client as entered:
-            assert entered is caller.client
-    else:
-        with caller.client as entered:
-            assert entered is caller.client
+    await caller(delete)
+    assert await caller.enter(caller.client) is caller.client
     with pytest.raises(RuntimeError, match="closed"):
-        await caller(_delete)
+        await caller(delete)
 
 
 def test_threads_share_a_client(server: Server) -> None:
-    """Many threads may use one client at once; each gets its own answers."""
     server.will(*[FOUND] * 64)
-    failures: list[BaseException] = []
-    with Carrel(API_KEY, server.base_url) as client:
-
-        def work() -> None:
-            try:
-                for _ in range(8):
-                    assert client.search.search_document_catalog("trains").results[0].score == 0.9
-            except BaseException as exc:  # noqa: BLE001 - reported by the thread that asserts
-                failures.append(exc)
-
-        threads = [threading.Thread(target=work) for _ in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    assert failures == []
+    with Carrel(API_KEY, server.base_url) as client, ThreadPoolExecutor(8) as threads:
+        found = threads.map(lambda _: client.search.search_document_catalog("trains"), range(64))
+        assert [one.results[0].score for one in found] == [0.9] * 64
     assert len(server.received) == 64
 
 
 def test_negative_retries() -> None:
-    """max_retries counts from 0."""
     with pytest.raises(ConfigurationError, match="max_retries"):
         Carrel(API_KEY, max_retries=-1)
 
@@ -358,22 +320,19 @@ async def test_frames(caller: Caller, server: Server) -> None:
 
 
 def test_frames_without_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without pandas, to_frame says what to install."""
     monkeypatch.setitem(sys.modules, "pandas", None)
     with pytest.raises(ImportError, match="pip install pandas"):
         ListAuthorizedResourcesResponse(resources=[]).to_frame()
 
 
 def test_import_brings_no_service() -> None:
-    """Importing the SDK imports neither pandas nor anything of the service, the flows or the app."""
     code = (
-        "import sys, carrel; print(sorted({m.split('.')[0] for m in sys.modules} "
-        "& {'pandas', 'service', 'flows', 'app', 'sqlalchemy', 'fastapi', 'starlette'}))"
+        "import sys, carrel, carrel.directory; print(sorted({m.split('.')[0] for m in sys.modules} "
+        "& {'pandas', 'service', 'flows', 'app', 'cli', 'typer', 'sqlalchemy', 'fastapi', 'starlette'}))"
     )
     assert _python(code).stdout.strip() == "[]"
 
 
 def test_carrel_error_is_the_root() -> None:
-    """One except clause catches everything the SDK raises of its own."""
     kinds = [value for value in vars(errors).values() if isinstance(value, type) and issubclass(value, Exception)]
     assert all(issubclass(kind, CarrelError) for kind in kinds)

@@ -42,20 +42,16 @@ def run_code_of(page: Path, names: dict[str, Any] | None = None, *, up_to: int |
     return sum(block["why"] is None for block in blocks)
 
 
-@pytest.fixture(autouse=True)
-def _two_variables(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A reader has set the service's address and a key, and nothing else."""
+def use(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> RunningService:
+    """Set the service's address and a key in the environment, as readers do."""
     monkeypatch.setenv("CARREL_API_KEY", service.api_key)
     monkeypatch.setenv("CARREL_BASE_URL", service.base_url)
+    return service
 
 
-def test_every_page_with_python_is_run() -> None:
-    """No page has Python that no test runs: each is named by a test, where it calls `run_code_of`."""
-    tests = [path.read_text() for path in (ROOT / "tests").rglob("test_*.py")]
-    running = "".join(text for text in tests if "run_code_of(" in text)
-    written = [page.name for page in PAGES if BLOCK.search(page.read_text())]
-    assert "sdk.md" in written
-    assert [name for name in written if f'/ "{name}"' not in running] == []
+@pytest.fixture
+def _two_variables(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
+    use(service, monkeypatch)
 
 
 def test_every_block_says_what_language_it_is_in() -> None:
@@ -66,48 +62,40 @@ def test_every_block_says_what_language_it_is_in() -> None:
     assert {(name, fence) for name, fence in opened if fence not in LANGUAGES} == set()
 
 
-def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every Python block of docs/sdk.md works, in an empty folder."""
+@pytest.mark.usefixtures("_two_variables")
+@pytest.mark.parametrize(
+    ("page", "blocks"),
+    [(ROOT / "docs" / "sdk.md", 26), (ROOT / "docs" / "access.md", 9), (ROOT / "docs" / "agents.md", 14)],
+    ids=["sdk", "access", "agents"],
+)
+def test_a_page_runs(page: Path, blocks: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every Python block of a page works, in an empty folder."""
     monkeypatch.chdir(tmp_path)
-    assert run_code_of(ROOT / "docs" / "sdk.md") == 26
-
-
-def test_the_page_about_access_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every Python block of docs/access.md works, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    assert run_code_of(ROOT / "docs" / "access.md") == 9
-
-
-def test_the_page_about_agents_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every Python block of docs/agents.md works, in an empty folder."""
-    monkeypatch.chdir(tmp_path)
-    assert run_code_of(ROOT / "docs" / "agents.md") == 14
+    assert run_code_of(page) == blocks
 
 
 def test_the_page_about_document_databases_runs(
     make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The Python block of docs/docstore-sync.md makes a sync, whose first run waits here for another replica."""
-    service = make_service(docstore_workers=0)
-    monkeypatch.setenv("CARREL_BASE_URL", service.base_url)
+    use(make_service(docstore_workers=0), monkeypatch)
     page: dict[str, Any] = {}
     assert run_code_of(ROOT / "docs" / "docstore-sync.md", page) == 1
     assert (page["sync"].status, page["sync"].config.collection_name) == ("PENDING", "articles")
 
 
-def test_the_page_about_indexing_again_runs(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Python block of docs/reindexing.md rebuilds a collection's index."""
-    monkeypatch.setenv("CARREL_BASE_URL", service.base_url)
+@pytest.mark.usefixtures("_two_variables")
+def test_the_page_about_indexing_again_runs() -> None:
     page: dict[str, Any] = {}
     assert run_code_of(ROOT / "docs" / "reindexing.md", page) == 1
     assert (page["rebuild"].index_rebuild_id, page["failures"]) == (page["started"].index_rebuild_id, [])
 
 
 def test_the_page_about_asking_runs(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    own_service: RunningService, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every Python block of docs/asking.md works with an access token, and those for any credential with a key too."""
-    desk = a_desk(service)
+    desk = a_desk(use(own_service, monkeypatch))
     monkeypatch.setenv("AGENT_ID", desk.agent_id)
     page: dict[str, Any] = {}
     assert run_code_of(ROOT / "docs" / "asking.md", page, up_to=5) == 5
@@ -125,11 +113,11 @@ def _sources(printed: str) -> list[str]:
 
 
 def test_the_page_about_oauth_runs(
-    service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    own_service: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Every Python block of docs/oauth.md works, with a person at the browser; so do the functions it shows."""
     monkeypatch.chdir(tmp_path)
-    ada = a_person(service)
+    ada = a_person(use(own_service, monkeypatch))
     came_back: list[str] = []
     monkeypatch.setattr("webbrowser.open", lambda url: came_back.append(callback(ada, url)))
     monkeypatch.setattr("builtins.input", lambda _: came_back.pop())
@@ -142,7 +130,7 @@ def test_the_page_about_oauth_runs(
     assert page["callback"](session, answer) == "Signed in."
     assert page["callback"](session, answer).startswith("This sign-in has ended")
     assert page["titles"](session) == []
-    later(service, hours=1, seconds=1)
+    later(own_service, hours=1, seconds=1)
     assert page["titles"](session) == []
     key = session["tokens"]
     page["logout"](session)
@@ -155,6 +143,7 @@ def test_the_page_about_oauth_runs(
         page[name].close()
 
 
+@pytest.mark.usefixtures("_two_variables")
 def test_the_directory_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Every Python block of docs/directory.md works, in an empty folder, on the files the page shows."""
     monkeypatch.chdir(tmp_path)
@@ -165,6 +154,7 @@ def test_the_directory_page_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert {name: (tmp_path / name).read_text() for name, _ in shown[:2]} == dict(shown[:2])
 
 
+@pytest.mark.usefixtures("_two_variables")
 def test_the_readme_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     """The README's ten lines find, in the project's folder, what they have just uploaded."""
     monkeypatch.chdir(ROOT)

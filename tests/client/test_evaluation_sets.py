@@ -61,7 +61,6 @@ def test_a_set_is_measured_kept_and_compared(client: Carrel) -> None:
 
 
 def test_many_judgements_are_sent_in_parts(client: Carrel) -> None:
-    """More than a request takes, and again without a change."""
     one = client.admin.evaluation_sets.create("Many")
     judgements = {f"Question {number}": {"fares": 1} for number in range(101)}
     for _ in range(2):
@@ -71,7 +70,6 @@ def test_many_judgements_are_sent_in_parts(client: Carrel) -> None:
 
 
 def test_nothing_to_measure_is_said(client: Carrel) -> None:
-    """A set without a relevant document keeps no run."""
     one = client.admin.evaluation_sets.create("Empty")
     with pytest.raises(ValueError, match="Judge some first"):
         evaluation.run(client, one)

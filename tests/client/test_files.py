@@ -4,6 +4,7 @@ import io
 import os
 import threading
 import tracemalloc
+from email.message import Message
 from pathlib import Path
 from typing import Any
 
@@ -19,11 +20,15 @@ from tests.client.server import Received, Server, cut_short, raw, refuse
 BIG = os.urandom(READ_SIZE * 2 + 17)
 
 
+def _content(part: Message) -> bytes:
+    content = part.get_payload(decode=True)
+    assert isinstance(content, bytes)
+    return content
+
+
 def _file_of(request: Received, part: str = "file") -> tuple[str | None, bytes]:
     message = request.parts[part]
-    content = message.get_payload(decode=True)
-    assert isinstance(content, bytes)
-    return message.get_filename(), content
+    return message.get_filename(), _content(message)
 
 
 def _upload(file: Any, **options: Any) -> Any:
@@ -31,7 +36,6 @@ def _upload(file: Any, **options: Any) -> Any:
 
 
 async def test_every_part(caller: Caller, server: Server) -> None:
-    """Every argument of upload_file is a part that the wire's form reads back as it was given."""
     given: dict[str, Any] = {
         "document_name": "Réport «final» 📎",
         "collection_id": OTHER_ID,
@@ -51,17 +55,12 @@ async def test_every_part(caller: Caller, server: Server) -> None:
         "read_pictures": True,
     }
     server.will(UPLOADED)
-    await caller(_upload(b"hello", **given))
-    parts = server.received[0].parts
-    texts = {}
-    for name, part in parts.items():
-        payload = part.get_payload(decode=True)
-        assert isinstance(payload, bytes)
-        texts[name] = payload.decode()
-    assert texts.pop("file") == "hello"
-    assert list(parts)[-1] == "file"
+    uploaded = await caller(_upload(b"hello", **given))
+    texts = {name: _content(part).decode() for name, part in server.received[0].parts.items()}
+    assert texts.popitem() == ("file", "hello")
     assert UploadFileForm.model_validate(texts) == UploadFileForm(document_external_id="a", **given)
     assert set(UploadFileForm.model_fields) == {"document_external_id", *given}
+    assert (str(uploaded.document_id), uploaded.status, uploaded.indexing) == (DOCUMENT_ID, "CREATED", "DONE")
 
 
 async def test_absent_parts_stay_absent(caller: Caller, server: Server) -> None:
@@ -122,8 +121,6 @@ async def test_pipes_are_sent_once(caller: Caller, server: Server) -> None:
 
 
 async def test_file_that_gets_shorter(caller: Caller, server: Server) -> None:
-    """A file that shrinks while it is sent ends the upload with an error that says so."""
-
     class Shrinking(io.BytesIO):
         def read(self, size: int | None = -1, /) -> bytes:
             del size
@@ -135,7 +132,6 @@ async def test_file_that_gets_shorter(caller: Caller, server: Server) -> None:
 
 
 async def test_unreadable_files(caller: Caller, server: Server, tmp_path: Path) -> None:
-    """A path that can't be read, or a file open as text, is refused before anything is sent."""
     with pytest.raises(FileNotFoundError):
         await caller(_upload(tmp_path / "absent"))
     with pytest.raises(IsADirectoryError):
@@ -149,7 +145,6 @@ async def test_unreadable_files(caller: Caller, server: Server, tmp_path: Path) 
 
 @pytest.mark.parametrize("name", ['a"b.txt', "a\r\nX-Evil: 1.txt", "naïve 📎.txt", "a/b.txt", "\udcff.txt"])
 async def test_odd_file_names(caller: Caller, server: Server, name: str) -> None:
-    """No file name breaks out of its header."""
     server.will(UPLOADED)
     await caller(_upload(b"hello", file_name=name))
     parts = server.received[0].parts
@@ -167,7 +162,6 @@ async def test_upload_document_file(caller: Caller, server: Server) -> None:
 
 
 async def test_refused_upload(caller: Caller, server: Server) -> None:
-    """An upload under somebody else's external id raises its own code."""
     server.will(refuse(403, "external_id_taken"))
     with pytest.raises(PermissionDeniedError) as caught:
         await caller(_upload(BIG))
@@ -175,7 +169,6 @@ async def test_refused_upload(caller: Caller, server: Server) -> None:
 
 
 def test_uploads_are_never_whole_in_memory(tmp_path: Path) -> None:
-    """Reading a body of 64 MB takes the memory of a few pieces."""
     path = tmp_path / "big"
     with path.open("wb") as file:
         file.truncate(64 * 2**20)
@@ -189,7 +182,6 @@ def test_uploads_are_never_whole_in_memory(tmp_path: Path) -> None:
 
 
 async def test_async_uploads_read_in_a_thread() -> None:
-    """An asynchronous upload never reads the file in the event loop's own thread."""
     readers = set()
 
     class Watched(io.BytesIO):
@@ -261,7 +253,6 @@ async def test_a_download_tells_how_far_it_is(caller: Caller, server: Server, tm
 
 
 async def test_broken_download_leaves_nothing(caller: Caller, server: Server, tmp_path: Path) -> None:
-    """A download that breaks off raises, and what stood under its name before is untouched."""
     target = tmp_path / "x.bin"
     target.write_bytes(b"before")
     server.will(cut_short(BIG, promised=len(BIG) * 2))
@@ -273,7 +264,6 @@ async def test_broken_download_leaves_nothing(caller: Caller, server: Server, tm
 
 
 async def test_refused_download(caller: Caller, server: Server) -> None:
-    """A download is retried and refused like every other operation."""
     server.will(refuse(503), refuse(404, "not_found"))
     with pytest.raises(NotFoundError, match="request-1"):
         await _download(caller)
@@ -281,15 +271,9 @@ async def test_refused_download(caller: Caller, server: Server) -> None:
 
 
 async def test_download_closed_unread(caller: Caller, server: Server) -> None:
-    """Leaving a download's context gives its connection back."""
     server.will(raw(BIG), {"documentId": DOCUMENT_ID})
     download = await _download(caller)
-    if caller.is_async:
-        async with download:
-            pass
-    else:
-        with download:
-            pass
+    await caller.enter(download)
     assert download._response.is_closed
     await caller(lambda c: c.catalog.delete_document(DOCUMENT_ID))
 
@@ -306,7 +290,6 @@ async def test_download_closed_unread(caller: Caller, server: Server) -> None:
     ],
 )
 async def test_download_names(caller: Caller, server: Server, header: str, expected: str) -> None:
-    """A download's name is a bare file name, whatever the header says."""
     server.will(raw(b"x", headers={"content-disposition": header}))
     download = await _download(caller)
     assert download.file_name == expected

@@ -4,14 +4,12 @@ import base64
 import copy
 import hashlib
 import pickle
-from collections.abc import AsyncIterator, Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 from urllib.parse import parse_qs, parse_qsl, urlencode, urlsplit
 
 import httpx
 import pytest
-import pytest_asyncio
 from pydantic import ValidationError
 
 from carrel import APIConnectionError, APIError, ConfigurationError, ServerError, UnexpectedResponseError
@@ -31,33 +29,26 @@ from carrel.oauth import (
     Tokens,
 )
 from carrel.oauth.metadata import metadata_at, metadata_from
-from tests.client.conftest import Caller
+from tests.client.conftest import Caller, MakeCaller
 from tests.client.server import Answer, Server, json_answer, raw, refuse, resetting
 
 CALLBACK = "https://app.example.test/callback"
 SECRET = "svc_cs_in_confidence"
+ELSEWHERE = "https://elsewhere.test"
 GIVEN = {"access_token": "at-1", "token_type": "Bearer", "expires_in": 3600, "refresh_token": "rt-1", "scope": "a b"}
-MakeOAuth = Callable[..., Caller]
-
-
-@pytest_asyncio.fixture(params=["sync", "async"])
-async def make_oauth(request: pytest.FixtureRequest, server: Server) -> AsyncIterator[MakeOAuth]:
-    """Make an application's clients in this run's mode, whose pauses take no time."""
-    made: list[Caller] = []
-
-    def make(**options: Any) -> Caller:
-        kind: Any = OAuthClient if request.param == "sync" else AsyncOAuthClient
-        values = {"redirect_uri": CALLBACK, "scopes": ["a", "b"], "auth_url": server.base_url, **options}
-        made.append(Caller(kind("client-1", SECRET, **values)))
-        return made[-1]
-
-    yield make
-    for caller in made:
-        await caller.close()
 
 
 @pytest.fixture
-def oauth(make_oauth: MakeOAuth) -> Caller:
+def make_oauth(open_client: MakeCaller, server: Server) -> MakeCaller:
+    """Make an application's clients in this run's mode, whose pauses take no time."""
+    values = {"redirect_uri": CALLBACK, "scopes": ["a", "b"], "auth_url": server.base_url}
+    return lambda **options: open_client(
+        "client-1", SECRET, kinds=(OAuthClient, AsyncOAuthClient), **{**values, **options}
+    )
+
+
+@pytest.fixture
+def oauth(make_oauth: MakeCaller) -> Caller:
     """A client with its defaults."""
     return make_oauth()
 
@@ -137,52 +128,47 @@ async def test_a_callbacks_code_is_exchanged(oauth: Caller, server: Server) -> N
         assert tokens.expires_at.tzinfo is UTC
 
 
+DENIED = {"error": "access_denied", "code": None}
+FLOOD = "".join(f"&a{number}=b" for number in range(100))
+
+
 @pytest.mark.parametrize(
-    ("changes", "code"),
+    ("changes", "more", "code"),
     [
-        ({"state": None}, "state_mismatch"),
-        ({"state": ""}, "state_mismatch"),
-        ({"state": "another"}, "state_mismatch"),
-        ({"state": "\udc80é"}, "state_mismatch"),
-        ({"state": "another", "error": "access_denied", "code": None}, "state_mismatch"),
-        ({"iss": None}, "issuer_mismatch"),
-        ({"iss": "https://elsewhere.test"}, "issuer_mismatch"),
-        ({"iss": "https://elsewhere.test", "error": "access_denied", "code": None}, "issuer_mismatch"),
-        ({"code": None}, "code_missing"),
-        ({"code": ""}, "code_missing"),
+        ({"state": None}, "", "state_mismatch"),
+        ({"state": ""}, "", "state_mismatch"),
+        ({"state": "another"}, "", "state_mismatch"),
+        ({"state": "\udc80é"}, "", "state_mismatch"),
+        ({"state": "another", **DENIED}, "", "state_mismatch"),
+        ({"iss": None}, "", "issuer_mismatch"),
+        ({"iss": ELSEWHERE}, "", "issuer_mismatch"),
+        ({"iss": ELSEWHERE, **DENIED}, "", "issuer_mismatch"),
+        ({"code": None}, "", "code_missing"),
+        ({"code": ""}, "", "code_missing"),
+        ({}, "&code=code-2", "invalid_callback"),
+        ({}, "&state=another", "invalid_callback"),
+        ({}, f"&iss={ELSEWHERE}", "invalid_callback"),
+        pytest.param({}, FLOOD, "invalid_callback", id="flood"),
     ],
 )
 async def test_a_callback_that_isnt_the_answer(
-    oauth: Caller, server: Server, changes: dict[str, str | None], code: str
+    oauth: Caller, server: Server, changes: dict[str, str | None], more: str, code: str
 ) -> None:
-    """It is refused, an error it brings isn't believed, and nothing is sent."""
+    """It is refused, also when it repeats a parameter; an error that it brings isn't believed, and nothing is sent."""
     request = oauth.client.authorization_request()
     values = {"code": "code-1", "state": request.state, "iss": server.base_url, **changes}
-    query = "&".join(f"{name}={value}" for name, value in values.items() if value is not None)
+    query = "&".join(f"{name}={value}" for name, value in values.items() if value is not None) + more
     with pytest.raises(CallbackError) as caught:
         await oauth(lambda c: c.exchange(f"{CALLBACK}?{query}", request))
     assert caught.value.code == code
     assert server.received == []
 
 
-FLOOD = "".join(f"&a{number}=b" for number in range(100))
-
-
-@pytest.mark.parametrize("more", ["&code=code-2", "&state=another", "&iss=https://elsewhere.test", FLOOD])
-async def test_a_callback_says_each_thing_once(oauth: Caller, server: Server, more: str) -> None:
-    """Two codes, states or issuers, and a flood of parameters, are no answer."""
+@pytest.mark.parametrize("callback", ["", CALLBACK, f"{CALLBACK}?", "what is this", "?", "\0"])
+async def test_no_callback_at_all(oauth: Caller, server: Server, callback: str) -> None:
     request = oauth.client.authorization_request()
-    with pytest.raises(CallbackError, match="invalid_callback"):
-        await oauth(lambda c: c.exchange(answer(request, server) + more, request))
-    assert server.received == []
-
-
-async def test_no_callback_at_all(oauth: Caller, server: Server) -> None:
-    """Nothing, an address without a query, and a text that is neither."""
-    request = oauth.client.authorization_request()
-    for callback in ("", CALLBACK, f"{CALLBACK}?", "what is this", "?", "\0"):
-        with pytest.raises(CallbackError, match="state_mismatch"):
-            await oauth(lambda c, callback=callback: c.exchange(callback, request))
+    with pytest.raises(CallbackError, match="state_mismatch"):
+        await oauth(lambda c: c.exchange(callback, request))
     assert server.received == []
 
 
@@ -209,11 +195,11 @@ async def test_a_server_that_names_no_issuer(oauth: Caller, server: Server) -> N
     server.will(GIVEN)
     await oauth(lambda _: quiet.exchange(answer(request, server, iss=None), request))
     with pytest.raises(CallbackError, match="issuer_mismatch"):
-        await oauth(lambda _: quiet.exchange(answer(request, server, iss="https://elsewhere.test"), request))
+        await oauth(lambda _: quiet.exchange(answer(request, server, iss=ELSEWHERE), request))
 
 
 @pytest.mark.parametrize(
-    "given",
+    "odd",
     [
         {"access_token": None},
         {"access_token": ""},
@@ -227,27 +213,20 @@ async def test_a_server_that_names_no_issuer(oauth: Caller, server: Server) -> N
         {"expires_in": 10**30},
         {"expires_in": "soon"},
         {"refresh_token": "r t"},
+        *(raw(content) for content in (b"<html>", b"", b"[]", b'"' + b"x" * 100_000, b"\xff")),
     ],
 )
-async def test_answers_that_are_no_tokens(oauth: Caller, server: Server, given: dict[str, Any]) -> None:
+async def test_answers_that_are_no_tokens(oauth: Caller, server: Server, odd: dict[str, Any] | Answer) -> None:
     """They are refused as what they are, without repeating what came."""
-    server.will(GIVEN | given)
+    server.will(GIVEN | odd if isinstance(odd, dict) else odd)
     with pytest.raises(UnexpectedResponseError, match="unreadable_response") as caught:
         await exchanged(oauth, server)
     assert "rt-1" not in repr(caught.value) + repr(caught.value.__cause__)
 
 
-@pytest.mark.parametrize("odd", [raw(b"<html>"), raw(b""), raw(b"[]"), raw(b'"' + b"x" * 100_000), raw(b"\xff")])
-async def test_answers_of_something_else(oauth: Caller, server: Server, odd: Answer) -> None:
-    """A proxy's page isn't tokens."""
-    server.will(odd)
-    with pytest.raises(UnexpectedResponseError):
-        await exchanged(oauth, server)
-
-
 async def test_redirects_are_not_followed(oauth: Caller, server: Server) -> None:
     """The application's secret goes nowhere but to the address that was given."""
-    server.will(raw(b"", status=307, headers={"location": "https://elsewhere.test/api/oauth/token"}))
+    server.will(raw(b"", status=307, headers={"location": f"{ELSEWHERE}/api/oauth/token"}))
     with pytest.raises(UnexpectedResponseError, match="Redirected"):
         await exchanged(oauth, server)
     assert len(server.received) == 1
@@ -269,7 +248,6 @@ async def test_what_a_refresh_leaves_out_stays_as_it_was(oauth: Caller, server: 
 
 
 async def test_without_a_refresh_token_the_person_signs_in(oauth: Caller, server: Server) -> None:
-    """Nothing is sent."""
     with pytest.raises(SignInRequiredError):
         await oauth(lambda c: c.refresh(Tokens(access_token="at-1")))
     assert server.received == []
@@ -286,7 +264,7 @@ async def test_without_a_refresh_token_the_person_signs_in(oauth: Caller, server
     ],
 )
 async def test_refusals_are_typed(
-    make_oauth: MakeOAuth, server: Server, status: int, body: dict[str, Any], expected: tuple[type[APIError], str]
+    make_oauth: MakeCaller, server: Server, status: int, body: dict[str, Any], expected: tuple[type[APIError], str]
 ) -> None:
     """By the error's own word (RFC 6749, section 5.2), with the status, and the request's name in the logs."""
     kind, code = expected
@@ -300,7 +278,6 @@ async def test_refusals_are_typed(
 
 
 def test_errors_cross_processes() -> None:
-    """Those without an answer too."""
     for kind in (AuthorizationError, AccessDeniedError, CallbackError, SignInRequiredError):
         twin = pickle.loads(pickle.dumps(kind("no", code="some_code")))  # noqa: S301 - our own bytes
         assert (type(twin), twin.code, str(twin)) == (kind, "some_code", "no (some_code)")
@@ -316,7 +293,7 @@ async def test_passing_failures_are_tried_again(oauth: Caller, server: Server) -
     assert 3 <= oauth.naps[1] <= 4
 
 
-async def test_offline(make_oauth: MakeOAuth) -> None:
+async def test_offline(make_oauth: MakeCaller) -> None:
     """Nobody there, and a connection that breaks: an APIConnectionError, and neither code nor secret in it."""
     with resetting() as address:
         for url in ("http://127.0.0.1:9", address):
@@ -352,30 +329,23 @@ def described(server: Server, **changes: Any) -> dict[str, Any]:
     return {"issuer": url, **endpoints, "code_challenge_methods_supported": ["plain", "S256"], **changes}
 
 
-async def test_discovery(oauth: Caller, server: Server) -> None:
-    """Endpoints that are elsewhere are used once they are known, and asked for where RFC 8414 has them."""
-    server.will(described(server), GIVEN)
+async def test_discovery(oauth: Caller, make_oauth: MakeCaller, server: Server) -> None:
+    """Endpoints that are elsewhere are used once they are known, and asked for where RFC 8414, section 3.1 has them."""
+    issuer = f"{server.base_url}/carrel"
+    server.will(described(server), GIVEN, described(server, issuer=issuer))
     found = oauth.client.with_server(await oauth(lambda c: c.discover()))
-    assert server.received[0].path == "/.well-known/oauth-authorization-server"
     request = found.authorization_request()
     assert request.url.startswith(f"{server.base_url}/authorization?")
     await oauth(lambda _: found.exchange(answer(request, server), request))
-    assert server.received[-1].path == "/token"
-
-
-async def test_an_issuer_with_a_path(make_oauth: MakeOAuth, server: Server) -> None:
-    """The path comes after the well-known part (RFC 8414, section 3.1)."""
-    issuer = f"{server.base_url}/carrel"
-    server.will(described(server, issuer=issuer))
-    found = await make_oauth(auth_url=issuer)(lambda c: c.discover())
-    assert isinstance(found, ServerMetadata)
-    assert server.received[0].path == "/.well-known/oauth-authorization-server/carrel"
+    assert isinstance(await make_oauth(auth_url=issuer)(lambda c: c.discover()), ServerMetadata)
+    well_known = "/.well-known/oauth-authorization-server"
+    assert [one.path for one in server.received] == [well_known, "/token", f"{well_known}/carrel"]
 
 
 @pytest.mark.parametrize(
     "changes",
     [
-        {"issuer": "https://elsewhere.test"},
+        {"issuer": ELSEWHERE},
         {"issuer": None},
         {"token_endpoint": "/api/oauth/token"},
         {"token_endpoint": "javascript:alert(1)"},

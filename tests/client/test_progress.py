@@ -13,7 +13,7 @@ import nbformat
 from nbclient import NotebookClient
 
 from tests.client.conftest import Caller
-from tests.client.samples import GROUP_ROW
+from tests.client.contract import OPERATIONS
 from tests.client.server import Server
 
 CODE = """
@@ -73,6 +73,7 @@ def test_a_file_gets_nothing() -> None:
 async def test_a_list_tells_how_much_came(caller: Caller, server: Server) -> None:
     """After each page, the total with the last."""
     told: list[tuple[int, int | None]] = []
-    server.will({"groups": [GROUP_ROW], "nextPageToken": "next"}, {"groups": [GROUP_ROW]})
+    page = OPERATIONS["admin/groups/list"].response()
+    server.will(page, {"groups": page["groups"]})
     await caller(lambda c: c.admin.groups.list().with_progress(lambda *counts: told.append(counts)).to_frame())
     assert told == [(1, None), (2, 2)]

@@ -26,33 +26,26 @@ from carrel import (
     TextDelta,
     UnexpectedResponseError,
 )
-from carrel._flow import Flow
-from tests.client.conftest import Caller, MakeCaller
+from tests.client.conftest import ACCESS_TOKEN, Caller, MakeCaller
 from tests.client.samples import COMPLETED_JOB, CONVERSATION_ID, FAILED_JOB, JOB_ID, OTHER_ID, STARTED_JOB, WITHHELD_JOB
 from tests.client.server import Answer, Server, event, json_answer, raw, refuse, resetting, streamed
+from tests.client.test_access_tokens import Counting
 
-ACCESS_TOKEN = "svc_at_of_the_tests_0123456789abcdefghij"
 TEXT = "Book the “night train” to Zürich; 夜行列車 runs daily. 🚆"
 DONE = event("completed", COMPLETED_JOB, f"1-{len(TEXT)}")
 
 
-@pytest.fixture
-def person(make_caller: MakeCaller) -> Caller:
-    """A client with an access token."""
-    return make_caller(api_key=None, access_token=ACCESS_TOKEN)
+def events_from(position: int, *, pace: int = 9) -> bytes:
+    """All events of TEXT from a position on, each with up to `pace` characters."""
+    pieces = [(TEXT[start : start + pace], min(start + pace, len(TEXT))) for start in range(position, len(TEXT), pace)]
+    return b"".join(event("delta", {"text": piece}, f"1-{end}") for piece, end in pieces) + DONE
 
 
 def telling(*, cut_at: int | None = None, pace: int = 9) -> Answer:
     """Tell TEXT from wherever a reader has got to, as the service does; up to a byte where the connection is cut."""
 
     def answer(request: Request) -> StreamingResponse:
-        position = request.headers.get("last-event-id", "1-0").partition("-")[2]
-        starts = range(int(position), len(TEXT), pace)
-        ends = [min(start + pace, len(TEXT)) for start in starts]
-        deltas = [
-            event("delta", {"text": TEXT[start:end]}, f"1-{end}") for start, end in zip(starts, ends, strict=True)
-        ]
-        told = b"".join([*deltas, DONE])
+        told = events_from(int(request.headers.get("last-event-id", "1-0").partition("-")[2]), pace=pace)
         response = streamed(told[:cut_at], cut=True) if cut_at is not None else streamed(told)
         return response(request)  # type: ignore[return-value]
 
@@ -102,24 +95,16 @@ async def test_a_message_and_its_reply(person: Caller, server: Server) -> None:
 
 
 async def test_cut_at_any_byte(person: Caller, server: Server) -> None:
-    """Wherever the connection is cut, the text is whole and the reply comes once."""
-    length = len(telling_bytes())
-    for cut_at in range(0, length, 11):
+    cuts = range(0, len(events_from(0)), 11)
+    for cut_at in cuts:
         server.received.clear()
         server.will(telling(cut_at=cut_at), telling())
         items = await read(person)
         assert told(items) == TEXT
         assert [type(item) for item in items].count(Reply) == 1
-        assert len(server.received) == (1 if cut_at == length else 2)
+        assert len(server.received) == 2
         assert positions(server)[0] is None
-    assert len(person.naps) == len(range(0, length, 11))
-
-
-def telling_bytes() -> bytes:
-    """All that `telling` sends from the beginning."""
-    pieces = [TEXT[start : start + 9] for start in range(0, len(TEXT), 9)]
-    ends = [min(start + 9, len(TEXT)) for start in range(0, len(TEXT), 9)]
-    return b"".join(event("delta", {"text": piece}, f"1-{end}") for piece, end in zip(pieces, ends, strict=True)) + DONE
+    assert len(person.naps) == len(cuts)
 
 
 async def test_a_stream_that_ends_too_early(person: Caller, server: Server) -> None:
@@ -192,7 +177,6 @@ async def test_going_on_after_giving_up(person: Caller, server: Server) -> None:
 
 
 async def test_a_message_that_never_arrived(make_caller: MakeCaller) -> None:
-    """As long as no connection brought a job there is none to tell."""
     caller = make_caller(api_key=None, access_token=ACCESS_TOKEN, base_url="http://127.0.0.1:1")
     with pytest.raises(APIConnectionError) as caught:
         await caller.walk(caller.client.agents.stream(OTHER_ID, "How?"))
@@ -232,7 +216,6 @@ async def test_a_service_that_is_away_for_a_while(make_caller: MakeCaller) -> No
 
 @pytest.mark.parametrize(("job", "kind"), [(FAILED_JOB, ReplyFailedError), (WITHHELD_JOB, ReplyWithheldError)])
 async def test_no_reply(person: Caller, server: Server, job: dict[str, Any], kind: type[ReplyFailedError]) -> None:
-    """A job that failed, or whose reply is withheld, is an error that says so, with the exchange's ids."""
     server.will(STARTED_JOB, streamed(event("failed", job, "1-0")))
     with pytest.raises(kind) as caught:
         await person.walk(person.client.agents.stream(OTHER_ID, "How?"))
@@ -243,7 +226,6 @@ async def test_no_reply(person: Caller, server: Server, job: dict[str, Any], kin
 
 
 async def test_a_job_that_is_gone(person: Caller, server: Server) -> None:
-    """A refusal is raised as it is, at the beginning or when the reader comes again."""
     server.will(refuse(404, "job_not_found"), telling(cut_at=200), refuse(404, "job_not_found"))
     for _ in range(2):
         with pytest.raises(NotFoundError):
@@ -288,29 +270,13 @@ async def test_what_is_no_stream_of_a_reply(person: Caller, server: Server, answ
     assert len(server.received) == 1
 
 
-class _Renewing:
-    """Two tokens, one after the other."""
-
-    def current(self) -> Flow[str]:
-        return "one"
-        yield
-
-    def renewed(self, refused: str) -> Flow[str | None]:
-        assert refused == "one"
-        return "two"
-        yield
-
-
 async def test_a_token_that_ends_meanwhile(make_caller: MakeCaller, server: Server) -> None:
     """When the token expires in the middle of a stream, the reader comes again with the next."""
-    caller = make_caller(api_key=None, tokens=_Renewing())
+    caller = make_caller(api_key=None, tokens=Counting())
     server.will(streamed(event("delta", {"text": TEXT[:9]}, "1-9")), refuse(401, "credential_expired"), telling())
     assert told(await read(caller)) == TEXT
-    assert [request.headers["authorization"] for request in server.received] == [
-        "Bearer one",
-        "Bearer one",
-        "Bearer two",
-    ]
+    used = [request.headers["authorization"].removeprefix("Bearer ") for request in server.received]
+    assert used == ["token-0", "token-0", "token-1"]
     assert positions(server) == [None, "1-9", "1-9"]
 
 
@@ -334,29 +300,19 @@ class Endless:
             self.left.set()
 
 
-async def _closing(caller: Caller, stream: Any) -> None:
-    await caller(lambda _: stream.close())
-
-
-async def _by_with(caller: Caller, stream: Any) -> None:
-    if caller.is_async:
-        async with stream as entered:
-            assert entered is stream
-    else:
-        with stream as entered:
-            assert entered is stream
-
-
-@pytest.mark.parametrize("leave", [_closing, _by_with])
+@pytest.mark.parametrize(
+    "leave",
+    [lambda caller, stream: caller(lambda _: stream.close()), lambda caller, stream: caller.enter(stream)],
+    ids=["close", "with"],
+)
 async def test_leaving_early(person: Caller, server: Server, leave: Callable[[Caller, Any], Any]) -> None:
-    """Whoever has read enough lets the connection go, and the stream is over."""
     endless = Endless()
     server.will(endless)
     stream = person.client.agents.stream_response(JOB_ID)
     first = await anext(stream) if person.is_async else next(stream)
     assert first == TextDelta(text="By")
     assert not endless.left.is_set()
-    await leave(person, stream)
+    assert await leave(person, stream) in {None, stream}
     assert await asyncio.to_thread(endless.left.wait, 10)
     assert await person.walk(stream) == []
 
@@ -376,7 +332,6 @@ async def test_breaking_off(person: Caller, server: Server) -> None:
 
 
 async def test_being_cancelled(person: Caller, server: Server) -> None:
-    """A task that is cancelled while it waits for the next word lets the connection go."""
     if not person.is_async:
         pytest.skip("about tasks")
     endless = Endless()
@@ -396,7 +351,6 @@ async def test_being_cancelled(person: Caller, server: Server) -> None:
 
 
 async def test_the_reply_is_the_end(person: Caller, server: Server) -> None:
-    """With the reply the stream is over, whatever the other side does with the connection."""
     endless = Endless(DONE)
     server.will(endless)
     stream = person.client.agents.stream_response(JOB_ID)
@@ -406,18 +360,9 @@ async def test_the_reply_is_the_end(person: Caller, server: Server) -> None:
 
 
 async def test_two_readers_at_once(person: Caller, server: Server) -> None:
-    """One client reads several replies at a time, each to its end."""
     server.will(*[telling(pace=1)] * 4)
-    if person.is_async:
-        readings = await asyncio.gather(*(read(person) for _ in range(4)))
-    else:
-        readings = []
-        threads = [
-            threading.Thread(target=lambda: readings.append(list(person.client.agents.stream_response(JOB_ID))))
-            for _ in range(4)
-        ]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            await asyncio.to_thread(thread.join)
+    streams = [person.client.agents.stream_response(JOB_ID) for _ in range(4)]
+    readings = await asyncio.gather(
+        *(person.walk(stream) if person.is_async else asyncio.to_thread(list, stream) for stream in streams)
+    )
     assert [told(items) for items in readings] == [TEXT] * 4

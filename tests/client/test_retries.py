@@ -1,5 +1,6 @@
 """What is sent again, after how long, and under which key. Pauses are effects, so none of this takes time."""
 
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -17,32 +18,24 @@ from carrel import (
     UnexpectedResponseError,
 )
 from carrel._retries import LONGEST_BACKOFF, RetryPolicy, backoff
-from tests.client.conftest import Caller, MakeCaller
-from tests.client.samples import COLLECTION_ID, DOCUMENT_ID, FOUND, OTHER_ID, SENT_CHAT
+from tests.client.conftest import Caller, MakeCaller, delete
+from tests.client.samples import COLLECTION_ID, DELETED, DOCUMENT_ID, OTHER_ID, SENT_CHAT
 from tests.client.server import Server, cut_short, raw, refuse, resetting, slowly
-
-DELETED = {"documentId": DOCUMENT_ID}
-
-
-def _delete(client: Any) -> Any:
-    return client.catalog.delete_document(DOCUMENT_ID)
 
 
 @pytest.mark.parametrize("status", [408, 429, 500, 502, 503, 504])
 async def test_temporary_refusals_are_retried(caller: Caller, server: Server, status: int) -> None:
-    """A temporary status is retried with growing pauses until the answer comes."""
     server.will(refuse(status), refuse(status), DELETED)
-    assert str((await caller(_delete)).document_id) == DOCUMENT_ID
+    assert str((await caller(delete)).document_id) == DOCUMENT_ID
     assert len(caller.naps) == 2
     assert 0.25 <= caller.naps[0] <= 0.5 <= caller.naps[1] <= 1.0
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 415, 418, 501, 505, 507])
 async def test_final_refusals_are_not_retried(caller: Caller, server: Server, status: int) -> None:
-    """A refusal that can't change is raised at once, real conflicts such as a taken name included."""
     server.will(refuse(status, "collection_name_taken"), DELETED)
     with pytest.raises(APIError) as caught:
-        await caller(_delete)
+        await caller(delete)
     assert (caught.value.status, len(server.received), caller.naps) == (status, 1, [])
 
 
@@ -50,7 +43,7 @@ async def test_final_refusals_are_not_retried(caller: Caller, server: Server, st
 async def test_passing_conflicts_are_retried(caller: Caller, server: Server, answer: Any) -> None:
     """A 409 is retried when its code says that it passes, or the service says when to return."""
     server.will(answer, DELETED)
-    await caller(_delete)
+    await caller(delete)
     assert len(server.received) == 2
 
 
@@ -69,54 +62,48 @@ async def test_a_model_that_was_tried_is_not_tried_again(
 
 
 async def test_a_reply_that_is_still_made_is_waited_for(caller: Caller, server: Server) -> None:
-    """A reply that only takes longer is waited for again, under the same key."""
     server.will(refuse(503, "reply_delayed", {"retry-after": "5"}), SENT_CHAT)
     await caller(lambda c: c.copilots.send_message(OTHER_ID, "How?"))
     assert len({request.headers["idempotency-key"] for request in server.received}) == 1
     assert (len(server.received), len(caller.naps)) == (2, 1)
 
 
-async def test_retries_end(make_caller: MakeCaller, server: Server) -> None:
-    """After max_retries further attempts the last refusal is raised; max_retries=0 means one attempt."""
-    for retries in (0, 1, 4):
-        server.received.clear()
-        server.will(*[refuse(503, "saturated")] * (retries + 1))
-        with pytest.raises(ServerError, match="saturated"):
-            await make_caller(max_retries=retries)(_delete)
-        assert len(server.received) == retries + 1
+@pytest.mark.parametrize("retries", [0, 1, 4])
+async def test_retries_end(make_caller: MakeCaller, server: Server, retries: int) -> None:
+    server.will(*[refuse(503, "saturated")] * (retries + 1))
+    with pytest.raises(ServerError, match="saturated"):
+        await make_caller(max_retries=retries)(delete)
+    assert len(server.received) == retries + 1
 
 
-async def test_retry_after_in_seconds(caller: Caller, server: Server) -> None:
-    """A Retry-After is waited for, with at most a tenth more so that callers don't return together."""
-    server.will(refuse(429, headers={"retry-after": "7"}), DELETED)
-    await caller(_delete)
-    assert 7.0 <= caller.naps[0] <= 7.7
+def _date(seconds: float) -> str:
+    return format_datetime(datetime.now(UTC) + timedelta(seconds=seconds), usegmt=True)
 
 
-async def test_retry_after_as_a_date(caller: Caller, server: Server) -> None:
-    """A Retry-After may be a date; one in the past means now."""
-    soon, past = (datetime.now(UTC) + timedelta(seconds=offset) for offset in (30, -30))
-    answers = [refuse(503, headers={"retry-after": format_datetime(at, usegmt=True)}) for at in (soon, past)]
-    server.will(*answers, DELETED)
-    await caller(_delete)
-    assert 28 <= caller.naps[0] <= 33
-    assert caller.naps[1] == 0
-
-
-@pytest.mark.parametrize("value", ["soon", "", "-3", "nan", "inf", "²"])
-async def test_odd_retry_after(caller: Caller, server: Server, value: str) -> None:
-    """A Retry-After that makes no sense never makes a pause that makes none."""
-    header = value.encode()
-    server.will(refuse(429, headers={"retry-after": header.decode("latin-1")}), DELETED)
-    await caller(_delete)
-    assert all(0 <= nap <= 1 for nap in caller.naps)
+@pytest.mark.parametrize(
+    ("header", "least", "most"),
+    [
+        pytest.param(lambda: "7", 7.0, 7.7, id="seconds"),
+        pytest.param(lambda: _date(30), 28, 33, id="date"),
+        pytest.param(lambda: _date(-30), 0, 0, id="past"),
+        *(pytest.param(lambda odd=odd: odd, 0, 1, id=f"odd {odd!a}") for odd in ("soon", "", "-3", "nan", "inf", "Â²")),
+    ],
+)
+async def test_retry_after(
+    caller: Caller, server: Server, header: Callable[[], str], least: float, most: float
+) -> None:
+    """A Retry-After is waited for, with at most a tenth more to spread callers; an odd header makes no long pause."""
+    server.will(refuse(429, headers={"retry-after": header()}), DELETED)
+    await caller(delete)
+    [nap] = caller.naps
+    assert least <= nap <= most
 
 
 async def test_long_retry_after_is_the_callers(caller: Caller, server: Server) -> None:
     """A Retry-After of more than two minutes is raised instead of slept, and found on the error."""
     server.will(refuse(429, "quota", {"retry-after": "3600"}))
     with pytest.raises(RateLimitError) as caught:
-        await caller(_delete)
+        await caller(delete)
     assert (caught.value.retry_after, caller.naps) == (3600, [])
 
 
@@ -131,65 +118,46 @@ async def test_idempotency_key_is_kept_over_retries(caller: Caller, server: Serv
     assert keys[0] != keys[3]
 
 
-async def test_reads_and_upserts_carry_no_key(caller: Caller, server: Server) -> None:
-    """What can be repeated without harm has no key, so the service keeps nothing for it."""
-    server.will(FOUND, {"users": []})
-    await caller(lambda c: c.search.search_document_catalog("trains"))
-    await caller(lambda c: c.admin.users.upsert([{"email": "ada@example.com"}]))
-    assert all("idempotency-key" not in request.headers for request in server.received)
-
-
 async def test_own_idempotency_key(caller: Caller, server: Server) -> None:
-    """A key given by hand is sent instead of a new one."""
     server.will({"auditLogId": OTHER_ID})
     own = caller.client.with_options(headers={"Idempotency-Key": "mine"})
     await caller(lambda _: own.search.submit_search_feedback(search_id=OTHER_ID, feedback="THUMBS_UP"))
     assert server.received[0].headers["idempotency-key"] == "mine"
 
 
-async def test_resets_are_retried(make_caller: MakeCaller) -> None:
-    """A connection that is reset is tried again, and then raised as APIConnectionError with its cause."""
+async def test_connection_failures_are_retried(make_caller: MakeCaller) -> None:
+    """A connection that is reset or refused is tried again, and then raised as APIConnectionError with its cause."""
     with resetting() as address:
-        caller = make_caller(base_url=address)
-        with pytest.raises(APIConnectionError, match=r"127\.0\.0\.1") as caught:
-            await caller(_delete)
-    assert isinstance(caught.value.__cause__, httpx.TransportError)
-    assert len(caller.naps) == 2
-
-
-async def test_nobody_listens(make_caller: MakeCaller) -> None:
-    """A refused connection is tried again, and then raised as APIConnectionError."""
-    caller = make_caller(base_url="http://127.0.0.1:1")
-    with pytest.raises(APIConnectionError):
-        await caller(_delete)
-    assert len(caller.naps) == 2
+        for base_url in (address, "http://127.0.0.1:1"):
+            caller = make_caller(base_url=base_url)
+            with pytest.raises(APIConnectionError, match=r"127\.0\.0\.1") as caught:
+                await caller(delete)
+            assert isinstance(caught.value.__cause__, httpx.TransportError)
+            assert len(caller.naps) == 2
 
 
 async def test_truncated_answers_are_retried(caller: Caller, server: Server) -> None:
-    """An answer cut short is asked for again, not half read."""
     server.will(cut_short(b'{"documentId": "', promised=100), DELETED)
-    assert str((await caller(_delete)).document_id) == DOCUMENT_ID
+    assert str((await caller(delete)).document_id) == DOCUMENT_ID
     assert len(server.received) == 2
 
 
 async def test_timeout(make_caller: MakeCaller, server: Server) -> None:
-    """An answer that doesn't come in time is tried again, and then raised as APITimeoutError."""
     late = slowly(0.5, refuse(500))
     server.will(late, late)
     caller = make_caller(timeout=0.1, max_retries=1)
     with pytest.raises(APITimeoutError, match="in time"):
-        await caller(_delete)
+        await caller(delete)
     assert len(caller.naps) == 1
 
 
 async def test_timeout_by_option(caller: Caller, server: Server) -> None:
-    """with_options changes the timeout and the retries of the copy alone."""
     server.will(slowly(0.3, refuse(500)), slowly(0.3, refuse(404)))
     hasty = caller.client.with_options(timeout=0.1, max_retries=0)
     with pytest.raises(APITimeoutError):
         await caller(lambda _: hasty.catalog.delete_document(DOCUMENT_ID))
     with pytest.raises(APIError, match="404"):
-        await caller(_delete)
+        await caller(delete)
 
 
 async def test_redirects_are_not_followed(caller: Caller, server: Server) -> None:
@@ -197,7 +165,7 @@ async def test_redirects_are_not_followed(caller: Caller, server: Server) -> Non
     with resetting() as elsewhere:
         server.will(refuse(307, headers={"location": f"{elsewhere}/login?token=abc"}))
         with pytest.raises(APIError) as caught:
-            await caller(_delete)
+            await caller(delete)
     assert len(server.received) == 1
     assert "abc" not in str(caught.value)
 
@@ -205,26 +173,23 @@ async def test_redirects_are_not_followed(caller: Caller, server: Server) -> Non
 async def test_redirect_without_the_services_error_shape(make_caller: MakeCaller, server: Server) -> None:
     """A proxy's redirect says where to, and that base_url is to be changed, even over a client that follows."""
     location = {"location": "https://login.example.com/?next=secret"}
-
     caller = make_caller()
     caller.client._session.driver.http.follow_redirects = True
     server.will(raw(b"moved", status=302, headers=location))
     with pytest.raises(UnexpectedResponseError, match=r"https://login\.example\.com/, .*base_url") as caught:
-        await caller(_delete)
+        await caller(delete)
     assert "secret" not in str(caught.value)
 
 
 async def test_proxy_pages(caller: Caller, server: Server) -> None:
-    """A proxy's HTML error is retried by its status and raised with a code of its own."""
     page = raw(b"<html>Bad Gateway</html>", status=502)
     server.will(page, page, page)
     with pytest.raises(ServerError) as caught:
-        await caller(_delete)
+        await caller(delete)
     assert (caught.value.code, len(server.received)) == ("http_502", 3)
 
 
 async def test_conflict_after_a_lost_secret(caller: Caller, server: Server) -> None:
-    """A retry that the service answers with `already_done` is raised as the conflict it is."""
     server.will(refuse(503), refuse(409, "already_done"))
     with pytest.raises(ConflictError) as caught:
         await caller(lambda c: c.admin.api_keys.create("loader"))
@@ -241,7 +206,6 @@ def test_backoff_grows_and_is_bounded() -> None:
 
 
 def test_unsendable_requests_are_not_retried() -> None:
-    """A failure that another attempt can't change isn't repeated."""
     policy = RetryPolicy(max_retries=5)
     assert policy.wait_after_failure(httpx.UnsupportedProtocol("no"), attempt=0) is None
     assert policy.wait_after_failure(httpx.LocalProtocolError("no"), attempt=0) is None

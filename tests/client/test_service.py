@@ -4,27 +4,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import pytest_asyncio
 
-from carrel import AsyncCarrel, AuthenticationError, Carrel, ConflictError, NotFoundError, PermissionDeniedError
+from carrel import AuthenticationError, Carrel, ConflictError, NotFoundError, PermissionDeniedError
 from carrel.wire.uploads import PlanAction, UploadStatus
-from tests.client.conftest import Caller
-from tests.client.samples import CONVERSATION_ID
-from tests.client.test_agents import LISTS as LISTS_OF_V1
-from tests.client.test_agents import SINGLE as OF_V1
-from tests.client.test_operations import LISTS, SINGLE
+from tests.client.conftest import Caller, MakeCaller
+from tests.client.contract import OPERATIONS
+from tests.client.test_operations import LISTS, SINGLE, name_of, requests_of
 from tests.harness.services import RunningService
 
 TRAVEL = "# Travel\n\nBook the night train to Vienna three weeks ahead.\n"
 
 
-@pytest_asyncio.fixture(params=["sync", "async"])
-async def real(request: pytest.FixtureRequest, service: RunningService) -> Any:
+@pytest.fixture
+def real(service: RunningService, open_client: MakeCaller) -> Caller:
     """A client of the real service, as the bootstrap admin's key that may act for users."""
-    kind = Carrel if request.param == "sync" else AsyncCarrel
-    caller = Caller(kind(service.api_key, service.base_url))
-    yield caller
-    await caller.close()
+    return open_client(service.api_key, service.base_url)
 
 
 async def _upload(real: Caller, tmp_path: Path, **options: Any) -> Any:
@@ -34,8 +28,13 @@ async def _upload(real: Caller, tmp_path: Path, **options: Any) -> Any:
     return await real(lambda c: c.catalog.upload_file(path, **given))
 
 
+async def _document(real: Caller, tmp_path: Path) -> Any:
+    """A new document, as its owner sees it."""
+    uploaded = await _upload(real, tmp_path)
+    return await real(lambda c: c.catalog.get_document(uploaded.document_id))
+
+
 async def test_from_upload_to_search(real: Caller, tmp_path: Path) -> None:
-    """An uploaded file is found, told about, planned as unchanged, downloaded byte for byte, and deleted."""
     uploaded = await _upload(real, tmp_path, fingerprint="one")
     assert (uploaded.status, uploaded.indexing) == (UploadStatus.CREATED, "DONE")
     found = await real(lambda c: c.search.search_document_catalog("how do I get to Vienna"))
@@ -56,7 +55,6 @@ async def test_from_upload_to_search(real: Caller, tmp_path: Path) -> None:
 
 
 async def test_collections(real: Caller, tmp_path: Path) -> None:
-    """A document is added to a collection with metadata, found there by chunk, and taken out again."""
     uploaded = await _upload(real, tmp_path)
     schema = {"fields": [{"name": "team", "type": "STRING"}]}
     made = await real(
@@ -81,10 +79,8 @@ async def test_collections(real: Caller, tmp_path: Path) -> None:
 
 
 async def test_people_see_what_they_may(real: Caller, tmp_path: Path) -> None:
-    """Somebody without a grant finds nothing; given one, they find it, and both permission look-ups say so."""
-    uploaded = await _upload(real, tmp_path)
+    document = await _document(real, tmp_path)
     await real(lambda c: c.admin.users.upsert([{"email": "ada@example.test", "name": "Ada"}]))
-    document = await real(lambda c: c.catalog.get_document(uploaded.document_id))
     as_ada = {"user_email": "ada@example.test"}
 
     async def found() -> int:
@@ -105,7 +101,6 @@ async def test_people_see_what_they_may(real: Caller, tmp_path: Path) -> None:
 
 
 async def test_keys_and_audit(real: Caller, service: RunningService) -> None:
-    """A new key works as its owner until it is revoked, and the audit log tells of both."""
     await real(lambda c: c.admin.users.upsert([{"email": "ada@example.test", "name": "Ada"}]))
     made = await real(lambda c: c.admin.api_keys.create("Ada's", owner_email="ada@example.test"))
     assert made.api_key not in repr(made)
@@ -126,9 +121,8 @@ async def test_service_accounts_and_their_tokens(real: Caller, service: RunningS
         await real(lambda c: c.admin.service_accounts.create("Reader"))
     assert caught.value.code == "service_accounts_disabled"
     await real(lambda c: c.admin.organization.update(service_accounts_enabled=True))
-    uploaded = await _upload(real, tmp_path)
+    document = await _document(real, tmp_path)
     account = await real(lambda c: c.admin.service_accounts.create("Reader"))
-    document = await real(lambda c: c.catalog.get_document(uploaded.document_id))
     member = {"type": "serviceAccount", "id": account.service_account_id}
     await real(lambda c: c.admin.grants.set(document.resource, [{"principal": member, "role": "VIEWER"}]))
     planned = await real(
@@ -142,9 +136,9 @@ async def test_service_accounts_and_their_tokens(real: Caller, service: RunningS
     assert minted.token not in repr(minted)
     assert await real(lambda c: c.admin.service_account_tokens.preview_reach(token_id=minted.token_id)) == planned
     with Carrel(minted.token, service.base_url) as robot:
-        assert [one.document_id for one in robot.catalog.list_documents()] == [uploaded.document_id]
+        assert [one.document_id for one in robot.catalog.list_documents()] == [document.document_id]
         with pytest.raises(PermissionDeniedError):
-            robot.catalog.delete_document(uploaded.document_id)
+            robot.catalog.delete_document(document.document_id)
         await real(lambda c: c.admin.service_account_tokens.revoke(minted.token_id))
         with pytest.raises(AuthenticationError):
             robot.search.search_document_catalog("train")
@@ -156,9 +150,7 @@ async def test_service_accounts_and_their_tokens(real: Caller, service: RunningS
 
 
 async def test_why_and_whether(real: Caller, tmp_path: Path) -> None:
-    """The explanation goes from the person through their group and its grant to the document; the checks agree."""
-    uploaded = await _upload(real, tmp_path)
-    document = await real(lambda c: c.catalog.get_document(uploaded.document_id))
+    document = await _document(real, tmp_path)
     ada = {"type": "user", "email": "ada@example.test"}
     await real(lambda c: c.admin.users.upsert([{"email": "ada@example.test", "name": "Ada"}]))
     made = await real(lambda c: c.admin.groups.upsert([{"name": "Ops", "members": [ada]}]))
@@ -183,7 +175,6 @@ async def test_why_and_whether(real: Caller, tmp_path: Path) -> None:
 
 
 async def test_the_search_log(real: Caller, tmp_path: Path) -> None:
-    """Searches are on the log with their results and feedback, newest first, and can be asked for by either."""
     await _upload(real, tmp_path)
     found = await real(lambda c: c.search.search_document_catalog("train to Vienna", mode="LEXICAL"))
     await real(lambda c: c.search.search_document_catalog("zeppelins", mode="LEXICAL"))
@@ -199,13 +190,6 @@ async def test_the_search_log(real: Caller, tmp_path: Path) -> None:
     assert [one.search_id for one in liked] == [found.search_id]
 
 
-UPLOADS = {
-    "catalog/uploadFile",
-    "catalog/uploadDocumentFile",
-    "catalog/downloadDocument",
-    "catalog/downloadDocumentPage",
-}
-OPERATIONS = {path: body for path, _, body, _ in (*SINGLE, *LISTS)}
 AS_KEY_OWNER_ONLY = {
     "alerts/reportRun",
     "alerts/reportSchedules",
@@ -219,32 +203,15 @@ AS_KEY_OWNER_ONLY = {
 }
 
 
-# They are there for programs of before the SDK, which has better ways for each (docs/existing-clients.md).
-FOR_EXISTING_CLIENTS = {"catalog/uploadDocumentContents", "copilots/createConversation", "copilots/streamMessage"}
-
-
-def test_the_client_and_the_service_know_the_same_operations(service: RunningService) -> None:
-    """Whatever v0 operation the service offers, the client has, and the other way round."""
-    paths = service.http.get("/openapi.json").json()["paths"]
-    served = {path.removeprefix("/api/v0/") for path in paths if path.startswith("/api/v0/")}
-    assert served == OPERATIONS.keys() | UPLOADS | FOR_EXISTING_CLIENTS
-
-
-def test_the_client_and_the_service_know_the_same_operations_of_v1(service: RunningService) -> None:
-    """The same of those that v1 has alone, with their methods."""
-    paths = service.http.get("/openapi.json").json()["paths"]
-    own = [path for path in paths if path.startswith("/api/v1/") and path.replace("/v1/", "/v0/", 1) not in paths]
-    served = {(method.upper(), path.removeprefix("/api/v1/")) for path in own for method in paths[path]}
-    cases = {(method, path.replace(CONVERSATION_ID, "{conversationId}")) for method, path, *_ in (*OF_V1, *LISTS_OF_V1)}
-    assert served == cases | {("GET", "agents/streamAgentResponse")}
+TAKEN_AS_TEXT = {"search/submitSearchFeedback", "copilots/provideMessageFeedback"}
 
 
 def test_a_named_user_is_never_passed_over(service: RunningService) -> None:
     """An operation that takes userEmail acts as that user: an unknown one is refused, never the key's owner instead."""
-    taken_as_text = {"search/submitSearchFeedback", "copilots/provideMessageFeedback"}
-    named = OPERATIONS.keys() - AS_KEY_OWNER_ONLY - taken_as_text
-    acting = [path for path in named if not path.startswith("admin/")]
+    names = {name_of(place) for place in SINGLE + LISTS} - AS_KEY_OWNER_ONLY - TAKEN_AS_TEXT
+    acting = [OPERATIONS[name] for name in names if OPERATIONS[name].version == "v0" and not name.startswith("admin/")]
     assert len(acting) > 12
-    for path in acting:
-        answer = service.call(path, {**OPERATIONS[path], "userEmail": "nobody@example.test"})
-        assert (path, answer.status_code, answer.json()["error"]["code"]) == (path, 400, "unknown_user")
+    for operation in acting:
+        answer = service.call(operation.name, requests_of(operation)[0] | {"userEmail": "nobody@example.test"})
+        code = answer.json()["error"]["code"]
+        assert (operation.name, answer.status_code, code) == (operation.name, 400, "unknown_user")

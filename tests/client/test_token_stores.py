@@ -5,16 +5,15 @@ import os
 import stat
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any
+from typing import TypeVar
 
 import anyio
 import anyio.to_thread
 import pytest
-import trio
 
 from carrel import APIConnectionError, CarrelError, ConfigurationError, ServerError
 from carrel._drivers import AsyncDriver, SyncDriver
@@ -31,6 +30,7 @@ from carrel.oauth import (
     TokenStore,
 )
 
+T = TypeVar("T")
 KEYS = ["ada", "", "../../etc/passwd", "a/b", "x" * 10_000, "\0", "é\udc80", ".", "CON"]
 GONE = "Send the person to authorize the application again"
 UNAVAILABLE = TokenRequestError("busy", status=503, code="temporarily_unavailable")
@@ -46,6 +46,13 @@ def tokens(number: int, *, seconds: float = 3600) -> Tokens:
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> TokenStore:
     """An empty store of each kind."""
     return MemoryTokenStore() if request.param == "memory" else FileTokenStore(tmp_path / "deep" / "tokens")
+
+
+@pytest.fixture
+def expired(store: TokenStore) -> TokenStore:
+    """A store of each kind with Ada's tokens, of which the access token has ended."""
+    store.put("ada", tokens(1, seconds=0))
+    return store
 
 
 class Server:
@@ -64,14 +71,25 @@ class Server:
         return answer
 
 
+# Drivers of flows that send no requests.
+BLOCKING = SyncDriver(None, time.sleep)  # type: ignore[arg-type]
+AWAITING = AsyncDriver(None)  # type: ignore[arg-type]
+
+
 def current(source: StoredTokens) -> str:
     """The source's token."""
-    return SyncDriver(None, time.sleep).run(source.current())  # type: ignore[arg-type] - it sends nothing itself
+    return BLOCKING.run(source.current())
 
 
 def renewed(source: StoredTokens, refused: str) -> str | None:
     """The source's token after a refusal."""
-    return SyncDriver(None, time.sleep).run(source.renewed(refused))  # type: ignore[arg-type] - likewise
+    return BLOCKING.run(source.renewed(refused))
+
+
+def stored(store: TokenStore) -> str | None:
+    """The access token that is kept for Ada."""
+    kept = store.get("ada")
+    return kept and kept.access_token
 
 
 @pytest.mark.parametrize("key", KEYS, ids=range(len(KEYS)))
@@ -90,7 +108,6 @@ def test_a_store_keeps_what_it_is_given(store: TokenStore, key: str) -> None:
 
 
 def test_a_lock_holds_off_others_of_its_key(store: TokenStore) -> None:
-    """One after the other, however many want it."""
     inside: list[int] = []
     most: list[int] = []
 
@@ -108,7 +125,6 @@ def test_a_lock_holds_off_others_of_its_key(store: TokenStore) -> None:
 
 
 def test_a_lock_of_memory_is_forgotten_when_nobody_holds_it() -> None:
-    """However many sessions come and go."""
     store = MemoryTokenStore()
     for number in range(1000):
         with store.lock(str(number)):
@@ -146,7 +162,6 @@ def test_a_folder_others_may_write_to_is_refused(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"\xff", b'{"access_token": "a b"}', b"x" * 10_000])
 def test_a_file_without_tokens_counts_as_none(tmp_path: Path, content: bytes) -> None:
-    """And is replaced by the next sign-in."""
     store = FileTokenStore(tmp_path / "tokens")
     store._path("ada").write_bytes(content)
     assert store.get("ada") is None
@@ -193,7 +208,6 @@ def test_a_refused_token_is_renewed_unless_somebody_has(store: TokenStore) -> No
 
 
 def test_a_session_without_tokens_asks_for_a_sign_in(store: TokenStore) -> None:
-    """Nothing is sent."""
     source = StoredTokens(store, "ada", refresh=Server())
     with pytest.raises(SignInRequiredError, match=GONE):
         current(source)
@@ -201,18 +215,17 @@ def test_a_session_without_tokens_asks_for_a_sign_in(store: TokenStore) -> None:
     assert current(source) == "at-1"
 
 
-def test_a_refresh_token_that_is_refused_is_forgotten(store: TokenStore) -> None:
+def test_a_refresh_token_that_is_refused_is_forgotten(expired: TokenStore) -> None:
     """It isn't sent a second time, and the cause is told."""
-    store.put("ada", tokens(1, seconds=0))
     refusal = InvalidGrantError("used", status=400, code="invalid_grant")
     server = Server(refusal)
-    source = StoredTokens(store, "ada", refresh=server)
+    source = StoredTokens(expired, "ada", refresh=server)
     for cause in (refusal, None):
         with pytest.raises(SignInRequiredError, match=GONE) as caught:
             current(source)
         assert caught.value.__cause__ is cause
     assert server.asked == ["rt-1"]
-    assert store.get("ada") is None
+    assert expired.get("ada") is None
 
 
 def test_the_last_minute_is_used_when_nobody_can_renew(store: TokenStore) -> None:
@@ -266,13 +279,10 @@ def test_tokens_a_store_doesnt_take_are_used_by_nobody_and_kept_for_it() -> None
             current(source)
     assert current(source) == "at-2"
     assert server.asked == ["rt-1"]
-    stored = store.get("ada")
-    assert stored is not None
-    assert stored.access_token == "at-2"
+    assert stored(store) == "at-2"
 
 
 def test_tokens_of_a_new_sign_in_come_before_those_that_werent_stored() -> None:
-    """The person has signed in meanwhile."""
     store = Full(failures=1)
     source = StoredTokens(store, "ada", refresh=Server(tokens(2)))
     with pytest.raises(OSError, match="No space"):
@@ -299,82 +309,50 @@ class Slow:
         return self._answer
 
 
-async def all_of(source: StoredTokens, count: int, meanwhile: Callable[[], Any]) -> list[str | CarrelError]:
-    """What so many tasks get, on either event loop."""
+def apart(main: Callable[[], Awaitable[T]], backend: str = "asyncio") -> T:
+    """Run a coroutine on an event loop of its own, and return its result."""
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(anyio.run, main, backend=backend).result()
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+@pytest.mark.parametrize("failure", [None, APIConnectionError("gone")], ids=["tokens", "failure"])
+def test_waiting_callers_share_a_refresh(expired: TokenStore, backend: str, failure: CarrelError | None) -> None:
+    """A hundred callers that wait for a refresh take a single thread, and get the same result or failure."""
+    slow = Slow(failure or tokens(2))
+    source = StoredTokens(expired, "ada", refresh=slow)
     got: list[str | CarrelError] = []
-    driver = AsyncDriver(None)  # type: ignore[arg-type] - it sends nothing itself
+    busy: list[int] = []
 
     async def ask() -> None:
         try:
-            got.append(await driver.run(source.current()))
+            got.append(await AWAITING.run(source.current()))
         except CarrelError as exc:
             got.append(exc)
 
-    async with anyio.create_task_group() as tasks:
-        for _ in range(count):
-            tasks.start_soon(ask)
-        await meanwhile()
-    return got
-
-
-@pytest.mark.parametrize("run", [asyncio.run, trio.run], ids=["asyncio", "trio"])
-def test_waiting_takes_one_thread(run: Any, store: TokenStore) -> None:
-    """However many tasks wait for a refresh that hangs, the event loop's other threads are free."""
-    store.put("ada", tokens(1, seconds=0))
-    slow = Slow(tokens(2))
-    source = StoredTokens(store, "ada", refresh=slow)
-    busy: list[int] = []
-
-    async def meanwhile() -> None:
-        await anyio.to_thread.run_sync(slow.begun.wait)
-        await anyio.sleep(0.05)
-        busy.append(anyio.to_thread.current_default_thread_limiter().borrowed_tokens)
-        slow.go_on.set()
-
     async def main() -> None:
-        assert await all_of(source, 100, meanwhile) == ["at-2"] * 100
+        async with anyio.create_task_group() as tasks:
+            for _ in range(100):
+                tasks.start_soon(ask)
+            await anyio.to_thread.run_sync(slow.begun.wait)
+            await anyio.sleep(0.05)
+            busy.append(anyio.to_thread.current_default_thread_limiter().borrowed_tokens)
+            slow.go_on.set()
 
-    in_new_thread(lambda: run(main) if run is trio.run else run(main()))
-    assert busy == [1]
-    assert slow.asked == 1
-
-
-def in_new_thread(do: Callable[[], Any]) -> None:
-    """Do something where no event loop is running."""
-    with ThreadPoolExecutor(1) as thread:
-        thread.submit(do).result()
-
-
-def test_a_failure_is_everybodys_who_waited_for_it(store: TokenStore) -> None:
-    """They don't try one after the other what has just failed."""
-    store.put("ada", tokens(1, seconds=0))
-    slow = Slow(APIConnectionError("gone"))
-    source = StoredTokens(store, "ada", refresh=slow)
-
-    async def meanwhile() -> None:
-        await anyio.to_thread.run_sync(slow.begun.wait)
-        await anyio.sleep(0.05)
-        slow.go_on.set()
-
-    async def main() -> None:
-        got = await all_of(source, 50, meanwhile)
-        assert [type(each) for each in got] == [APIConnectionError] * 50
-
-    in_new_thread(lambda: asyncio.run(main()))
-    assert slow.asked == 1
+    apart(main, backend)
+    assert [type(one) if failure else one for one in got] == [type(failure) if failure else "at-2"] * 100
+    assert (slow.asked, busy) == (1, [1])
 
 
-def test_a_cancelled_caller_leaves_a_refresh_that_ends_well(store: TokenStore) -> None:
+def test_a_cancelled_caller_leaves_a_refresh_that_ends_well(expired: TokenStore) -> None:
     """Its new tokens are stored, and whoever waits has them: the refresh token is used up either way."""
-    store.put("ada", tokens(1, seconds=0))
     slow = Slow(tokens(2))
-    source = StoredTokens(store, "ada", refresh=slow)
-    driver = AsyncDriver(None)  # type: ignore[arg-type] - it sends nothing itself
+    source = StoredTokens(expired, "ada", refresh=slow)
 
     async def main() -> None:
-        first = asyncio.create_task(driver.run(source.current()))
+        first = asyncio.create_task(AWAITING.run(source.current()))
         await asyncio.to_thread(slow.begun.wait)
-        second = asyncio.create_task(driver.run(source.current()))
+        second = asyncio.create_task(AWAITING.run(source.current()))
         await asyncio.sleep(0.05)
         first.cancel()
         await asyncio.wait([first], timeout=0.2)
@@ -383,18 +361,14 @@ def test_a_cancelled_caller_leaves_a_refresh_that_ends_well(store: TokenStore) -
         with pytest.raises(asyncio.CancelledError):
             await first
 
-    in_new_thread(lambda: asyncio.run(main()))
-    stored = store.get("ada")
-    assert stored is not None
-    assert stored.access_token == "at-2"
+    apart(main)
+    assert stored(expired) == "at-2"
     assert slow.asked == 1
 
 
-def test_a_caller_cancelled_before_the_work_began_leaves_it_to_another(store: TokenStore) -> None:
+def test_a_caller_cancelled_before_the_work_began_leaves_it_to_another(expired: TokenStore) -> None:
     """Nobody waits for what nobody does."""
-    store.put("ada", tokens(1, seconds=0))
-    source = StoredTokens(store, "ada", refresh=Server(tokens(2)))
-    driver = AsyncDriver(None)  # type: ignore[arg-type] - it sends nothing itself
+    source = StoredTokens(expired, "ada", refresh=Server(tokens(2)))
 
     async def main() -> None:
         limiter = anyio.to_thread.current_default_thread_limiter()
@@ -402,8 +376,8 @@ def test_a_caller_cancelled_before_the_work_began_leaves_it_to_another(store: To
         hold = threading.Event()
         holding = asyncio.create_task(anyio.to_thread.run_sync(hold.wait))
         await asyncio.sleep(0.05)
-        first = asyncio.create_task(driver.run(source.current()))
-        second = asyncio.create_task(driver.run(source.current()))
+        first = asyncio.create_task(AWAITING.run(source.current()))
+        second = asyncio.create_task(AWAITING.run(source.current()))
         await asyncio.sleep(0.05)
         first.cancel()
         await asyncio.sleep(0.05)
@@ -413,12 +387,11 @@ def test_a_caller_cancelled_before_the_work_began_leaves_it_to_another(store: To
             await first
         assert await asyncio.wait_for(second, 10) == "at-2"
 
-    in_new_thread(lambda: asyncio.run(main()))
+    apart(main)
 
 
-def test_an_interrupted_thread_leaves_the_work_to_another(store: TokenStore) -> None:
+def test_an_interrupted_thread_leaves_the_work_to_another(expired: TokenStore) -> None:
     """Ctrl-C is its own thread's: who waited tries again."""
-    store.put("ada", tokens(1, seconds=0))
     asked: list[str | None] = []
     begun, go_on = threading.Event(), threading.Event()
 
@@ -430,7 +403,7 @@ def test_an_interrupted_thread_leaves_the_work_to_another(store: TokenStore) -> 
             raise KeyboardInterrupt
         return tokens(2)
 
-    source = StoredTokens(store, "ada", refresh=refresh)
+    source = StoredTokens(expired, "ada", refresh=refresh)
     with ThreadPoolExecutor(2) as threads:
         first = threads.submit(current, source)
         assert begun.wait(30)
@@ -456,8 +429,8 @@ async def test_a_flow_ends_with_its_run() -> None:
             let_go.append("it")
 
     with pytest.raises(OSError) as kept:  # noqa: PT011 - fail's own
-        SyncDriver(None).run(flow())  # type: ignore[arg-type] - it sends nothing itself
+        BLOCKING.run(flow())
     assert (let_go, kept.value.__traceback__ is None) == (["it"], False)
     with pytest.raises(OSError) as kept:  # noqa: PT011 - fail's own
-        await AsyncDriver(None).run(flow())  # type: ignore[arg-type] - likewise
+        await AWAITING.run(flow())
     assert (let_go, kept.value.__traceback__ is None) == (["it"] * 2, False)

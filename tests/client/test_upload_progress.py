@@ -21,49 +21,27 @@ PIECES = [0, READ_SIZE, 2 * READ_SIZE, len(BIG)]
 HUGE = 32 * 1024 * 1024
 
 
-class Told:
-    """The calls of an upload's `on_progress`."""
-
-    def __init__(self) -> None:
-        self.calls: list[tuple[int, int | None]] = []
-
-    def __call__(self, sent: int, total: int | None) -> None:
-        """Keep the call."""
-        self.calls.append((sent, total))
-
-
-async def test_each_piece_is_told(caller: Caller, server: Server) -> None:
-    """The file's bytes, without what the form adds: 0 first, and all of them at the end."""
-    told = Told()
-    server.will(UPLOADED)
-    await caller(_upload(BIG, on_progress=told))
-    assert told.calls == [(sent, len(BIG)) for sent in PIECES]
-
-
-async def test_an_empty_file(caller: Caller, server: Server) -> None:
-    """An empty file is sent from the beginning on."""
-    told = Told()
-    server.will(UPLOADED)
-    await caller(_upload(b"", on_progress=told))
-    assert set(told.calls) == {(0, 0)}
-
-
-async def test_a_retry_begins_at_nothing(caller: Caller, server: Server) -> None:
-    """Each attempt is told from its 0 on: nobody is shown more than the service has got."""
-    told = Told()
-    server.will(refuse(503), UPLOADED)
-    await caller(_upload(io.BytesIO(BIG), on_progress=told))
-    assert [sent for sent, _ in told.calls] == PIECES * 2
-    assert len(caller.naps) == 1
+@pytest.mark.parametrize(
+    ("file", "attempts", "told"),
+    [(BIG, 1, PIECES), (BIG, 2, PIECES * 2), (b"", 1, [0, 0])],
+    ids=["once", "again", "empty"],
+)
+async def test_each_piece_is_told(caller: Caller, server: Server, file: bytes, attempts: int, told: list[int]) -> None:
+    """The file's bytes, without what the form adds: each attempt is told from its 0 on, to all of them at the end."""
+    calls: list[tuple[int, int | None]] = []
+    server.will(*[refuse(503)] * (attempts - 1), UPLOADED)
+    await caller(_upload(io.BytesIO(file), on_progress=lambda *now: calls.append(now)))
+    assert calls == [(sent, len(file)) for sent in told]
+    assert len(caller.naps) == attempts - 1
 
 
 async def test_a_pipe_has_no_total(caller: Caller, server: Server) -> None:
     """How much a pipe holds nobody knows; what was sent of it is told all the same."""
-    told = Told()
+    calls: list[tuple[int, int | None]] = []
     server.will(UPLOADED)
-    await caller(_upload(_Pipe(BIG), file_name="stream.bin", on_progress=told))
-    assert {total for _, total in told.calls} == {None}
-    assert told.calls[-1][0] == len(BIG)
+    await caller(_upload(_Pipe(BIG), file_name="stream.bin", on_progress=lambda *now: calls.append(now)))
+    assert {total for _, total in calls} == {None}
+    assert calls[-1][0] == len(BIG)
 
 
 @contextmanager
@@ -96,23 +74,23 @@ def _stalling(*, after: int) -> Iterator[tuple[str, threading.Event, threading.E
 async def test_no_more_is_told_than_the_socket_took(make_caller: MakeCaller, monkeypatch: pytest.MonkeyPatch) -> None:
     """A piece counts when the socket has taken all of it, not when it was read from the disk."""
     monkeypatch.setattr(_uploads, "READ_SIZE", HUGE // 2)
-    told = Told()
+    told: list[tuple[int, int | None]] = []
     with _stalling(after=1_000_000) as (address, stalled, go_on):
         caller = make_caller(base_url=address, max_retries=0)
 
         async def look() -> list[int]:
             assert await asyncio.to_thread(stalled.wait, 30)
             await asyncio.sleep(0.3)
-            sent = [sent for sent, _ in told.calls]
+            sent = [sent for sent, _ in told]
             go_on.set()
             return sent
 
         looking = asyncio.create_task(look())
-        upload = _upload(bytes(HUGE), on_progress=told)
+        upload = _upload(bytes(HUGE), on_progress=lambda *now: told.append(now))
         with pytest.raises(APIConnectionError):
             await (caller(upload) if caller.is_async else asyncio.to_thread(upload, caller.client))
         assert await looking == [0]
-    assert told.calls == [(0, HUGE)]
+    assert told == [(0, HUGE)]
 
 
 async def test_what_it_raises_ends_the_upload(caller: Caller, server: Server) -> None:
