@@ -12,6 +12,7 @@ from service.domains.answering.citations import CITATION_DROPPED
 from service.domains.answering.replying import CUT_SHORT
 from service.platform.errors import Forbidden
 from tests.answering.asking import Library, a_library
+from tests.harness.logs import logged
 from tests.harness.model_server import (
     KEY,
     MODEL,
@@ -240,14 +241,14 @@ def test_a_model_that_is_not_configured_any_more_is_told(library: Library) -> No
 
 
 def test_nothing_of_the_endpoint_reaches_the_log(
-    leave: Library, model: ModelServer, caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+    leave: Library, model: ModelServer, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Neither the key nor what the endpoint said; the failure's code does."""
     model.in_turn(refuses(401, message=f"upstream: wrong key {KEY}"))
     with failing("model_key_refused") as failures:
         leave.ask("Hello")
-    logged = caplog.text + "".join(capsys.readouterr())
-    assert "model_key_refused" in logged
-    assert KEY not in logged
-    assert "upstream" not in logged
+    log = caplog.text + logged.getvalue()
+    assert "model_key_refused" in log
+    assert KEY not in log
+    assert "upstream" not in log
     assert failures[0].__suppress_context__

@@ -78,6 +78,7 @@ def service(database: dict[str, str], service_process: Callable[..., ServiceProc
     return service
 
 
+@pytest.mark.slow
 def test_what_is_seen_is_what_the_model_says(service: ServiceProcess) -> None:
     """The same few examples every time: the first steps on every way, quick enough for each change."""
     profile = settings(COMMON, max_examples=4, stateful_step_count=40, derandomize=True)

@@ -8,23 +8,27 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
 from typing import Any, Self
 from uuid import UUID
 
 import httpx
 
 from service.domains.answering import Assignment, Citation, Passage, Progress, Reply
+from service.domains.oauth import queries as oauth
+from service.platform.identifiers import uuid7
+from service.platform.secrets import ACCESS_TOKEN, REFRESH_TOKEN, mint
 from service.runtime import Runtime
 from tests.harness.documents import add_to_collection, create_collection, ok, uploaded
 from tests.harness.services import RunningService
-from tests.oauth.flow import App, a_person, an_app, v1
-from tests.service.directory import done, user
+from tests.oauth.flow import App, an_app, v1
+from tests.service.agents import an_agent, deploy
+from tests.service.directory import collection, document, done, entries, grant, organization_id, user
 
 ADA, BEN = "ada@example.test", "ben@example.test"
 FERRY = "The ferry to Northlight leaves at noon. Dogs travel free of charge."
 MESSAGES = "api:agent:message:*"
 SECONDS = 60
-EVERYBODY = {"principals": [], "organizationWide": True}
 
 
 @dataclass(frozen=True)
@@ -49,22 +53,12 @@ class Desk:
 
     def share(self, *emails: str, everybody: bool = False, document_id: str | None = None) -> None:
         """Say who may read the document; its owner always may."""
-        grants = [{"principal": user(email), "role": "VIEWER"} for email in emails]
-        resource = {"resourceId": document_id or self.document_id, "resourceType": "UPLOADED_DOCUMENT"}
-        done(
-            self.service.call(
-                "admin/grants/set", {"resource": resource, "grants": grants, "organizationWide": everybody}
-            )
-        )
+        resource = document(document_id or self.document_id)
+        grant(self.service, resource, *map(user, emails), organizationWide=everybody)
 
     def deploy(self, *emails: str, everybody: bool = False) -> None:
         """Say who may use the agent."""
-        body = {
-            "agentId": self.agent_id,
-            "principals": [user(email) for email in emails],
-            "organizationWide": everybody,
-        }
-        done(self.service.call("admin/agents/deploy", body))
+        deploy(self.service, {"agentId": self.agent_id}, *map(user, emails), organizationWide=everybody)
 
     def update(self, **members: Any) -> None:
         """Change the agent."""
@@ -76,7 +70,7 @@ class Desk:
 
     def entries(self, action: str = "agent.message") -> list[dict[str, Any]]:
         """What the audit log has of messages, the newest first."""
-        return done(self.service.call("admin/auditLog/query", {"action": action, "pageSize": 1000}))["entries"]
+        return entries(self.service, action=action)
 
 
 def a_desk(service: RunningService, name: str = "Harbour desk", *, text: str = FERRY) -> Desk:
@@ -85,12 +79,10 @@ def a_desk(service: RunningService, name: str = "Harbour desk", *, text: str = F
     document_id = uploaded(service, f"{name} notes", text, documentName="Ferries", **everyone)["documentId"]
     collection_id = create_collection(service, f"{name} documents")
     ok(add_to_collection(service, document_id, collection_id))
-    resource = {"resourceId": collection_id, "resourceType": "DOCUMENT_COLLECTION"}
-    done(service.call("admin/grants/set", {"resource": resource, "grants": [], "organizationWide": True}))
-    body = {"name": name, "collectionIds": [collection_id], "apiAccessEnabled": True}
-    agent_id = done(service.call("admin/agents/create", body))["agentId"]
-    done(service.call("admin/agents/deploy", {"agentId": agent_id, **EVERYBODY}))
-    return Desk(service, agent_id, collection_id, document_id)
+    grant(service, collection(collection_id), organizationWide=True)
+    agent = an_agent(service, name=name, collectionIds=[collection_id], apiAccessEnabled=True)
+    deploy(service, agent, organizationWide=True)
+    return Desk(service, agent["agentId"], collection_id, document_id)
 
 
 @dataclass
@@ -194,13 +186,8 @@ class Visitor:
     ) -> httpx.Response:
         """Send a message."""
         conversation = {"type": "existing", "conversationId": conversation_id} if conversation_id else {"type": "new"}
-        body = {
-            "agentId": self.desk.agent_id,
-            "conversation": conversation,
-            "message": message,
-            **options.pop("body", {}),
-        }
-        return v1(self.desk.service, "agents/sendMessage", self.token, body, **options)
+        body = {"agentId": self.desk.agent_id, "conversation": conversation, "message": message}
+        return v1(self.desk.service, "agents/sendMessage", self.token, body | options.pop("body", {}), **options)
 
     def get(self, path: str, *, headers: dict[str, Any] | None = None, **parameters: Any) -> httpx.Response:
         """Ask with a GET."""
@@ -226,10 +213,29 @@ class Visitor:
 def a_visitor(desk: Desk, email: str = ADA, *, scope: str = MESSAGES) -> Visitor:
     """A person of the organization with a token of this scope."""
     app = an_app(desk.service)
-    person = a_person(desk.service, email)
-    token = person.tokens(app, scope=scope)["access_token"]
-    person.http.close()
-    return Visitor(desk, token, app)
+    person = done(desk.service.call("admin/users/upsert", {"users": [{"email": email, "name": "Ada Lovelace"}]}))
+    return Visitor(desk, an_access_token(app, person["users"][0]["id"], scope=scope), app)
+
+
+def an_access_token(app: App, person_id: str, *, scope: str) -> str:
+    """Give a person an access token for an hour, which works in every organization: not in all can people sign in."""
+    organization, token, family = organization_id(app.service), mint(ACCESS_TOKEN), uuid7()
+    row = {"client_id": app.client_id, "principal_id": person_id, "scopes": scope.split(), "family_id": family}
+    now = datetime.now(UTC) + app.service.runtime.clock.offset
+    hour = {"expires_at": now + timedelta(hours=1)}
+
+    async def keep() -> None:
+        async with app.service.runtime.database.transaction(organization) as connection:
+            await oauth.insert_family(connection, organization, row={**row, "created_at": now})
+            await oauth.insert_tokens(
+                connection,
+                organization,
+                access={**row, **hour, "token_id": uuid7(), "secret_hash": token.hash},
+                refresh={**hour, "family_id": family, "token_id": uuid7(), "secret_hash": mint(REFRESH_TOKEN).hash},
+            )
+
+    app.service.run(keep())
+    return token.value.get_secret_value()
 
 
 @dataclass(frozen=True)

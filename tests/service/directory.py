@@ -1,6 +1,6 @@
 """Short words for setting up an organization over HTTP, and for reading refusals."""
 
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 import httpx
@@ -49,9 +49,32 @@ def group(one: dict[str, Any]) -> dict[str, Any]:
     return {"type": "group", "id": one["id"]}
 
 
+def document(document_id: str) -> dict[str, str]:
+    """How a request names a document as a resource."""
+    return {"resourceId": document_id, "resourceType": "UPLOADED_DOCUMENT"}
+
+
+def collection(collection_id: str) -> dict[str, str]:
+    """How a request names a collection as a resource."""
+    return {"resourceId": collection_id, "resourceType": "DOCUMENT_COLLECTION"}
+
+
 def organization_id(service: RunningService, *, api_key: str | None = None) -> UUID:
     """The id of the organization a key belongs to."""
     return UUID(done(service.call("admin/organization/get", api_key=api_key))["organizationId"])
+
+
+def on_rows(
+    service: RunningService, statement: LiteralString, *values: object, more: LiteralString = ""
+) -> list[tuple[Any, ...]]:
+    """Run a statement, as the database's owner, on the rows of the organization; return what it selects.
+
+    The statement ends before its WHERE, which `more` continues.
+    """
+    statement = f"{statement} WHERE organization_id = %s {more}"
+    with service.owner_connection() as connection:
+        cursor = connection.execute(statement, [*values, organization_id(service)])
+        return cursor.fetchall() if cursor.description else []
 
 
 def a_resource(
@@ -75,6 +98,14 @@ def a_resource(
     return {"resourceId": resource_id, "resourceType": resource_type}
 
 
+def grant(
+    service: RunningService, resource: dict[str, str], *principals: dict[str, Any], role: str = "VIEWER", **body: Any
+) -> dict[str, Any]:
+    """Give these principals, and nobody else, a role in a resource; the answer."""
+    given = [{"principal": one, "role": role} for one in principals]
+    return done(service.call("admin/grants/set", {"resource": resource, "grants": given, **body}))
+
+
 def another_organization(service: RunningService, *, admin_email: str = "admin@other.test") -> str:
     """Make a second organization beside the first; returns its admin's API key."""
     key, organization = mint(API_KEY), uuid7()
@@ -94,20 +125,30 @@ def readers(service: RunningService, resource: dict[str, str], *, page_size: int
     return [one.get("email", one["name"]) for one in found]
 
 
+def entries(service: RunningService, **body: Any) -> list[dict[str, Any]]:
+    """The audit log, newest first."""
+    return walk(service, "admin/auditLog/query", body)
+
+
 def readable(service: RunningService, email: str | None = None, **body: Any) -> list[str]:
     """The ids of the resources that somebody (the admin unless an address is given) may read, all pages."""
     body = {"action": "READ", **({"userEmail": email} if email else {}), **body}
-    return [one["resourceId"] for one in walk(service, "permissions/listAuthorizedResources", body, page_size=1000)]
+    return [one["resourceId"] for one in walk(service, "permissions/listAuthorizedResources", body)]
 
 
 def walk(
-    service: RunningService, operation: str, body: dict[str, Any], *, page_size: int, **options: Any
+    service: RunningService,
+    operation: str,
+    body: dict[str, Any] | None = None,
+    *,
+    page_size: int = 1000,
+    **options: Any,
 ) -> list[dict[str, Any]]:
     """Every item of a paged list."""
     items: list[dict[str, Any]] = []
     token: dict[str, str] = {}
     while True:
-        page = done(service.call(operation, {**body, "pageSize": page_size, **token}, **options))
+        page = done(service.call(operation, {**(body or {}), "pageSize": page_size, **token}, **options))
         items += next(value for value in page.values() if isinstance(value, list))
         if "nextPageToken" not in page:
             return items

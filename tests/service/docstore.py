@@ -17,6 +17,7 @@ FIELDS = {"body": "content.text", "sourceName": "title"}
 DATED: dict[str, str] = {**FIELDS, "sourceSystemUpdated": "updatedAt", "sourceUrl": "url"}
 START = datetime(2026, 1, 1, tzinfo=UTC)
 RUN_SECONDS = 150
+LOOPBACK = ("127.0.0.1",)
 
 
 def a_thing(number: int, **members: Any) -> dict[str, Any]:
@@ -41,18 +42,18 @@ class Syncing:
     sync_id: str = ""
 
     def __post_init__(self) -> None:
-        name = {"collectionName": self.mongo.collection_name}
-        made = done(self.service.call("documentCollections/createDocumentCollection", name, api_key=self.api_key))
-        self.collection_id = made["documentCollectionId"]
+        name, create = {"collectionName": self.mongo.collection_name}, "documentCollections/createDocumentCollection"
+        self.collection_id = done(self.service.call(create, name, api_key=self.api_key))["documentCollectionId"]
 
     def config(self, **members: Any) -> dict[str, Any]:
         """The config of a sync of the test's collection."""
-        return {
-            "syncName": "things",
-            "collectionName": self.mongo.collection_name,
-            "sourceFields": DATED,
-            **members,
-        }
+        name = self.mongo.collection_name
+        return {"syncName": "things", "collectionName": name, "sourceFields": DATED, **members}
+
+    def filled(self, count: int, **members: Any) -> Any:
+        """Put so many things into the source's collection, and return that."""
+        self.mongo.collection.insert_many([a_thing(number, **members) for number in range(count)])
+        return self.mongo.collection
 
     def call(self, operation: str, body: dict[str, Any] | None = None, **options: Any) -> httpx.Response:
         """Ask a docstore operation."""
@@ -60,12 +61,8 @@ class Syncing:
 
     def create(self, *, uri: str | None = None, **members: Any) -> httpx.Response:
         """Create the sync, without waiting for its run."""
-        body = {
-            "documentCollectionId": self.collection_id,
-            "docstoreURI": uri or self.mongo.uri,
-            "config": self.config(**members),
-        }
-        answer = self.call("createDocstoreSync", body)
+        body = {"documentCollectionId": self.collection_id, "docstoreURI": uri or self.mongo.uri}
+        answer = self.call("createDocstoreSync", {**body, "config": self.config(**members)})
         if answer.status_code == 200:
             self.sync_id = answer.json()["docstoreCredentialId"]
         return answer
@@ -97,12 +94,12 @@ class Syncing:
             sync = done(self.call("getDocstoreSync", self.named))
             if sync["status"] in {"COMPLETED", "FAILED"}:
                 return sync
-            time.sleep(0.1)
+            time.sleep(0.02)
         raise AssertionError(sync)
 
     def failures(self) -> dict[str, str]:
         """The codes of what could not be taken, by the source's id."""
-        listed = walk(self.service, f"{FOLDER}/listDocstoreFailures", self.named, page_size=100)
+        listed = walk(self.service, f"{FOLDER}/listDocstoreFailures", self.named)
         return {str(one["sourceId"]): one["code"] for one in listed}
 
     def external_id(self, source_id: Any) -> str:
@@ -112,9 +109,7 @@ class Syncing:
     def documents(self) -> dict[str, dict[str, Any]]:
         """The documents in the collection by external id."""
         body = {"documentCollectionId": self.collection_id}
-        listed = walk(
-            self.service, "documentCollections/listDocumentsInCollection", body, page_size=1000, api_key=self.api_key
-        )
+        listed = walk(self.service, "documentCollections/listDocumentsInCollection", body, api_key=self.api_key)
         return {one["documentExternalId"]: one for one in listed}
 
     def names(self) -> set[str]:

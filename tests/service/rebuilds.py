@@ -1,15 +1,20 @@
 """Short words for rebuilding an index in a test, and for what is in it."""
 
 import time
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import AsyncMock
 
 import httpx
+import pytest
 
 from service.index.rebuilds.running import rebuild_all
 from tests.harness.documents import add_to_collection, create_collection, ok, uploaded
 from tests.harness.embeddings import MODEL
 from tests.harness.services import RunningService
+from tests.service.directory import organization_id, walk
 
 LOCAL = "all-MiniLM-L6-v2"
 FOLDER = "documentCollections"
@@ -27,10 +32,14 @@ class Shelf:
     service: RunningService
     collection_id: str | None
 
+    @property
+    def about(self) -> dict[str, str]:
+        """The member by which requests name it."""
+        return {} if self.collection_id is None else {"documentCollectionId": self.collection_id}
+
     def call(self, operation: str, **members: Any) -> httpx.Response:
         """Ask one of the operations of rebuilds about it."""
-        about = {} if self.collection_id is None else {"documentCollectionId": self.collection_id}
-        return self.service.call(f"{FOLDER}/{operation}IndexRebuild", about | members)
+        return self.service.call(f"{FOLDER}/{operation}IndexRebuild", self.about | members)
 
     def start(self, model: str = MODEL, **members: Any) -> dict[str, Any]:
         """Start a rebuild."""
@@ -42,8 +51,7 @@ class Shelf:
 
     def failures(self) -> list[dict[str, Any]]:
         """What the rebuild could not index."""
-        about = {} if self.collection_id is None else {"documentCollectionId": self.collection_id}
-        return ok(self.service.call(f"{FOLDER}/listIndexRebuildFailures", about | {"pageSize": 1000}))["failures"]
+        return walk(self.service, f"{FOLDER}/listIndexRebuildFailures", self.about)
 
     def take_all_steps(self) -> None:
         """Take every step there is to take."""
@@ -65,33 +73,25 @@ class Shelf:
         """Index a document in the collection by chunks of one's own."""
         assert self.collection_id is not None
         members = {"chunks": chunks, "customMetadata": {}}
-        ok(
-            add_to_collection(
-                self.service, document_id, self.collection_id, operation="addDocumentChunksToCollection", **members
-            )
-        )
+        operation = "addDocumentChunksToCollection"
+        ok(add_to_collection(self.service, document_id, self.collection_id, operation=operation, **members))
 
     def search(self, query: str, **members: Any) -> list[str]:
         """The names of what is found, best first."""
-        if self.collection_id is None:
-            body = {"searchQuery": query, **members}
-            return [
-                each["documentName"] for each in ok(self.service.call("search/searchDocumentCatalog", body))["results"]
-            ]
-        body = {"documentCollectionId": self.collection_id, "searchQuery": query, **members}
-        return [
-            each["documentName"] for each in ok(self.service.call("search/searchDocumentCollection", body))["results"]
-        ]
+        operation = "searchDocumentCatalog" if self.collection_id is None else "searchDocumentCollection"
+        body = {"searchQuery": query, **self.about, **members}
+        return [each["documentName"] for each in ok(self.service.call(f"search/{operation}", body))["results"]]
 
     def model(self) -> str:
         """The model of the index that is searched."""
         with self.service.owner_connection() as connection:
             statement = (
-                "SELECT model FROM spaces WHERE is_catalog"
+                "SELECT model FROM spaces WHERE is_catalog AND organization_id = %(organization_id)s"
                 if self.collection_id is None
                 else "SELECT model FROM spaces JOIN collections USING (space_id) WHERE collection_id = %(id)s"
             )
-            [model] = connection.execute(statement, {"id": self.collection_id}).fetchone() or [None]
+            ids = {"id": self.collection_id, "organization_id": organization_id(self.service)}
+            [model] = connection.execute(statement, ids).fetchone() or [None]
         return str(model)
 
 
@@ -103,14 +103,33 @@ def a_shelf(service: RunningService, *names: str) -> Shelf:
     return shelf
 
 
+@contextmanager
+def quiet_organization(service: RunningService, patch: pytest.MonkeyPatch) -> Generator[RunningService]:
+    """Make an organization whose rebuilds take no step of themselves, and of which none runs on afterwards."""
+    patch.setattr("service.domains.rebuilds.service._run_now", AsyncMock())
+    with service.new_organization() as organization:
+        yield organization
+    with service.owner_connection() as connection:
+        connection.execute("UPDATE index_rebuilds SET status = 'CANCELLED' WHERE status = 'RUNNING'")
+
+
+def a_shelf_of(place: str, service: RunningService) -> Shelf:
+    """Three documents in a "collection", or in the "catalog" alone."""
+    shelf = a_shelf(service) if place == "collection" else Shelf(service, None)
+    for name in TEXTS:
+        shelf.add(name)
+    return shelf
+
+
 def places(service: RunningService) -> dict[tuple[str, str], tuple[int, int | None, int]]:
-    """Every document's place in every space: by name and model, the versions wanted and indexed and the chunk count."""
+    """Documents' places in collections: by name and model, the versions wanted and indexed and the chunk count."""
     statement = (
         "SELECT d.name, s.model, p.version, p.indexed_version, p.chunk_count FROM space_documents p"
-        " JOIN spaces s USING (space_id) JOIN documents d USING (document_id) WHERE NOT s.is_catalog OR %(catalog)s"
+        " JOIN spaces s USING (space_id) JOIN documents d USING (document_id)"
+        " WHERE NOT s.is_catalog AND s.organization_id = %s"
     )
     with service.owner_connection() as connection:
-        rows = connection.execute(statement, {"catalog": False}).fetchall()
+        rows = connection.execute(statement, [organization_id(service)]).fetchall()
     return {(name, model): (version, indexed, count) for name, model, version, indexed, count in rows}
 
 

@@ -9,7 +9,9 @@ import pytest
 
 from service.domains.access.lookups import queries as lookups
 from service.domains.access.resources import service as finding
+from tests.harness.documents import create_collection, upload, uploaded
 from tests.harness.services import RunningService
+from tests.service.agents import an_agent
 from tests.service.directory import (
     a_group,
     a_resource,
@@ -17,11 +19,13 @@ from tests.service.directory import (
     another_organization,
     code,
     done,
+    grant,
     group,
     readable,
     user,
     walk,
 )
+from tests.service.service_accounts import account, an_account, enable_service_accounts
 
 LIST, COUNT = "admin/access/listResources", "admin/access/countResources"
 ADA, BEN, EVE, ZOE = "ada@example.test", "ben@example.test", "eve@example.test", "zoe@example.test"
@@ -41,20 +45,23 @@ class World:
         rows = walk(self.service, LIST, filters, page_size=page_size)
         assert [row["objectId"] for row in rows] == sorted(row["objectId"] for row in rows)
         counted = done(self.service.call(COUNT, filters))
-        assert {one["resourceType"]: one["count"] for one in counted["counts"]} == Counter(
-            row["resourceType"] for row in rows
-        )
+        counts = {one["resourceType"]: one["count"] for one in counted["counts"]}
+        assert counts == Counter(row["resourceType"] for row in rows)
         assert counted["total"] == len(rows)
         return [row["resourceId"] for row in rows]
 
 
-@pytest.fixture
-def world(service: RunningService) -> World:
+@pytest.fixture(scope="module")
+def world(module_service: RunningService) -> World:
+    """An organization that no test changes."""
+    return a_world(module_service)
+
+
+def a_world(service: RunningService) -> World:
     """Ada reads through nested groups that form a cycle, Ben directly, Eve is inactive, Zoe owns one thing."""
     owner = {email: a_user(service, email, active=email != EVE)["id"] for email in (ADA, BEN, EVE, ZOE)}
-    done(service.call("admin/organization/update", {"serviceAccountsEnabled": True}))
-    account = done(service.call("admin/serviceAccounts/create", {"displayName": "Bosun"}))
-    bosun = {"type": "serviceAccount", "id": account["serviceAccountId"]}
+    enable_service_accounts(service)
+    bosun = account(an_account(service, "Bosun"))
     inner = a_group(service, "inner", user(ADA), user(EVE), bosun)
     outer = a_group(service, "outer", group(inner))
     a_group(service, "inner", user(ADA), user(EVE), bosun, group(outer), id=inner["id"])
@@ -70,20 +77,15 @@ def world(service: RunningService) -> World:
     }
     for number, (name, principals) in enumerate(granted.items()):
         resource = a_resource(service, name, resource_type=(BOX, PAGE)[number % 2], owner=owner[ZOE])
-        grants = [{"principal": principal, "role": "VIEWER"} for principal in principals]
-        wide = name == "to everyone"
-        done(service.call("admin/grants/set", {"resource": resource, "grants": grants, "organizationWide": wide}))
-    readers = {email: user(email) for email in (ADA, BEN, EVE, ZOE)}
-    return World(
-        service, {**readers, "inner": group(inner), "outer": group(outer), "empty": group(empty), "bosun": bosun}
-    )
+        grant(service, resource, *principals, organizationWide=name == "to everyone")
+    groups = {"inner": group(inner), "outer": group(outer), "empty": group(empty)}
+    return World(service, {**{email: user(email) for email in owner}, **groups, "bosun": bosun})
 
 
 def test_what_somebody_may_read_is_what_they_may_read(world: World) -> None:
     """By nested groups, directly, with everyone or as owner: as the look-ups say; who is inactive reads nothing."""
     for email in (ADA, BEN, ZOE):
-        found = world.found(readableBy=user(email))
-        assert found == readable(world.service, email)
+        assert world.found(readableBy=user(email)) == readable(world.service, email)
     expected = {
         ADA: {"to outer", "to inner", "to everyone"},
         BEN: {"to inner", "to ben", "to everyone"},
@@ -97,9 +99,10 @@ def test_what_somebody_may_read_is_what_they_may_read(world: World) -> None:
     assert len(world.found(readableBy=user(ZOE))) == 7
 
 
-def test_through_whom_somebody_reads_is_said_of_each_resource(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Themselves, groups around their groups, everybody; of several ways each, themselves first, and not too many."""
-    service = world.service
+def test_through_whom_somebody_reads_is_said_of_each_resource(
+    service: RunningService, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = a_world(service)
 
     def through(name: str, **filters: Any) -> dict[str, list[str]]:
         asked = {"readableBy": world.readers[name], "withThrough": True, **filters}
@@ -112,8 +115,7 @@ def test_through_whom_somebody_reads_is_said_of_each_resource(world: World, monk
     assert through("bosun", order="NAME") == {"to bosun": ["Bosun"], "to inner": ["inner"], "to outer": ["outer"]}
     assert through(EVE) == {}
     again = {"resourceType": BOX, "resourceId": "to outer"}
-    grants = [{"principal": world.readers[name], "role": "VIEWER"} for name in (ADA, "inner", "outer")]
-    done(service.call("admin/grants/set", {"resource": again, "grants": grants}))
+    grant(service, again, *(world.readers[name] for name in (ADA, "inner", "outer")))
     ada = through(ADA)["to outer"]
     assert ada == [ADA.partition("@")[0], "inner", "outer"]
     monkeypatch.setattr(finding, "MOST_THROUGH", 2)
@@ -126,34 +128,30 @@ def test_through_whom_somebody_reads_is_said_of_each_resource(world: World, monk
     assert "withThrough is given together with readableBy" in refused.text
 
 
-@pytest.mark.parametrize(("few", "page_size"), [(0, 2), (10_000, 2)])
+@pytest.mark.parametrize("few", [0, 10_000])
 def test_the_difference_of_two_is_the_difference_of_their_lists(
-    world: World, monkeypatch: pytest.MonkeyPatch, few: int, page_size: int
+    world: World, monkeypatch: pytest.MonkeyPatch, few: int
 ) -> None:
-    """Of any two, people, groups or accounts: in the same order, on pages of any size, however a page is read."""
+    """Of any two, people, groups or accounts: in the same order, however a page is read."""
     monkeypatch.setattr(lookups, "FEW", few)
     everything = world.found()
     alone = {name: set(world.found(readableBy=reader)) for name, reader in world.readers.items()}
     for one, other in product((ADA, BEN, EVE, ZOE, "inner", "bosun"), repeat=2):
         filters = {"readableBy": world.readers[one], "notReadableBy": world.readers[other]}
-        left = alone[one] - alone[other]
-        assert world.found(page_size=page_size, **filters) == [each for each in everything if each in left], (
-            one,
-            other,
-        )
+        left = [each for each in everything if each in alone[one] - alone[other]]
+        assert world.found(page_size=2, **filters) == left, (one, other)
 
 
 def test_filters_narrow_together(world: World) -> None:
-    """By type, part of a name and reader: what fits each of them, in the order of everything."""
     types: list[Any] = [None, [BOX], [BOX, PAGE], ["SLACK_CHANNEL"]]
     parts = [None, "O E", "to nobody", "%", "_", "\\"]
-    ids, of_type = world.found(), {row["resourceId"]: row["resourceType"] for row in all_rows(world)}
+    of_type = {row["resourceId"]: row["resourceType"] for row in walk(world.service, LIST)}
     reads = {name: set(world.found(readableBy=world.readers[name])) for name in (ADA, EVE)}
     for wanted, part, name in product(types, parts, (None, *reads)):
         filters = {"resourceTypes": wanted, "query": part, "readableBy": world.readers[name] if name else None}
         expected = [
             one
-            for one in ids
+            for one in of_type
             if (wanted is None or of_type[one] in wanted)
             and (part is None or part.lower() in one)
             and (name is None or one in reads[name])
@@ -162,13 +160,7 @@ def test_filters_narrow_together(world: World) -> None:
         assert world.found(page_size=2, **given) == expected, given
 
 
-def all_rows(world: World) -> list[dict[str, Any]]:
-    """Every resource there is."""
-    return walk(world.service, LIST, {}, page_size=1000)
-
-
 def test_what_is_open_to_everybody(world: World) -> None:
-    """It is what was opened to the organization, whoever else may read it; other filters narrow it."""
     assert world.found(organizationWide=True) == ["to everyone"]
     assert world.found(organizationWide=True, page_size=1, query="EVERY") == ["to everyone"]
     assert world.found(organizationWide=True, query="ben") == []
@@ -181,62 +173,43 @@ def test_what_is_open_to_everybody(world: World) -> None:
 
 
 def test_everything_has_its_name_and_is_found_by_it(service: RunningService) -> None:
-    """Documents, collections and agents, by any part of their names in any case, or by their ids in the source."""
-    files = {"file": ("log.txt", b"Calm at sea.")}
-    parts = {"documentExternalId": "log", "documentName": "Ölstand 100% geprüft", "resourceId": "SEA-7"}
-    uploaded = done(
-        service.http.post("/api/v0/catalog/uploadFile", data={**parts, "resourceType": "JIRA_TICKET"}, files=files)
-    )
-    collection = done(service.call("documentCollections/createDocumentCollection", {"collectionName": "Logs of 1900"}))
-    agent = done(service.call("admin/agents/create", {"name": "Purser's mate", "collectionIds": []}))
-    ids = [uploaded["documentId"], collection["documentCollectionId"], agent["agentId"]]
+    parts = {"documentName": "Ölstand 100% geprüft", "resourceId": "SEA-7", "resourceType": "JIRA_TICKET"}
+    document_id = uploaded(service, "log", "Calm at sea.", **parts)["documentId"]
+    collection_id = create_collection(service, "Logs of 1900")
+    ids = [document_id, collection_id, an_agent(service, name="Purser's mate")["agentId"]]
     names = {row["objectId"]: row.get("name") for row in walk(service, LIST, {}, page_size=2)}
     assert names == dict(zip(ids, ["Ölstand 100% geprüft", "Logs of 1900", "Purser's mate"], strict=True))
     found = {
         part: [row["objectId"] for row in walk(service, LIST, {"query": part}, page_size=1)]
-        for part in ("ölSTAND", "0% g", "logs", "MATE", "sea-7", str(collection["documentCollectionId"])[5:], "0_ g")
+        for part in ("ölSTAND", "0% g", "logs", "MATE", "sea-7", collection_id[5:], "0_ g")
     }
     assert list(found.values()) == [[ids[0]], [ids[0]], [ids[1]], [ids[2]], [ids[0]], [ids[1]], []]
     named = {"objectIds": [ids[2], ids[0], ids[0], UNKNOWN]}
     assert [row["objectId"] for row in walk(service, LIST, named, page_size=1)] == sorted([ids[0], ids[2]])
     assert done(service.call(COUNT, {**named, "query": "mate"}))["total"] == 1
     done(service.call("catalog/deleteDocument", {"documentId": ids[0]}))
-    assert walk(service, LIST, {"query": "geprüft"}, page_size=10) == []
+    assert walk(service, LIST, {"query": "geprüft"}) == []
 
 
 def test_the_order_of_names_is_that_of_people(service: RunningService) -> None:
-    """Whatever the case, what has no name by its resourceId, on pages of any size, and narrowed as the other order."""
     for name in ("beta", "Alpha", "Gamma", "alpha"):
-        files = {"file": ("log.txt", b"Calm at sea.")}
-        data = {"documentExternalId": name, "documentName": name}
-        done(service.http.post("/api/v0/catalog/uploadFile", data=data, files=files))
+        done(upload(service, name, documentName=name))
     a_resource(service, "BETA-1", resource_type=BOX)
-    done(service.call("admin/agents/create", {"name": "Aft", "collectionIds": []}))
+    an_agent(service, name="Aft")
     for size in (1, 2, 3, 1000):
         rows = walk(service, LIST, {"order": "NAME"}, page_size=size)
-        assert [(row.get("name") or row["resourceId"]).lower() for row in rows] == [
-            "aft",
-            "alpha",
-            "alpha",
-            "beta",
-            "beta-1",
-            "gamma",
-        ]
+        names = [(row.get("name") or row["resourceId"]).lower() for row in rows]
+        assert names == ["aft", "alpha", "alpha", "beta", "beta-1", "gamma"]
         assert len({row["objectId"] for row in rows}) == 6
     admin = user(service.admin_email)
     filters = {"order": "NAME", "readableBy": admin, "resourceTypes": [UPLOAD], "query": "A"}
-    assert [row["name"].lower() for row in walk(service, LIST, filters, page_size=2)] == [
-        "alpha",
-        "alpha",
-        "beta",
-        "gamma",
-    ]
+    found = [row["name"].lower() for row in walk(service, LIST, filters, page_size=2)]
+    assert found == ["alpha", "alpha", "beta", "gamma"]
     token = done(service.call(LIST, {"order": "NAME", "pageSize": 1}))["nextPageToken"]
     assert code(service.call(LIST, {"pageSize": 1, "pageToken": token})) == (400, "invalid_page_token")
 
 
 def test_whole_ids_of_the_source_find_no_others(world: World) -> None:
-    """Unlike a part of one; beside a type they name at most one resource."""
     assert world.found(query="to") == world.found()
     assert world.found(resourceIds=["to ben", "to", "nothing"]) == ["to ben"]
     assert world.found(resourceIds=["to ben"], resourceTypes=["SLACK_CHANNEL"]) == []
@@ -244,7 +217,6 @@ def test_whole_ids_of_the_source_find_no_others(world: World) -> None:
 
 
 def test_it_is_for_admins_and_of_one_organization(world: World) -> None:
-    """Others are refused; another organization finds nothing here, and knows nobody here."""
     service = world.service
     member, stranger = service.new_user("member@example.test"), another_organization(service)
     for operation in (LIST, COUNT):
@@ -253,10 +225,10 @@ def test_it_is_for_admins_and_of_one_organization(world: World) -> None:
             refused = service.call(operation, {"readableBy": reader}, api_key=stranger)
             assert code(refused) == (400, "unknown_principal")
             assert refused.json()["error"]["details"][0]["field"] == "readableBy"
-    assert walk(service, LIST, {"query": "to"}, page_size=10, api_key=stranger) == []
+    assert walk(service, LIST, {"query": "to"}, api_key=stranger) == []
     assert done(service.call(COUNT, {}, api_key=stranger)) == {"counts": [], "total": 0}
     admin = user("admin@other.test")
-    assert walk(service, LIST, {"readableBy": admin}, page_size=10, api_key=stranger) == []
+    assert walk(service, LIST, {"readableBy": admin}, api_key=stranger) == []
     refused = service.call(LIST, {"readableBy": admin, "notReadableBy": user(ADA)}, api_key=stranger)
     assert refused.json()["error"]["details"][0]["field"] == "notReadableBy"
 
@@ -276,14 +248,12 @@ def test_it_is_for_admins_and_of_one_organization(world: World) -> None:
         {"resourceIds": ["a\0b"]},
     ],
 )
-def test_filters_that_mean_nothing_are_refused(service: RunningService, body: dict[str, Any]) -> None:
-    """Somebody to compare with needs whom to compare; nothing else that can't be asked is passed over either."""
+def test_filters_that_mean_nothing_are_refused(module_service: RunningService, body: dict[str, Any]) -> None:
     for operation in (LIST, COUNT):
-        assert service.call(operation, body).status_code == 400, body
+        assert module_service.call(operation, body).status_code == 400, body
 
 
 def test_a_page_token_is_bound_to_the_filters(world: World) -> None:
-    """With another reader, or without the one to compare with, it is a 400."""
     filters = {"readableBy": user(ZOE), "notReadableBy": user(BEN), "pageSize": 1}
     token = done(world.service.call(LIST, filters))["nextPageToken"]
     others = [{**filters, "readableBy": user(ADA)}, {**filters, "query": "to"}, {"readableBy": user(ZOE)}]

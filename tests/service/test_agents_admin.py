@@ -5,16 +5,13 @@ from collections.abc import Callable
 from typing import Any
 from uuid import UUID
 
-import pytest
-
 from service.domains.agents import queries
 from service.domains.answering.providers import BUILT_IN
 from service.platform.identifiers import uuid7
 from tests.harness.documents import create_collection
 from tests.harness.services import RunningService
 from tests.service.agents import Agent, an_agent, at_once, deploy
-from tests.service.directory import another_organization, code, done, organization_id, walk
-from tests.service.test_audit import entries
+from tests.service.directory import another_organization, code, done, entries, on_rows, organization_id, walk
 
 NOWHERE = "00000000-0000-7000-8000-000000000000"
 WORDS = {"name": "Travel desk", "description": "Knows how we travel.", "instructions": "Prefer the night train."}
@@ -36,7 +33,6 @@ def written(service: RunningService) -> list[dict[str, Any]]:
 
 
 def test_what_is_defined_is_what_is_listed(service: RunningService) -> None:
-    """Every member, and the least there can be: an agent that is told nothing and retrieves nothing."""
     one, two = sorted(create_collection(service, name) for name in ("Rail", "Sea"))
     full = an_agent(service, **WORDS, model=BUILT_IN, collectionIds=[two, one, two], apiAccessEnabled=True)
     least = an_agent(service, name="Least")
@@ -52,7 +48,6 @@ def test_what_is_defined_is_what_is_listed(service: RunningService) -> None:
 
 
 def test_the_longest_that_can_be_given_is_kept_as_it_is(service: RunningService) -> None:
-    """In any script, to the last character; one more is a 400 that names the member."""
     longest = {"name": "船" * 200, "description": "д" * 10_000, "instructions": "🚢" * 20_000}
     agent = an_agent(service, **longest)
     assert {name: listed(service)[0][name] for name in longest} == longest
@@ -66,7 +61,6 @@ def test_the_longest_that_can_be_given_is_kept_as_it_is(service: RunningService)
 
 
 def test_a_name_is_one_agents_until_that_is_deleted(service: RunningService) -> None:
-    """409 for a second one, by creation or by renaming; other organizations have names of their own."""
     first, second = an_agent(service, name="Bosun"), an_agent(service, name="Cook")
     assert code(service.call("admin/agents/create", {"name": "Bosun"})) == (409, "agent_name_taken")
     renaming = {"agentId": second["agentId"], "name": "Bosun", "instructions": "Not kept."}
@@ -94,15 +88,13 @@ def test_only_what_is_given_changes(service: RunningService) -> None:
     assert update(service, agent, apiAccessEnabled=False)["apiAccessEnabled"] is False
     options = {"enableSmartFiltering": True, "enableReranking": False}
     assert update(service, agent, retrieval=options)["retrieval"] == options
-    assert update(service, agent, retrieval={"enableQueryExtraction": True})["retrieval"] == {
-        "enableQueryExtraction": True
-    }
+    options = {"enableQueryExtraction": True}
+    assert update(service, agent, retrieval=options)["retrieval"] == options
     assert update(service, agent, model=BUILT_IN, description="New.")["model"] == BUILT_IN
     assert listed(service)[0]["description"] == "New."
 
 
 def test_the_log_has_the_settings_and_none_of_the_words(service: RunningService) -> None:
-    """One entry for each change, none for what changed nothing."""
     collection = create_collection(service, "Rail")
     agent = an_agent(service, **WORDS, collectionIds=[collection])
     update(service, agent, **WORDS, apiAccessEnabled=True, model=BUILT_IN, retrieval={"enableReranking": True})
@@ -127,7 +119,6 @@ def test_the_log_has_the_settings_and_none_of_the_words(service: RunningService)
 
 
 def test_a_deleted_agent_is_not_there(service: RunningService) -> None:
-    """To change it, to deploy it or to delete it again is told what an unknown one is told, to the byte."""
     agent = an_agent(service)
     done(service.call("admin/agents/delete", {"agentId": agent["agentId"]}))
     assert listed(service) == []
@@ -139,14 +130,11 @@ def test_a_deleted_agent_is_not_there(service: RunningService) -> None:
         ]
         assert code(told[0]) == (404, "agent_not_found")
         assert told[0].content == told[1].content
-    with service.owner_connection() as connection:
-        kept = connection.execute("SELECT deleted_at IS NOT NULL FROM agents").fetchall()
-        assert kept == [(True,)]
-        assert connection.execute("SELECT FROM resources WHERE resource_type = 'AGENT'").fetchall() == []
+    assert on_rows(service, "SELECT deleted_at IS NOT NULL FROM agents") == [(True,)]
+    assert on_rows(service, "SELECT FROM resources", more="AND resource_type = 'AGENT'") == []
 
 
 def test_an_unknown_model_is_refused_with_those_there_are(make_service: Callable[..., RunningService]) -> None:
-    """The endpoint's first, then the built-in one; what is refused has changed nothing."""
     service = make_service(model_url="http://127.0.0.1:9/v1", model_names=("large", "small"))
     agent = an_agent(service, model="small")
     assert done(service.call("admin/agents/list"))["models"] == ["large", "small", BUILT_IN]
@@ -159,7 +147,6 @@ def test_an_unknown_model_is_refused_with_those_there_are(make_service: Callable
 
 
 def test_unknown_collections_are_refused_by_their_places(service: RunningService) -> None:
-    """Those of another organization, deleted ones and documents are as unknown as what never was."""
     known, deleted = create_collection(service, "Rail"), create_collection(service, "Sea")
     done(service.call("documentCollections/deleteDocumentCollection", {"documentCollectionId": deleted}))
     key = another_organization(service)
@@ -188,7 +175,6 @@ def test_an_admin_may_name_a_collection_without_a_role_in_it(service: RunningSer
 
 
 def test_of_two_that_take_a_name_at_once_one_has_it(service: RunningService) -> None:
-    """By creation, by renaming and by both; two that would swap their names are both told that they can't."""
     one, two = an_agent(service, name="One"), an_agent(service, name="Two")
 
     def renamed(agent: Agent, name: str) -> Callable[[], Any]:
@@ -207,7 +193,6 @@ def test_of_two_that_take_a_name_at_once_one_has_it(service: RunningService) -> 
 
 
 def test_two_changes_at_once_both_stay(service: RunningService) -> None:
-    """Each gives its own members; and a deletion among them is the last that happens."""
     agent = an_agent(service)
     about = {"agentId": agent["agentId"]}
     changes: list[dict[str, Any]] = [{"instructions": "Be brief."}, {"apiAccessEnabled": True}, {"model": BUILT_IN}]
@@ -247,20 +232,7 @@ def test_a_collection_is_not_deleted_while_an_agent_is_given_it(service: Running
     assert listed(service) == [agent]
 
 
-def test_what_is_sent_again_is_done_once(service: RunningService) -> None:
-    """With the same Idempotency-Key, an agent is made and deleted once, and answered the same."""
-    for operation, body in (("create", {"name": "Bosun"}), ("delete", None)):
-        request = body or {"agentId": listed(service)[0]["agentId"]}
-        first, again = (
-            service.call(f"admin/agents/{operation}", request, headers={"Idempotency-Key": operation}) for _ in range(2)
-        )
-        assert done(first) == done(again)
-        assert again.headers["Idempotent-Replayed"] == "true"
-    assert listed(service) == []
-
-
-@pytest.mark.parametrize("value", ["true", 1])
-def test_api_access_is_turned_on_by_true_alone(service: RunningService, value: object) -> None:
-    """Nothing that only looks like it opens an agent to programs."""
-    body = {"name": "Bosun", "apiAccessEnabled": value}
-    assert code(service.call("admin/agents/create", body)) == (400, "invalid_request")
+def test_api_access_is_turned_on_by_true_alone(service: RunningService) -> None:
+    for value in ("true", 1):
+        body = {"name": "Bosun", "apiAccessEnabled": value}
+        assert code(service.call("admin/agents/create", body)) == (400, "invalid_request")

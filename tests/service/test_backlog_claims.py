@@ -18,6 +18,8 @@ from tests.service.directory import organization_id
 from tests.service.rebuilds import Shelf
 
 MANY = 2000
+# Of a large text; no two are alike, so that it packs badly.
+WORDS = [f"{number * 2654435761 % 2**32:x}" for number in range(LARGE_BYTES // 2)]
 # Of texts and rows in spaces alone, which is all that a claim reads.
 FILL = """
     WITH ids AS (SELECT gen_random_uuid() AS id FROM generate_series(1, %(count)s)),
@@ -54,21 +56,17 @@ def explained(service: RunningService) -> Iterator[list[dict[str, Any]]]:
     event.remove(engine, "before_cursor_execute", explain)
 
 
+@pytest.fixture
+def service(make_service: Callable[..., RunningService]) -> RunningService:
+    """A service that looks for nothing by itself."""
+    return make_service(sweep_seconds=3600)
+
+
 @pytest.mark.parametrize("lane", [Lane.SMALL, Lane.LARGE])
-@pytest.mark.parametrize("analyzed", [True, False])
-def test_a_claim_reads_nothing_of_the_other_lane(
-    make_service: Callable[..., RunningService], lane: Lane, analyzed: bool
-) -> None:
-    """With thousands of the other lane waiting and none of its own, it reads no row; with statistics and without."""
-    service = make_service(sweep_seconds=3600)
+def test_a_claim_reads_nothing_of_the_other_lane(service: RunningService, lane: Lane) -> None:
+    """With thousands of the other lane waiting and none of its own, it reads no row; without statistics and with."""
     organization = organization_id(service)
     uploaded(service, "a", "Indexed, so that there is a space.")
-    with service.owner_connection() as connection:
-        connection.execute("SET session_replication_role = replica")
-        values = {"count": MANY, "organization": organization, "is_large": lane is Lane.SMALL}
-        connection.execute(FILL, values)
-        if analyzed:
-            connection.execute("ANALYZE space_documents, document_contents, spaces")
 
     async def look() -> dict[str, Any]:
         async with service.runtime.indexer.database.transaction(organization) as connection:
@@ -77,11 +75,16 @@ def test_a_claim_reads_nothing_of_the_other_lane(
         [plan] = plans
         return plan
 
-    scans = [node for node in nodes(service.run(look())) if node.get("Relation Name") in READ]
-    assert {node["Relation Name"] for node in scans} == READ
-    for scan in scans:
-        read = scan["Actual Rows"] + scan.get("Rows Removed by Filter", 0)
-        assert read * scan["Actual Loops"] == 0, scan
+    with service.owner_connection() as connection:
+        connection.execute("SET session_replication_role = replica")
+        values = {"count": MANY, "organization": organization, "is_large": lane is Lane.SMALL}
+        for statement in (FILL, "ANALYZE space_documents, document_contents, spaces"):
+            connection.execute(statement, values)
+            scans = [node for node in nodes(service.run(look())) if node.get("Relation Name") in READ]
+            assert {node["Relation Name"] for node in scans} == READ
+            for scan in scans:
+                read = scan["Actual Rows"] + scan.get("Rows Removed by Filter", 0)
+                assert read * scan["Actual Loops"] == 0, scan
 
 
 def lanes(service: RunningService, document_id: str) -> set[tuple[bool, bool]]:
@@ -91,11 +94,11 @@ def lanes(service: RunningService, document_id: str) -> set[tuple[bool, bool]]:
         return set(connection.execute(statement, [UUID(document_id)]).fetchall())
 
 
-def test_each_request_notes_how_large_its_text_is(make_service: Callable[..., RunningService]) -> None:
-    """In the catalog and in collections, of the document's own text and of a caller's chunks; the newest counts."""
+def test_each_request_notes_how_large_its_text_is(
+    make_service: Callable[..., RunningService],
+) -> None:
     service = make_service(inline_indexing_seconds=0, sweep_seconds=3600)
-    words = [f"{number * 2654435761 % 2**32:x}" for number in range(LARGE_BYTES // 2)]
-    large, chunks = " ".join(words), [" ".join(words[start : start + 100]) for start in range(0, len(words), 100)]
+    large, chunks = " ".join(WORDS), [" ".join(WORDS[start : start + 100]) for start in range(0, len(WORDS), 100)]
     own, chunked = create_collection(service, "Own"), create_collection(service, "Chunked")
     document = str(ok(upload(service, "a", large))["documentId"])
     assert lanes(service, document) == {(True, True)}
@@ -108,11 +111,12 @@ def test_each_request_notes_how_large_its_text_is(make_service: Callable[..., Ru
     assert lanes(service, document) == {(True, False), (False, False), (False, True)}
 
 
-def test_a_rebuild_sorts_by_the_texts_that_are_there(make_service: Callable[..., RunningService]) -> None:
+@pytest.mark.slow
+def test_a_rebuild_sorts_by_the_texts_that_are_there(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
     """An entry may say otherwise: of the time before lanes, or of a text that a collection has not asked for anew."""
-    service = make_service(sweep_seconds=3600)
-    words = " ".join(f"{number * 2654435761 % 2**32:x}" for number in range(LARGE_BYTES // 2))
-    document, small = uploaded(service, "a", words)["documentId"], uploaded(service, "b", "A few words.")["documentId"]
+    monkeypatch.setattr("service.index.ingestion.backlog.queries.LARGE_BYTES", 500)
+    document = uploaded(service, "a", " ".join(WORDS[:250]))["documentId"]
+    small = uploaded(service, "b", "A few words.")["documentId"]
     with service.owner_connection() as connection:
         connection.execute("UPDATE space_documents SET is_large = NOT is_large")
     shelf = Shelf(service, None)

@@ -18,7 +18,6 @@ from service.platform.sql import as_member
 from service.schema.identity import organizations, principals
 from service.schema.permissions import resources
 from tests.harness.databases import TestDatabases
-from tests.harness.services import RunningService
 
 
 @dataclass(frozen=True)
@@ -42,25 +41,31 @@ SLEEP = select(func.length(func.pg_sleep(bindparam("seconds", type_=Integer())).
 
 
 @pytest.fixture
-async def database(databases: TestDatabases, service: RunningService) -> AsyncIterator[Database]:
-    """A database with one connection for all, as it is left by one for the next."""
-    url = service.settings.database_url
-    assert url is not None
-    name = url.get_secret_value().rpartition("/")[2].partition("?")[0]
+def name(databases: TestDatabases) -> Iterator[str]:
+    """A database with one organization."""
+    name = databases.clone()
+    yield name
+    databases.drop(name)
+
+
+@pytest.fixture
+async def database(databases: TestDatabases, name: str) -> AsyncIterator[Database]:
+    """The database with one connection for all, as it is left by one for the next."""
     database = Database(databases.service_url(name), pool_size=1)
     yield database
     await database.close()
 
 
 @pytest.fixture
-def owner(service: RunningService) -> Iterator[psycopg.Connection[Any]]:
+def owner(databases: TestDatabases, name: str) -> Iterator[psycopg.Connection[Any]]:
     """The database's owner, whom no row-level security holds back."""
-    with service.owner_connection() as connection:
+    with databases.connect(name) as connection:
         yield connection
 
 
-def the_organization(owner: psycopg.Connection[Any]) -> UUID:
-    """Return the id of the one organization there is."""
+@pytest.fixture
+def organization_id(owner: psycopg.Connection[Any]) -> UUID:
+    """The id of the organization."""
     [[organization_id]] = owner.execute("SELECT organization_id FROM organizations").fetchall()
     return organization_id
 
@@ -70,11 +75,10 @@ def divide(batch: Batch, by: int) -> Answer[Quotient]:
     return batch.ask(DIVISION, Quotient, {"by": by})
 
 
-async def test_statements_are_answered_in_their_order(database: Database, owner: psycopg.Connection[Any]) -> None:
-    """Each has its own rows; a later one sees what an earlier one did, and values have the types of their columns."""
+async def test_statements_are_answered_in_their_order(database: Database, organization_id: UUID) -> None:
     batch = Batch()
     half, third = divide(batch, 2), divide(batch, 3)
-    batch.tell("SELECT set_config('carrel.organization_id', $1, true)", str(the_organization(owner)))
+    batch.tell("SELECT set_config('carrel.organization_id', $1, true)", str(organization_id))
     kinds = batch.ask(
         select(as_member(resources.c.resource_type, ResourceType)).limit(1), lambda resource_type: resource_type, {}
     )
@@ -89,7 +93,6 @@ async def test_statements_are_answered_in_their_order(database: Database, owner:
 
 
 async def test_a_row_too_many_is_an_error(database: Database) -> None:
-    """Who asks for the row of a statement that has two hears of it."""
     batch = Batch()
     numbers = batch.ask(select(func.generate_series(1, 2).label("quotient")), Quotient, {})
     await database.read(None, batch)
@@ -114,10 +117,8 @@ async def test_a_failed_statement_leaves_the_connection_as_it_was(database: Data
 
 
 async def test_a_transaction_whose_first_statements_fail_is_undone(
-    database: Database, owner: psycopg.Connection[Any]
+    database: Database, owner: psycopg.Connection[Any], organization_id: UUID
 ) -> None:
-    """Nothing of it is kept, and the next one on its connection begins as every other."""
-    organization_id = the_organization(owner)
     batch = Batch()
     batch.tell("UPDATE organizations SET name = 'changed'")
     divide(batch, 0)
@@ -135,10 +136,8 @@ async def test_a_transaction_whose_first_statements_fail_is_undone(
 
 
 async def test_what_one_reads_in_an_organization_the_next_one_is_not_in(
-    database: Database, owner: psycopg.Connection[Any]
+    database: Database, organization_id: UUID
 ) -> None:
-    """The organization ends with the batch, whether it was answered or failed."""
-    organization_id = the_organization(owner)
     for by in (2, 0):
         inside = Batch()
         people = inside.ask(PRINCIPALS, Count, {})
@@ -159,7 +158,6 @@ async def test_what_one_reads_in_an_organization_the_next_one_is_not_in(
 async def test_a_connection_that_the_server_has_closed_is_replaced(
     databases: TestDatabases, owner: psycopg.Connection[Any], kind: str
 ) -> None:
-    """Several of them, too, as after a restart of the server: nobody hears of it."""
     many = Database(databases.service_url(owner.info.dbname), pool_size=4)
 
     async def run(by: int) -> Quotient | None:
@@ -187,10 +185,9 @@ async def test_a_connection_that_the_server_has_closed_is_replaced(
 
 @pytest.mark.parametrize("open_one", [None, "transaction"])
 async def test_a_batch_that_is_given_up_leaves_nothing_behind(
-    database: Database, owner: psycopg.Connection[Any], open_one: str | None
+    database: Database, owner: psycopg.Connection[Any], organization_id: UUID, open_one: str | None
 ) -> None:
     """Its caller went away: the statement is stopped, and the next caller is in no organization and doesn't wait."""
-    organization_id = the_organization(owner)
 
     async def run() -> None:
         batch = Batch()

@@ -2,13 +2,16 @@
 
 import socket
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import httpx
 import pytest
 
 from tests import made_files
 from tests.harness.documents import (
+    add_users,
     assert_nothing_stored,
+    create_collection,
     get_document,
     list_documents,
     ok,
@@ -17,10 +20,19 @@ from tests.harness.documents import (
     upload,
     uploaded,
 )
-from tests.harness.services import RunningService
+from tests.harness.services import RunningService, ServiceHarness
+from tests.service.directory import collection, grant, user
 
 PDF = made_files.pdf([("Some words about pears", 12)])
 WORDS = made_files.word(paragraphs=[("Normal", "some words")])
+
+
+@pytest.fixture(scope="module")
+def empty(service_harness: ServiceHarness) -> Iterator[RunningService]:
+    """A service in which nothing is stored, and nothing may be after a test."""
+    service, stack = service_harness.start()
+    yield service
+    service_harness.stop(service, stack)
 
 
 @pytest.mark.parametrize(
@@ -39,17 +51,15 @@ WORDS = made_files.word(paragraphs=[("Normal", "some words")])
     ],
 )
 def test_a_file_that_cant_be_read_is_refused_and_not_kept(
-    service: RunningService, file_name: str, content: bytes, status: int, code: str
+    empty: RunningService, file_name: str, content: bytes, status: int, code: str
 ) -> None:
-    """Empty, text-less, encrypted, truncated, mislabelled, of no known type."""
-    refused(upload(service, "a", content, file_name=file_name), status, code)
-    assert_nothing_stored(service)
+    refused(upload(empty, "a", content, file_name=file_name), status, code)
+    assert_nothing_stored(empty)
 
 
 def test_a_file_over_the_limit_is_refused_by_its_declared_and_its_real_size(
     make_service: Callable[..., RunningService],
 ) -> None:
-    """300 MB are refused before they are sent; a body that doesn't declare its length as soon as it is too long."""
     service = make_service(max_upload_bytes=100_000)
     host, port = service.base_url.removeprefix("http://").split(":")
     credential = f"Authorization: Bearer {service.api_key}\r\n"
@@ -83,11 +93,11 @@ def test_a_file_over_the_limit_is_refused_by_its_declared_and_its_real_size(
         ("קו.txt", "קו.txt"),
     ],
 )
-def test_odd_file_names_are_made_safe(service: RunningService, file_name: str, name: str) -> None:
-    """Folders and marks that turn the reading direction are dropped; everything else is kept."""
-    document_id = uploaded(service, "a", file_name=file_name)["documentId"]
-    assert get_document(service, document_id)["documentName"] == name
-    disposition = service.call("catalog/downloadDocument", {"documentId": document_id}).headers["Content-Disposition"]
+def test_odd_file_names_are_made_safe(module_service: RunningService, file_name: str, name: str) -> None:
+    document_id = uploaded(module_service, name, file_name=file_name)["documentId"]
+    assert get_document(module_service, document_id)["documentName"] == name
+    answer = module_service.call("catalog/downloadDocument", {"documentId": document_id})
+    disposition = answer.headers["Content-Disposition"]
     assert disposition.isascii()
     assert "/" not in disposition
     assert "\\" not in disposition
@@ -98,7 +108,7 @@ def test_odd_file_names_are_made_safe(service: RunningService, file_name: str, n
     [
         ({"documentName": "nul \0"}, "documentName"),
         ({"documentName": "x" * 1001}, "documentName"),
-        ({"documentExternalId": ""}, "documentExternalId"),
+        ({"external_id": ""}, "documentExternalId"),
         ({"collectionId": "not-a-uuid"}, "collectionId"),
         ({"customMetadata": "{"}, "customMetadata"),
         ({"customMetadata": '{"a": 1}'}, "customMetadata.a"),
@@ -115,16 +125,11 @@ def test_odd_file_names_are_made_safe(service: RunningService, file_name: str, n
         ({"resourceId": "1"}, ""),
     ],
 )
-def test_a_wrong_part_is_named(service: RunningService, parts: dict[str, str], field: str) -> None:
-    """400 with the part's name, and nothing stored."""
-    answer = service.http.post(
-        "/api/v0/catalog/uploadFile",
-        data={"documentExternalId": "a", **parts},
-        files={"file": ("a.txt", b"Some words.")},
-    )
+def test_a_wrong_part_is_named(empty: RunningService, parts: dict[str, str], field: str) -> None:
+    answer = upload(empty, **{"external_id": "a", **parts})
     assert answer.status_code == 400, answer.text
     assert answer.json()["error"]["details"][0]["field"] == field
-    assert_nothing_stored(service)
+    assert_nothing_stored(empty)
 
 
 @pytest.mark.parametrize(
@@ -140,45 +145,60 @@ def test_a_wrong_part_is_named(service: RunningService, parts: dict[str, str], f
         b'--b\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\nOne.\r\n' * 2 + b"--b--\r\n",
     ],
 )
-def test_a_malformed_form_is_a_400(service: RunningService, body: bytes) -> None:
-    """Empty, no form, cut off, not UTF-8, no file, NUL or no UTF-8 in its name, two files."""
+def test_a_malformed_form_is_a_400(empty: RunningService, body: bytes) -> None:
     headers = {"Content-Type": "multipart/form-data; boundary=b"}
-    answer = service.http.post("/api/v0/catalog/uploadFile", content=body, headers=headers)
+    answer = empty.http.post("/api/v0/catalog/uploadFile", content=body, headers=headers)
     assert answer.status_code == 400, answer.text
-    assert_nothing_stored(service)
+    assert_nothing_stored(empty)
 
 
-def test_json_where_a_form_is_wanted_is_a_415(service: RunningService) -> None:
-    """The wrong content type is told as that."""
-    assert service.call("catalog/uploadFile", {"documentExternalId": "a"}).status_code == 415
+def test_json_where_a_form_is_wanted_is_a_415(empty: RunningService) -> None:
+    assert empty.call("catalog/uploadFile", {"documentExternalId": "a"}).status_code == 415
 
 
-def test_without_a_credential_nothing_of_an_upload_is_read(service: RunningService) -> None:
-    """401 comes before any 400."""
-    del service.http.headers["Authorization"]
-    refused(service.http.post("/api/v0/catalog/uploadFile", content=b"x"), 401, "missing_credential")
+def test_who_and_what_is_unknown_is_named_and_stores_nothing(empty: RunningService) -> None:
+    """A typo in an address must not quietly keep somebody out."""
+    fields = {"collectionId": create_collection(empty, "Notes", count="INT")}
+    unknown: list[tuple[dict[str, Any], str, str]] = [
+        ({"as_user": "nobody@example.test"}, "unknown_user", "uploadAsUserEmail"),
+        ({"allowedUsersEmailAddresses": "nobody@example.test"}, "unknown_principal", "allowedUsersEmailAddresses"),
+        ({**fields, "customMetadata": '{"colour": "red"}'}, "invalid_metadata", "customMetadata.colour"),
+        ({**fields, "customMetadata": '{"count": "many"}'}, "invalid_metadata", "customMetadata.count"),
+    ]
+    for parts, code, field in unknown:
+        assert refused(upload(empty, "a", **parts), 400, code)["details"][0]["field"] == field
+    documents = [{"documentExternalId": "a", "fingerprint": "1"}]
+    planned = {"documents": documents, "uploadAsUserEmail": "nobody@example.test"}
+    error = refused(empty.call("catalog/planUpload", planned), 400, "unknown_user")
+    assert error["details"][0]["field"] == "uploadAsUserEmail"
+    assert_nothing_stored(empty)
 
 
-def test_an_upload_for_a_user_who_doesnt_exist_stores_nothing(service: RunningService) -> None:
-    """400 saying so."""
-    refused(upload(service, "a", as_user="nobody@example.test"), 400, "unknown_user")
-    assert_nothing_stored(service)
+def test_a_collection_the_uploader_may_not_fill_stores_nothing(empty: RunningService) -> None:
+    """Unknown, another's (404 both, so that neither is told apart) or only viewed (403)."""
+    add_users(empty, "ann@example.test", "ben@example.test")
+    collection_id = create_collection(empty, "Ann's", as_user="ann@example.test")
+    for target in (collection_id, "00000000-0000-7000-8000-000000000000"):
+        answer = upload(empty, "a", as_user="ben@example.test", collectionId=target)
+        refused(answer, 404, "collection_not_found")
+    grant(empty, collection(collection_id), user("ben@example.test"))
+    answer = upload(empty, "a", as_user="ben@example.test", collectionId=collection_id)
+    refused(answer, 403, "collection_editor_required")
+    assert_nothing_stored(empty)
 
 
-def test_a_bomb_costs_one_refusal(service: RunningService) -> None:
-    """A .docx that unpacks to far more than it is, and a PDF of 10,000 pages; the next file is read as ever."""
+def test_a_bomb_costs_one_refusal(own_service: RunningService) -> None:
     bomb = made_files.with_part(WORDS, "word/document.xml", b"<w:document>" + b" " * 400_000_000)
-    assert upload(service, "a", bomb, file_name="a.docx").status_code == 400
-    assert_nothing_stored(service)
-    assert uploaded(service, "b")["status"] == "CREATED"
-    assert list_documents(service) == ["b"]
+    assert upload(own_service, "a", bomb, file_name="a.docx").status_code == 400
+    assert_nothing_stored(own_service)
+    assert uploaded(own_service, "b")["status"] == "CREATED"
+    assert list_documents(own_service) == ["b"]
 
 
-def test_a_retried_deprecated_upload_creates_one_document(service: RunningService) -> None:
-    """With an Idempotency-Key the same upload again is the same document; other bytes under it are 409."""
+def test_a_retried_deprecated_upload_creates_one_document(own_service: RunningService) -> None:
 
     def send(content: bytes) -> httpx.Response:
-        return service.http.post(
+        return own_service.http.post(
             "/api/v0/catalog/uploadDocumentFile",
             files={"document": ("a.txt", content)},
             headers={"Idempotency-Key": "k1"},
@@ -188,4 +208,4 @@ def test_a_retried_deprecated_upload_creates_one_document(service: RunningServic
     assert ok(first)["documentId"] == ok(second)["documentId"]
     assert second.headers["Idempotent-Replayed"] == "true"
     refused(send(b"Other words."), 409, "idempotency_key_reused")
-    assert len(stored_files(service)) == 1
+    assert len(stored_files(own_service)) == 1

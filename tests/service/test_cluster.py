@@ -24,7 +24,8 @@ from tests.harness.databases import TestDatabases
 from tests.harness.documents import add_to_collection, add_users, create_collection, ok, uploaded
 from tests.harness.messages import messages_of
 from tests.harness.services import RunningService
-from tests.service.directory import organization_id
+from tests.service.directory import collection as resource_of
+from tests.service.directory import document, grant, organization_id, user
 
 READER = "reader@example.test"
 on_a_cluster = pytest.mark.skipif(VARIABLE not in os.environ, reason=f"{VARIABLE} names no Citus cluster")
@@ -36,27 +37,22 @@ def search(service: RunningService, operation: str, **where: str) -> list[dict[s
     return ok(service.call(f"search/{operation}", body))["results"]
 
 
-def test_what_a_server_is_behind_with_is_not_shown(service: RunningService) -> None:
-    """A server that still has a document's old access class finds it; nobody sees it, and the log doesn't count it.
-
-    One server can't be behind itself, but made to be, it is checked in the same way.
-    """
+def test_what_a_server_is_behind_with_is_not_shown(own_service: RunningService) -> None:
+    """One server can't be behind itself, but made to be, it is checked in the same way."""
+    service = own_service
     service.runtime.database.is_distributed = True
     add_users(service, READER)
     text = "A quinquereme of Nineveh."
     document_id = uploaded(service, "log", text, allowedUsersEmailAddresses=READER)["documentId"]
     collection = {"documentCollectionId": create_collection(service, "Log")}
     ok(add_to_collection(service, document_id, collection["documentCollectionId"]))
-    resource = {"resourceId": collection["documentCollectionId"], "resourceType": "DOCUMENT_COLLECTION"}
-    grants = [{"principal": {"type": "user", "email": READER}, "role": "VIEWER"}]
-    ok(service.call("admin/grants/set", {"resource": resource, "grants": grants}))
+    grant(service, resource_of(collection["documentCollectionId"]), user(READER))
     assert search(service, "searchDocumentCatalog")
     assert search(service, "searchDocumentCollection", **collection)
     tables = ("chunks_384", "code_pages_384")
     with service.owner_connection() as owner:
         [(before,)] = owner.execute("SELECT DISTINCT access_class FROM chunks_384").fetchall()
-        resource = {"resourceId": document_id, "resourceType": "UPLOADED_DOCUMENT"}
-        ok(service.call("admin/grants/set", {"resource": resource, "grants": []}))
+        grant(service, document(document_id))
         for table in tables:
             moved = owner.execute(f"UPDATE {table} SET access_class = %s WHERE access_class <> %s", [before, before])  # noqa: S608
             assert moved.rowcount
@@ -67,14 +63,14 @@ def test_what_a_server_is_behind_with_is_not_shown(service: RunningService) -> N
     assert logged == [(1, [UUID(document_id)])] * 2 + [(0, [])] * 2
 
 
-def test_chunks_are_checked_twice_only_on_several_servers(service: RunningService) -> None:
+def test_chunks_are_checked_twice_only_on_several_servers(own_service: RunningService) -> None:
     """On one server all is of one moment, and a second look at the rights would find the same."""
-    document_id = uploaded(service, "log", "A quinquereme of Nineveh.")["documentId"]
+    document_id = uploaded(own_service, "log", "A quinquereme of Nineveh.")["documentId"]
     counts: list[int] = []
     for distributed in (False, True):
-        service.runtime.database.is_distributed = distributed
-        with messages_of(service) as messages:
-            ok(service.call("documentCollections/getDocumentChunks", {"documentId": document_id}))
+        own_service.runtime.database.is_distributed = distributed
+        with messages_of(own_service) as messages:
+            ok(own_service.call("documentCollections/getDocumentChunks", {"documentId": document_id}))
         counts.append(len(messages))
     assert counts[1] == counts[0] + 1
 
@@ -90,27 +86,26 @@ def test_a_worker_sees_that_the_index_was_spread_after_the_database_was_prepared
 
 
 def test_older_releases_do_not_start_on_a_spread_index(
-    databases: TestDatabases, service: RunningService, monkeypatch: pytest.MonkeyPatch
+    databases: TestDatabases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """They would remove nothing from the servers; a later bound stays."""
-
-    def is_known_to_older(revision: str) -> bool:
-        return revision <= "0040"
+    name = databases.clone()
 
     async def refuse_older() -> None:
-        async with owner_transaction(databases.owner_url(service.database)) as connection:
+        async with owner_transaction(databases.owner_url(name)) as connection:
             await refuse_older_releases(connection)
 
-    with service.owner_connection() as owner:
+    with databases.connect(name) as owner:
         asyncio.run(refuse_older())
         with monkeypatch.context() as older:
             older.setattr(migrations, "HEAD", "0040")
-            older.setattr(migrations, "is_known", is_known_to_older)
+            older.setattr(migrations, "is_known", lambda revision: revision <= "0040")
             with pytest.raises(MigrationError, match="a newer Carrel's"):
-                migrations.upgrade(databases.owner_url(service.database))
+                migrations.upgrade(databases.owner_url(name))
         owner.execute("UPDATE alembic_version SET usable_from = '9998'")
         asyncio.run(refuse_older())
         assert owner.execute("SELECT usable_from FROM alembic_version").fetchone() == ("9998",)
+    databases.drop(name)
 
 
 @on_a_cluster

@@ -3,8 +3,6 @@
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-import pytest
-
 from tests.harness.documents import (
     add_to_collection,
     add_users,
@@ -16,20 +14,12 @@ from tests.harness.documents import (
     uploaded,
 )
 from tests.harness.services import RunningService
+from tests.service.directory import collection as resource_of
+from tests.service.directory import grant, user, walk
+from tests.service.rebuilds import wait_blocked
 
 MEMBERS = "documentCollections/listDocumentsInCollection"
 ANN, BEN = "ann@example.test", "ben@example.test"
-
-
-def grant(service: RunningService, resource: dict[str, str], email: str, role: str) -> None:
-    """Give a user a role on a resource, replacing all other grants on it."""
-    grants = [{"principal": {"type": "user", "email": email}, "role": role}]
-    ok(service.call("admin/grants/set", {"resource": resource, "grants": grants}))
-
-
-def collection_resource(collection_id: str) -> dict[str, str]:
-    """Return the identifier of a collection as a resource."""
-    return {"resourceId": collection_id, "resourceType": "DOCUMENT_COLLECTION"}
 
 
 def members(service: RunningService, collection_id: str, **body: Any) -> list[dict[str, Any]]:
@@ -39,7 +29,6 @@ def members(service: RunningService, collection_id: str, **body: Any) -> list[di
 
 
 def test_a_collection_is_created_with_defaults_and_says_it_is_deprecated(service: RunningService) -> None:
-    """all-MiniLM-L6-v2, COSINE and an empty schema; its creator owns it."""
     answer = service.call("documentCollections/createDocumentCollection", {"collectionName": "Notes"})
     assert answer.headers["Deprecation"].startswith("@")
     listed = ok(service.call("documentCollections/listDocumentCollections"))["documentCollections"]
@@ -56,7 +45,6 @@ def test_a_collection_is_created_with_defaults_and_says_it_is_deprecated(service
 
 
 def test_a_taken_name_is_a_conflict_and_an_unknown_model_lists_the_known(service: RunningService) -> None:
-    """409 and 400, and neither leaves a collection."""
     create_collection(service, "Notes")
     create = "documentCollections/createDocumentCollection"
     refused(service.call(create, {"collectionName": "Notes"}), 409, "collection_name_taken")
@@ -79,7 +67,6 @@ def test_a_second_collection_embeds_nothing(service: RunningService) -> None:
 
 
 def test_adding_again_changes_nothing_and_other_metadata_replaces(service: RunningService) -> None:
-    """The same is UNCHANGED; metadata alone is changed without indexing again."""
     collection = create_collection(service, "Notes", topic="STRING")
     document_id = uploaded(service, "a")["documentId"]
     first = ok(add_to_collection(service, document_id, collection, customMetadata={"topic": "x"}))
@@ -91,10 +78,9 @@ def test_adding_again_changes_nothing_and_other_metadata_replaces(service: Runni
 
 
 def test_a_list_of_ids_tells_which_documents_are_in_a_collection(service: RunningService) -> None:
-    """What isn't in it is passed over, and so is what the caller may not READ; a token is good for the same ids."""
     add_users(service, ANN)
     collection = create_collection(service, "Notes")
-    grant(service, collection_resource(collection), ANN, "VIEWER")
+    grant(service, resource_of(collection), user(ANN))
     there = [uploaded(service, name)["documentId"] for name in ("a", "b", "c")]
     elsewhere = uploaded(service, "d")["documentId"]
     for document_id in there:
@@ -109,44 +95,40 @@ def test_a_list_of_ids_tells_which_documents_are_in_a_collection(service: Runnin
     assert members(service, collection, ids=asked, userEmail=ANN) == []
 
 
-@pytest.mark.parametrize(
-    ("kind", "good", "bad"),
-    [
-        ("STRING", ["", "anything ⛴"], []),
-        ("INT", ["0", "-7", "+42", "9223372036854775807"], ["", "4.0", "1_000", "٤", "9223372036854775808", " 1"]),
-        ("DOUBLE", ["1", "-1.5", ".5", "1e-7"], ["", "nan", "inf", "1e999", "1,5", "0x1"]),
-        (
-            "DATETIME",
-            ["2026-01-31", "2026-01-31T09:00:00Z", "2026-01-31T09:00:00.123+02:00"],
-            ["", "2026-02-30", "31.01.2026", "20260131", "2026-W01-1", "noon"],
-        ),
-        ("BOOLEAN", ["true", "false"], ["", "True", "1", "yes"]),
-    ],
-)
-def test_metadata_is_checked_by_type(service: RunningService, kind: str, good: list[str], bad: list[str]) -> None:
-    """Values are strings that parse as their field's type; 400 names the field that doesn't."""
-    collection = create_collection(service, "Notes", field=kind)
+METADATA = {
+    "STRING": (["", "anything ⛴"], []),
+    "INT": (["0", "-7", "+42", "9223372036854775807"], ["", "4.0", "1_000", "٤", "9223372036854775808", " 1"]),
+    "DOUBLE": (["1", "-1.5", ".5", "1e-7"], ["", "nan", "inf", "1e999", "1,5", "0x1"]),
+    "DATETIME": (
+        ["2026-01-31", "2026-01-31T09:00:00Z", "2026-01-31T09:00:00.123+02:00"],
+        ["", "2026-02-30", "31.01.2026", "20260131", "2026-W01-1", "noon"],
+    ),
+    "BOOLEAN": (["true", "false"], ["", "True", "1", "yes"]),
+}
+
+
+def test_metadata_is_checked_by_type(service: RunningService) -> None:
+    collection = create_collection(service, "Notes", **{f"of_{kind}": kind for kind in METADATA})
     document_id = uploaded(service, "a")["documentId"]
-    for value in good:
-        ok(add_to_collection(service, document_id, collection, customMetadata={"field": value}))
-        assert members(service, collection)[0]["customMetadata"] == {"field": value}
-    for value in bad:
-        answer = add_to_collection(service, document_id, collection, customMetadata={"field": value})
-        assert refused(answer, 400, "invalid_metadata")["details"][0]["field"] == "customMetadata.field"
-    answer = add_to_collection(service, document_id, collection, customMetadata={"other": "x"})
-    assert refused(answer, 400, "invalid_metadata")["details"][0]["field"] == "customMetadata.other"
+    for kind, (good, bad) in METADATA.items():
+        for value in good:
+            ok(add_to_collection(service, document_id, collection, customMetadata={f"of_{kind}": value}))
+            assert members(service, collection)[0]["customMetadata"] == {f"of_{kind}": value}
+        for field, value in [*((f"of_{kind}", value) for value in bad), ("other", "x")]:
+            answer = add_to_collection(service, document_id, collection, customMetadata={field: value})
+            error = refused(answer, 400, "invalid_metadata")
+            assert error["details"][0]["field"] == f"customMetadata.{field}", value
 
 
 def test_adding_needs_editor_on_the_collection_and_read_on_the_document(service: RunningService) -> None:
-    """404 for what may not be known, 403 for a viewer of the collection."""
     add_users(service, ANN, BEN)
     collection = create_collection(service, "Notes")
     document_id = uploaded(service, "a", allowedUsersEmailAddresses=ANN)["documentId"]
     hidden = uploaded(service, "b")["documentId"]
     refused(add_to_collection(service, document_id, collection, as_user=ANN), 404, "collection_not_found")
-    grant(service, collection_resource(collection), ANN, "VIEWER")
+    grant(service, resource_of(collection), user(ANN))
     refused(add_to_collection(service, document_id, collection, as_user=ANN), 403, "collection_editor_required")
-    grant(service, collection_resource(collection), ANN, "EDITOR")
+    grant(service, resource_of(collection), user(ANN), role="EDITOR")
     ok(add_to_collection(service, document_id, collection, as_user=ANN))
     refused(add_to_collection(service, hidden, collection, as_user=ANN), 404, "document_not_found")
     ok(add_to_collection(service, hidden, collection))
@@ -159,7 +141,6 @@ def test_adding_needs_editor_on_the_collection_and_read_on_the_document(service:
 
 
 def test_removing_takes_a_document_out_and_leaves_it_in_the_catalog(service: RunningService) -> None:
-    """404 when it isn't in it (any more)."""
     collection = create_collection(service, "Notes")
     document_id = uploaded(service, "a", collectionId=collection)["documentId"]
     remove = "removeDocumentFromCollection"
@@ -173,7 +154,6 @@ def test_removing_takes_a_document_out_and_leaves_it_in_the_catalog(service: Run
 
 
 def test_a_callers_chunks_are_indexed_as_given(service: RunningService) -> None:
-    """In their order; they stay when the document changes, and indexing its own contents over them is a 409."""
     collection = create_collection(service, "Notes")
     document_id = uploaded(service, "a")["documentId"]
     add = "addDocumentChunksToCollection"
@@ -196,7 +176,6 @@ def test_a_callers_chunks_are_indexed_as_given(service: RunningService) -> None:
 
 
 def test_reindexing_keeps_metadata_unless_it_is_given(service: RunningService) -> None:
-    """Omitted it stays; given it is checked and replaces."""
     collection = create_collection(service, "Notes", topic="STRING")
     document_id = uploaded(service, "a", collectionId=collection, customMetadata='{"topic": "x"}')["documentId"]
     reindex = "reindexDocumentInCollection"
@@ -210,14 +189,13 @@ def test_reindexing_keeps_metadata_unless_it_is_given(service: RunningService) -
 
 
 def test_deleting_a_collection_leaves_its_documents(service: RunningService) -> None:
-    """For its owner and admins; its name is free again, and nothing of it is found any more."""
     add_users(service, ANN, BEN)
     collection = create_collection(service, "Notes", as_user=ANN)
     document_id = uploaded(service, "a", as_user=ANN, collectionId=collection)["documentId"]
     delete = "documentCollections/deleteDocumentCollection"
     body = {"documentCollectionId": collection}
     refused(service.call(delete, {**body, "userEmail": BEN}), 404, "collection_not_found")
-    grant(service, collection_resource(collection), BEN, "EDITOR")
+    grant(service, resource_of(collection), user(BEN), role="EDITOR")
     refused(service.call(delete, {**body, "userEmail": BEN}), 403, "collection_owner_required")
     ok(service.call(delete, {**body, "userEmail": ANN}))
     refused(service.call(delete, body), 404, "collection_not_found")
@@ -226,15 +204,17 @@ def test_deleting_a_collection_leaves_its_documents(service: RunningService) -> 
     assert [place.get("documentCollectionId") for place in document["indexedIn"]] == [None]
 
 
-def test_deleting_a_collection_never_deadlocks_with_the_indexing_of_a_callers_chunks(service: RunningService) -> None:
+def test_deleting_a_collection_never_deadlocks_with_the_indexing_of_a_callers_chunks(
+    own_service: RunningService,
+) -> None:
     """Both take a document's place first and its waiting chunks afterwards, so that neither waits for the other's."""
-    document_id = uploaded(service, "a")["documentId"]
-    collection = create_collection(service, "Notes")
+    document_id = uploaded(own_service, "a")["documentId"]
+    collection = create_collection(own_service, "Notes")
     answer = add_to_collection(
-        service, document_id, collection, operation="addDocumentChunksToCollection", chunks=["x"], customMetadata={}
+        own_service, document_id, collection, operation="addDocumentChunksToCollection", chunks=["x"], customMetadata={}
     )
     assert ok(answer)["status"] == "INDEXED"
-    with ThreadPoolExecutor(1) as pool, service.owner_connection() as indexing:
+    with ThreadPoolExecutor(1) as pool, own_service.owner_connection() as indexing:
         indexing.execute(
             "INSERT INTO caller_chunks SELECT document_id, space_id, organization_id, gen_random_uuid(), ''"
             " FROM space_documents WHERE caller_chunks"
@@ -243,37 +223,20 @@ def test_deleting_a_collection_never_deadlocks_with_the_indexing_of_a_callers_ch
         with indexing.transaction():
             indexing.execute("SELECT FROM space_documents WHERE caller_chunks FOR UPDATE")
             body = {"documentCollectionId": collection}
-            deletion = pool.submit(service.call, "documentCollections/deleteDocumentCollection", body)
-            waiting = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
-            while not indexing.execute(waiting).rowcount:
-                assert not deletion.done()
+            deletion = pool.submit(own_service.call, "documentCollections/deleteDocumentCollection", body)
+            wait_blocked(own_service)
             assert indexing.execute("DELETE FROM caller_chunks").rowcount == 1
         assert deletion.result(30).status_code == 200
 
 
 def test_collections_and_chunks_are_walked_page_by_page(service: RunningService) -> None:
-    """Each exactly once; a token of another query is refused."""
     for number in range(3):
         create_collection(service, f"C{number}")
-    names: list[str] = []
-    body: dict[str, Any] = {"pageSize": 2}
-    while True:
-        page = ok(service.call("documentCollections/listDocumentCollections", body))
-        names += [each["collectionName"] for each in page["documentCollections"]]
-        if "nextPageToken" not in page:
-            break
-        body["pageToken"] = page["nextPageToken"]
-    assert names == ["C0", "C1", "C2"]
+    listed = walk(service, "documentCollections/listDocumentCollections", page_size=2)
+    assert [each["collectionName"] for each in listed] == ["C0", "C1", "C2"]
     text = "\n\n".join(f"# Part {number}\n\n" + "The tide is written down every hour. " * 20 for number in range(6))
     document_id = uploaded(service, "a", text, file_name="a.md")["documentId"]
     whole = chunks(service, document_id)
     assert len(whole) > 3
-    seen: list[str] = []
-    body = {"documentId": document_id, "pageSize": 2}
-    while True:
-        page = ok(service.call("documentCollections/getDocumentChunks", body))
-        seen += [each["text"] for each in page["chunks"]]
-        if "nextPageToken" not in page:
-            break
-        body["pageToken"] = page["nextPageToken"]
-    assert seen == whole
+    seen = walk(service, "documentCollections/getDocumentChunks", {"documentId": document_id}, page_size=2)
+    assert [each["text"] for each in seen] == whole

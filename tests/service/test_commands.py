@@ -18,7 +18,7 @@ from service.operate.commands.formatting import format_count, format_size
 from service.platform.settings import Settings
 from tests.harness.processes import environment_without_settings
 from tests.harness.services import RunningService
-from tests.service.directory import a_user, another_organization, done, organization_id
+from tests.service.directory import a_user, another_organization, done, entries, organization_id
 from tests.service.service_accounts import an_account, enable_service_accounts
 
 Command = Callable[..., tuple[int, str, str]]
@@ -32,23 +32,32 @@ sys.exit(main())
 PASSWORD = "4-quinqueremes-of-nineveh"
 
 
+class Typed(io.StringIO):
+    """A standard input, of which a test may say that it is a terminal."""
+
+
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
     """Run a command with settings and a standard input; its exit status, standard output and standard error."""
 
     def command(settings: Settings, *arguments: str, typed: str = "") -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "stdin", io.StringIO(typed))
+        monkeypatch.setattr(sys, "stdin", Typed(typed))
         monkeypatch.setenv("COLUMNS", "200")
         statuses: list[int] = []
         # A thread, because an event loop of the tests' is in this one.
         thread = threading.Thread(target=lambda: statuses.append(run(arguments, settings)))
-        capsys.readouterr()  # what the service has logged
         thread.start()
         thread.join(60)
         said = capsys.readouterr()
         return statuses[0], said.out, said.err
 
     return command
+
+
+@pytest.fixture
+def service(own_service: RunningService) -> RunningService:
+    """A service of the test's own: commands are about all organizations."""
+    return own_service
 
 
 def password_hashes(service: RunningService) -> dict[str, str | None]:
@@ -58,18 +67,14 @@ def password_hashes(service: RunningService) -> dict[str, str | None]:
 
 
 def test_an_organization_is_made_with_an_admin_whose_key_works(service: RunningService, command: Command) -> None:
-    """It is a further one, even with the same admin's address; id and key are on standard output and nowhere else."""
     arguments = ("--name", "Acme", "--admin-email", "Admin@Example.test", "--admin-password")
     status, out, err = command(service.settings, "organization", "create", *arguments, typed=f"{PASSWORD}\n")
     assert (status, err) == (0, "")
     printed = dict(line.split("=") for line in out.splitlines())
     assert printed.keys() == {"organization_id", "api_key"}
     made = done(service.call("admin/organization/get", api_key=printed["api_key"]))
-    assert (made["organizationId"], made["name"], made["domain"]) == (
-        printed["organization_id"],
-        "Acme",
-        "example.test",
-    )
+    expected = (printed["organization_id"], "Acme", "example.test")
+    assert (made["organizationId"], made["name"], made["domain"]) == expected
     assert made["organizationId"] != str(organization_id(service))
     users = done(service.call("admin/users/list", api_key=printed["api_key"]))["users"]
     assert [(one["email"], one["isAdmin"], one["active"]) for one in users] == [("admin@example.test", True, True)]
@@ -81,23 +86,16 @@ def test_an_organization_is_made_with_an_admin_whose_key_works(service: RunningS
     assert PasswordHasher().verify(kept, PASSWORD)
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [("--name", "", "--admin-email", "a@b.test"), ("--name", "Acme", "--admin-email", "nobody")],
-)
-def test_an_organization_that_cannot_be_is_not_made(
-    service: RunningService, command: Command, arguments: tuple[str, ...]
-) -> None:
-    """The option that is wrong is named, and no organization is there."""
-    status, out, err = command(service.settings, "organization", "create", *arguments)
-    assert (status, out) == (1, "")
-    assert err.startswith(("--name: ", "--admin-email: must be one email address"))
+def test_an_organization_that_cannot_be_is_not_made(service: RunningService, command: Command) -> None:
+    for name, email, said in (("", "a@b.test", "--name: "), ("Acme", "nobody", "--admin-email: must be one email")):
+        arguments = ("--name", name, "--admin-email", email)
+        status, out, err = command(service.settings, "organization", "create", *arguments)
+        assert (status, out, err.startswith(said)) == (1, "", True), err
     with service.owner_connection() as connection:
         assert connection.execute("SELECT count(*) FROM organizations").fetchone() == (1,)
 
 
 def test_a_password_is_set_and_audited(service: RunningService, command: Command) -> None:
-    """One line of standard input is the password; the log has who and that, and never the password or its hash."""
     ada = a_user(service, "ada@example.test", name="Ada", isAdmin=True)
     before = password_hashes(service)
     arguments = ("user", "set-password", "--email", "Ada@example.test")
@@ -107,19 +105,14 @@ def test_a_password_is_set_and_audited(service: RunningService, command: Command
     after = password_hashes(service)
     assert PasswordHasher().verify(str(after.pop("ada@example.test")), PASSWORD)
     assert after.items() <= before.items()
-    entry = done(service.call("admin/auditLog/query"))["entries"][0]
-    assert (entry["action"], entry["target"], entry.get("actor")) == (
-        "user.update",
-        {"type": "user", "id": ada["id"], "name": "Ada"},
-        None,
-    )
+    entry, target = entries(service)[0], {"type": "user", "id": ada["id"], "name": "Ada"}
+    assert (entry["action"], entry["target"], entry.get("actor")) == ("user.update", target, None)
     assert entry["details"] == {"isAdmin": True, "active": True, "passwordChanged": True}
     [changed] = done(service.call("admin/users/list", {"query": "ada"}))["users"]
     assert changed.items() >= ada.items()
 
 
 def test_an_address_of_several_organizations_needs_the_organization(service: RunningService, command: Command) -> None:
-    """By name or by id; without it nothing is changed."""
     key = another_organization(service, admin_email=service.admin_email)
     other = str(organization_id(service, api_key=key))
     arguments = ("user", "set-password", "--email", service.admin_email)
@@ -139,7 +132,6 @@ def test_an_address_of_several_organizations_needs_the_organization(service: Run
 
 
 def test_a_password_that_cannot_be_set_changes_nothing(service: RunningService, command: Command) -> None:
-    """An unknown address, a service account's, an unknown organization, a password that is too short or missing."""
     enable_service_accounts(service)
     account = an_account(service)["email"]
     before = password_hashes(service)
@@ -169,18 +161,16 @@ def test_a_password_that_cannot_be_set_changes_nothing(service: RunningService, 
     ],
 )
 def test_a_command_line_that_is_not_understood_is_status_2(
-    service: RunningService, command: Command, arguments: tuple[str, ...]
+    module_service: RunningService, command: Command, arguments: tuple[str, ...]
 ) -> None:
     """Nothing is done; least of all is a password taken from where everybody sees it."""
-    before = password_hashes(service)
-    status, out, _ = command(service.settings, *arguments)
-    assert (status, out) == (2, "")
-    assert password_hashes(service) == before
+    before = password_hashes(module_service)
+    assert command(module_service.settings, *arguments)[:2] == (2, "")
+    assert password_hashes(module_service) == before
 
 
-def test_help_names_every_command(service: RunningService, command: Command) -> None:
-    """And says that without arguments the service serves."""
-    status, out, _ = command(service.settings, "--help")
+def test_help_names_every_command(module_service: RunningService, command: Command) -> None:
+    status, out, _ = command(module_service.settings, "--help")
     assert status == 0
     assert "Without arguments, serve" in out
     for name in ("organization", "user", "texts", "backup", "restore", "rotate-key"):
@@ -188,7 +178,6 @@ def test_help_names_every_command(service: RunningService, command: Command) -> 
 
 
 def test_what_a_person_wrote_is_erased(service: RunningService, command: Command) -> None:
-    """Their search's words are gone, and an unknown address is said to be one."""
     key = service.new_user("ada@example.test")
     done(service.call("search/searchDocumentCatalog", {"searchQuery": "where do the tall ships berth"}, api_key=key))
     assert texts(service) == ["where do the tall ships berth"]
@@ -201,11 +190,12 @@ def test_what_a_person_wrote_is_erased(service: RunningService, command: Command
     assert "Traceback" not in err
 
 
-def test_a_path_that_leads_nowhere_is_said_in_words(service: RunningService, command: Command, tmp_path: Path) -> None:
-    """Of a backup and of a restore, without the system's number for it."""
+def test_a_path_that_leads_nowhere_is_said_in_words(
+    module_service: RunningService, command: Command, tmp_path: Path
+) -> None:
     nowhere = tmp_path / "nowhere" / "x.tar.gz"
     for name in ("backup", "restore"):
-        status, out, err = command(service.settings, name, str(nowhere))
+        status, out, err = command(module_service.settings, name, str(nowhere))
         assert (status, out) == (1, "")
         assert err.startswith(str(nowhere))
         assert err.endswith(": No such file or directory.\n")
@@ -221,7 +211,6 @@ def test_a_path_that_leads_nowhere_is_said_in_words(service: RunningService, com
     ],
 )
 def test_counts_and_sizes_read_as_words(count: int, said: str, size: str) -> None:
-    """One is one, and what is small isn't 0.0 of something large."""
     assert (format_count(count, "file"), format_size(count)) == (said, size)
 
 
@@ -232,7 +221,6 @@ def texts(service: RunningService) -> list[Any]:
 
 
 def test_a_database_that_is_away_is_said_without_its_address(tmp_path: Path, command: Command) -> None:
-    """One message, no traceback, no password."""
     url = SecretStr("postgresql://carrel:hunter2hunter2@127.0.0.1:1/carrel")
     settings = Settings(data_dir=tmp_path, database_url=url)
     status, _, err = command(settings, "user", "set-password", "--email", "a@b.test", typed=PASSWORD)
@@ -243,7 +231,6 @@ def test_a_database_that_is_away_is_said_without_its_address(tmp_path: Path, com
 
 
 def test_without_a_database_nothing_is_made(tmp_path: Path, command: Command) -> None:
-    """A command for a folder that isn't Carrel's leaves it empty, and names the setting."""
     of_ada = ("user", "reset-second-factor", "--email", "ada@example.test")
     for arguments in (("backup", str(tmp_path / "x")), ("rotate-key",), ("domains", "list"), of_ada):
         status, _, err = command(Settings(data_dir=tmp_path / "data"), *arguments)
@@ -252,19 +239,25 @@ def test_without_a_database_nothing_is_made(tmp_path: Path, command: Command) ->
     assert list(tmp_path.iterdir()) == []
 
 
+def test_two_passwords_that_differ_change_nothing(
+    service: RunningService, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = iter((PASSWORD, "something else"))
+    monkeypatch.setattr("getpass.getpass", lambda _: next(typed))
+    monkeypatch.setattr(Typed, "isatty", lambda _: True)
+    before = password_hashes(service)
+    status, _, err = command(service.settings, "user", "set-password", "--email", service.admin_email)
+    assert (status, "not the same" in err) == (1, True)
+    assert password_hashes(service) == before
+
+
 def test_on_a_terminal_a_password_is_asked_for_twice_without_echo(service: RunningService) -> None:
-    """What is typed is not shown; two that differ change nothing."""
     url = service.settings.database_url
     assert url is not None
     environment = environment_without_settings() | {
         "CARREL_DATABASE_URL": url.get_secret_value(),
         "CARREL_DATA_DIR": str(service.settings.data_dir),
     }
-    before = password_hashes(service)
-    shown, status = typed_on_a_terminal(environment, PASSWORD, "something else")
-    assert status == 1
-    assert "not the same" in shown
-    assert password_hashes(service) == before
     shown, status = typed_on_a_terminal(environment, PASSWORD, PASSWORD)
     assert status == 0, shown
     assert shown.count("Password: ") == 1
@@ -294,7 +287,6 @@ def typed_on_a_terminal(environment: dict[str, str], *answers: str) -> tuple[str
 
 
 def test_an_operator_says_whose_a_domain_is(service: RunningService, command: Command) -> None:
-    """The only organization's is confirmed at once; of several, one has it, which is said, and can be taken back."""
     assert command(service.settings, "domains", "list")[1:] == ("", "No organization has claimed a domain.\n")
     body = {"name": "Work", "clientId": "c", "clientSecret": "s", "domains": ["example.test"]}
 
@@ -306,8 +298,7 @@ def test_an_operator_says_whose_a_domain_is(service: RunningService, command: Co
     assert claim("https://two.test", api_key=another_organization(service)) == ["example.test"]
 
     def states() -> list[list[str]]:
-        lines = command(service.settings, "domains", "list")[1].splitlines()
-        return [line.split("\t")[:2] for line in lines if "\t" in line]  # others are the service's log
+        return [line.split("\t")[:2] for line in command(service.settings, "domains", "list")[1].splitlines()]
 
     assert sorted(states()) == [["example.test", "confirmed"], ["example.test", "waiting"]]
     status, _, err = command(service.settings, "domains", "confirm", "example.test")

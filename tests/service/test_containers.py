@@ -28,10 +28,12 @@ from tests.harness.documents import (
     search,
     upload,
 )
-from tests.harness.jobs import organization_of, until
+from tests.harness.jobs import until
 from tests.harness.messages import messages_of
 from tests.harness.services import RunningService
 from tests.made_files import archive
+from tests.service.directory import document as resource_of
+from tests.service.directory import entries, grant, on_rows, organization_id, user, walk
 
 ANN, BEN, CY = "ann@example.test", "ben@example.test", "cy@example.test"
 NAMES = ("same.txt", "other.txt", "new.txt")
@@ -70,34 +72,27 @@ def is_done(document: dict[str, Any]) -> bool:
 
 def files_in(service: RunningService, document: dict[str, Any], **options: Any) -> dict[str, str]:
     """The documents in a container: their ids by external id."""
-    body = {"parentDocumentId": document["documentId"]} | options
-    listed = ok(service.call("catalog/listDocuments", body))["documents"]
+    listed = walk(service, "catalog/listDocuments", {"parentDocumentId": document["documentId"]} | options)
     assert all(one["parentDocumentId"] == document["documentId"] for one in listed)
     return {one["documentExternalId"]: one["documentId"] for one in listed}
 
 
 def logged(service: RunningService, **query: Any) -> list[tuple[str, dict[str, Any]]]:
     """What the audit log says of documents, newest first: the action, and its details."""
-    found = ok(service.call("admin/auditLog/query", {"pageSize": 1000} | query))["entries"]
     return [
         (
             one["action"].removeprefix("document."),
             {name: it for name, it in one["details"].items() if name != "viewers"},
         )
-        for one in found
+        for one in entries(service, **query)
         if one["action"].startswith("document.")
     ]
 
 
 def left_out(service: RunningService, document: dict[str, Any], **options: Any) -> list[tuple[str | None, int, str]]:
     """The files that were left out of a container: path, number and reason of each, over pages of one."""
-    found, body = list[dict[str, Any]](), {"documentId": document["documentId"], "pageSize": 1} | options
-    while True:
-        page = ok(service.call("catalog/listLeftOutFiles", body))
-        found += page["files"]
-        if "nextPageToken" not in page:
-            break
-        body["pageToken"] = page["nextPageToken"]
+    body = {"documentId": document["documentId"]} | options
+    found = walk(service, "catalog/listLeftOutFiles", body, page_size=1)
     assert all(one["message"] for one in found)
     return [(one.get("path"), one["number"], one["code"]) for one in found]
 
@@ -114,7 +109,6 @@ FILES: dict[str, bytes | str] = {
 
 
 def test_files_of_an_archive_are_documents_of_their_own(service: RunningService) -> None:
-    """They are listed under it, found and owned as it is; what can't be read is counted, and named to its readers."""
     add_users(service, ANN, BEN, CY)
     document = brought(service, "box/all.zip", archive(FILES), as_user=ANN, allowedUsersEmailAddresses=BEN)
     codes = {"broken.pdf": "file_corrupt", "tool.exe": "file_type_unsupported", "empty.txt": "file_empty"}
@@ -148,9 +142,6 @@ def test_files_of_an_archive_are_documents_of_their_own(service: RunningService)
 
 
 def test_another_version_adds_changes_and_deletes(service: RunningService) -> None:
-    """Files that are as they were stay untouched, those that are gone are deleted; so are all of one that is no archive
-    any more.
-    """
     before = files_in(service, brought(service, "a.zip", archive({"same.txt": "A", "other.txt": "B", "gone.txt": "C"})))
     again = brought(service, "a.zip", archive({"same.txt": "A", "other.txt": "changed", "new.txt": "D"}))
     after = files_in(service, again)
@@ -173,7 +164,6 @@ def test_another_version_adds_changes_and_deletes(service: RunningService) -> No
 
 
 def test_what_cannot_be_read_stays_as_it_was(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A file with unreadable new contents keeps its document; an archive that can't be read to its end keeps all."""
     brought(service, "a.zip", archive({"a.txt": "A", "b.txt": "B", "empty.txt": "C"}))
     document = brought(service, "a.zip", archive({"a.txt": "changed", "b.txt": bytes(range(256)), "empty.txt": ""}))
     assert document["notRead"] == [{"kind": "embedded", "count": 2, "where": ["file 2", "file 3"]}]
@@ -193,45 +183,35 @@ def test_what_cannot_be_read_stays_as_it_was(service: RunningService, monkeypatc
 
 
 def test_readers_and_owner_of_a_container_are_those_of_its_files(service: RunningService) -> None:
-    """Set on it, they hold for all in it, however deep, at once; set on a file in it, they are refused."""
     add_users(service, ANN, BEN, CY)
     inner = archive({"deep.txt": "The lighthouse is dark."})
     document = brought(service, "out.zip", archive({"in.zip": inner, "flat.txt": "Fog."}), as_user=ANN)
     until(lambda: len(list_documents(service)) == 4)
     everything = {"out.zip", "out.zip!/flat.txt", "out.zip!/in.zip", "out.zip!/in.zip!/deep.txt"}
     assert set(list_documents(service, as_user=ANN)) == everything
-    resource = document["resource"]
-    grants = [{"principal": {"type": "user", "email": BEN}, "role": "EDITOR"}]
-    ok(service.call("admin/grants/set", {"resource": resource, "grants": grants}))
+    grant(service, document["resource"], user(BEN), role="EDITOR")
     assert set(list_documents(service, as_user=BEN)) == everything
     assert search(service, "lighthouse", as_user=BEN)[0] == "deep.txt"
     child_id = files_in(service, document)["out.zip!/flat.txt"]
-    child = {"resourceType": "UPLOADED_DOCUMENT", "resourceId": child_id}
-    error = refused(
-        service.call("admin/grants/set", {"resource": child, "grants": grants}), 409, "document_in_container"
-    )
-    assert document["documentId"] in error["message"]
-    moving = {"newOwner": {"type": "user", "email": CY}}
+    child = resource_of(child_id)
+    answer = service.call("admin/grants/set", {"resource": child, "grants": []})
+    assert document["documentId"] in refused(answer, 409, "document_in_container")["message"]
+    moving = {"newOwner": user(CY)}
     refused(service.call("admin/owners/transfer", moving | {"resources": [child]}), 409, "document_in_container")
     refused(upload(service, "out.zip!/flat.txt", "Mine.", as_user=BEN), 409, "document_in_container")
     refused(upload(service, "out.zip!/flat.txt", "Mine.", as_user=CY), 403, "external_id_taken")
-    moved = ok(service.call("admin/owners/transfer", moving | {"owner": {"type": "user", "email": ANN}}))
+    moved = ok(service.call("admin/owners/transfer", moving | {"owner": user(ANN)}))
     assert moved["transferred"] == [{"resourceType": "UPLOADED_DOCUMENT", "count": 1}]
     assert moved["remaining"] == []
     assert get_document(service, child_id)["owner"]["email"] == CY
-    ok(
-        upload(
-            service, "out.zip", archive({"flat.txt": "Fog."}), file_name="out.zip", as_user=CY, internalPublic="false"
-        )
-    )
+    closed = {"file_name": "out.zip", "as_user": CY, "internalPublic": "false"}
+    ok(upload(service, "out.zip", archive({"flat.txt": "Fog."}), **closed))
     assert list_documents(service, as_user=BEN) == search(service, "lighthouse", as_user=BEN) == []
 
 
-def test_a_container_is_deleted_with_its_files(service: RunningService) -> None:
-    """Nothing of them is left; a file alone can be deleted, and comes back with another version of the container.
-
-    No statement is sent for each of the files.
-    """
+def test_a_container_is_deleted_with_its_files(own_service: RunningService) -> None:
+    """Without a statement for each; a file alone can be deleted, and comes back with another version."""
+    service = own_service
     document = brought(service, "out.zip", archive({"in.zip": archive({"deep.txt": "Deep."}), "flat.txt": "Flat."}))
     until(lambda: len(list_documents(service)) == 4)
     ok(service.call("catalog/deleteDocument", {"documentId": files_in(service, document)["out.zip!/flat.txt"]}))
@@ -250,7 +230,6 @@ def test_a_container_is_deleted_with_its_files(service: RunningService) -> None:
 
 
 def test_hostile_archives_cost_only_themselves(service: RunningService) -> None:
-    """A bomb is refused, alone or in an archive; paths lead nowhere; no file takes another document's place."""
     add_users(service, ANN, BEN)
     bomb = archive({"zeros.txt": b"0" * (33 << 20)})
     refused(upload(service, "bomb.zip", bomb, file_name="bomb.zip"), 400, "file_too_complex")
@@ -277,7 +256,7 @@ def test_hostile_archives_cost_only_themselves(service: RunningService) -> None:
         "a.zip!/C:/temp/b.txt",
         "a.zip!/etc/passwd.txt",
     ]
-    innermost = document_id_for(organization_of(service), "a.zip!/3.zip!/2.zip!/1.zip")
+    innermost = document_id_for(organization_id(service), "a.zip!/3.zip!/2.zip!/1.zip")
     until(lambda: is_done(get_document(service, str(innermost))))
     assert get_document(service, str(innermost))["notRead"] == [{"kind": "embedded", "count": 1, "where": ["file 1"]}]
     assert left_out(service, {"documentId": str(innermost)}, userEmail=ANN) == [("4.txt", 1, "archive_too_deep")]
@@ -289,7 +268,6 @@ def test_hostile_archives_cost_only_themselves(service: RunningService) -> None:
 
 
 def test_an_interrupted_job_goes_on(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Put back half-way, it brings the rest, and nothing twice; on the way it tells how many files are done."""
     monkeypatch.setattr(unpacking, "READ_AT_ONCE", 2)
     save_progress, told = queries.save_progress, list[int]()
 
@@ -317,7 +295,6 @@ def test_an_interrupted_job_goes_on(service: RunningService, monkeypatch: pytest
 
 @pytest.mark.parametrize("name", ["m.eml", "m.msg"])
 def test_attachments_of_a_mail_are_documents(service: RunningService, name: str) -> None:
-    """With what a forwarded mail carries; and all go to the collection of the mail as well."""
     forwarded = BytesParser(policy=policy.default).parsebytes(mail({"inner.txt": b"The inner harbour."}))
     collection = create_collection(service, "Mails", team="STRING")
     carried = mail({"outer.txt": b"The outer harbour.", "tool.exe": FILES["tool.exe"]}, forwarded)
@@ -328,28 +305,24 @@ def test_attachments_of_a_mail_are_documents(service: RunningService, name: str)
     assert document["notRead"] == [{"kind": "attachment", "count": 1, "where": ["file 2"]}]
     until(lambda: len(collected(service, collection)) == 4)
     there = collected(service, collection)
-    assert sorted(there) == [
-        name,
-        *(f"{name}!/{path}" for path in ("Harbour.eml", "Harbour.eml!/inner.txt", "outer.txt")),
-    ]
+    inside = [f"{name}!/{path}" for path in ("Harbour.eml", "Harbour.eml!/inner.txt", "outer.txt")]
+    assert sorted(there) == [name, *inside]
     assert list(there.values()) == [{"team": "harbour"}] * 4
 
 
 def test_a_container_takes_its_files_to_a_collection_and_out_of_it(service: RunningService) -> None:
-    """At every level, with its metadata; chunks that a caller made of one stay, and go with the container."""
     inner = archive({"deep.txt": "The lighthouse is dark."})
     document = brought(service, "out.zip", archive({"in.zip": inner, "flat.txt": "Fog.", "own.txt": "Own."}))
     until(lambda: len(list_documents(service)) == 5)
     collection, metadata = create_collection(service, "Boxes", team="STRING"), {"team": "harbour"}
     own = files_in(service, document)["out.zip!/own.txt"]
-    body: dict[str, Any] = {"documentId": own, "documentCollectionId": collection, "customMetadata": {}}
-    body["chunks"] = ["Made by a caller."]
-    ok(service.call("documentCollections/addDocumentChunksToCollection", body))
+    members = {"chunks": ["Made by a caller."], "customMetadata": {}}
+    ok(add_to_collection(service, own, collection, operation="addDocumentChunksToCollection", **members))
     ok(add_to_collection(service, document["documentId"], collection, customMetadata=metadata))
     names = {"out.zip", "out.zip!/flat.txt", "out.zip!/in.zip", "out.zip!/in.zip!/deep.txt"}
     assert collected(service, collection) == dict.fromkeys(names, metadata) | {"out.zip!/own.txt": {}}
     assert chunks(service, own, collection) == ["Made by a caller."]
-    deep = str(document_id_for(organization_of(service), "out.zip!/in.zip!/deep.txt"))
+    deep = str(document_id_for(organization_id(service), "out.zip!/in.zip!/deep.txt"))
     until(lambda: chunks(service, deep, collection) == ["The lighthouse is dark."])
     changed = {"team": "sea"}
     ok(add_to_collection(service, document["documentId"], collection, customMetadata=changed))
@@ -357,18 +330,15 @@ def test_a_container_takes_its_files_to_a_collection_and_out_of_it(service: Runn
     ok(add_to_collection(service, document["documentId"], collection, operation="removeDocumentFromCollection"))
     assert collected(service, collection) == {}
     assert len(list_documents(service)) == 5
-    with service.owner_connection() as connection:
-        told = (
-            "SELECT action, count(*) FROM audit_entries WHERE action LIKE 'collection.%%document' GROUP BY 1 ORDER BY 1"
-        )
-        assert connection.execute(told).fetchall() == [
-            ("collection.add_document", 8),
-            ("collection.remove_document", 5),
-        ]
+    told = on_rows(service, "SELECT action, count(*) FROM audit_entries", more="GROUP BY action ORDER BY action")
+    assert [one for one in told if one[0].startswith("collection.") and one[0].endswith("_document")] == [
+        ("collection.add_document", 8),
+        ("collection.remove_document", 5),
+    ]
 
 
 def collected(service: RunningService, collection_id: str) -> dict[str, dict[str, str]]:
     """The documents in a collection: their metadata there by external id."""
     body = {"documentCollectionId": collection_id}
-    listed = ok(service.call("documentCollections/listDocumentsInCollection", body))["documents"]
+    listed = walk(service, "documentCollections/listDocumentsInCollection", body)
     return {one["documentExternalId"]: one["customMetadata"] for one in listed}

@@ -1,8 +1,8 @@
 """GET conversations and conversations/{id}: one's own, page by page, whatever happens during the walk; and erasure."""
 
 import time
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import httpx
 import pytest
@@ -29,6 +29,32 @@ from tests.service.directory import code, done
 
 
 @pytest.fixture
+def service(own_service: RunningService) -> RunningService:
+    """A service of the test's own: erasing looks through all organizations."""
+    return own_service
+
+
+@dataclass(frozen=True)
+class Standing:
+    """A person with three conversations, one of them with a second agent; no test changes them."""
+
+    visitor: Visitor
+    second: Desk
+    latest_first: list[str]
+
+
+@pytest.fixture(scope="module")
+def standing(module_service: RunningService) -> Standing:
+    """The person, who went on with the first conversation after the others had begun."""
+    visitor = a_visitor(a_desk(module_service))
+    second = a_desk(module_service, "Second desk")
+    one, two = begun(visitor, "  First\n\nquestion " + "x" * 100, "Second question")
+    [three] = begun(replace(visitor, desk=second), "Third question")
+    visitor.ask("And then?", one)
+    return Standing(visitor, second, [one, three, two])
+
+
+@pytest.fixture
 def visitor(desk: Desk) -> Visitor:
     """Somebody with a token for messages."""
     return a_visitor(desk)
@@ -42,31 +68,41 @@ def begun(visitor: Visitor, *messages: str) -> list[str]:
     return [one["conversationId"] for one in sent]
 
 
-def pages(visitor: Visitor, path: str, member: str, **parameters: Any) -> "list[list[dict[str, Any]]]":
-    """Every page of a list."""
-    found, token = list[list[dict[str, Any]]](), dict[str, str]()
-    while True:
-        page = done(visitor.get(path, **parameters, **token))
-        found.append(page[member])
-        if "nextPageToken" not in page:
-            return found
-        token = {"pageToken": page["nextPageToken"]}
-
-
-def test_conversations_are_listed_latest_first(visitor: Visitor) -> None:
-    """With the agent's name, the beginning of the first message, and how many there are."""
-    one, two = begun(visitor, "  First\n\nquestion " + "x" * 100, "Second question")
-    visitor.ask("And then?", one)
-    listed = done(visitor.get("conversations"))["conversations"]
-    assert [each["conversationId"] for each in listed] == [one, two]
+def test_conversations_are_listed_latest_first(standing: Standing) -> None:
+    listed = done(standing.visitor.get("conversations"))["conversations"]
+    assert [each["conversationId"] for each in listed] == standing.latest_first
     assert {name: listed[0][name] for name in ("agentId", "agentName", "messageCount", "title")} == {
-        "agentId": visitor.desk.agent_id,
+        "agentId": standing.visitor.desk.agent_id,
         "agentName": "Harbour desk",
         "messageCount": 2,
         "title": "First question " + "x" * 64 + "…",
     }
     assert listed[0]["updatedAt"] > listed[0]["createdAt"]
     assert listed[1]["messageCount"] == 1
+
+
+def test_conversations_with_one_agent_are_listed(standing: Standing) -> None:
+    one, three, two = standing.latest_first
+    expected = {standing.visitor.desk.agent_id: [one, two], standing.second.agent_id: [three], str(uuid7()): []}
+    for agent_id, ids in expected.items():
+        listed = done(standing.visitor.get("conversations", agentId=agent_id))["conversations"]
+        assert [each["conversationId"] for each in listed] == ids
+
+
+def test_conversations_are_ones_own(standing: Standing) -> None:
+    """An unknown one and another's: 404, to the byte."""
+    other = a_visitor(standing.visitor.desk, BEN)
+    assert done(other.get("conversations"))["conversations"] == []
+    expected = told(other.get(f"conversations/{uuid7()}"))
+    assert expected[:2] == (404, "conversation_not_found")
+    assert told(other.get(f"conversations/{standing.latest_first[0]}")) == expected
+    assert code(standing.visitor.get("conversations/mine"))[0] == 400
+
+
+def told(answer: httpx.Response) -> tuple[int, str, str]:
+    """The status, code and message of a refusal."""
+    error = answer.json()["error"]
+    return answer.status_code, error["code"], error["message"]
 
 
 def test_what_is_gone_on_with_during_a_walk_is_seen_once(visitor: Visitor) -> None:
@@ -86,36 +122,7 @@ def test_what_is_gone_on_with_during_a_walk_is_seen_once(visitor: Visitor) -> No
     assert [one["conversationId"] for one in again][:3:2] == [order[4], order[0]]
 
 
-def test_conversations_with_one_agent_are_listed(visitor: Visitor) -> None:
-    """By its id; of an agent that nobody knows there are none."""
-    other = a_desk(visitor.desk.service, "Second desk")
-    [mine] = begun(visitor, "One")
-    body = {"agentId": other.agent_id, "conversation": {"type": "new"}, "message": "Two"}
-    theirs = done(v1(visitor.desk.service, "agents/sendMessage", visitor.token, body))["conversationId"]
-    for agent_id, expected in ((visitor.desk.agent_id, [mine]), (other.agent_id, [theirs]), (str(uuid7()), [])):
-        listed = done(visitor.get("conversations", agentId=agent_id))["conversations"]
-        assert [one["conversationId"] for one in listed] == expected
-
-
-def test_conversations_are_ones_own(visitor: Visitor) -> None:
-    """An unknown one and another's: 404, to the byte."""
-    [mine] = begun(visitor, "One")
-    other = a_visitor(visitor.desk, BEN)
-    assert done(other.get("conversations"))["conversations"] == []
-    expected = told(other.get(f"conversations/{uuid7()}"))
-    assert expected[:2] == (404, "conversation_not_found")
-    assert told(other.get(f"conversations/{mine}")) == expected
-    assert code(visitor.get("conversations/mine"))[0] == 400
-
-
-def told(answer: httpx.Response) -> tuple[int, str, str]:
-    """The status, code and message of a refusal."""
-    error = answer.json()["error"]
-    return answer.status_code, error["code"], error["message"]
-
-
 def test_a_conversation_is_read_oldest_first(visitor: Visitor, script: Script) -> None:
-    """Page by page; each message with its reply, or how far that is, or why there is none."""
     desk = visitor.desk
     first = done(visitor.send("One"))
     script.end(a_reply("Reply [1]", passage(desk.document_id), cited=[0], warnings=["Careful."]))
@@ -126,9 +133,11 @@ def test_a_conversation_is_read_oldest_first(visitor: Visitor, script: Script) -
     done(visitor.send("Three", first["conversationId"]))
     script.tell("Half", number=2)
     path = f"conversations/{first['conversationId']}"
-    found = pages(visitor, path, "messages", pageSize=2)
-    assert [len(page) for page in found] == [2, 1]
-    one, two, three = [message for page in found for message in page]
+    page = done(visitor.get(path, pageSize=2))
+    one, two = page["messages"]
+    last = done(visitor.get(path, pageSize=2, pageToken=page["nextPageToken"]))
+    [three] = last["messages"]
+    assert "nextPageToken" not in last
     assert (one["message"], one["status"], one["agentResponseText"]) == ("One", "COMPLETED", "Reply [1]")
     assert one["messageId"] == first["jobId"]
     assert [source["id"] for source in one["referencedSources"]] == [desk.document_id]
@@ -142,7 +151,6 @@ def test_a_conversation_is_read_oldest_first(visitor: Visitor, script: Script) -
 
 
 def test_a_deleted_agents_conversations_stay(visitor: Visitor) -> None:
-    """They can be read, and not gone on with."""
     [mine] = begun(visitor, "One")
     visitor.desk.delete()
     assert done(visitor.get("conversations"))["conversations"][0]["agentName"] == "Harbour desk"
@@ -162,7 +170,6 @@ def where(service: RunningService, word: str) -> set[str]:
 
 
 def test_a_persons_conversations_are_erased_with_their_words(visitor: Visitor) -> None:
-    """Messages, replies and feedback, whoever's key sent them; nobody else's; the audit log's entries stay."""
     desk = visitor.desk
     service = desk.service
     other = a_visitor(desk, BEN)
@@ -227,7 +234,6 @@ def wait_until_no_job(service: RunningService) -> None:
 
 
 def test_conversations_are_erased_when_untouched_for_long(visitor: Visitor, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whole, to the moment, a few at a time; one that was gone on with since stays with all it has."""
     monkeypatch.setattr(erasure, "CONVERSATIONS_AT_ONCE", 2)
     service = visitor.desk.service
     order = begun(visitor, "1", "2", "3", "4", "5")

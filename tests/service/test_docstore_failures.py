@@ -1,6 +1,6 @@
 """What a run says of documents that it could not take, how many exist, and what failures are no reason for."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import timedelta
 
 import psycopg
@@ -12,39 +12,24 @@ from service.platform.errors import InsufficientStorage
 from service.platform.files import FileStore
 from service.runtime.jobs import running
 from tests.harness.mongo.processes import MongoServer
-from tests.harness.services import RunningService, ServiceHarness
+from tests.harness.services import RunningService
 from tests.service.directory import done
-from tests.service.docstore import DATED, FIELDS, START, Syncing, a_thing, counts
+from tests.service.docstore import DATED, FIELDS, LOOPBACK, START, Syncing, a_thing, counts
 
 WRONG = {**DATED, "sourceName": "heading"}
 
 
-@pytest.fixture(scope="module")
-def shared_service(service_harness: ServiceHarness) -> Iterator[RunningService]:
-    """A service that may connect to loopback."""
-    service, stack = service_harness.start(docstore_allowed_hosts=("127.0.0.1",))
-    yield service
-    service_harness.stop(service, stack)
-
-
-@pytest.fixture
-def syncing(shared_service: RunningService, mongo: MongoServer) -> Syncing:
-    """The service, and collections of the test's own."""
-    return Syncing(shared_service, mongo)
-
-
 @pytest.mark.parametrize("fields", [WRONG, {**FIELDS, "sourceName": "heading"}])
 def test_a_run_that_could_take_nothing_failed(syncing: Syncing, fields: dict[str, str]) -> None:
-    """Its error names the field, in how many documents it is missing, and what to change; so does the next run's."""
-    syncing.mongo.collection.insert_many([a_thing(number) for number in range(30)])
+    syncing.filled(10)
     sync = syncing.first_run(sourceFields=fields)
     for again in (sync, syncing.run()):
         assert (again["status"], again["lastError"]["code"]) == ("FAILED", "source_not_mapped"), again
         message = again["lastError"]["message"]
-        assert "None of the 30 documents" in message
-        assert "sourceName: the document has nothing in heading (30 documents, such as " in message
+        assert "None of the 10 documents" in message
+        assert "sourceName: the document has nothing in heading (10 documents, such as " in message
         assert "Correct sourceFields" in message
-        assert (again["documentCount"], again["counts"]["failed"]) == (0, 30)
+        assert (again["documentCount"], again["counts"]["failed"]) == (0, 10)
     listed = done(syncing.call("listDocstoreSyncs", {"documentCollectionId": syncing.collection_id}))
     assert [one["documentCount"] for one in listed["docstoreSyncs"]] == [0]
 
@@ -52,8 +37,7 @@ def test_a_run_that_could_take_nothing_failed(syncing: Syncing, fields: dict[str
 def test_a_run_whose_documents_are_all_too_large_says_so(
     make_service: Callable[..., RunningService], mongo: MongoServer
 ) -> None:
-    """The mapping is not blamed for what it isn't the reason of."""
-    syncing = Syncing(make_service(docstore_allowed_hosts=("127.0.0.1",), max_upload_bytes=10), mongo)
+    syncing = Syncing(make_service(docstore_allowed_hosts=LOOPBACK, max_upload_bytes=10), mongo)
     mongo.collection.insert_many([a_thing(number) for number in range(3)])
     error = syncing.first_run()["lastError"]
     assert error["code"] == "documents_not_taken"
@@ -110,8 +94,7 @@ def test_a_run_that_is_not_taken_up_again_says_why(
 
 
 def test_a_config_that_is_corrected_heals_the_sync(syncing: Syncing) -> None:
-    """A correct mapping brings everything; a wrong one afterwards fails the run, and takes nothing away."""
-    syncing.mongo.collection.insert_many([a_thing(number) for number in range(6)])
+    syncing.filled(6)
     syncing.first_run(sourceFields=WRONG)
     done(syncing.update())
     healed = syncing.ended()
@@ -125,9 +108,7 @@ def test_a_config_that_is_corrected_heals_the_sync(syncing: Syncing) -> None:
 
 
 def test_a_run_that_could_not_take_some_warns(syncing: Syncing) -> None:
-    """COMPLETED, with how many of how many, the commonest reason first, and ids; and again until all are mended."""
-    things = syncing.mongo.collection
-    things.insert_many([a_thing(number) for number in range(20)])
+    things = syncing.filled(20)
     things.insert_many([a_thing(number, title=None) for number in range(50, 55)])
     things.insert_one(a_thing(60, content=None))
     sync = syncing.first_run()
@@ -148,8 +129,7 @@ def test_a_run_that_could_not_take_some_warns(syncing: Syncing) -> None:
 
 def test_one_that_fails_again_fails_no_run(syncing: Syncing) -> None:
     """A run that reads nothing else, for nothing else has changed, is COMPLETED: the others are there."""
-    things = syncing.mongo.collection
-    things.insert_many([a_thing(number) for number in range(3)])
+    things = syncing.filled(3)
     things.insert_one(a_thing(9, title=None, updatedAt=START + timedelta(days=1)))
     syncing.first_run()
     sync = syncing.run()
@@ -157,36 +137,21 @@ def test_one_that_fails_again_fails_no_run(syncing: Syncing) -> None:
     assert (sync["status"], sync["warning"]["code"]) == ("COMPLETED", "documents_failed")
 
 
-def test_only_documents_that_exist_are_counted(syncing: Syncing) -> None:
-    """One that was deleted here is not one of them; a run that is wanted anew brings it, and counts it."""
-    syncing.mongo.collection.insert_many([a_thing(number) for number in range(4)])
-    syncing.first_run(sourceFields=FIELDS)
-    document_id = syncing.documents()[syncing.external_id("thing-0000")]["documentId"]
-    done(syncing.service.call("catalog/deleteDocument", {"documentId": document_id}))
-    assert done(syncing.call("getDocstoreSync", syncing.named))["documentCount"] == 3
-    assert syncing.run()["documentCount"] == 4
-
-
 def test_documents_that_failed_make_no_loss_smaller(syncing: Syncing) -> None:
-    """All that exist vanish, and many that never could be taken stay: everything would go, so nothing does."""
-    things = syncing.mongo.collection
-    things.insert_many([a_thing(number) for number in range(4)])
-    things.insert_many([a_thing(number, title=None) for number in range(20, 60)])
+    """All that exist vanish, and many that never could be taken stay: everything would go, so nothing does.
+
+    Those that never could be taken may vanish unheeded: no limit holds for what is not lost.
+    """
+    things, good = syncing.mongo.collection, [a_thing(number) for number in range(4)]
+    things.insert_many([*good, *(a_thing(number, title=None) for number in range(20, 40))])
     syncing.first_run()
     things.delete_many({"_id": {"$lt": "thing-0004"}})
     sync = syncing.run()
-    assert counts(sync, "deleted", "failed") == (0, 40)
+    assert counts(sync, "deleted", "failed") == (0, 20)
     assert len(syncing.documents()) == 4
     assert "4 of 4 documents are no longer listed" in (sync.get("warning") or sync["lastError"])["message"]
-
-
-def test_documents_that_failed_may_vanish_unheeded(syncing: Syncing) -> None:
-    """Nothing that exists is lost with them, so that no limit holds: they leave the list without a warning."""
-    things = syncing.mongo.collection
-    things.insert_many([a_thing(number) for number in range(4)])
-    things.insert_many([a_thing(number, title=None) for number in range(20, 60)])
-    syncing.first_run()
-    things.delete_many({"_id": {"$gte": "thing-0020"}})
+    things.delete_many({})
+    things.insert_many(good)
     sync = syncing.run()
     assert (sync["status"], sync["documentCount"], sync["counts"]["failed"]) == ("COMPLETED", 4, 0)
     assert counts(sync, "deleted") == (0,)

@@ -155,7 +155,6 @@ async def test_an_id_that_has_another_type_now_is_asked_for_once() -> None:
 
 
 async def test_documents_without_ids_are_told() -> None:
-    """A view may leave them out, and then nothing tells one document from another."""
     assert (await refusal(lambda _: batch({"title": "Thing"}))).code == "source_without_ids"
 
 

@@ -15,49 +15,37 @@ from service.platform.keys import Keys
 from service.platform.sealing import SealError, unseal
 from tests.harness.mongo.processes import MongoServer, server_over_mongomock
 from tests.harness.services import RunningService
-from tests.service.directory import a_user, another_organization, code, done, walk
-from tests.service.docstore import FOLDER, Syncing, a_thing, counts
+from tests.service.directory import (
+    a_user,
+    another_organization,
+    code,
+    collection,
+    done,
+    entries,
+    grant,
+    on_rows,
+    user,
+    walk,
+)
+from tests.service.docstore import FOLDER, LOOPBACK, Syncing, a_thing, counts
 from tests.service.examples import DOCSTORE_CONFIG, DOCSTORE_URI
-from tests.service.service_accounts import a_token, an_account, enable_service_accounts
 
-LOOPBACK = ("127.0.0.1",)
 SECRETS = ("lighthouse", "reader", "mongo.example.test")
 NEW = SecretStr("the new secret key of these tests, long")
 
 
-@pytest.fixture
-def quiet(make_service: Callable[..., RunningService], mongo: MongoServer) -> Syncing:
-    """A service whose syncs wait for another replica, and a collection."""
-    return Syncing(make_service(docstore_workers=0), mongo)
-
-
-@pytest.fixture
-def syncing(make_service: Callable[..., RunningService], mongo: MongoServer) -> Syncing:
-    """A service that may connect to loopback, and a collection."""
-    return Syncing(make_service(docstore_allowed_hosts=LOOPBACK), mongo)
-
-
-def grant(syncing: Syncing, email: str, role: str) -> str:
-    """Give a new user a role in the collection; returns a key of theirs."""
-    key = syncing.service.new_user(email)
-    resource = {"resourceId": syncing.collection_id, "resourceType": "DOCUMENT_COLLECTION"}
-    listed = done(syncing.service.call("admin/grants/list", {"resource": resource, "pageSize": 100}))["grants"]
-    kept = [
-        {"principal": {"type": "user", "email": one["principal"]["email"]}, "role": one["role"]}
-        for one in listed
-        if one["role"] != "OWNER"
-    ]
-    new = {"principal": {"type": "user", "email": email}, "role": role}
-    done(syncing.service.call("admin/grants/set", {"resource": resource, "grants": [*kept, new]}))
+def an_editor(syncing: Syncing) -> str:
+    """A key of a new user who may edit the collection."""
+    key = syncing.service.new_user("editor@example.test")
+    grant(syncing.service, collection(syncing.collection_id), user("editor@example.test"), role="EDITOR")
     return key
 
 
 def test_editors_make_syncs_and_only_their_own_may_be_changed(quiet: Syncing) -> None:
-    """An EDITOR creates, sees and launches; another one changes and deletes it not; a VIEWER knows of none."""
-    editor, other, viewer = (
-        grant(quiet, f"{name}@example.test", role)
-        for name, role in (("editor", "EDITOR"), ("other", "EDITOR"), ("viewer", "VIEWER"))
-    )
+    roles = {"editor@example.test": "EDITOR", "other@example.test": "EDITOR", "viewer@example.test": "VIEWER"}
+    editor, other, viewer = map(quiet.service.new_user, roles)
+    grants = [{"principal": user(email), "role": role} for email, role in roles.items()]
+    done(quiet.service.call("admin/grants/set", {"resource": collection(quiet.collection_id), "grants": grants}))
     quiet.api_key = viewer
     assert code(quiet.create(uri=DOCSTORE_URI)) == (403, "collection_editor_required")
     quiet.api_key = editor
@@ -89,8 +77,7 @@ def test_a_run_that_is_wanted_says_since_when(quiet: Syncing, syncing: Syncing) 
     done(quiet.update(uri=DOCSTORE_URI))
     changed = done(quiet.call("getDocstoreSync", quiet.named))
     assert changed["wantedAt"] == changed["updatedAt"] > made["wantedAt"]
-    with quiet.service.owner_connection() as connection:
-        connection.execute("UPDATE docstore_syncs SET status = 'FAILED'")
+    on_rows(quiet.service, "UPDATE docstore_syncs SET status = 'FAILED'")
     done(quiet.call("launchDocstoreSync", quiet.named))
     launched = done(quiet.call("getDocstoreSync", quiet.named))
     assert launched["wantedAt"] > launched["updatedAt"]
@@ -103,49 +90,34 @@ def syncs(syncing: Syncing) -> list[dict[str, Any]]:
 
 
 def test_the_syncs_of_a_collection_are_listed_page_by_page(quiet: Syncing) -> None:
-    """Of all collections, or of one."""
     made = [done(quiet.create(uri=DOCSTORE_URI))["docstoreCredentialId"] for _ in range(3)]
     elsewhere = Syncing(quiet.service, quiet.mongo.with_collection())
     made.append(done(elsewhere.create(uri=DOCSTORE_URI))["docstoreCredentialId"])
     assert [one["docstoreCredentialId"] for one in syncs(quiet)] == made
-    body = {"documentCollectionId": elsewhere.collection_id}
-    assert [
-        one["docstoreCredentialId"] for one in done(quiet.call("listDocstoreSyncs", body))["docstoreSyncs"]
-    ] == made[3:]
-
-
-def test_a_service_account_makes_no_syncs(quiet: Syncing) -> None:
-    """Whatever the scopes of its token: a sync makes the service open connections."""
-    enable_service_accounts(quiet.service)
-    account = an_account(quiet.service, "Bosun")
-    quiet.api_key = a_token(quiet.service, account, "catalog:write", "catalog:read")["token"]
-    assert code(quiet.create(uri=DOCSTORE_URI)) == (403, "service_account_not_allowed")
+    listed = done(quiet.call("listDocstoreSyncs", {"documentCollectionId": elsewhere.collection_id}))
+    assert [one["docstoreCredentialId"] for one in listed["docstoreSyncs"]] == made[3:]
 
 
 def test_what_a_sync_brings_belongs_to_who_made_it(syncing: Syncing) -> None:
-    """The editor owns the documents, and nobody else reads them, the collection's owner neither."""
-    syncing.mongo.collection.insert_many([a_thing(number) for number in range(3)])
-    editor = grant(syncing, "editor@example.test", "EDITOR")
-    owner_key, syncing.api_key = syncing.api_key, editor
+    syncing.filled(3)
+    owner_key, syncing.api_key = syncing.api_key, an_editor(syncing)
     assert counts(syncing.first_run(), "created") == (3,)
     assert len(syncing.documents()) == 3
     syncing.api_key = owner_key
     assert syncing.documents() == {}
-    entries = done(syncing.service.call("admin/auditLog/query", {"action": "docstore.sync"}))["entries"]
-    assert [(one["actor"]["email"], one["details"]["created"]) for one in entries] == [("editor@example.test", 3)]
+    [entry] = entries(syncing.service, action="docstore.sync")
+    assert (entry["actor"]["email"], entry["details"]["created"]) == ("editor@example.test", 3)
 
 
 @pytest.mark.parametrize("lost", ["role", "active"])
 def test_a_run_stops_when_its_owner_may_no_longer(syncing: Syncing, lost: str) -> None:
-    """Without the EDITOR role, or no longer active: nothing more is written in that name, and nothing is removed."""
-    syncing.mongo.collection.insert_many([a_thing(number) for number in range(10)])
-    syncing.api_key = grant(syncing, "editor@example.test", "EDITOR")
+    syncing.filled(10)
+    syncing.api_key = an_editor(syncing)
     syncing.first_run()
     syncing.mongo.collection.delete_one({"_id": "thing-0001"})
     syncing.mongo.collection.insert_one(a_thing(50))
     if lost == "role":
-        resource = {"resourceId": syncing.collection_id, "resourceType": "DOCUMENT_COLLECTION"}
-        done(syncing.service.call("admin/grants/set", {"resource": resource, "grants": []}))
+        grant(syncing.service, collection(syncing.collection_id))
     else:
         a_user(syncing.service, "editor@example.test", active=False)
     syncing.api_key = None
@@ -168,20 +140,20 @@ BAD_CONFIGS = {
 
 @pytest.mark.parametrize("field", BAD_CONFIGS)
 def test_a_config_that_cannot_work_is_refused(quiet: Syncing, field: str) -> None:
-    """400 naming the member, and no sync is made."""
     answer = quiet.create(uri=DOCSTORE_URI, **BAD_CONFIGS[field])
     assert answer.status_code == 400, answer.text
     assert any(one["field"].startswith(field) for one in answer.json()["error"]["details"]), answer.text
     assert syncs(quiet) == []
 
 
-def test_hosts_that_are_not_public_are_refused(quiet: Syncing) -> None:
+def test_hosts_that_are_not_public_are_refused(service: RunningService, mongo: MongoServer) -> None:
     """A private address at once; a name that turns out to have one, or a replica that a server names, in the run."""
-    answer = quiet.create()
+    answer = Syncing(service, mongo).create()
     assert code(answer) == (400, "docstore_host_not_allowed")
     assert "127.0.0.1" not in answer.text
 
 
+@pytest.mark.usefixtures("impatient")
 def test_a_name_is_judged_by_the_address_it_has(
     make_service: Callable[..., RunningService], mongo: MongoServer
 ) -> None:
@@ -204,17 +176,16 @@ def betrayer() -> Iterator[MongoServer]:
 def test_hosts_that_a_server_names_are_judged_too(
     make_service: Callable[..., RunningService], betrayer: MongoServer
 ) -> None:
-    """A replica set whose other member is private: the run tells, and connects to that member never."""
     syncing = Syncing(make_service(docstore_allowed_hosts=LOOPBACK, docstore_connect_seconds=1), betrayer)
     betrayer.collection.insert_one(a_thing(1))
     sync = syncing.first_run(uri=f"{betrayer.uri}?replicaSet=rs0&readPreference=secondary")
     assert sync["lastError"]["code"] == "source_host_not_allowed"
 
 
+@pytest.mark.usefixtures("impatient")
 def test_an_address_is_nowhere_to_be_read(
     make_service: Callable[..., RunningService], mongo: MongoServer, service_logs: io.StringIO
 ) -> None:
-    """Not in an answer, the audit log, the database or the logs, however the run fails; only its key decrypts it."""
     service = make_service(docstore_connect_seconds=0.2)
     syncing = Syncing(service, mongo)
     answers = [syncing.create(uri=DOCSTORE_URI).text, json.dumps(syncing.ended())]
@@ -278,7 +249,6 @@ def test_a_change_of_the_secret_key_keeps_syncs(
 
 
 def test_an_update_takes_the_place_of_a_run(quiet: Syncing) -> None:
-    """What is asked for last is what counts; a repeated request with the same key is one update."""
     done(quiet.create(uri=DOCSTORE_URI))
     body = {**quiet.named, "docstoreURI": DOCSTORE_URI, "config": {**DOCSTORE_CONFIG, "syncName": "renamed"}}
     headers = {"Idempotency-Key": "the-same"}
@@ -291,9 +261,7 @@ def test_an_update_takes_the_place_of_a_run(quiet: Syncing) -> None:
 
 
 def test_deleting_the_collection_deletes_its_syncs(quiet: Syncing) -> None:
-    """With their addresses."""
     done(quiet.create(uri=DOCSTORE_URI))
     body = {"documentCollectionId": quiet.collection_id}
     done(quiet.service.call("documentCollections/deleteDocumentCollection", body))
-    with quiet.service.owner_connection() as connection:
-        assert connection.execute("SELECT count(*) FROM docstore_syncs").fetchone() == (0,)
+    assert on_rows(quiet.service, "SELECT FROM docstore_syncs") == []

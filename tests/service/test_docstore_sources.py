@@ -77,7 +77,12 @@ def server(running: MongoServer) -> MongoServer:
 
 
 def opened(
-    server: MongoServer, *, uri: str | None = None, allowed: AllowedHosts = EVERYWHERE, **members: Any
+    server: MongoServer,
+    *,
+    uri: str | None = None,
+    allowed: AllowedHosts = EVERYWHERE,
+    connect_seconds: float = 10,
+    **members: Any,
 ) -> AbstractAsyncContextManager[MongoSource]:
     """The test's collection as a source."""
     config = {"syncName": "s", "collectionName": server.collection_name, "sourceFields": DATED, **members}
@@ -86,7 +91,7 @@ def opened(
         DocstoreConfig.model_validate(config),
         allowed=allowed,
         seconds=10,
-        connect_seconds=2,
+        connect_seconds=connect_seconds,
     )
 
 
@@ -113,7 +118,6 @@ async def listed(source: MongoSource) -> list[str]:
 async def test_a_snapshot_has_every_document_once(
     server: MongoServer, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Ids of every type, over many pages; the listing and the count say the same."""
     monkeypatch.setattr(mongodb, "PAGE_DOCUMENTS", 7)
     monkeypatch.setattr(mongodb, "LISTED_AT_ONCE", 5)
     keys: list[Any] = [f"thing-{number:03}" for number in range(20)] + [ObjectId() for _ in range(20)]
@@ -128,7 +132,6 @@ async def test_a_snapshot_has_every_document_once(
 
 
 async def test_a_snapshot_goes_on_after_any_document(server: MongoServer, kind: str) -> None:
-    """Taken up after an id of whatever type, it gives what follows, and nothing of what came before."""
     keys: list[Any] = ["a", "b", "c", *(ObjectId() for _ in range(3))]
     if KINDS[kind].orders_numbers:
         keys += [2, 3, 10, True]
@@ -141,7 +144,6 @@ async def test_a_snapshot_goes_on_after_any_document(server: MongoServer, kind: 
 
 
 async def test_changes_come_in_order_and_go_on(server: MongoServer, monkeypatch: pytest.MonkeyPatch) -> None:
-    """From a time on, in the order of (time, id), many of the same time over several pages; each once."""
     monkeypatch.setattr(mongodb, "PAGE_DOCUMENTS", 4)
     things = [a_thing(number, updatedAt=START + timedelta(hours=number // 10)) for number in range(40)]
     server.collection.insert_many(things)
@@ -171,7 +173,6 @@ async def test_what_has_no_time_comes_first(server: MongoServer, kind: str) -> N
 
 
 async def test_the_filter_narrows_everything(server: MongoServer) -> None:
-    """Snapshot, changes, listing, count, and what is asked for by id."""
     server.collection.insert_many([a_thing(number, state="on" if number % 2 else "off") for number in range(10)])
     odd = [f"thing-{number:04}" for number in range(1, 10, 2)]
     async with opened(server, filterExpression={"state": {"$in": ["on"]}}) as source:
@@ -183,7 +184,6 @@ async def test_the_filter_narrows_everything(server: MongoServer) -> None:
 
 
 async def test_values_keep_their_types(server: MongoServer, kind: str) -> None:
-    """What was stored is what is mapped: times aware, ids and numbers of their own types."""
     price = Decimal128("1.10") if KINDS[kind].keeps_decimals else 1.5
     stored = {"when": datetime(2026, 1, 31, tzinfo=UTC), "by": ObjectId(), "price": price, "big": 2**40}
     server.collection.insert_one(a_thing(1, content={"text": stored}))
@@ -206,7 +206,6 @@ async def test_large_documents_come_in_small_pages(server: MongoServer, monkeypa
 
 
 async def test_nothing_there_is_nothing(server: MongoServer) -> None:
-    """An empty collection, or one that isn't there, has no documents and no time."""
     async with opened(server) as source:
         assert await snapshot(source) == []
         assert await changed(source, Position()) == []
@@ -214,10 +213,10 @@ async def test_nothing_there_is_nothing(server: MongoServer) -> None:
         assert (await source.count(), await source.newest()) == (0, None)
 
 
+@pytest.mark.usefixtures("impatient")
 async def test_a_database_that_is_away_is_told_without_its_address(unused_tcp_port: int, mongo: MongoServer) -> None:
-    """Nothing of host, user or password is in the error."""
     uri = f"mongodb://reader:lighthouse@127.0.0.1:{unused_tcp_port}/shop"
-    async with opened(mongo, uri=uri) as source:
+    async with opened(mongo, uri=uri, connect_seconds=1) as source:
         with pytest.raises(SourceError) as caught:
             await source.count()
     assert caught.value.code == "source_unreachable"
@@ -226,6 +225,7 @@ async def test_a_database_that_is_away_is_told_without_its_address(unused_tcp_po
 
 
 # The driver leaves the socket of a handshake that failed to the collector.
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.filterwarnings("ignore:unclosed <socket:ResourceWarning")
 async def test_why_there_is_no_connection_is_told_apart(mongo: MongoServer) -> None:
     """A host that nobody has is not one that doesn't answer, nor one that answers otherwise than over TLS."""
@@ -242,7 +242,7 @@ async def test_why_there_is_no_connection_is_told_apart(mongo: MongoServer) -> N
             (f"mongodb://127.0.0.1:{port}/shop?tls=true", "source_tls_failed"),
             (f"mongodb://127.0.0.1:{port}/shop", "source_unreachable"),
         ):
-            async with opened(mongo, uri=uri) as source:
+            async with opened(mongo, uri=uri, connect_seconds=1) as source:
                 with pytest.raises(SourceError) as caught:
                     await source.count()
             assert caught.value.code == code

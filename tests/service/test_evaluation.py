@@ -13,8 +13,7 @@ from service.platform.identifiers import uuid7
 from tests.harness.documents import create_collection
 from tests.harness.services import ADMIN_EMAIL, RunningService
 from tests.service.agents import an_agent, at_once
-from tests.service.directory import another_organization, code, done, walk
-from tests.service.test_audit import entries
+from tests.service.directory import another_organization, code, done, entries, on_rows, walk
 
 Answer = dict[str, Any]
 DOGS, CATS = "May dogs travel free?", "May cats sail?"
@@ -28,6 +27,12 @@ def call(service: RunningService, operation: str, *, api_key: str | None = None,
 def a_set(service: RunningService, name: str = "Travel", **body: Any) -> Answer:
     """A new set, without cases."""
     return done(call(service, "create", name=name, **body))
+
+
+@pytest.fixture
+def set_id(service: RunningService) -> str:
+    """The id of a new set, which is the only one."""
+    return a_set(service)["evaluationSetId"]
 
 
 def judge(service: RunningService, set_id: str, question: str, grades: dict[str, int], **body: Any) -> str:
@@ -64,7 +69,6 @@ def actions(service: RunningService) -> list[str]:
 
 
 def test_a_set_keeps_questions_and_judgements(service: RunningService) -> None:
-    """Cases are listed in the order of their addition, the best documents first; questions without spaces around."""
     one = a_set(service)
     assert one == {**one, "name": "Travel", "caseCount": 0, "runCount": 0}
     assert not {"documentCollectionId", "agentId", "targetName", "lastRunAt"} & one.keys()
@@ -83,9 +87,7 @@ def test_a_set_keeps_questions_and_judgements(service: RunningService) -> None:
     assert sets_of(service)[0]["caseCount"] == 3
 
 
-def test_judging_again_adds_and_replaces_and_nothing_else(service: RunningService) -> None:
-    """What isn't named stays; the second time the same changes nothing and is no entry of the audit log."""
-    set_id = a_set(service)["evaluationSetId"]
+def test_judging_again_adds_and_replaces_and_nothing_else(service: RunningService, set_id: str) -> None:
     case_id = judge(service, set_id, DOGS, {"fares": 2, "livestock": 1}, note="Old")
     assert judge(service, set_id, DOGS, {"livestock": 0, "routes": 1}) == case_id
     [case] = cases_of(service, set_id)
@@ -97,26 +99,18 @@ def test_judging_again_adds_and_replaces_and_nothing_else(service: RunningServic
     assert "note" not in cases_of(service, set_id)[0]
 
 
-def test_two_who_judge_at_once_lose_nothing(service: RunningService) -> None:
-    """Ten people judge a document of one question each, which none of them had found in the set."""
-    set_id = a_set(service)["evaluationSetId"]
-    names = [f"doc-{number}" for number in range(10)]
-    at_once(*(lambda name=name: judge(service, set_id, DOGS, {name: 1}) for name in names))
-    [case] = cases_of(service, set_id)
-    assert grades_of(case) == dict.fromkeys(names, 1)
-
-
-def test_two_who_create_the_same_name_at_once_get_one_set(service: RunningService) -> None:
-    """The others are told that the name is taken."""
+def test_who_comes_at_once_gets_one_set_and_loses_no_judgement(service: RunningService) -> None:
     answers = at_once(*(lambda: call(service, "create", name="Travel") for _ in range(4)))
     assert sorted(one.status_code for one in answers) == [200, 409, 409, 409]
     assert {code(one) for one in answers if one.status_code == 409} == {(409, "evaluation_set_name_taken")}
-    assert len(sets_of(service)) == 1
+    [one] = sets_of(service)
+    names = [f"doc-{number}" for number in range(10)]
+    at_once(*(lambda name=name: judge(service, one["evaluationSetId"], DOGS, {name: 1}) for name in names))
+    [case] = cases_of(service, one["evaluationSetId"])
+    assert grades_of(case) == dict.fromkeys(names, 1)
 
 
-def test_removed_judgements_and_cases_are_gone(service: RunningService) -> None:
-    """Of a question, or with the question its results; what is not there is passed over."""
-    set_id = a_set(service)["evaluationSetId"]
+def test_removed_judgements_and_cases_are_gone(service: RunningService, set_id: str) -> None:
     dogs = judge(service, set_id, DOGS, {"fares": 2, "livestock": 1})
     cats = judge(service, set_id, CATS, {"ferries": 1})
     run = add_run(service, set_id, {"caseId": dogs, "ndcg": 1}, {"caseId": cats, "ndcg": 0})
@@ -138,7 +132,6 @@ def test_removed_judgements_and_cases_are_gone(service: RunningService) -> None:
 def test_limits_are_told_and_nothing_of_such_a_request_is_kept(
     service: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """2,000 cases of a set, 200 judgements of a case, so many sets of an organization and runs of a set."""
     set_id = a_set(service)["evaluationSetId"]
     for batch in range(20):
         cases = [{"question": f"Question {batch} {number}"} for number in range(100)]
@@ -149,12 +142,8 @@ def test_limits_are_told_and_nothing_of_such_a_request_is_kept(
     assert "2,000 questions" in refused.json()["error"]["message"]
     assert "note" not in cases_of(service, set_id, query="Question 0 0")[0]
     case_id = judge(service, set_id, "Question 0 0", {f"doc-{number}": 1 for number in range(200)})
-    refused = call(
-        service,
-        "putJudgements",
-        evaluationSetId=set_id,
-        cases=[{"question": "Question 0 0", "judgements": [{"documentExternalId": "more", "grade": 1}]}],
-    )
+    cases = [{"question": "Question 0 0", "judgements": [{"documentExternalId": "more", "grade": 1}]}]
+    refused = call(service, "putJudgements", evaluationSetId=set_id, cases=cases)
     assert code(refused) == (409, "too_many_judgements")
     assert "“Question 0 0”" in refused.json()["error"]["message"]
     monkeypatch.setattr(rules, "MOST_SETS", 1)
@@ -165,9 +154,7 @@ def test_limits_are_told_and_nothing_of_such_a_request_is_kept(
     assert code(full) == (409, "too_many_evaluation_runs")
 
 
-def test_a_question_has_statements_or_nothing_answers_it(service: RunningService) -> None:
-    """Each stays until it is given anew; both at once, or with relevant documents, contradict each other."""
-    set_id = a_set(service)["evaluationSetId"]
+def test_a_question_has_statements_or_nothing_answers_it(service: RunningService, set_id: str) -> None:
     judge(service, set_id, DOGS, {"fares": 1}, statements=[" free on a lead ", "every line"])
     judge(service, set_id, DOGS, {"livestock": 0})
     [case] = cases_of(service, set_id)
@@ -182,59 +169,40 @@ def test_a_question_has_statements_or_nothing_answers_it(service: RunningService
     assert cases_of(service, set_id) == kept
     judge(service, set_id, DOGS, {}, statements=[])
     judge(service, set_id, CATS, {"ferries": 1}, nothingAnswers=False, statements=["no"])
-    assert [(one["statements"], one["nothingAnswers"]) for one in cases_of(service, set_id)] == [
-        ([], False),
-        (["no"], False),
-    ]
+    kept = [(one["statements"], one["nothingAnswers"]) for one in cases_of(service, set_id)]
+    assert kept == [([], False), (["no"], False)]
+
+
+def graded(*grades: tuple[str, int]) -> Answer:
+    """A case with these grades of documents."""
+    return {"question": DOGS, "judgements": [{"documentExternalId": name, "grade": grade} for name, grade in grades]}
 
 
 @pytest.mark.parametrize(
-    ("case", "field"),
+    ("cases", "field"),
     [
-        ({"question": DOGS, "statements": ["x"] * 2}, "cases.0"),
-        ({"question": DOGS, "statements": [" "]}, "cases.0.statements.0"),
-        ({"question": DOGS, "statements": [f"{n}" for n in range(21)]}, "cases.0.statements"),
-        ({"question": " \n"}, "cases.0.question"),
-        ({"question": "x" * 8193}, "cases.0.question"),
-        (
-            {"question": DOGS, "judgements": [{"documentExternalId": "fares", "grade": 11}]},
-            "cases.0.judgements.0.grade",
-        ),
-        (
-            {"question": DOGS, "judgements": [{"documentExternalId": "fares", "grade": -1}]},
-            "cases.0.judgements.0.grade",
-        ),
-        ({"question": DOGS, "judgements": [{"documentExternalId": "fares", "grade": 1}] * 2}, "cases.0"),
-        (
-            {"question": DOGS, "judgements": [{"documentExternalId": f"{n}", "grade": 1} for n in range(201)]},
-            "cases.0.judgements",
-        ),
+        ([{"question": DOGS, "statements": ["x"] * 2}], "cases.0"),
+        ([{"question": DOGS, "statements": [" "]}], "cases.0.statements.0"),
+        ([{"question": DOGS, "statements": [f"{n}" for n in range(21)]}], "cases.0.statements"),
+        ([{"question": " \n"}], "cases.0.question"),
+        ([{"question": "x" * 8193}], "cases.0.question"),
+        ([graded(("fares", 11))], "cases.0.judgements.0.grade"),
+        ([graded(("fares", -1))], "cases.0.judgements.0.grade"),
+        ([graded(("fares", 1), ("fares", 1))], "cases.0"),
+        ([graded(*((f"{n}", 1) for n in range(201)))], "cases.0.judgements"),
+        ([{"question": DOGS}, {"question": f" {DOGS}"}], ""),
     ],
 )
-def test_what_cannot_be_judged_is_refused_by_its_member(service: RunningService, case: Answer, field: str) -> None:
-    """Blank and endless questions, grades out of 0 to 10, a document twice, and too many at once."""
+def test_what_cannot_be_judged_is_refused_by_its_member(service: RunningService, cases: Answer, field: str) -> None:
     set_id = a_set(service)["evaluationSetId"]
-    refused = call(service, "putJudgements", evaluationSetId=set_id, cases=[case])
+    refused = call(service, "putJudgements", evaluationSetId=set_id, cases=cases)
     assert code(refused) == (400, "invalid_request")
     assert refused.json()["error"]["details"][0]["field"] == field
     assert cases_of(service, set_id) == []
 
 
-def test_a_question_and_a_case_are_named_once(service: RunningService) -> None:
-    """Neither a question nor a result comes twice in a request, whatever spaces are around it."""
-    set_id = a_set(service)["evaluationSetId"]
-    cases = [{"question": DOGS}, {"question": f" {DOGS}"}]
-    assert code(call(service, "putJudgements", evaluationSetId=set_id, cases=cases)) == (400, "invalid_request")
-    results = [{"caseId": judge(service, set_id, DOGS, {})}] * 2
-    assert code(call(service, "addRun", evaluationSetId=set_id, mode="HYBRID", results=results)) == (
-        400,
-        "invalid_request",
-    )
-
-
-def test_a_run_is_kept_as_who_ran_it_with_its_means(service: RunningService) -> None:
+def test_a_run_is_kept_as_who_ran_it_with_its_means(service: RunningService, set_id: str) -> None:
     """Means are of the cases that have a score; cases that are gone meanwhile are left out, and out of the means."""
-    set_id = a_set(service)["evaluationSetId"]
     dogs, cats = judge(service, set_id, DOGS, {"fares": 2}), judge(service, set_id, CATS, {"ferries": 1})
     results = [
         {"caseId": cats, "ndcg": 0.5, "recall": 1, "reciprocalRank": 0.25, "found": ["routes", "ferries"]},
@@ -250,10 +218,8 @@ def test_a_run_is_kept_as_who_ran_it_with_its_means(service: RunningService) -> 
     assert walk(service, "admin/evaluationSets/listRuns", {"evaluationSetId": set_id}, page_size=1) == [later, run]
     about = {"evaluationSetId": set_id, "evaluationRunId": run["evaluationRunId"]}
     found = walk(service, "admin/evaluationSets/listResults", about, page_size=1)
-    assert [(one["question"], one["ndcg"], one["found"]) for one in found] == [
-        (DOGS, 1, []),
-        (CATS, 0.5, ["routes", "ferries"]),
-    ]
+    told = [(one["question"], one["ndcg"], one["found"]) for one in found]
+    assert told == [(DOGS, 1, []), (CATS, 0.5, ["routes", "ferries"])]
     listed = sets_of(service)[0]
     assert (listed["runCount"], listed["lastRunAt"]) == (2, later["at"])
     done(call(service, "deleteRun", **about))
@@ -262,9 +228,7 @@ def test_a_run_is_kept_as_who_ran_it_with_its_means(service: RunningService) -> 
     assert actions(service)[-3:] == ["evaluationSet.add_run", "evaluationSet.add_run", "evaluationSet.delete_run"]
 
 
-def test_a_run_is_kept_in_parts_with_what_failed(service: RunningService) -> None:
-    """A failed case is in no score, a case that is sent again stays as it was, and nobody else goes on with it."""
-    set_id = a_set(service)["evaluationSetId"]
+def test_a_run_is_kept_in_parts_with_what_failed(service: RunningService, set_id: str) -> None:
     dogs, cats, eels = (judge(service, set_id, one, {"fares": 1}) for one in (DOGS, CATS, "Eels?"))
     begun = add_run(service, set_id, {"caseId": dogs, "recall": 1}, {"caseId": cats, "error": "late"}, plannedCount=3)
     assert (begun["caseCount"], begun["failedCount"], begun["plannedCount"], begun["recall"]) == (1, 1, 3, 1)
@@ -273,11 +237,8 @@ def test_a_run_is_kept_in_parts_with_what_failed(service: RunningService) -> Non
     ended = done(call(service, "addRun", **more, results=results))
     assert (ended["caseCount"], ended["failedCount"], ended["recall"]) == (2, 1, 0.75)
     found = done(call(service, "listResults", evaluationSetId=set_id, evaluationRunId=more["evaluationRunId"]))
-    assert [(one.get("recall"), one.get("error")) for one in found["results"]] == [
-        (1, None),
-        (None, "late"),
-        (0.5, None),
-    ]
+    told = [(one.get("recall"), one.get("error")) for one in found["results"]]
+    assert told == [(1, None), (None, "late"), (0.5, None)]
     assert code(call(service, "addRun", **{**more, "mode": "LEXICAL"}, results=results)) == (400, "wrong_mode")
     other_admin = service.new_user("dan@example.test", is_admin=True)
     theirs = call(service, "addRun", **more, results=results, api_key=other_admin)
@@ -289,9 +250,8 @@ def test_a_run_is_kept_in_parts_with_what_failed(service: RunningService) -> Non
     assert code(scored) == (400, "invalid_request")
 
 
-def test_a_run_sent_twice_with_one_key_is_kept_once(service: RunningService) -> None:
+def test_a_run_sent_twice_with_one_key_is_kept_once(service: RunningService, set_id: str) -> None:
     """A connection that broke behind the answer makes no second run."""
-    set_id = a_set(service)["evaluationSetId"]
     body = {"evaluationSetId": set_id, "mode": "HYBRID", "results": [{"caseId": judge(service, set_id, DOGS, {})}]}
     first, again = (
         done(service.call("admin/evaluationSets/addRun", body, headers={"Idempotency-Key": "once"})) for _ in range(2)
@@ -301,7 +261,6 @@ def test_a_run_sent_twice_with_one_key_is_kept_once(service: RunningService) -> 
 
 
 def test_what_is_no_run_is_refused(service: RunningService) -> None:
-    """A run of unknown cases alone, of scores out of 0 to 1, without a mode, or of another set's run."""
     one, two = (a_set(service, name)["evaluationSetId"] for name in ("One", "Two"))
     case_id = judge(service, one, DOGS, {"fares": 1})
     run = add_run(service, one, {"caseId": case_id, "ndcg": 1})
@@ -309,22 +268,21 @@ def test_what_is_no_run_is_refused(service: RunningService) -> None:
         elsewhere = call(service, operation, evaluationSetId=two, evaluationRunId=run["evaluationRunId"])
         assert code(elsewhere) == (404, "evaluation_run_not_found")
     send = {"evaluationSetId": two, "mode": "HYBRID"}
-    assert code(call(service, "addRun", **send, results=[{"caseId": case_id}])) == (400, "unknown_case")
-    for wrong in (1.5, -0.1, "NaN"):
-        sent = call(service, "addRun", **send, results=[{"caseId": case_id, "ndcg": wrong}])
-        assert code(sent) == (400, "invalid_request")
-    asked = call(service, "addRun", evaluationSetId=one, mode="HYBRID", agentId=case_id, results=[{"caseId": case_id}])
+    results = [{"caseId": case_id}]
+    assert code(call(service, "addRun", **send, results=results)) == (400, "unknown_case")
+    for wrong in (*([{"caseId": case_id, "ndcg": score}] for score in (1.5, -0.1, "NaN")), results * 2):
+        assert code(call(service, "addRun", **send, results=wrong)) == (400, "invalid_request")
+    asked = call(service, "addRun", evaluationSetId=one, mode="HYBRID", agentId=case_id, results=results)
     assert code(asked) == (400, "wrong_mode")
+    without = call(service, "addRun", evaluationSetId=one, results=results)
+    assert code(without) == (400, "wrong_mode")
     of_agent = a_set(service, "Desk", agentId=an_agent(service)["agentId"])["evaluationSetId"]
     results = [{"caseId": judge(service, of_agent, DOGS, {})}]
     elsewhere = call(service, "addRun", evaluationSetId=of_agent, agentId=case_id, results=results)
     assert code(elsewhere) == (404, "agent_not_found")
-    without = call(service, "addRun", evaluationSetId=one, results=[{"caseId": case_id}])
-    assert code(without) == (400, "wrong_mode")
 
 
 def test_a_set_outlives_its_collection(service: RunningService) -> None:
-    """It is named while the collection is there; afterwards judgements stay, and are still kept."""
     collection_id = create_collection(service, "Handbook")
     one = a_set(service, documentCollectionId=collection_id)
     assert (one["documentCollectionId"], one["targetName"]) == (collection_id, "Handbook")
@@ -333,14 +291,11 @@ def test_a_set_outlives_its_collection(service: RunningService) -> None:
     [after] = sets_of(service)
     assert (after["documentCollectionId"], "targetName" in after, after["caseCount"]) == (collection_id, False, 1)
     add_run(service, one["evaluationSetId"], {"caseId": case_id, "ndcg": 1})
-    assert code(call(service, "create", name="Late", documentCollectionId=collection_id)) == (
-        404,
-        "collection_not_found",
-    )
+    late = call(service, "create", name="Late", documentCollectionId=collection_id)
+    assert code(late) == (404, "collection_not_found")
 
 
 def test_a_run_of_an_agent_says_how_the_agent_is_defined(service: RunningService) -> None:
-    """With its model and a digest of its instructions, also when it was deleted before the run was kept."""
     agent = an_agent(service, name="Desk", instructions="Be brief.")
     one = a_set(service, agentId=agent["agentId"])
     assert one["targetName"] == "Desk"
@@ -372,7 +327,6 @@ def test_a_run_of_an_agent_says_how_the_agent_is_defined(service: RunningService
 
 
 def test_a_set_is_renamed_and_deleted_with_all_it_has(service: RunningService) -> None:
-    """Another set's name is refused; a deletion is told with the name, and what was in the set is gone."""
     one, two = a_set(service, "One"), a_set(service, "Two")
     set_id = one["evaluationSetId"]
     run = add_run(service, set_id, {"caseId": judge(service, set_id, DOGS, {"fares": 1}), "ndcg": 1})
@@ -385,18 +339,16 @@ def test_a_set_is_renamed_and_deleted_with_all_it_has(service: RunningService) -
     assert sets_of(service) == [two]
     for operation in ("listCases", "listRuns", "delete"):
         assert code(call(service, operation, evaluationSetId=set_id)) == (404, "evaluation_set_not_found")
-    with service.owner_connection() as connection:
-        for table in ("evaluation_cases", "evaluation_runs", "evaluation_results"):
-            assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,)  # noqa: S608 - constants
+    assert on_rows(service, "SELECT FROM evaluation_cases") == []
+    assert on_rows(service, "SELECT FROM evaluation_runs") == []
+    assert on_rows(service, "SELECT FROM evaluation_results") == []
     assert actions(service).count("evaluationSet.update") == 1
     deleted = next(one for one in entries(service) if one["action"] == "evaluationSet.delete")
     assert deleted["target"]["name"] == "Third"
     assert run["evaluationSetId"] == set_id
 
 
-def test_sets_are_seen_by_admins_of_their_organization_alone(service: RunningService) -> None:
-    """Another organization's admin finds none of them, under any id, and names its own sets as it likes."""
-    set_id = a_set(service)["evaluationSetId"]
+def test_sets_are_seen_by_admins_of_their_organization_alone(service: RunningService, set_id: str) -> None:
     case_id = judge(service, set_id, DOGS, {"fares": 1})
     other = another_organization(service)
     assert done(call(service, "list", api_key=other))["evaluationSets"] == []
@@ -404,10 +356,8 @@ def test_sets_are_seen_by_admins_of_their_organization_alone(service: RunningSer
     theirs = done(call(service, "create", name="Travel", api_key=other))["evaluationSetId"]
     removal = call(service, "removeJudgements", evaluationSetId=theirs, caseId=case_id, api_key=other)
     assert removal.status_code == 200
-    foreign = call(
-        service, "addRun", evaluationSetId=theirs, mode="HYBRID", results=[{"caseId": case_id}], api_key=other
-    )
-    assert code(foreign) == (400, "unknown_case")
+    run = {"evaluationSetId": theirs, "mode": "HYBRID", "results": [{"caseId": case_id}]}
+    assert code(call(service, "addRun", **run, api_key=other)) == (400, "unknown_case")
     assert len(cases_of(service, set_id)) == 1
     person = service.new_user("ada@example.test")
     assert call(service, "list", api_key=person).status_code == 403

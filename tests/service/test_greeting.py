@@ -13,11 +13,10 @@ from tests.harness.services import RunningService
 MORE_THAN_ANY_DISK_HAS = 10**18
 
 
-def test_every_page_of_the_service_that_is_named_is_there(service: RunningService) -> None:
-    """A link that a new user is given opens."""
+def test_every_page_of_the_service_that_is_named_is_there(module_service: RunningService) -> None:
     pages = re.findall(r"\{service\}(/\S+)", GREETING)
     assert pages
-    assert [service.http.get(page).status_code for page in pages] == [200] * len(pages)
+    assert [module_service.http.get(page).status_code for page in pages] == [200] * len(pages)
 
 
 def test_a_load_that_is_interrupted_says_what_is_there(service: RunningService) -> None:

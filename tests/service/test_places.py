@@ -6,6 +6,7 @@ from tests import made_files
 from tests.harness.documents import add_to_collection, chunks, embedded, ok, uploaded
 from tests.harness.services import RunningService
 from tests.service.conversations import Desk
+from tests.service.directory import on_rows
 
 PRICES = [["Berth", "Fee in crowns"], *([f"Quay {number}", 70 + number] for number in range(1, 4))]
 
@@ -37,17 +38,10 @@ def test_passages_say_where_they_stand(desk: Desk) -> None:
     assert places(service, document_id) == places(service, document_id, desk.collection_id) == [place]
     reply = desk.ask(query["searchQuery"])
     assert "72" in reply["response"]["message"]
-    source = reply["referencedSources"][0]
-    assert source["place"] == place
-    assert (source["documentCollectionId"], source["chunkIndex"], source["documentVersion"]) == (
-        desk.collection_id,
-        0,
-        2,
-    )
-    assert {source["id"]: source.get("place") for source in reply["sourcesInDataContext"]} == {
-        document_id: place,
-        desk.document_id: None,
-    }
+    expected = {"place": place, "documentCollectionId": desk.collection_id, "chunkIndex": 0, "documentVersion": 2}
+    assert reply["referencedSources"][0].items() >= expected.items()
+    in_context = {source["id"]: source.get("place") for source in reply["sourcesInDataContext"]}
+    assert in_context == {document_id: place, desk.document_id: None}
 
 
 def test_a_passage_that_was_found_is_listed_by_its_number(service: RunningService) -> None:
@@ -73,8 +67,7 @@ def test_places_follow_new_versions_and_come_to_chunks_of_before(service: Runnin
     assert [place["page"] for place in moved if place] == [1]
     assert [place["lastPage"] for place in moved if place] == [3]
     before = embedded(service), chunks(service, document_id)
-    with service.owner_connection() as connection:
-        connection.execute("UPDATE chunks_384 SET place = NULL")
+    on_rows(service, "UPDATE chunks_384 SET place = NULL")
     assert places(service, document_id) == [None]
     ok(service.call("catalog/reindexDocument", {"documentId": document_id}))
     assert places(service, document_id) == moved

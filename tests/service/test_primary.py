@@ -14,6 +14,7 @@ from service.platform.database import SERVICE_ROLE, Database, driver_url, outliv
 from service.platform.errors import Unavailable
 from service.platform.primary import TIMELINE, NewestPrimary
 from service.platform.sharing import Figure, Figures, Share
+from tests.harness.logs import logged
 from tests.harness.replication import Server, replicated
 
 
@@ -69,20 +70,15 @@ def test_a_primary_of_before_a_promotion_is_not_gone_back_to() -> None:
         asyncio.run(use_all(old, new))
 
 
-async def give_up_asking(server: Server) -> None:
-    """Give a transaction up while its new connection is asked for the timeline."""
-    database = opened(NewestPrimary(), server)
-    with pytest.raises(TimeoutError):
-        await asyncio.wait_for(timeline_of(database), 0.5)
-    gc.collect()
-    await database.close()
-
-
-def test_a_connection_that_nobody_waits_for_any_more_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_connection_that_nobody_waits_for_any_more_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     """No pool has it while its server is asked; one that is left open is told of when it is collected."""
     monkeypatch.setattr(primary, "_ASK", "SELECT 1 FROM pg_sleep(20)")
     with replicated(0) as (server, _):
-        asyncio.run(give_up_asking(server))
+        database = opened(NewestPrimary(), server)
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(timeline_of(database), 0.5)
+        gc.collect()
+        await database.close()
 
 
 async def write(database: Database) -> None:
@@ -115,24 +111,18 @@ async def wait_for_a_standby(server: Server) -> None:
     await database.close()
 
 
-async def fail() -> None:
-    """Commit in vain."""
-    raise RuntimeError
+async def test_a_connection_comes_back_however_its_commit_ends() -> None:
+    """Nobody waits for it any more, so its error is logged."""
 
+    async def fail() -> None:
+        raise RuntimeError
 
-async def outlive(given_back: list[str]) -> None:
-    """Hold a connection until a commit that fails has ended."""
+    given_back: list[str] = []
     async with AsyncExitStack() as held:
         held.callback(given_back.append, "connection")
         await outlive_commit(asyncio.ensure_future(fail()), held.pop_all())
-
-
-def test_a_connection_comes_back_however_its_commit_ends(capsys: pytest.CaptureFixture[str]) -> None:
-    """Nobody waits for it any more, so its error is logged."""
-    given_back: list[str] = []
-    asyncio.run(outlive(given_back))
     assert given_back == ["connection"]
-    assert "commit_failed" in capsys.readouterr().out
+    assert "commit_failed" in logged.getvalue()
 
 
 class Committing:
@@ -154,8 +144,9 @@ async def commit_and_go_on(connection: Any) -> None:
     await asyncio.sleep(60)
 
 
-async def cancel_after(turns: int) -> bool:
-    """Cancel a task so many turns of the loop after its commit may end; return whether that ended the task."""
+@pytest.mark.parametrize("turns", range(8))
+async def test_who_is_cancelled_while_a_commit_ends_ends(turns: int) -> None:
+    """So many turns of the loop after its commit may end: else a task that is told to stop would go on."""
     connection = Committing()
     task = asyncio.create_task(commit_and_go_on(connection))
     await asyncio.sleep(0.01)
@@ -164,13 +155,7 @@ async def cancel_after(turns: int) -> bool:
         await asyncio.sleep(0)
     task.cancel()
     ended, _ = await asyncio.wait([task], timeout=0.5)
-    return bool(ended)
-
-
-@pytest.mark.parametrize("turns", range(8))
-def test_who_is_cancelled_while_a_commit_ends_ends(turns: int) -> None:
-    """Whatever ends first: else a task that is told to stop would go on."""
-    assert asyncio.run(cancel_after(turns))
+    assert ended
 
 
 def test_a_change_that_no_standby_confirms_is_not_called_done() -> None:

@@ -1,13 +1,13 @@
 """`python -m service` as a process: starting, stopping, being killed, and its database going away under it."""
 
-import os
 import signal
 import socket
 import subprocess
 import sys
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import httpx
@@ -17,8 +17,9 @@ from service.migrations import HEAD
 from service.platform.postgres.server import remove_cluster
 from service.platform.version import VERSION
 from tests.harness.databases import TestDatabases
-from tests.harness.processes import ServiceProcess
+from tests.harness.processes import ServiceProcess, environment_without_settings, run_command
 from tests.harness.services import ADMIN_PASSWORD, API_KEY
+from tests.service.conversations import in_background
 
 Start = Callable[..., ServiceProcess]
 # Orphans become its children, as they do of a container's first process; it takes no child's status.
@@ -53,6 +54,11 @@ def name(service: ServiceProcess) -> str:
     return str(service.http.post(ORGANIZATION, json={}).raise_for_status().json()["name"])
 
 
+def run(**settings: str) -> "subprocess.CompletedProcess[str]":
+    """Run a service that is expected to end by itself."""
+    return run_command(environment_without_settings() | settings)
+
+
 def eventually(claim: Callable[[], bool]) -> None:
     """Wait until something is so."""
     deadline = time.monotonic() + SECONDS
@@ -61,10 +67,35 @@ def eventually(claim: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
-def run(environment: dict[str, str]) -> "subprocess.CompletedProcess[str]":
-    """Run a service that is expected to end by itself."""
-    command = [sys.executable, "-m", "service"]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=60, check=False)
+@pytest.fixture(scope="module")
+def standing() -> Iterator[ServiceProcess]:
+    """A service that tests share, each of which leaves it running; `running` is how they get it."""
+    process = ServiceProcess()
+    yield process
+    process.close()
+
+
+@pytest.fixture
+def running(standing: ServiceProcess) -> ServiceProcess:
+    """The service that tests share, started again where a test has failed between its stop and its start."""
+    if standing.process is None or standing.process.poll() is not None:
+        standing.start()
+    standing.wait_ready()
+    return standing
+
+
+@contextmanager
+def waiting(service: ServiceProcess, path: str, body: dict[str, str]) -> Iterator["Future[httpx.Response]"]:
+    """Send a request that waits in the database until the block has ended, or the database."""
+    lock = "LOCK TABLE organizations IN ACCESS EXCLUSIVE MODE"
+    blocked = "SELECT FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+    database = service.database_server()
+    with closing(database.connect("carrel")) as holding, closing(database.connect("carrel")) as watching:
+        holding.execute("BEGIN")
+        holding.execute(lock)
+        request = in_background(lambda: service.http.post(path, json=body))
+        eventually(lambda: watching.execute(blocked).rowcount > 0)
+        yield request
 
 
 def test_it_stops_cleanly_and_keeps_everything(service_process: Start) -> None:
@@ -87,99 +118,70 @@ def test_it_stops_cleanly_and_keeps_everything(service_process: Start) -> None:
     assert '"event": "request"' in log
 
 
-def test_uploads_that_a_crash_cut_off_are_cleared_away(service_process: Start) -> None:
-    """What a killed service had half received is gone after the next start, and so is nothing else."""
-    service = service_process()
-    service.kill()
-    uploads = service.data_dir / "uploads"
+def test_in_flight_requests_finish(running: ServiceProcess) -> None:
+    """A request that is being answered when SIGTERM comes is answered, and what it wrote is there."""
+    assert running.process is not None
+    stops = len(running.events("Shutting down"))
+    with waiting(running, "/api/v0/admin/organization/update", {"name": "In flight"}) as request:
+        running.signal(signal.SIGTERM)
+        eventually(lambda: len(running.events("Shutting down")) > stops)
+        assert running.process.poll() is None
+    assert request.result(SECONDS).status_code == 200
+    assert running.process.wait(SECONDS) == 0
+    running.start()
+    assert name(running) == "In flight"
+
+
+def test_what_was_acknowledged_outlives_kills(running: ServiceProcess) -> None:
+    """Of the service, and of its database with it; of uploads that were half received nothing is left."""
+    rename(running, "Acknowledged")
+    running.kill()
+    assert running.database_server().process() is not None
+    uploads = running.data_dir / "uploads"
     uploads.mkdir(exist_ok=True)
     (uploads / "upload-half").write_bytes(b"half a file")
-    service.start()
+    running.start()
+    assert name(running) == "Acknowledged"
     assert list(uploads.iterdir()) == []
-    assert name(service)
-
-
-def test_in_flight_requests_finish(service_process: Start) -> None:
-    """A request that is being answered when SIGTERM comes is answered, and what it wrote is there."""
-    service = service_process()
-    database = service.database_server()
-    answers: list[httpx.Response] = []
-    body = {"name": "In flight"}
-    with database.connect("carrel") as connection, connection.transaction():
-        connection.execute("LOCK TABLE organizations IN ACCESS EXCLUSIVE MODE")
-        send = lambda: answers.append(service.http.post("/api/v0/admin/organization/update", json=body))  # noqa: E731
-        request = threading.Thread(target=send)
-        request.start()
-        time.sleep(1)
-        service.signal(signal.SIGTERM)
-        time.sleep(1)
-        assert service.process is not None
-        assert service.process.poll() is None
-    request.join(SECONDS)
-    assert answers[0].status_code == 200
-    assert service.process.wait(SECONDS) == 0
-    service.start()
-    assert name(service) == "In flight"
-
-
-def test_a_killed_service_comes_back(service_process: Start) -> None:
-    """After kill -9 the next start finds the database that still runs, and everything that was acknowledged."""
-    service = service_process()
-    rename(service, "Acknowledged")
-    service.kill()
-    assert service.database_server().process() is not None
-    service.start()
-    assert name(service) == "Acknowledged"
-    assert service.stop() == 0
-    assert service.database_server().process() is None
-
-
-def test_a_service_and_database_killed_together_come_back(service_process: Start) -> None:
-    """As after a power cut: the database recovers what was acknowledged."""
-    service = service_process()
-    rename(service, "Acknowledged")
-    database = service.database_server().process()
+    rename(running, "Acknowledged again")
+    database = running.database_server().process()
     assert database is not None
-    service.kill()
+    running.kill()
     database.kill()
-    service.start()
-    assert name(service) == "Acknowledged"
+    running.start()
+    assert name(running) == "Acknowledged again"
 
 
-def test_a_second_service_on_the_same_folder_is_refused(service_process: Start) -> None:
+def test_a_second_service_on_the_same_folder_is_refused(running: ServiceProcess) -> None:
     """It says who is there and what to do, and harms neither the first service nor its database."""
-    service = service_process()
-    environment = os.environ | {"CARREL_DATA_DIR": str(service.data_dir), "CARREL_PORT": "0"}
-    second = run(environment)
+    assert running.process is not None
+    second = run(CARREL_DATA_DIR=str(running.data_dir), CARREL_PORT="0")
     assert second.returncode == 1
-    assert f"Another Carrel service (process {service.process.pid})" in second.stderr  # type: ignore[union-attr]
+    assert f"Another Carrel service (process {running.process.pid})" in second.stderr
     assert "CARREL_DATA_DIR" in second.stderr
     assert "Traceback" not in second.stderr
-    assert name(service) == "example.test"
+    assert name(running)
 
 
 def test_a_taken_port_is_named(tmp_path: Path) -> None:
-    """It says which address, and which settings name another."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = str(taken.getsockname()[1])
-        ended = run(os.environ | {"CARREL_DATA_DIR": str(tmp_path), "CARREL_PORT": port})
+        ended = run(CARREL_DATA_DIR=str(tmp_path), CARREL_PORT=port)
     assert ended.returncode == 1
     assert f"127.0.0.1:{port}. Set CARREL_HOST and CARREL_PORT" in ended.stderr
     assert "Traceback" not in ended.stderr
 
 
-def test_a_database_that_goes_away_is_503_until_it_is_back(service_process: Start) -> None:
+def test_a_database_that_goes_away_is_503_until_it_is_back(running: ServiceProcess) -> None:
     """While PostgreSQL is away every answer is 503 with Retry-After; then the service recovers, whoever restarts it.
 
     Its connections' processes are killed with it: one that is alone answers on until it notices.
     """
-    service = service_process()
-    assert name(service) == "example.test"
-    service.kill_database()
+    running.kill_database()
     statuses: set[int] = set()
 
     def recovered() -> bool:
-        response = service.http.post(ORGANIZATION, json={})
+        response = running.http.post(ORGANIZATION, json={})
         statuses.add(response.status_code)
         if response.status_code == 503:
             assert int(response.headers["Retry-After"]) >= 1
@@ -191,61 +193,50 @@ def test_a_database_that_goes_away_is_503_until_it_is_back(service_process: Star
     assert statuses == {200, 503}
 
 
-def test_a_database_restarted_mid_request_is_503(service_process: Start) -> None:
+def test_a_database_restarted_mid_request_is_503(running: ServiceProcess) -> None:
     """The request that was waiting for the database gets 503; the next ones are served on new connections."""
-    service = service_process()
-    database = service.database_server()
-    answers: list[int] = []
-    connection = database.connect("carrel")
-    connection.execute("BEGIN")
-    connection.execute("LOCK TABLE organizations IN ACCESS EXCLUSIVE MODE")
-    request = threading.Thread(target=lambda: answers.append(service.http.post(ORGANIZATION, json={}).status_code))
-    request.start()
-    time.sleep(1)
-    database.stop()
-    database.start()
-    connection.close()
-    request.join(SECONDS)
-    assert answers == [503]
-    assert name(service) == "example.test"
-    assert service.http.get("/readyz").status_code == 200
+    database = running.database_server()
+    with waiting(running, ORGANIZATION, {}) as request:
+        database.stop()
+        database.start()
+    assert request.result(SECONDS).status_code == 503
+    assert name(running)
+    assert running.http.get("/readyz").status_code == 200
 
 
 @pytest.mark.parametrize(
-    ("variable", "value"),
-    [("CARREL_PORT", "secret-1"), ("CARREL_DATABASE_URL", "mysql://u:secret-1@h/n"), ("CARREL_LOG_LEVEL", "secret-1")],
+    "wrong",
+    [
+        {"CARREL_PORT": "secret-1", "CARREL_LOG_LEVEL": "secret-1", "CARREL_SECRET_KEY": "short"},
+        {"CARREL_DATABASE_URL": "mysql://u:secret-1@h/n"},
+    ],
+    ids=["each", "address"],
 )
-def test_a_wrong_setting_is_named(tmp_path: Path, variable: str, value: str) -> None:
-    """It ends with status 1, one line that names the variable, and without repeating the value."""
-    environment = os.environ | {"CARREL_DATA_DIR": str(tmp_path), "CARREL_PORT": "0", variable: value}
-    ended = run(environment)
+def test_wrong_settings_are_named(tmp_path: Path, wrong: dict[str, str]) -> None:
+    """It ends with status 1, and a line for each that names the variable, without repeating the value."""
+    ended = run(CARREL_DATA_DIR=str(tmp_path), **wrong)
     assert ended.returncode == 1
-    assert variable in ended.stderr
-    assert "Value error" not in ended.stderr
-    assert "secret-1" not in ended.stderr
-    assert "Traceback" not in ended.stderr
+    lines = [line for line in ended.stderr.splitlines() if not line.startswith("{")]
+    assert {line.partition(" ")[0].rstrip(":") for line in lines} == wrong.keys()
+    too_short = "CARREL_SECRET_KEY: must have at least 32 characters"
+    assert (too_short in lines) == ("CARREL_SECRET_KEY" in wrong)
+    for hidden in ("Value error", "secret-1", "Traceback"):
+        assert hidden not in ended.stderr
 
 
 def test_a_newer_versions_database_is_refused_in_a_sentence(databases: TestDatabases, tmp_path: Path) -> None:
-    """An older service on it ends with status 1 and a sentence beside its log: both schemas, and what to do."""
     name = databases.clone()
     with databases.connect(name) as connection:
         connection.execute("UPDATE alembic_version SET version_num = '9999', usable_from = '9998'")
     address = databases.owner_url(name).set(drivername="postgresql").render_as_string(hide_password=False)
-    variables = {"CARREL_DATABASE_URL": address, "CARREL_DATA_DIR": str(tmp_path), "CARREL_PORT": "0"}
-    ended = run(os.environ | variables | {"CARREL_SECRET_KEY": "k" * 32})
+    folder = str(tmp_path)
+    ended = run(CARREL_DATABASE_URL=address, CARREL_DATA_DIR=folder, CARREL_PORT="0", CARREL_SECRET_KEY="k" * 32)
     databases.drop(name)
     assert ended.returncode == 1
     assert "Traceback" not in ended.stderr
     [said] = [line for line in ended.stderr.splitlines() if not line.startswith("{")]
     assert f"its schema is 9999, and this release ({VERSION}) knows schemas up to {HEAD}" in said
     assert "Start the newer release again, or restore a backup" in said
-
-
-def test_a_key_that_is_too_short_is_measured_in_characters(tmp_path: Path) -> None:
-    """It is said what a key needs, in the words of who sets it."""
-    ended = run(os.environ | {"CARREL_DATA_DIR": str(tmp_path), "CARREL_SECRET_KEY": "short"})
-    assert (ended.returncode, ended.stderr) == (1, "CARREL_SECRET_KEY: must have at least 32 characters\n")
 
 
 def test_a_killed_database_comes_back_though_nobody_took_its_status(tmp_path: Path) -> None:

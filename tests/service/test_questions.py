@@ -166,15 +166,14 @@ def test_an_outsider_sees_nothing_of_what_is_confidential(sample: Loaded, mode: 
         assert {result.document_name for result in results}.isdisjoint(hidden)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize(("question", "document"), questions_of(HANDBOOK_QUESTIONS))
 def test_a_question_about_the_handbook_finds_its_document(handbook: Loaded, question: str, document: str) -> None:
-    """In the top 3, among all 250."""
     assert document in handbook.search(question)[:TOP]
 
 
 def test_a_person_without_access_finds_nothing_of_the_handbook(handbook: Loaded) -> None:
-    """What was uploaded without saying who may read it is its uploader's alone."""
     handbook.client.admin.users.upsert([{"email": "reader@example.test"}])
     for question, _ in questions_of(HANDBOOK_QUESTIONS):
         assert handbook.search(question, as_user="reader@example.test", most=EVERYTHING) == []

@@ -3,12 +3,9 @@
 import asyncio
 import os
 import socket
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
 import httpx
 import pytest
@@ -21,10 +18,11 @@ from service.platform.counters import Counter
 from service.platform.rate_limits import RateLimits, network_of
 from service.platform.settings import Settings
 from service.platform.sharing import Counts
+from tests.harness.logs import logged
 from tests.harness.processes import free_port
-from tests.harness.services import RunningService
+from tests.harness.services import RunningService, ServiceHarness
 from tests.harness.stores import shared_store
-from tests.service.directory import a_key, code, done
+from tests.service.directory import a_key, code
 from tests.service.service_accounts import a_token, an_account, enable_service_accounts
 
 MakeService = Callable[..., RunningService]
@@ -43,99 +41,98 @@ def refused(response: httpx.Response) -> tuple[int, str]:
     return code(response)
 
 
-def codes(service: RunningService, times: int, **headers: str) -> list[str]:
-    """The codes of so many failed authentications."""
-    return [code(ask(service, WRONG, **headers))[1] for _ in range(times)]
+def fail(service: RunningService, *addresses: str) -> list[str]:
+    """The codes of a failed authentication from each of these addresses, as a proxy tells them."""
+    return [code(ask(service, WRONG, **{"X-Forwarded-For": address}))[1] for address in addresses]
 
 
 FAILED, TOO_MANY = "invalid_credential", "too_many_failures"
+FAILURES = {"rate_limit_failures": 3}
 
 
-def test_a_credential_beyond_its_limit_is_told_when_to_come_back(make_service: MakeService) -> None:
-    """429 `rate_limited` with Retry-After for this credential; another one is served on."""
-    service = make_service(rate_limit_requests=5)
-    other = a_key(service)["apiKey"]
-    assert [ask(service).status_code for _ in range(5)] == [200] * 4 + [429]
-    beyond = ask(service)
+@pytest.fixture(scope="module")
+def behind_proxy(service_harness: ServiceHarness) -> Iterator[RunningService]:
+    """A service that limits and is told addresses by a proxy."""
+    service, stack = service_harness.start(rate_limit_requests=8, trusted_proxies=("127.0.0.1",), **FAILURES)
+    yield service
+    service_harness.stop(service, stack)
+
+
+@pytest.fixture
+def limited(behind_proxy: RunningService) -> Iterator[RunningService]:
+    """A new organization there, whose key has made no request."""
+    with behind_proxy.new_organization() as organization:
+        yield organization
+
+
+def test_a_credential_beyond_its_limit_is_told_when_to_come_back(limited: RunningService) -> None:
+    """429 `rate_limited` with Retry-After for this credential, though its body never comes; another is served on."""
+    other = a_key(limited)["apiKey"]
+    assert [ask(limited).status_code for _ in range(8)] == [200] * 7 + [429]
+    beyond = ask(limited)
     assert refused(beyond) == (429, "rate_limited")
     assert int(beyond.headers["Retry-After"]) > 30, "the window has only just begun"
-    assert ask(service, other).status_code == 200
-
-
-def test_the_limit_comes_before_the_body(make_service: MakeService) -> None:
-    """A request beyond the limit is answered though its body never comes."""
-    service = make_service(rate_limit_requests=1)
-    done(ask(service))
-    url = httpx.URL(service.base_url)
+    assert ask(limited, other).status_code == 200
+    url = httpx.URL(limited.base_url)
     head = (
         "POST /api/v0/admin/users/upsert HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
-        f"Authorization: Bearer {service.api_key}\r\nContent-Length: 1000000\r\n\r\n"
+        f"Authorization: Bearer {limited.api_key}\r\nContent-Length: 1000000\r\n\r\n"
     )
     with socket.create_connection((url.host, url.port or 0), timeout=20) as connection:
         connection.sendall(head.encode())
         assert connection.recv(100).startswith(b"HTTP/1.1 429 ")
 
 
-def test_failures_beyond_the_limit_are_429_and_valid_credentials_are_served(make_service: MakeService) -> None:
-    """An address's failures turn its further failures into 429, whatever their kind, and nothing else."""
-    service = make_service(rate_limit_failures=3)
-    assert codes(service, 3) == [FAILED] * 3
+def test_failures_beyond_the_limit_are_429_and_valid_credentials_are_served(limited: RunningService) -> None:
+    address = {"X-Forwarded-For": "203.0.113.1"}
+    assert fail(limited, *["203.0.113.1"] * 3) == [FAILED] * 3
     for header in (f"Bearer {WRONG}", "Basic YTpi", ""):
-        assert refused(ask(service, Authorization=header)) == (429, TOO_MANY)
+        assert refused(ask(limited, Authorization=header, **address)) == (429, TOO_MANY)
     for _ in range(5):
-        assert ask(service).status_code == 200
-    assert refused(ask(service, WRONG)) == (429, TOO_MANY)
+        assert ask(limited, **address).status_code == 200
+    assert refused(ask(limited, WRONG, **address)) == (429, TOO_MANY)
 
 
-def test_valid_requests_are_no_failures(make_service: MakeService) -> None:
-    """A 403, a 404 or a 400 of a known caller counts as nothing."""
-    service = make_service(rate_limit_failures=1)
-    member = service.new_user("member@example.test")
-    assert [ask(service, member).status_code for _ in range(3)] == [403] * 3
-    assert [service.call("admin/users/upsert", {"x": 1}).status_code for _ in range(3)] == [400] * 3
-    assert codes(service, 2) == [FAILED, TOO_MANY]
+def test_valid_requests_are_no_failures(limited: RunningService) -> None:
+    member, address = limited.new_user("member@example.test"), {"X-Forwarded-For": "203.0.113.2"}
+    assert [ask(limited, member, **address).status_code for _ in range(3)] == [403] * 3
+    wrong = [limited.call("admin/users/upsert", {"x": 1}, headers=address).status_code for _ in range(3)]
+    assert wrong == [400] * 3
+    assert fail(limited, *["203.0.113.2"] * 4) == [FAILED] * 3 + [TOO_MANY]
 
 
-def test_a_credential_that_counts_for_nothing_is_a_failure(make_service: MakeService) -> None:
+def test_a_credential_that_counts_for_nothing_is_a_failure(limited: RunningService) -> None:
     """A token of an organization that has no service accounts any more is no credential, though its 403 says why."""
-    service = make_service(rate_limit_failures=2)
-    enable_service_accounts(service)
-    token = a_token(service, an_account(service), "catalog:read")["token"]
-    enable_service_accounts(service, enabled=False)
-    assert [ask(service, token).status_code for _ in range(3)] == [403, 403, 429]
+    enable_service_accounts(limited)
+    token = a_token(limited, an_account(limited), "catalog:read")["token"]
+    enable_service_accounts(limited, enabled=False)
+    answers = [ask(limited, token, **{"X-Forwarded-For": "203.0.113.3"}) for _ in range(4)]
+    assert [answer.status_code for answer in answers] == [403, 403, 403, 429]
 
 
 def test_nought_is_no_limit(make_service: MakeService) -> None:
-    """A limit of 0 refuses nobody."""
     service = make_service(rate_limit_requests=0, rate_limit_failures=0)
     assert {ask(service).status_code for _ in range(20)} == {200}
-    assert set(codes(service, 70)) == {FAILED}
+    assert set(fail(service, *["203.0.113.1"] * 70)) == {FAILED}
 
 
 def test_a_forwarded_address_counts_only_from_a_trusted_proxy(make_service: MakeService) -> None:
     """Whoever makes up X-Forwarded-For is still counted as the address it comes from."""
-    service = make_service(rate_limit_failures=3)
-    spoofed = [codes(service, 1, **{"X-Forwarded-For": f"203.0.113.{number}"})[0] for number in range(5)]
-    assert spoofed == [FAILED] * 3 + [TOO_MANY] * 2
+    service = make_service(**FAILURES)
+    assert fail(service, *(f"203.0.113.{number}" for number in range(5))) == [FAILED] * 3 + [TOO_MANY] * 2
 
 
-def test_behind_a_trusted_proxy_the_address_it_saw_counts(make_service: MakeService) -> None:
+def test_behind_a_trusted_proxy_the_address_it_saw_counts(limited: RunningService) -> None:
     """Clients behind the proxy are told apart, by what the proxy added and not by what they wrote before it."""
-    service = make_service(rate_limit_failures=2, trusted_proxies=("127.0.0.1",))
-    for written in ("", "198.51.100.7, ", "127.0.0.2, ::1, "):
-        assert codes(service, 1, **{"X-Forwarded-For": f"{written}203.0.113.1"}) == [
-            TOO_MANY if "::1" in written else FAILED
-        ]
-    assert codes(service, 1, **{"X-Forwarded-For": "203.0.113.1:50000"}) == [TOO_MANY]
-    assert codes(service, 1, **{"X-Forwarded-For": "203.0.113.2"}) == [FAILED]
+    written = ("", "198.51.100.7, ", "127.0.0.2, ::1, ", "198.51.100.8, ")
+    assert fail(limited, *(f"{each}203.0.113.4" for each in written)) == [FAILED] * 3 + [TOO_MANY]
+    assert fail(limited, "203.0.113.4:50000", "203.0.113.5") == [TOO_MANY, FAILED]
 
 
-def test_an_ipv6_network_counts_as_one_address(make_service: MakeService) -> None:
+def test_an_ipv6_network_counts_as_one_address(limited: RunningService) -> None:
     """A subscriber has a /64 at least, and could fail from another address every time."""
-    service = make_service(rate_limit_failures=2, trusted_proxies=("127.0.0.1",))
-    found = [codes(service, 1, **{"X-Forwarded-For": f"2001:db8:0:1::{number}"})[0] for number in range(1, 4)]
-    assert found == [FAILED, FAILED, TOO_MANY]
-    assert codes(service, 1, **{"X-Forwarded-For": "2001:db8:0:2::1"}) == [FAILED]
+    found = fail(limited, *(f"2001:db8:0:1::{number}" for number in range(1, 5)), "2001:db8:0:2::1")
+    assert found == [FAILED] * 3 + [TOO_MANY, FAILED]
 
 
 @pytest.mark.parametrize(
@@ -150,12 +147,10 @@ def test_an_ipv6_network_counts_as_one_address(make_service: MakeService) -> Non
     ],
 )
 def test_what_an_address_is_counted_as(address: str, network: str) -> None:
-    """An IPv4 address in either spelling as itself, IPv6 as its /64, anything else in bounded length."""
     assert network_of(address) == network
 
 
 def test_memory_is_bounded_under_any_number_of_addresses() -> None:
-    """The counts of those that come last are right, whoever was pushed out for them."""
     counts = Counts(1, capacity=1000)
     for number in range(20_000):
         counts.add(0, f"address-{number}", 1, now=number, seconds=1e6)
@@ -166,7 +161,6 @@ def test_memory_is_bounded_under_any_number_of_addresses() -> None:
 
 
 def test_windows_end_and_make_room() -> None:
-    """A count begins anew when its window is over, and takes the place of one that has ended."""
     counts = Counts(1, capacity=8)
     for number in range(8):
         counts.add(0, f"address-{number}", 1, now=0, seconds=10 + number)
@@ -178,7 +172,6 @@ def test_windows_end_and_make_room() -> None:
 
 
 def test_processes_count_together() -> None:
-    """What several processes add at the same time is all there, each having added to cells of its own."""
     counts = Counts(3, capacity=1000)
     assert counts.add(0, "address", 1, now=0, seconds=10) == 1
     children = [fork(lambda worker=worker: add_many(counts, worker)) for worker in range(3)]
@@ -231,28 +224,19 @@ def quick_rest(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shared_store_module, "STORE_REST_SECONDS", 0.2)
 
 
-@pytest.fixture
-def store() -> Iterator[str]:
-    """The address of a running store."""
-    with shared_store() as port:
-        yield f"redis://127.0.0.1:{port}/1"
-
-
 @pytest.mark.usefixtures("patience")
-def test_replicas_share_their_counts(make_service: MakeService, store: str) -> None:
-    """Two services with one store allow together what one allows: of a credential, and of an address."""
-    limits = {"rate_limit_requests": 10, "rate_limit_failures": 4, "rate_limit_store": SecretStr(store)}
-    one, other = make_service(**limits), make_service(**limits)
-    assert [ask(one if turn % 2 else other).status_code for turn in range(12)] == [200] * 10 + [429] * 2
-    found = [codes(one if turn % 2 else other, 1)[0] for turn in range(6)]
-    assert found == [FAILED] * 4 + [TOO_MANY] * 2
-    assert refused(ask(one)) == (429, "rate_limited")
+def test_replicas_share_their_counts(make_service: MakeService) -> None:
+    with shared_store() as port:
+        store = {"rate_limit_store": SecretStr(f"redis://127.0.0.1:{port}/1")}
+        one, other = (make_service(rate_limit_requests=10, rate_limit_failures=4, **store) for _ in range(2))
+        assert [ask(one if turn % 2 else other).status_code for turn in range(12)] == [200] * 10 + [429] * 2
+        found = [fail(one if turn % 2 else other, "")[0] for turn in range(6)]
+        assert found == [FAILED] * 4 + [TOO_MANY] * 2
+        assert refused(ask(one)) == (429, "rate_limited")
 
 
 @pytest.mark.usefixtures("quick_rest")
-def test_without_its_store_each_replica_counts_for_itself(
-    make_service: MakeService, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_without_its_store_each_replica_counts_for_itself(make_service: MakeService) -> None:
     """Requests go on, within the limit; the service is ready; the log tells it now and then, without the password."""
     address = f"redis://:hunter2@127.0.0.1:{free_port()}"
     service = make_service(rate_limit_requests=8, rate_limit_store=SecretStr(address))
@@ -262,14 +246,12 @@ def test_without_its_store_each_replica_counts_for_itself(
         time.sleep(0.06)
     assert found == [200] * 8 + [429] * 2
     assert service.http.get("/readyz").status_code == 200
-    log = capsys.readouterr().out
-    assert log.count("rate_limit_store_away") == 1
-    assert "hunter2" not in log
+    assert logged.getvalue().count("rate_limit_store_away") == 1
+    assert "hunter2" not in logged.getvalue()
 
 
 @pytest.mark.usefixtures("patience", "quick_rest")
 def test_a_store_that_comes_back_counts_again(make_service: MakeService) -> None:
-    """A restarted store has forgotten, and is used from then on."""
     with shared_store() as port:
         service = make_service(rate_limit_requests=3, rate_limit_store=SecretStr(f"redis://127.0.0.1:{port}"))
         assert [ask(service).status_code for _ in range(4)] == [200] * 3 + [429]
@@ -280,7 +262,6 @@ def test_a_store_that_comes_back_counts_again(make_service: MakeService) -> None
 
 
 def test_a_store_that_hangs_holds_up_one_request_for_a_moment(make_service: MakeService) -> None:
-    """It is waited for half a second, and then left alone."""
     with socket.create_server(("127.0.0.1", 0)) as silent:
         address = f"redis://127.0.0.1:{silent.getsockname()[1]}"
         service = make_service(rate_limit_requests=3, rate_limit_store=SecretStr(address))
@@ -313,17 +294,4 @@ def test_an_address_that_is_no_stores_is_refused(address: str, monkeypatch: pyte
 
 @pytest.mark.parametrize("address", ["memory", "redis://host", "rediss://u:p@host:1/", "redis://:p%23@[::1]:6379/15"])
 def test_an_address_that_is_a_stores_is_taken(address: str) -> None:
-    """With and without user, password, port and number of a database."""
     assert Settings(rate_limit_store=SecretStr(address)).rate_limit_store.get_secret_value() == address
-
-
-def test_a_bad_address_ends_the_start_with_its_reason() -> None:
-    """`python -m service` says which variable is wrong, and doesn't repeat it."""
-    environment: dict[str, Any] = {name: value for name, value in os.environ.items() if not name.startswith("CARREL_")}
-    environment["CARREL_RATE_LIMIT_STORE"] = "redis://:hunter2@host:port"
-    ended = subprocess.run(
-        [sys.executable, "-m", "service"], env=environment, capture_output=True, text=True, timeout=60, check=False
-    )
-    assert ended.returncode == 1
-    assert "CARREL_RATE_LIMIT_STORE: must be memory, or an address such as redis://" in ended.stderr
-    assert "hunter2" not in ended.stderr

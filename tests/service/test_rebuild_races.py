@@ -1,15 +1,14 @@
 """Rebuilds beside everything else: each test stops one in the middle of its transaction, and lets another come by."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from typing import Any
+from unittest.mock import AsyncMock
 from uuid import UUID
 
 import pytest
-from fastapi import Request
 from sqlalchemy import text
 from sqlalchemy.ext.asyncio import AsyncConnection
 
-from service.auth.callers import Caller
 from service.domains.answering import retrieval
 from service.domains.catalog import uploads
 from service.domains.rebuilds import service as rules
@@ -19,12 +18,24 @@ from service.index.ingestion import indexing, writing
 from service.index.rebuilds import queries, running
 from service.index.rebuilds.comparison import queries as comparison
 from service.index.rebuilds.queries import RunningRebuild
-from service.web.dependencies import current_caller
+from service.runtime import Runtime
+from tests.answering.asking import Library
 from tests.harness.documents import add_to_collection, chunks, ok, refused, upload, uploaded
 from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
-from tests.harness.services import RunningService
+from tests.harness.services import RunningService, ServiceHarness
+from tests.service.directory import on_rows, organization_id
 from tests.service.races import Race, race_with
-from tests.service.rebuilds import LOCAL, TEXTS, Shelf, a_shelf, let_time_pass, places, wait_blocked
+from tests.service.rebuilds import (
+    LOCAL,
+    TEXTS,
+    Shelf,
+    a_shelf,
+    a_shelf_of,
+    let_time_pass,
+    places,
+    quiet_organization,
+    wait_blocked,
+)
 
 
 @pytest.fixture
@@ -34,70 +45,57 @@ def race(monkeypatch: pytest.MonkeyPatch) -> Iterator[Race]:
         yield race
 
 
+@pytest.fixture(scope="module")
+def house(service_harness: ServiceHarness) -> Iterator[RunningService]:
+    """A service whose housekeeping waits for an hour."""
+    service, stack = service_harness.start(sweep_seconds=3600, database_pool_size=10)
+    yield service
+    service_harness.stop(service, stack)
+
+
 @pytest.fixture
-def quiet(make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch) -> RunningService:
-    """A service whose rebuilds take no step of themselves."""
-
-    async def nothing(*_: object) -> None:
-        """Leave it to the test."""
-
-    monkeypatch.setattr(rules, "_run_now", nothing)
-    return make_service(sweep_seconds=3600, database_pool_size=10)
+def quiet(
+    house: RunningService, embeddings: EmbeddingsEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[RunningService]:
+    """A new organization whose rebuilds take no step of themselves."""
+    with quiet_organization(house, monkeypatch) as organization:
+        yield organization
+        embeddings.behave()
 
 
 @pytest.fixture(params=["collection", "catalog"])
-def shelf(request: pytest.FixtureRequest, quiet: RunningService, embeddings: EmbeddingsEndpoint) -> Shelf:
+def shelf(request: pytest.FixtureRequest, quiet: RunningService) -> Shelf:
     """Three documents in a collection, or in the catalog alone."""
-    del embeddings
-    shelf = a_shelf(quiet) if request.param == "collection" else Shelf(quiet, None)
-    for name in TEXTS:
-        shelf.add(name)
-    return shelf
+    return a_shelf_of(request.param, quiet)
 
 
 def ready(shelf: Shelf) -> RunningRebuild:
     """Start a rebuild, take every step but the swap, and return it; the swap waits for nobody who begins later."""
     shelf.start()
+    runtime, organization = shelf.service.runtime, organization_id(shelf.service)
 
-    async def work() -> None:
-        runtime = shelf.service.runtime
-        [organization_id] = await running.organization_ids(runtime.database)
-        rebuild = await the_rebuild(shelf.service)
-        await running.know_from_now(runtime.indexer, organization_id, rebuild)
-        while await running.copy_batch(runtime.indexer, organization_id, rebuild):
+    async def work() -> RunningRebuild:
+        rebuild = await the_rebuild(runtime, organization)
+        await running.know_from_now(runtime.indexer, organization, rebuild)
+        while await running.copy_batch(runtime.indexer, organization, rebuild):
             pass
-        while await running._index_batch(runtime.indexer, organization_id, rebuild):
+        while await running._index_batch(runtime.indexer, organization, rebuild):
             pass
+        return await the_rebuild(runtime, organization)
 
-    shelf.service.run(work())
-    return shelf.service.run(the_rebuild(shelf.service))
-
-
-async def swap(service: RunningService, rebuild: RunningRebuild) -> bool:
-    """Try to swap, whatever else there may be to do."""
-    [organization_id] = await running.organization_ids(service.runtime.database)
-    return await running.try_swap(service.runtime.indexer, organization_id, rebuild)
+    return shelf.service.run(work())
 
 
-def the_admin(service: RunningService) -> Caller:
-    """The admin, as queries know them."""
-    request = Request(
-        {
-            "type": "http",
-            "path": "/api/v0/",
-            "client": ("127.0.0.1", 1),
-            "headers": [(b"authorization", f"Bearer {service.api_key}".encode())],
-        }
-    )
-    return service.run(current_caller(request, service.runtime))
-
-
-async def the_rebuild(service: RunningService) -> RunningRebuild:
-    """The one that runs."""
-    [organization_id] = await running.organization_ids(service.runtime.database)
-    async with service.runtime.database.transaction(organization_id) as connection:
-        [rebuild] = await queries.list_running(connection, organization_id)
+async def the_rebuild(runtime: Runtime, organization: UUID) -> RunningRebuild:
+    """The rebuild that runs in an organization."""
+    async with runtime.database.transaction(organization) as connection:
+        [rebuild] = await queries.list_running(connection, organization)
     return rebuild
+
+
+def swap(service: RunningService, rebuild: RunningRebuild) -> Coroutine[Any, Any, bool]:
+    """Try to swap, whatever else there may be to do."""
+    return running.try_swap(service.runtime.indexer, organization_id(service), rebuild)
 
 
 def test_an_upload_that_is_in_the_middle_of_it_is_in_the_new_index(shelf: Shelf, race: Race) -> None:
@@ -116,7 +114,6 @@ def test_an_upload_that_is_in_the_middle_of_it_is_in_the_new_index(shelf: Shelf,
 
 
 def test_an_upload_that_an_index_is_replaced_under_is_found_when_it_says_so(shelf: Shelf, race: Race) -> None:
-    """It was to be indexed in the old one; by its answer it is searchable in the new one."""
     rebuild = ready(shelf)
     race.stop_before(indexing.Work, "_embed_chunks")
     adding = race.begin(shelf.add, "gull", "The gull follows the boat.")
@@ -148,45 +145,32 @@ def test_a_version_that_is_being_indexed_in_the_old_index_alone_holds_the_swap_b
     assert chunks(shelf.service, document_id, shelf.collection_id) == ["The ferry leaves at one now."]
 
 
-def test_a_search_that_an_index_is_replaced_under_answers_from_the_new_one(shelf: Shelf, race: Race) -> None:
-    """Its query was embedded for an index that is gone by the time of its snapshot: it is embedded again."""
+@pytest.mark.parametrize(
+    ("place", "name"), [(Search, "prepare"), (search_queries, "find_candidates")], ids=["before", "within"]
+)
+def test_a_search_that_an_index_is_replaced_under_is_whole(shelf: Shelf, race: Race, place: object, name: str) -> None:
+    """It embeds its query again for the new index, or goes on in the old index if it has its snapshot."""
     ready(shelf)
-    race.stop_behind(Search, "prepare")
+    race.stop_behind(place, name)
     searching = race.begin(shelf.search, "the lamp at dusk")
     shelf.finish()
-    let_time_pass(shelf.service, "30 minutes")
-    shelf.take_all_steps()
+    if name == "prepare":
+        let_time_pass(shelf.service, "30 minutes")
+        shelf.take_all_steps()
     race.release()
     found = searching.result(60)
     assert (found[0], sorted(found)) == ("lamp.txt", ["crew.txt", "ferry.txt", "lamp.txt"])
 
 
-def test_a_search_that_has_its_snapshot_reads_the_old_index_to_its_end(shelf: Shelf, race: Race) -> None:
-    """Between its legs and its texts the index is replaced: the answer is whole all the same."""
-    ready(shelf)
-    race.stop_behind(search_queries, "find_candidates")
-    searching = race.begin(shelf.search, "the lamp at dusk")
-    shelf.finish()
-    race.release()
-    found = searching.result(60)
-    assert (found[0], sorted(found)) == ("lamp.txt", ["crew.txt", "ferry.txt", "lamp.txt"])
-
-
-def test_an_agent_finds_passages_in_the_index_that_is_searched_by_then(
-    quiet: RunningService,
-    embeddings: EmbeddingsEndpoint,
-    race: Race,
-) -> None:
-    """Retrieval embeds its query again too when the index is replaced under it."""
-    del embeddings
+def test_an_agent_finds_passages_in_the_index_that_is_searched_by_then(quiet: RunningService, race: Race) -> None:
     shelf = a_shelf(quiet, *TEXTS)
     ready(shelf)
     race.stop_behind(retrieval, "_prepare_query")
-    caller = the_admin(quiet)
+    collection = str(shelf.collection_id)
     asked = retrieval.retrieve(
         quiet.runtime,
-        caller,
-        collection_ids=[UUID(str(shelf.collection_id))],
+        Library(quiet, collection).caller(),
+        collection_ids=[UUID(collection)],
         lookup=retrieval.Lookup("the lamp at dusk", 3),
     )
     retrieving = race.begin(quiet.run, asked)
@@ -194,19 +178,14 @@ def test_an_agent_finds_passages_in_the_index_that_is_searched_by_then(
     let_time_pass(quiet, "30 minutes")
     shelf.take_all_steps()
     race.release()
-    passages = retrieving.result(60).passages
-    names = [passage.document_name for passage in passages]
+    names = [passage.document_name for passage in retrieving.result(60).passages]
     assert (names[0], len(names)) == ("lamp.txt", 3)
 
 
-@pytest.mark.usefixtures("embeddings")
 @pytest.mark.parametrize("operation", ["removeDocumentFromCollection", "deleteDocument"])
 def test_a_document_that_goes_while_it_is_copied_is_in_neither_index(
-    quiet: RunningService,
-    race: Race,
-    operation: str,
+    quiet: RunningService, race: Race, operation: str
 ) -> None:
-    """Its place in the new index is there before the removal goes on, which waits for the copy."""
     shelf = a_shelf(quiet, "ferry", "lamp")
     document_id = shelf.add("gull", "The gull follows the boat.")
     shelf.start()
@@ -228,7 +207,6 @@ def test_a_document_that_goes_while_it_is_copied_is_in_neither_index(
 
 
 def test_a_cancel_comes_too_late_for_a_swap_that_has_begun(shelf: Shelf, race: Race) -> None:
-    """It waits for the swap, and says then that the rebuild is over."""
     ready(shelf)
     race.stop_behind(queries, "swap")
     swapping = race.begin(shelf.take_all_steps)
@@ -240,7 +218,6 @@ def test_a_cancel_comes_too_late_for_a_swap_that_has_begun(shelf: Shelf, race: R
 
 
 def test_a_swap_comes_too_late_for_a_cancel_that_has_begun(shelf: Shelf, race: Race) -> None:
-    """It waits for the cancel, and leaves the index as it is."""
     rebuild = ready(shelf)
     race.stop_behind(rules, "_record")
     cancelling = race.begin(shelf.call, "cancel")
@@ -251,13 +228,7 @@ def test_a_swap_comes_too_late_for_a_cancel_that_has_begun(shelf: Shelf, race: R
     assert (shelf.model(), shelf.state()["status"]) == (LOCAL, "CANCELLED")
 
 
-def test_a_collection_that_is_deleted_while_its_index_is_swapped_is_gone(
-    quiet: RunningService,
-    embeddings: EmbeddingsEndpoint,
-    race: Race,
-) -> None:
-    """The deletion waits for the swap and removes what is searched by then; of the rest nothing stays."""
-    del embeddings
+def test_a_collection_that_is_deleted_while_its_index_is_swapped_is_gone(quiet: RunningService, race: Race) -> None:
     shelf = a_shelf(quiet, "ferry", "lamp")
     ready(shelf)
     race.stop_behind(queries, "swap")
@@ -270,17 +241,10 @@ def test_a_collection_that_is_deleted_while_its_index_is_swapped_is_gone(
     let_time_pass(quiet)
     shelf.take_all_steps()
     assert places(quiet) == {}
-    with quiet.owner_connection() as connection:
-        assert connection.execute("SELECT count(*) FROM spaces WHERE NOT is_catalog").fetchone() == (0,)
+    assert on_rows(quiet, "SELECT count(*) FROM spaces", more="AND NOT is_catalog") == [(0,)]
 
 
-def test_an_editor_that_waits_for_a_swap_adds_to_the_new_index(
-    quiet: RunningService,
-    embeddings: EmbeddingsEndpoint,
-    race: Race,
-) -> None:
-    """The collection is found, though its space is another one than when the editor began to wait."""
-    del embeddings
+def test_an_editor_that_waits_for_a_swap_adds_to_the_new_index(quiet: RunningService, race: Race) -> None:
     shelf = a_shelf(quiet, "ferry")
     document_id = ok(upload(quiet, "gull", "The gull follows the boat.", file_name="gull.txt"))["documentId"]
     ready(shelf)
@@ -294,10 +258,9 @@ def test_an_editor_that_waits_for_a_swap_adds_to_the_new_index(
 
 
 def test_what_a_transaction_of_before_the_rebuild_adds_is_in_the_new_index(
-    quiet: RunningService, embeddings: EmbeddingsEndpoint, monkeypatch: pytest.MonkeyPatch
+    quiet: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It knows of the old index alone. The swap waits for it, copies what it has added, and waits for nobody later."""
-    del embeddings
     shelf = a_shelf(quiet, "ferry")
     document_id = uploaded(quiet, "gull", "The gull follows the boat.", file_name="gull.txt")["documentId"]
     monkeypatch.setattr(running, "OLDER_SECONDS", 0)
@@ -318,10 +281,9 @@ def test_what_a_transaction_of_before_the_rebuild_adds_is_in_the_new_index(
 
 
 def test_a_rebuild_begins_though_its_documents_can_not_be_counted(
-    quiet: RunningService, embeddings: EmbeddingsEndpoint, monkeypatch: pytest.MonkeyPatch
+    quiet: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Counting may take longer than a statement may; the answer goes without the counts."""
-    del embeddings
     shelf = a_shelf(quiet, "ferry")
 
     async def count(connection: AsyncConnection, *_: object, **__: object) -> None:
@@ -335,19 +297,16 @@ def test_a_rebuild_begins_though_its_documents_can_not_be_counted(
     shelf.finish()
 
 
-def test_a_version_that_the_old_index_waits_for_is_in_the_new_one(
-    quiet: RunningService, embeddings: EmbeddingsEndpoint
-) -> None:
+def test_a_version_that_the_old_index_waits_for_is_in_the_new_one(quiet: RunningService) -> None:
     """The old index is replaced because its model is gone, say: it waits for a version, and the new one has it."""
-    del embeddings
     shelf = a_shelf(quiet, "ferry")
     ready(shelf)
     waits = """
     UPDATE space_documents SET indexed_version = NULL, claimed_until = now() + interval '1 hour'
-    FROM collections WHERE collections.space_id = space_documents.space_id
+    FROM collections WHERE collections.space_id = space_documents.space_id AND collection_id = %s
     """
     with quiet.owner_connection() as connection:
-        connection.execute(waits)
+        connection.execute(waits, [shelf.collection_id])
     changed = "The ferry leaves at one now."
     document_id = uploaded(quiet, "ferry", changed, file_name="ferry.txt", reindexCollections="false")["documentId"]
     shelf.finish()
@@ -358,7 +317,7 @@ FILL = """
     SET session_replication_role = replica;
     CREATE TEMPORARY TABLE made AS SELECT gen_random_uuid() AS id FROM generate_series(1, 5000);
     INSERT INTO resources SELECT (json_populate_record(r, json_build_object('object_id', id, 'resource_id', id))).*
-    FROM made, (SELECT r FROM resources r JOIN documents ON document_id = object_id LIMIT 1) AS one(r);
+    FROM made, resources r JOIN documents ON document_id = object_id;
     INSERT INTO space_documents SELECT (json_populate_record(p, json_build_object('document_id', id))).*
     FROM made, space_documents p JOIN spaces USING (space_id) WHERE NOT is_catalog;
     ANALYZE resources, space_documents
@@ -374,19 +333,17 @@ async def count_read(connection: AsyncConnection) -> int:
     return int((await connection.execute(text(READ))).scalar_one())
 
 
+@pytest.mark.usefixtures("embeddings")
 def test_the_swap_reads_nothing_that_has_not_changed(
-    quiet: RunningService, embeddings: EmbeddingsEndpoint, monkeypatch: pytest.MonkeyPatch
+    make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Others wait for its lock, so it reads few of the entries, and of no table all rows, however many there are.
-
-    To look on for what is missing reads nothing of what was looked through before.
-    """
-    del embeddings
-    shelf = a_shelf(quiet, "ferry")
-    rebuild = ready(shelf)
-    with quiet.owner_connection() as connection:
+    """Others wait for its lock: it reads few entries, however many there are; so does looking for missing entries."""
+    monkeypatch.setattr(rules, "_run_now", AsyncMock())
+    service = make_service(sweep_seconds=3600)
+    rebuild = ready(a_shelf(service, "ferry"))
+    with service.owner_connection() as connection:
         connection.execute(FILL)
-    assert quiet.run(look_on(quiet, rebuild)) < 500
+    assert service.run(look_on(service, organization_id(service), rebuild)) < 500
     rows: list[int] = []
     replace = queries.swap
 
@@ -395,25 +352,23 @@ def test_the_swap_reads_nothing_that_has_not_changed(
         rows.append(await count_read(connection))
 
     monkeypatch.setattr(queries, "swap", swap_and_count)
-    assert quiet.run(swap(quiet, rebuild))
+    assert service.run(swap(service, rebuild))
     assert len(rows) == 1
     assert rows[0] < 500
 
 
-async def look_on(service: RunningService, rebuild: RunningRebuild) -> int:
+async def look_on(service: RunningService, organization: UUID, rebuild: RunningRebuild) -> int:
     """Look for what is missing after the first 4950 entries, which is nothing; return how much that read."""
-    [organization_id] = await running.organization_ids(service.runtime.database)
     some = "SELECT document_id FROM space_documents WHERE space_id = :old ORDER BY document_id OFFSET 4950 LIMIT 1"
-    async with service.runtime.database.transaction(organization_id) as connection:
+    async with service.runtime.database.transaction(organization) as connection:
         after = (await connection.execute(text(some), {"old": rebuild.replaces_space_id})).scalar_one()
-    async with service.runtime.database.transaction(organization_id) as connection:
+    async with service.runtime.database.transaction(organization) as connection:
         spaces = {"old_id": rebuild.replaces_space_id, "new_id": rebuild.space_id}
-        assert not await comparison.list_missing_entries(connection, organization_id, **spaces, after=after, limit=200)
+        assert not await comparison.list_missing_entries(connection, organization, **spaces, after=after, limit=200)
         return await count_read(connection)
 
 
 def test_starts_at_once_are_one_rebuild(shelf: Shelf, race: Race) -> None:
-    """The second waits for the first and finds it running."""
     answers = [each.result(60) for each in [race.beside(shelf.start) for _ in range(4)]]
     assert len({answer["indexRebuildId"] for answer in answers}) == 1
     shelf.finish()
@@ -422,7 +377,6 @@ def test_starts_at_once_are_one_rebuild(shelf: Shelf, race: Race) -> None:
 def test_replicas_share_a_rebuild_and_do_nothing_twice(
     shelf: Shelf, embeddings: EmbeddingsEndpoint, race: Race
 ) -> None:
-    """Three go on with it at once: each document is embedded once, and the swap is made once."""
     for number in range(12):
         shelf.add(f"note-{number}", f"Note number {number} of the log.")
     shelf.start()

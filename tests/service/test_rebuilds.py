@@ -1,6 +1,6 @@
 """An index is rebuilt with another model beside the one that is searched, and swapped in at once."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -11,45 +11,44 @@ from service.index.rebuilds import queries, running
 from service.index.rebuilds.comparison import queries as comparison
 from tests.harness.documents import add_to_collection, chunks, create_collection, get_document, ok, refused, uploaded
 from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
-from tests.harness.services import RunningService
-from tests.service.rebuilds import LOCAL, TEXTS, Shelf, a_shelf, let_time_pass, places
+from tests.harness.services import RunningService, ServiceHarness
+from tests.service.directory import collection, document, grant, on_rows, organization_id, user
+from tests.service.rebuilds import LOCAL, TEXTS, Shelf, a_shelf, a_shelf_of, let_time_pass, places, quiet_organization
 from tests.service.test_ingestion_recovery import wait_until
 
 
+@pytest.fixture(scope="module")
+def house(service_harness: ServiceHarness) -> Iterator[RunningService]:
+    """A service whose housekeeping waits for an hour."""
+    service, stack = service_harness.start(sweep_seconds=3600)
+    yield service
+    service_harness.stop(service, stack)
+
+
 @pytest.fixture
-def quiet(make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch) -> RunningService:
-    """A service whose rebuilds take no step of themselves."""
-
-    async def nothing(*_: object) -> None:
-        """Leave it to the test."""
-
-    monkeypatch.setattr("service.domains.rebuilds.service._run_now", nothing)
-    return make_service(sweep_seconds=3600)
+def quiet(
+    house: RunningService, embeddings: EmbeddingsEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[RunningService]:
+    """A new organization whose rebuilds take no step of themselves."""
+    with quiet_organization(house, monkeypatch) as organization:
+        yield organization
+        embeddings.behave()
 
 
 @pytest.fixture(params=["collection", "catalog"])
-def shelf(request: pytest.FixtureRequest, quiet: RunningService, embeddings: EmbeddingsEndpoint) -> Shelf:
+def shelf(request: pytest.FixtureRequest, quiet: RunningService) -> Shelf:
     """Three documents in a collection, or in the catalog alone."""
-    del embeddings
-    if request.param == "collection":
-        return a_shelf(quiet, *TEXTS)
-    shelf = Shelf(quiet, None)
-    for name in TEXTS:
-        shelf.add(name)
-    return shelf
+    return a_shelf_of(request.param, quiet)
 
 
 def test_a_rebuilt_index_finds_the_same_documents_by_another_model(
     shelf: Shelf, embeddings: EmbeddingsEndpoint
 ) -> None:
-    """Until the swap the old model answers, from then on the new one, whose vectors have other dimensions."""
+    """Until the swap the old model answers, from then on the new model, whose vectors have other dimensions."""
     assert shelf.search("the lamp at dusk")[0] == "lamp.txt"
     started = shelf.start()
-    assert (started["status"], started["embeddingsModel"], started["previousEmbeddingsModel"]) == (
-        "RUNNING",
-        MODEL,
-        LOCAL,
-    )
+    models = started["embeddingsModel"], started["previousEmbeddingsModel"]
+    assert (started["status"], *models) == ("RUNNING", MODEL, LOCAL)
     assert (started["documentCount"], started["indexedCount"], started["failedCount"]) == (3, 0, 0)
     assert shelf.model() == LOCAL
     assert sorted(shelf.search("lamp")) == ["crew.txt", "ferry.txt", "lamp.txt"]
@@ -62,11 +61,7 @@ def test_a_rebuilt_index_finds_the_same_documents_by_another_model(
 
 
 def test_documents_are_counted_and_listed_once_while_two_indexes_are_there(shelf: Shelf) -> None:
-    """The index that is built shows nowhere: not in counts, lists, or where a document is indexed."""
-    service, document_id = (
-        shelf.service,
-        uploaded(shelf.service, "ferry", TEXTS["ferry"], file_name="ferry.txt")["documentId"],
-    )
+    service, document_id = shelf.service, shelf.add("ferry")
 
     def shown() -> list[Any]:
         collections = ok(service.call("documentCollections/listDocumentCollections", {}))
@@ -99,11 +94,8 @@ def test_an_upload_answers_done_though_the_new_index_waits(shelf: Shelf, embeddi
     assert (again["status"], again["indexing"]) == ("UNCHANGED", "DONE")
 
 
-def test_what_happens_during_a_rebuild_is_in_the_new_index(
-    quiet: RunningService, embeddings: EmbeddingsEndpoint
-) -> None:
+def test_what_happens_during_a_rebuild_is_in_the_new_index(quiet: RunningService) -> None:
     """Added, changed, given metadata or chunks, removed and deleted, before and after its copy is made: all of it."""
-    del embeddings
     shelf = Shelf(quiet, create_collection(quiet, "Shelf", team="STRING"))
     ids = {
         name: shelf.add(name, f"The {name} of old.")
@@ -141,36 +133,30 @@ def test_what_happens_during_a_rebuild_is_in_the_new_index(
 def copy(shelf: Shelf) -> None:
     """Want all documents in the new index, and index none."""
 
+    runtime, organization = shelf.service.runtime, organization_id(shelf.service)
+
     async def work() -> None:
-        runtime = shelf.service.runtime
-        [organization_id] = await running.organization_ids(runtime.database)
-        async with runtime.database.transaction(organization_id) as connection:
-            [rebuild] = await queries.list_running(connection, organization_id)
-        while await running.copy_batch(runtime.indexer, organization_id, rebuild):
+        async with runtime.database.transaction(organization) as connection:
+            [rebuild] = await queries.list_running(connection, organization)
+        while await running.copy_batch(runtime.indexer, organization, rebuild):
             pass
 
     shelf.service.run(work())
 
 
-def test_chunks_of_a_callers_making_come_along_as_they_are(
-    quiet: RunningService, embeddings: EmbeddingsEndpoint
-) -> None:
+def test_chunks_of_a_callers_making_come_along_as_they_are(quiet: RunningService) -> None:
     """Their texts are in the old index alone; they are embedded anew, also those that still waited to be indexed."""
-    del embeddings
     shelf = a_shelf(quiet, "ferry")
     document_id = uploaded(quiet, "log", "A log.", file_name="log.txt")["documentId"]
     shelf.add_chunks(document_id, "the first anchor", "the second buoy")
-    shelf.start()
-    shelf.finish()
-    assert chunks(quiet, document_id, shelf.collection_id) == ["the first anchor", "the second buoy"]
-    assert shelf.search("second buoy")[0] == "log.txt"
-    shelf.start(LOCAL)
-    shelf.finish()
-    assert chunks(quiet, document_id, shelf.collection_id) == ["the first anchor", "the second buoy"]
+    for model in (MODEL, LOCAL):
+        shelf.start(model)
+        shelf.finish()
+        assert chunks(quiet, document_id, shelf.collection_id) == ["the first anchor", "the second buoy"]
+        assert shelf.search("second buoy")[0] == "log.txt"
 
 
 def test_documents_that_fail_hold_the_swap_back_and_are_named(shelf: Shelf, embeddings: EmbeddingsEndpoint) -> None:
-    """The old index goes on; the rebuild is HELD once they failed again and again; started again, it tries again."""
     embeddings.refuse("lamp")
     shelf.start()
     shelf.take_all_steps()
@@ -192,7 +178,6 @@ def test_documents_that_fail_hold_the_swap_back_and_are_named(shelf: Shelf, embe
 
 
 def test_a_forced_rebuild_goes_without_what_fails(shelf: Shelf, embeddings: EmbeddingsEndpoint) -> None:
-    """It is left out of the new index and said to be, and gets there when it can be indexed."""
     embeddings.refuse("lamp")
     shelf.start()
     shelf.take_all_steps()
@@ -206,14 +191,12 @@ def test_a_forced_rebuild_goes_without_what_fails(shelf: Shelf, embeddings: Embe
 
 
 def test_a_forced_rebuild_waits_for_what_was_not_tried_yet(shelf: Shelf, embeddings: EmbeddingsEndpoint) -> None:
-    """Force lets go of what failed, and of nothing else."""
     shelf.start(force=True)
     assert shelf.finish()["leftCount"] == 0
     assert len(embeddings.texts) == 3
 
 
 def test_a_cancelled_rebuild_leaves_the_index_as_it_is(shelf: Shelf) -> None:
-    """Nothing of it is left after a while, and another one may be started."""
     shelf.start()
     copy(shelf)
     assert ok(shelf.call("cancel"))["status"] == "CANCELLED"
@@ -231,24 +214,19 @@ def test_what_was_replaced_is_emptied_after_a_while(shelf: Shelf) -> None:
     """Requests that began before the swap have time to end; then rows of the old index go, and its statistics."""
     shelf.start()
     shelf.finish()
+    tables = ("space_documents", "chunks_384", "code_pages_384", "term_statistics", "term_deltas")
+    retired = "AND space_id IN (SELECT space_id FROM spaces WHERE retired_at IS NOT NULL)"
 
     def left() -> dict[str, int]:
-        tables = ("spaces", "space_documents", "chunks_384", "code_pages_384", "term_statistics", "term_deltas")
-        with shelf.service.owner_connection() as connection:
-            old = "SELECT space_id FROM spaces WHERE retired_at IS NOT NULL"
-            return {
-                table: connection.execute(f"SELECT count(*) FROM {table} WHERE space_id IN ({old})").fetchone()[0]  # noqa: S608
-                for table in tables
-            }
+        counting = {table: f"SELECT count(*) FROM {table}" for table in ("spaces", *tables)}  # noqa: S608
+        return {table: on_rows(shelf.service, count, more=retired)[0][0] for table, count in counting.items()}
 
     assert left()["chunks_384"] == 3
     shelf.take_all_steps()
     assert left()["chunks_384"] == 3
     let_time_pass(shelf.service, "5 minutes")
     shelf.take_all_steps()
-    assert left() == {"spaces": 1} | dict.fromkeys(
-        ["space_documents", "chunks_384", "code_pages_384"], 0
-    ) | dict.fromkeys(["term_statistics", "term_deltas"], 0)
+    assert left() == {"spaces": 1} | dict.fromkeys(tables, 0)
     let_time_pass(shelf.service)
     shelf.take_all_steps()
     assert left()["spaces"] == 0
@@ -256,40 +234,34 @@ def test_what_was_replaced_is_emptied_after_a_while(shelf: Shelf) -> None:
 
 
 def test_access_moves_with_a_document_into_the_new_index(shelf: Shelf) -> None:
-    """A grant that is taken away during a rebuild or after it is honoured by the new index too."""
     service = shelf.service
     key = service.new_user("ann@example.test")
-    document_id = uploaded(service, "secret", "The secret anchor.", allowedUsersEmailAddresses="ann@example.test")[
-        "documentId"
-    ]
+    ann = user("ann@example.test")
+    readers = {"allowedUsersEmailAddresses": ann["email"]}
+    document_id = uploaded(service, "secret", "The secret anchor.", **readers)["documentId"]
     if shelf.collection_id is not None:
         ok(add_to_collection(service, document_id, shelf.collection_id))
-        grant = {"principal": {"type": "user", "email": "ann@example.test"}, "role": "VIEWER"}
-        resource = {"resourceId": shelf.collection_id, "resourceType": "DOCUMENT_COLLECTION"}
-        ok(service.call("admin/grants/set", {"resource": resource, "grants": [grant]}))
+        grant(service, collection(shelf.collection_id), ann)
     shelf.start()
     copy(shelf)
     shelf.finish()
 
     def found() -> int:
-        about = {} if shelf.collection_id is None else {"documentCollectionId": shelf.collection_id}
         operation = "searchDocumentCatalog" if shelf.collection_id is None else "searchDocumentCollection"
-        answer = service.call(f"search/{operation}", {"searchQuery": "secret anchor", **about}, api_key=key)
+        answer = service.call(f"search/{operation}", {"searchQuery": "secret anchor", **shelf.about}, api_key=key)
         return len(ok(answer)["results"])
 
     assert found() == 1
-    resource = {"resourceId": document_id, "resourceType": "UPLOADED_DOCUMENT"}
-    ok(service.call("admin/grants/set", {"resource": resource, "grants": []}))
+    grant(service, document(document_id))
     assert found() == 0
 
 
 def test_who_may_rebuild_what(shelf: Shelf) -> None:
     """The catalog's index is an admin's; a collection's is its editors', who learn only of documents they may READ."""
     service, key = shelf.service, shelf.service.new_user("ann@example.test")
-    about = {} if shelf.collection_id is None else {"documentCollectionId": shelf.collection_id}
 
     def ask(operation: str, **members: Any) -> Any:
-        return service.call(f"documentCollections/{operation}", about | members, api_key=key)
+        return service.call(f"documentCollections/{operation}", shelf.about | members, api_key=key)
 
     if shelf.collection_id is None:
         for operation in ("getIndexRebuild", "cancelIndexRebuild", "listIndexRebuildFailures"):
@@ -297,10 +269,8 @@ def test_who_may_rebuild_what(shelf: Shelf) -> None:
         refused(ask("startIndexRebuild", embeddingsModel=MODEL), 403, "admin_only")
         return
     refused(ask("startIndexRebuild", embeddingsModel=MODEL), 404, "collection_not_found")
-    resource = {"resourceId": shelf.collection_id, "resourceType": "DOCUMENT_COLLECTION"}
     for role, expected in (("VIEWER", 403), ("EDITOR", 200)):
-        grant = {"principal": {"type": "user", "email": "ann@example.test"}, "role": role}
-        ok(service.call("admin/grants/set", {"resource": resource, "grants": [grant]}))
+        grant(service, collection(shelf.collection_id), user("ann@example.test"), role=role)
         answer = ask("startIndexRebuild", embeddingsModel=MODEL)
         assert answer.status_code == expected
     assert answer.json()["documentCount"] == 0
@@ -308,7 +278,7 @@ def test_who_may_rebuild_what(shelf: Shelf) -> None:
 
 
 def test_one_rebuild_at_a_time(shelf: Shelf) -> None:
-    """The same again is the same one; another model has to wait; a model that is there already is refused, or done."""
+    """The same again is the same rebuild; another model has to wait; a model that is there is refused, or done."""
     refused(shelf.call("get"), 409, "no_rebuild")
     refused(shelf.call("start", embeddingsModel="unheard-of"), 400, "unknown_model")
     refused(shelf.call("start", embeddingsModel=LOCAL), 409, "model_in_use")
@@ -324,7 +294,8 @@ def test_a_rebuild_is_the_newest_whatever_a_replicas_clock_says(shelf: Shelf, mo
     """One that a replica with a slow clock starts, and whose id is therefore less, goes on, is shown, and ends."""
     shelf.start()
     shelf.finish()
-    monkeypatch.setattr("service.domains.rebuilds.service.uuid7", lambda: UUID(int=1))
+    small = UUID(int=organization_id(shelf.service).int >> 64)
+    monkeypatch.setattr("service.domains.rebuilds.service.uuid7", lambda: small)
     again = shelf.start(LOCAL)
     assert (again["status"], again["embeddingsModel"]) == ("RUNNING", LOCAL)
     assert shelf.finish()["embeddingsModel"] == LOCAL
@@ -354,7 +325,6 @@ def test_what_is_to_be_copied_is_not_looked_for_with_every_document(
 def test_an_organization_whose_rebuild_fails_keeps_no_other_from_its_own(
     shelf: Shelf, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The others are visited all the same, and the failure is told after that."""
     broken = UUID(int=1)
     rebuild_organization, organization_ids = running.rebuild_organization, running.organization_ids
 
@@ -374,9 +344,8 @@ def test_an_organization_whose_rebuild_fails_keeps_no_other_from_its_own(
     assert shelf.state()["status"] == "COMPLETED"
 
 
-def test_an_empty_collection_is_rebuilt_at_once(quiet: RunningService, embeddings: EmbeddingsEndpoint) -> None:
+def test_an_empty_collection_is_rebuilt_at_once(quiet: RunningService) -> None:
     """There is nothing to wait for; and before the first upload there is no catalog to rebuild."""
-    del embeddings
     refused(Shelf(quiet, None).call("start", embeddingsModel=MODEL), 409, "no_catalog")
     shelf = a_shelf(quiet)
     shelf.start()
@@ -385,9 +354,7 @@ def test_an_empty_collection_is_rebuilt_at_once(quiet: RunningService, embedding
     assert shelf.search("the lamp at dusk") == ["lamp.txt"]
 
 
-def test_a_deleted_collection_takes_its_rebuild_along(quiet: RunningService, embeddings: EmbeddingsEndpoint) -> None:
-    """At any point of it, and nothing stays behind."""
-    del embeddings
+def test_a_deleted_collection_takes_its_rebuild_along(quiet: RunningService) -> None:
     shelf = a_shelf(quiet, "ferry", "lamp")
     shelf.start()
     copy(shelf)
@@ -395,12 +362,10 @@ def test_a_deleted_collection_takes_its_rebuild_along(quiet: RunningService, emb
     let_time_pass(quiet)
     shelf.take_all_steps()
     assert places(quiet) == {}
-    with quiet.owner_connection() as connection:
-        assert connection.execute("SELECT count(*) FROM spaces WHERE NOT is_catalog").fetchone() == (0,)
+    assert on_rows(quiet, "SELECT count(*) FROM spaces", more="AND NOT is_catalog") == [(0,)]
 
 
 def test_a_rebuild_is_on_the_audit_log(shelf: Shelf) -> None:
-    """Started, ended and cancelled: who did it with which model, and what the service did of itself."""
     shelf.start()
     shelf.finish()
     shelf.start(LOCAL)
@@ -417,13 +382,10 @@ def test_a_rebuild_is_on_the_audit_log(shelf: Shelf) -> None:
     ]
 
 
-def test_a_rebuild_goes_on_of_itself(
-    make_service: Callable[..., RunningService], embeddings: EmbeddingsEndpoint
-) -> None:
-    """The request that starts it begins with it at once, and whichever replica comes by ends it."""
-    del embeddings
-    service = make_service(sweep_seconds=3600)
-    shelf = a_shelf(service, *TEXTS)
-    shelf.start()
-    wait_until(lambda: shelf.state()["status"] == "COMPLETED")
-    assert shelf.search("the lamp at dusk")[0] == "lamp.txt"
+@pytest.mark.usefixtures("embeddings")
+def test_a_rebuild_goes_on_of_itself(house: RunningService) -> None:
+    with house.new_organization() as organization:
+        shelf = a_shelf(organization, *TEXTS)
+        shelf.start()
+        wait_until(lambda: shelf.state()["status"] == "COMPLETED")
+        assert shelf.search("the lamp at dusk")[0] == "lamp.txt"

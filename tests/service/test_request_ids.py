@@ -1,7 +1,6 @@
 """A request's id is the same in its answer, its log lines, and what it left in the audit and the search log."""
 
 import asyncio
-import json
 from collections.abc import Callable
 from typing import Any
 
@@ -9,14 +8,9 @@ import httpx
 
 from tests.harness.processes import ServiceProcess
 from tests.harness.services import API_KEY, RunningService
-from tests.service.directory import a_user, done, walk
+from tests.service.directory import a_user, done, on_rows, walk
 
 Start = Callable[..., ServiceProcess]
-
-
-def lines(service: ServiceProcess) -> list[dict[str, Any]]:
-    """Everything logged, as the objects it is."""
-    return [json.loads(line) for line in service.log.read_text().splitlines()]
 
 
 def post(service: ServiceProcess, operation: str, body: object, **headers: str) -> tuple[int, str, dict[str, Any]]:
@@ -40,15 +34,14 @@ def test_one_id_goes_through_answer_log_and_audit(service_process: Start) -> Non
     _, _, page = post(service, "admin/auditLog/query", {"action": "organization.update"})
     assert [entry["requestId"] for entry in page["entries"]] == [made, given]
     assert service.stop() == 0  # a request's line is written after its answer; from here on each is there
-    log = {line["request_id"]: line["status"] for line in lines(service) if line["event"] == "request"}
+    log = {line["request_id"]: line["status"] for line in service.events("request")}
     assert [log[one] for one in (given, made, refused, stranger)] == [200, 200, 400, 401]
-    unasked = [line for line in lines(service) if line["event"] in {"listening", "stopped"}]
+    unasked = service.events("listening") + service.events("stopped")
     assert len(unasked) == 2
     assert all("request_id" not in line for line in unasked)
 
 
 def test_a_credential_is_no_request_id(service: RunningService) -> None:
-    """It would be kept in the audit log for good, so another id is made."""
     body = {"users": [{"email": "ada@example.test"}]}
     answer = service.call("admin/users/upsert", body, headers={"X-Request-Id": API_KEY})
     assert answer.headers["X-Request-Id"] != API_KEY
@@ -57,7 +50,6 @@ def test_a_credential_is_no_request_id(service: RunningService) -> None:
 
 
 def test_what_is_done_beside_the_answer_keeps_its_requests_id(service: RunningService) -> None:
-    """A search's row and feedback's entry name the requests that they came with."""
     a_user(service, "ada@example.test")
     search = {"searchQuery": "ferry", "userEmail": "ada@example.test"}
     found = done(service.call("search/searchDocumentCatalog", search, headers={"X-Request-Id": "searching"}))
@@ -65,12 +57,10 @@ def test_what_is_done_beside_the_answer_keeps_its_requests_id(service: RunningSe
     done(service.call("search/submitSearchFeedback", body, headers={"X-Request-Id": "judging"}))
     [entry] = walk(service, "admin/auditLog/query", {"targetId": found["searchId"]}, page_size=10)
     assert entry["requestId"] == "judging"
-    with service.owner_connection() as connection:
-        assert connection.execute("SELECT request_id FROM searches").fetchall() == [("searching",)]
+    assert on_rows(service, "SELECT request_id FROM searches") == [("searching",)]
 
 
 async def test_requests_at_once_keep_their_own_ids(service: RunningService) -> None:
-    """An id is its request's alone, in the answer and in the audit log."""
     headers = {"Authorization": f"Bearer {service.api_key}"}
     async with httpx.AsyncClient(base_url=service.base_url, headers=headers, timeout=60) as client:
 

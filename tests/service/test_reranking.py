@@ -12,9 +12,9 @@ from service.domains.answering.retrieval import Lookup, retrieve
 from service.domains.search.reranking import CANDIDATES
 from tests.answering.asking import Library, share
 from tests.harness.documents import add_to_collection, add_users, create_collection, ok, uploaded
+from tests.harness.jobs import until
 from tests.harness.reranking import BETTER, KEY, WORSE, RerankingEndpoint, serving_reranking
 from tests.harness.services import RunningService, ServiceHarness
-from tests.harness.stack import wait_for
 
 ANN, BEN = "ann@example.test", "ben@example.test"
 QUERY = "zebra report"
@@ -78,19 +78,13 @@ def test_a_search_is_reranked_when_it_says_so(reranked: RunningService, endpoint
     assert scores == sorted(scores, reverse=True)
     [logged, *_] = ok(reranked.call("admin/searchLog/query"))["searches"]
     assert (logged["searchId"], logged["resultCount"]) == (answer["searchId"], 3)
-    assert ok(reranked.call("search/submitSearchFeedback", feedback_on(answer)))
-
-
-def feedback_on(answer: dict[str, Any]) -> dict[str, Any]:
-    """Feedback on a search's last result, which it must have been logged with."""
-    document_id = answer["results"][-1]["documentId"]
-    return {"searchId": answer["searchId"], "feedback": "THUMBS_UP", "documentId": document_id}
+    last = {"searchId": answer["searchId"], "documentId": answer["results"][-1]["documentId"]}
+    ok(reranked.call("search/submitSearchFeedback", {**last, "feedback": "THUMBS_UP"}))
 
 
 def test_texts_that_the_searcher_may_not_read_never_leave(
     reranked: RunningService, endpoint: RerankingEndpoint
 ) -> None:
-    """Of documents that match, those alone are sent that the person may read; each with its name, in one request."""
     search(reranked, enableReranking=True)
     assert sorted(text.split("\n")[0] for text in endpoint.texts) == ["first", "second", "third"]
     assert not any(SECRET in text for text in endpoint.texts)
@@ -130,17 +124,15 @@ def test_no_database_connection_is_held_while_the_endpoint_is_waited_for(
     with ThreadPoolExecutor(1) as people:
         searching = people.submit(search, reranked, enableReranking=True)
         try:
-            wait_for(lambda: bool(endpoint.asked), seconds=10)
-            assert endpoint.asked
-            wait_for(lambda: database.in_use == 0, seconds=5)
-            assert database.in_use == 0
+            until(lambda: bool(endpoint.asked))
+            until(lambda: database.in_use == 0)
+            assert not searching.done()
         finally:
             endpoint.open.set()
         assert searching.result(60)["applied"]["reranking"]["applied"] is True
 
 
 def test_without_an_endpoint_a_search_says_so(service: RunningService) -> None:
-    """It is answered as ever; so is one of a catalog that never had a document."""
     body = {"searchQuery": QUERY, "searchOptions": {"enableReranking": True}}
     empty = ok(service.call("search/searchDocumentCatalog", body))
     assert empty["applied"]["reranking"]["reason"] == "NOT_CONFIGURED"

@@ -1,7 +1,7 @@
 """A right taken away is gone with the answer that says so: whatever is asked after it, however busy the service is."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from time import monotonic
 from typing import Any
@@ -11,8 +11,8 @@ import pytest
 from psycopg import sql
 
 from tests.harness.documents import add_group, add_to_collection, add_users, create_collection, ok, upload, uploaded
-from tests.harness.services import RunningService
-from tests.service.directory import a_key
+from tests.harness.services import RunningService, ServiceHarness
+from tests.service.directory import a_group, a_key, collection, document, grant, group, user
 from tests.service.service_accounts import a_token, an_account, enable_service_accounts
 from tests.service.service_accounts import account as account_of
 
@@ -21,16 +21,17 @@ READER = "reader@example.test"
 MARKER = "quinquereme"
 SIGNS = (MARKER, '"documentCount":1')
 THREADS = 3
-ROUNDS = 2
 SECONDS = 120
 
 Look = tuple[str, dict[str, Any]]
 
 
-@pytest.fixture
-def service(make_service: Callable[..., RunningService]) -> RunningService:
+@pytest.fixture(scope="module")
+def house(service_harness: ServiceHarness) -> Iterator[RunningService]:
     """A service of two workers, which are asked by turns."""
-    return make_service(workers=2)
+    service, stack = service_harness.start(workers=2)
+    yield service
+    service_harness.stop(service, stack)
 
 
 @dataclass(frozen=True)
@@ -45,19 +46,11 @@ class Scene:
 
     def grant(self, *principals: dict[str, str]) -> None:
         """Let these principals, and nobody else but its owner, read the document."""
-        resource = {"resourceId": self.document_id, "resourceType": "UPLOADED_DOCUMENT"}
-        grants = [{"principal": one, "role": "VIEWER"} for one in principals]
-        ok(self.service.call("admin/grants/set", {"resource": resource, "grants": grants}))
-
-    @property
-    def collection(self) -> dict[str, str]:
-        """The collection, as grants name it."""
-        return {"resourceId": self.collection_id, "resourceType": "DOCUMENT_COLLECTION"}
+        grant(self.service, document(self.document_id), *principals)
 
     def member(self, operation: str) -> None:
         """Add the reader to the inner group, or remove them."""
-        members = [{"type": "user", "email": READER}]
-        ok(self.service.call(f"admin/groups/{operation}", {"groupId": self.inner, "members": members}))
+        ok(self.service.call(f"admin/groups/{operation}", {"groupId": self.inner, "members": [user(READER)]}))
 
     def active(self, active: bool) -> None:
         """Let the reader in, or not."""
@@ -69,20 +62,20 @@ class Scene:
 
     def looks(self) -> list[Look]:
         """Every request by which the reader comes across the document."""
-        document, collection = {"documentId": self.document_id}, {"documentCollectionId": self.collection_id}
-        searches = (("search/searchDocumentCatalog", {}), ("search/searchDocumentCollection", collection))
+        of_document, within = {"documentId": self.document_id}, {"documentCollectionId": self.collection_id}
+        searches = (("search/searchDocumentCatalog", {}), ("search/searchDocumentCollection", within))
         return [
             *(
                 (operation, {**where, "searchQuery": "what the harbour saw", "searchOptions": {"mode": mode}})
                 for operation, where in searches
                 for mode in ("HYBRID", "LEXICAL", "SEMANTIC")
             ),
-            ("catalog/getDocument", document),
-            ("catalog/downloadDocument", document),
+            ("catalog/getDocument", of_document),
+            ("catalog/downloadDocument", of_document),
             ("catalog/listDocuments", {}),
-            ("documentCollections/getDocumentChunks", document),
-            ("documentCollections/getDocumentChunks", {**document, **collection}),
-            ("documentCollections/listDocumentsInCollection", collection),
+            ("documentCollections/getDocumentChunks", of_document),
+            ("documentCollections/getDocumentChunks", {**of_document, **within}),
+            ("documentCollections/listDocumentsInCollection", within),
             ("documentCollections/listDocumentCollections", {}),
             ("permissions/listAuthorizedResources", {"action": "READ", "resourceType": "UPLOADED_DOCUMENT"}),
         ]
@@ -166,32 +159,32 @@ def _contents(number: int) -> str:
 
 
 @pytest.fixture
-def scene(service: RunningService) -> Scene:
+def scene(house: RunningService) -> Iterator[Scene]:
     """The document, which only the admin may read, and the collection."""
-    add_users(service, READER)
-    inner, outer = add_group(service, "Inner"), add_group(service, "Outer")
-    nested = {"groupId": outer, "members": [{"type": "group", "id": inner}]}
-    ok(service.call("admin/groups/addMembers", nested))
-    document_id = uploaded(service, "log", _contents(0), documentName=f"The {MARKER} log")["documentId"]
-    collection_id = create_collection(service, "Logs")
-    ok(add_to_collection(service, document_id, collection_id))
-    resource = {"resourceId": collection_id, "resourceType": "DOCUMENT_COLLECTION"}
-    ok(service.call("admin/grants/set", {"resource": resource, "grants": [], "organizationWide": True}))
-    return Scene(service, document_id, collection_id, inner, outer)
+    with house.new_organization() as service:
+        add_users(service, READER)
+        inner = add_group(service, "Inner")
+        outer = a_group(service, "Outer", group({"id": inner}))["id"]
+        document_id = uploaded(service, "log", _contents(0), documentName=f"The {MARKER} log")["documentId"]
+        collection_id = create_collection(service, "Logs")
+        ok(add_to_collection(service, document_id, collection_id))
+        scene = Scene(service, document_id, collection_id, inner, outer)
+        grant(service, collection(collection_id), organizationWide=True)
+        yield scene
 
 
 WAYS: dict[str, tuple[Callable[[Scene], None], Callable[[Scene], None]]] = {
     "a grant is taken away": (
-        lambda scene: scene.grant({"type": "user", "email": READER}),
+        lambda scene: scene.grant(user(READER)),
         lambda scene: scene.grant(),
     ),
     "a member leaves a group inside the one that was granted": (
-        lambda scene: (scene.grant({"type": "group", "id": scene.outer}), scene.member("addMembers")),
+        lambda scene: (scene.grant(group({"id": scene.outer})), scene.member("addMembers")),
         lambda scene: scene.member("removeMembers"),
     ),
     "an upload says who may read": (lambda scene: scene.share(READER), lambda scene: scene.share("[]")),
     "the user is deactivated": (
-        lambda scene: (scene.active(True), scene.grant({"type": "user", "email": READER})),
+        lambda scene: (scene.active(True), scene.grant(user(READER))),
         lambda scene: scene.active(False),
     ),
 }
@@ -201,19 +194,20 @@ WAYS: dict[str, tuple[Callable[[Scene], None], Callable[[Scene], None]]] = {
 def test_nothing_asked_after_a_right_was_taken_away_shows_the_document(scene: Scene, way: str) -> None:
     """Not in results, snippets, counts or files, while the contents keep changing; before it, everything does."""
     give, take = WAYS[way]
-    for _ in range(ROUNDS):
-        give(scene)
-        watch = Watch(scene)
-        watch.begin()
-        asked = monotonic()
-        take(scene)
-        answered = monotonic()
-        watch.end()
-        judge(watch, asked=asked, answered=answered)
+    give(scene)
+    watch_beside(Watch(scene), lambda: take(scene))
 
 
-def judge(watch: Watch, *, asked: float, answered: float) -> None:
-    """Everything showed the document before the change was asked for, and nothing did after it was answered."""
+def watch_beside(watch: Watch, change: Callable[[], None]) -> set[int]:
+    """Watch beside a change: everything shows the document before it is asked for, and nothing after it is answered.
+
+    Return the statuses of the answers to requests that began after it.
+    """
+    watch.begin()
+    asked = monotonic()
+    change()
+    answered = monotonic()
+    watch.end()
     for number, (operation, _) in enumerate(watch.scene.looks()):
         name = f"{number} {operation}"
         before = [shown for began, each, shown, _ in watch.seen if each == name and began < asked]
@@ -221,6 +215,7 @@ def judge(watch: Watch, *, asked: float, answered: float) -> None:
         assert any(before), name
         assert len(after) >= THREADS
         assert not any(after), name
+    return {status for began, _, _, status in watch.seen if began > answered}
 
 
 @dataclass(frozen=True)
@@ -261,7 +256,7 @@ def hold_token(scene: Scene) -> Held:
 def hold_key(scene: Scene) -> Held:
     """The reader's API key."""
     key = a_key(scene.service, ownerEmail=READER)
-    return Held(scene, key["apiKey"], key["apiKeyId"], {"type": "user", "email": READER})
+    return Held(scene, key["apiKey"], key["apiKeyId"], user(READER))
 
 
 def disable_service_accounts(held: Held) -> None:
@@ -296,20 +291,11 @@ STOPS: dict[str, tuple[Callable[[Scene], Held], Callable[[Held], None], int | No
 
 @pytest.mark.parametrize("stop", STOPS)
 def test_no_request_that_begins_after_a_credential_stopped_succeeds(scene: Scene, stop: str) -> None:
-    """Revoked, expired, its holder gone or out of its group: from the answer on, and for every request alike."""
     hold, take, status = STOPS[stop]
-    held = hold(scene)
-    group = {"type": "group", "id": scene.outer}
-    scene.grant(group)
-    grants = {"resource": scene.collection, "grants": [{"principal": group, "role": "VIEWER"}]}
-    held.call("admin/grants/set", grants)
+    held, readers = hold(scene), group({"id": scene.outer})
+    scene.grant(readers)
+    grant(scene.service, collection(scene.collection_id), readers)
     held.call("admin/groups/addMembers", {"groupId": scene.inner, "members": [held.holder]})
-    watch = Watch(scene, held.value)
-    watch.begin()
-    asked = monotonic()
-    take(held)
-    answered = monotonic()
-    watch.end()
-    judge(watch, asked=asked, answered=answered)
+    statuses = watch_beside(Watch(scene, held.value), lambda: take(held))
     if status is not None:
-        assert {each for began, _, _, each in watch.seen if began > answered} == {status}
+        assert statuses == {status}

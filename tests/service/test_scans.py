@@ -19,10 +19,12 @@ from tests import made_files
 from tests.harness.documents import chunks, create_collection, get_document, ok, refused, search, upload, uploaded
 from tests.harness.jobs import organization_of, until
 from tests.harness.services import RunningService
+from tests.service.directory import on_rows
 
 LANTERN = "The lantern room is painted every spring"
 NONE = {"pictures": 0, "picturesRead": 0, "picturesFailed": 0}
 KEEPER = "The keeper feeds seventeen grey geese"
+JOBS = "procrastinate_jobs WHERE queue_name = 'ocr' AND args ->> 'document_id' = %s"
 
 
 @pytest.fixture
@@ -63,17 +65,9 @@ def test_scans_and_pictures_are_taken_at_once_and_found_once_they_are_read(readi
     assert ", read by machine (" in describe_place(place)
     assert 0.8 < (place.confidence or 0) <= 1
     partly = read_out(reading, tiff["documentId"])
-    assert (
-        partly["textRecognition"]
-        == {
-            "status": "DONE",
-            "pages": 3,
-            "pagesRead": 2,
-            "pagesFailed": 1,
-            "error": "At most 2 pages of a document are read by machine.",
-        }
-        | NONE
-    )
+    error = "At most 2 pages of a document are read by machine."
+    counts = {"pages": 3, "pagesRead": 2, "pagesFailed": 1}
+    assert partly["textRecognition"] == {"status": "DONE", "error": error} | counts | NONE
     assert partly["notRead"] == [{"kind": "page", "count": 1, "where": ["page 3"]}]
     empty = read_out(reading, blank["documentId"])
     assert (empty["notRead"], chunks(reading, blank["documentId"])) == ([], [])
@@ -87,11 +81,8 @@ def test_scans_and_pictures_are_taken_at_once_and_found_once_they_are_read(readi
 
 
 def test_reading_goes_on_where_it_was_cut_off(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A page that was read is not read again; what a later upload replaced is kept from the new contents."""
     read: list[int] = []
-    runtime = service.runtime
-    with service.owner_connection() as connection:
-        ((organization_id,),) = connection.execute("SELECT organization_id FROM organizations").fetchall()
+    runtime, organization_id = service.runtime, organization_of(service)
     read_one = PageReader.read
 
     async def read_one_and_die(reader: PageReader, *args: Any, page: int, **options: Any) -> Any:
@@ -125,17 +116,16 @@ def test_pages_wait_while_none_can_be_read(
 
     monkeypatch.setattr(PageReader, "read", refuse)
     document = uploaded(service, "a", made_files.scanned(made_files.scan(LANTERN), kind="PNG"), file_name="a.png")
-    with service.owner_connection() as connection:
-        ((organization_id,),) = connection.execute("SELECT organization_id FROM organizations").fetchall()
-    service.run(read_pages(service.runtime, organization_id=organization_id, document_id=document["documentId"]))
-    until(lambda: get_document(service, document["documentId"])["indexing"] == "DONE")
-    found = get_document(service, document["documentId"])
+    document_id = document["documentId"]
+    service.run(read_pages(service.runtime, organization_id=organization_of(service), document_id=document_id))
+    until(lambda: get_document(service, document_id)["indexing"] == "DONE")
+    found = get_document(service, document_id)
     assert found["textRecognition"] == document["textRecognition"]
     [listed] = ok(service.call("catalog/listDocuments", {}))["documents"]
     for waiting in (Document.model_validate(listed), GetDocumentResponse.model_validate(found)):
         assert (waiting.chunk_count, waiting.has_no_text_yet, waiting.has_no_text) == (0, True, False)
     with service.owner_connection() as connection:
-        jobs = connection.execute("SELECT scheduled_at FROM procrastinate_jobs WHERE queue_name = 'ocr'").fetchall()
+        jobs = connection.execute(f"SELECT scheduled_at FROM {JOBS}", [document_id]).fetchall()  # noqa: S608
     assert sorted(when is None for (when,) in jobs) == [False, True]
 
 
@@ -155,19 +145,16 @@ def test_pages_without_a_job_are_taken_up_again(service: RunningService, monkeyp
     with service.owner_connection() as connection:
 
         def count_jobs() -> int:
-            found = connection.execute("SELECT count(*) FROM procrastinate_jobs WHERE queue_name = 'ocr'").fetchall()
-            return int(found[0][0])
+            return connection.execute(f"SELECT FROM {JOBS}", [document]).rowcount
 
         service.run(sweep(service.runtime))
         assert count_jobs() == 1
-        connection.execute("DELETE FROM procrastinate_jobs WHERE queue_name = 'ocr'")
-        connection.execute(
-            "UPDATE space_documents SET indexed_version = NULL, attempts = 5, claimed_until = 'infinity'"
-        )
+        connection.execute(f"DELETE FROM {JOBS}", [document])  # noqa: S608
+        on_rows(service, "UPDATE space_documents SET indexed_version = NULL, attempts = 5, claimed_until = 'infinity'")
         service.run(read_pages(service.runtime, organization_id=organization, document_id=UUID(document)))
         service.run(sweep(service.runtime))
         assert count_jobs() == 0
-        connection.execute("UPDATE space_documents SET indexed_version = version, attempts = 0, claimed_until = NULL")
+        on_rows(service, "UPDATE space_documents SET indexed_version = version, attempts = 0, claimed_until = NULL")
         for _ in range(2):
             service.run(sweep(service.runtime))
         assert count_jobs() == 1
@@ -176,7 +163,6 @@ def test_pages_without_a_job_are_taken_up_again(service: RunningService, monkeyp
 
 
 def test_pictures_within_documents_are_read_where_that_is_asked(reading: RunningService) -> None:
-    """Each once, at its place, without icons; again with the same bytes nothing is done, and unless asked nothing."""
     content = made_files.slides_of_pictures(made_files.scan(LANTERN), made_files.scan(KEEPER))
     unasked = uploaded(reading, "plain", content, file_name="a.pptx")
     assert unasked.get("textRecognition") is None

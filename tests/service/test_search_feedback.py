@@ -7,18 +7,24 @@ import pytest
 
 from service.operate.audit_log import erasure
 from service.platform.identifiers import uuid7
-from tests.harness.documents import add_to_collection, create_collection, ok, uploaded
+from tests.harness.documents import create_collection, uploaded
 from tests.harness.services import RunningService
-from tests.service.directory import a_key, a_user, code, done, walk
+from tests.service.directory import a_key, a_user, code, done, on_rows, walk
 from tests.service.service_accounts import a_token, an_account, enable_service_accounts
+from tests.service.test_text_erasure import where
 
 ADA, BEN, CARL = "ada@example.test", "ben@example.test", "carl@example.test"
-VISITOR = "visitor@elsewhere.test"
+VISITOR, LEFT = "visitor@elsewhere.test", "left@example.test"
 
 
-@pytest.fixture
-def library(service: RunningService) -> RunningService:
-    """A service with three people and two documents that everybody may read."""
+@pytest.fixture(scope="module")
+def library(module_service: RunningService) -> RunningService:
+    """An organization with three people and two documents that everybody may read."""
+    return a_library(module_service)
+
+
+def a_library(service: RunningService) -> RunningService:
+    """Give an organization the people and documents."""
     for email in (ADA, BEN, CARL):
         a_user(service, email)
     uploaded(service, "ferry", "Dogs may travel on the ferry.", file_name="a.md", internalPublic="true")
@@ -44,9 +50,10 @@ def judge(service: RunningService, search_id: str, *, api_key: str | None = None
     return service.call("search/submitSearchFeedback", body, api_key=api_key)
 
 
-def entries(service: RunningService) -> list[dict[str, Any]]:
-    """The audit log's entries of feedback, newest first."""
-    return walk(service, "admin/auditLog/query", {"action": "search.feedback"}, page_size=100)
+def entries(service: RunningService, *search_ids: str) -> list[dict[str, Any]]:
+    """The entries of feedback on these searches in the audit log, newest first."""
+    found = walk(service, "admin/auditLog/query", {"action": "search.feedback"}, page_size=100)
+    return [one for one in found if one["target"]["id"] in search_ids]
 
 
 def thumbs(service: RunningService, search_id: str) -> str | None:
@@ -65,7 +72,7 @@ def told(response: httpx.Response, *unlike: str) -> str:
 
 
 def test_feedback_is_for_searches_of_ones_own(library: RunningService) -> None:
-    """With any key of whom the search was made by or for, and by an admin; for others it is like one there is not."""
+    """With any key of whom the search was made by or for, and by an admin; to others it looks like no search."""
     unknown = str(uuid7())
     keys = {email: key_of(library, email) for email in (ADA, BEN)}
     by_ada = searched(library, api_key=keys[ADA])["searchId"]
@@ -76,7 +83,7 @@ def test_feedback_is_for_searches_of_ones_own(library: RunningService) -> None:
         assert told(judge(library, search_id, api_key=keys[BEN]), search_id) == nothing
         assert thumbs(library, search_id) is None
     assert told(judge(library, by_admin, api_key=keys[ADA]), by_admin) == nothing
-    assert entries(library) == []
+    assert entries(library, by_ada, for_ada, by_admin) == []
     for search_id in (by_ada, for_ada):
         done(judge(library, search_id, api_key=keys[ADA]))
         done(judge(library, search_id, api_key=key_of(library, ADA)))
@@ -86,7 +93,6 @@ def test_feedback_is_for_searches_of_ones_own(library: RunningService) -> None:
 
 
 def test_a_service_account_judges_its_own_searches(library: RunningService) -> None:
-    """By any token of its own; not those of people or of another account."""
     enable_service_accounts(library)
     one, other = an_account(library, "One"), an_account(library, "Other")
     tokens = [a_token(library, of, "catalog:read")["token"] for of in (one, one, other)]
@@ -107,10 +113,8 @@ def test_a_key_passes_on_what_members_say(library: RunningService) -> None:
     done(judge(library, for_ben, api_key=key, userEmail=BEN))
     for named in ({"userEmail": ADA}, {"userEmail": VISITOR}, {}):
         told(judge(library, for_ben, api_key=key, **named))
-    assert [(one["actor"]["email"], one["actingFor"]["email"]) for one in entries(library)] == [
-        (CARL, BEN),
-        (CARL, ADA),
-    ]
+    people = [(one["actor"]["email"], one["actingFor"]["email"]) for one in entries(library, own, for_ben)]
+    assert people == [(CARL, BEN), (CARL, ADA)]
 
 
 def test_an_admins_key_judges_for_a_member_what_the_member_may(library: RunningService) -> None:
@@ -122,7 +126,6 @@ def test_an_admins_key_judges_for_a_member_what_the_member_may(library: RunningS
 
 
 def test_only_what_was_found_is_judged(library: RunningService) -> None:
-    """Another document is a 400 and changes nothing, though the caller may read it, and for an admin too."""
     found = searched(library)
     [result] = found["results"]
     [other] = searched(library, "gate")["results"]
@@ -132,60 +135,38 @@ def test_only_what_was_found_is_judged(library: RunningService) -> None:
         assert code(refused) == (400, "document_not_in_results")
         assert [each["field"] for each in refused.json()["error"]["details"]] == ["documentId"]
     assert thumbs(library, found["searchId"]) == "THUMBS_UP"
-    assert len(entries(library)) == 1
+    assert len(entries(library, found["searchId"])) == 1
     empty = searched(library, "zeppelin")["searchId"]
     assert code(judge(library, empty, documentId=result["documentId"])) == (400, "document_not_in_results")
     done(judge(library, empty))
 
 
-def test_what_was_found_in_a_collection_is_judged(library: RunningService) -> None:
-    """A document of which several chunks were found is kept once."""
-    collection_id = create_collection(library, "Rules")
-    found = uploaded(library, "long", "Some dogs swim farther than others. " * 200)
-    other = uploaded(library, "cats", "Cats stay ashore.")
-    for one in (found, other):
-        ok(add_to_collection(library, one["documentId"], collection_id))
-    options = {"mode": "LEXICAL"}
-    body = {"searchQuery": "dogs", "documentCollectionId": collection_id, "searchOptions": options}
-    search = done(library.call("search/searchDocumentCollection", body))
+def test_what_was_found_in_a_collection_is_judged_also_when_it_is_gone(service: RunningService) -> None:
+    """A document of which several chunks were found is kept once; of searches from before they were kept, any was."""
+    collection_id = create_collection(service, "Rules")
+    found = uploaded(service, "long", "Some dogs swim farther than others. " * 200, collectionId=collection_id)
+    other = uploaded(service, "cats", "Cats stay ashore.", collectionId=collection_id)
+    body = {"searchQuery": "dogs", "documentCollectionId": collection_id, "searchOptions": {"mode": "LEXICAL"}}
+    search = done(service.call("search/searchDocumentCollection", body))
     assert len(search["results"][0]["chunks"]) > 1
-    done(judge(library, search["searchId"], documentId=found["documentId"]))
-    refused = judge(library, search["searchId"], documentId=other["documentId"])
+    refused = judge(service, search["searchId"], documentId=other["documentId"])
     assert code(refused) == (400, "document_not_in_results")
-    with library.owner_connection() as connection:
-        kept = connection.execute("SELECT result_count, document_ids::text[] FROM searches").fetchall()
+    kept = on_rows(service, "SELECT result_count, document_ids::text[] FROM searches")
     assert kept == [(len(search["results"][0]["chunks"]), [found["documentId"]])]
+    done(service.call("catalog/deleteDocument", {"documentId": found["documentId"]}))
+    done(judge(service, search["searchId"], documentId=found["documentId"]))
+    on_rows(service, "UPDATE searches SET document_ids = NULL")
+    done(judge(service, search["searchId"], documentId=str(uuid7())))
 
 
-def test_what_was_found_is_judged_when_it_is_gone(library: RunningService) -> None:
-    """A deleted document was among the results all the same; of searches from before they were kept, any was."""
-    found = searched(library)
-    document_id = found["results"][0]["documentId"]
-    done(library.call("catalog/deleteDocument", {"documentId": document_id}))
-    done(judge(library, found["searchId"], documentId=document_id))
-    with library.owner_connection() as connection:
-        connection.execute("UPDATE searches SET document_ids = NULL")
-    done(judge(library, found["searchId"], documentId=str(uuid7())))
-
-
-def where(service: RunningService, word: str) -> set[str]:
-    """The tables that hold a word in any column."""
-    with service.owner_connection() as connection:
-        tables = [name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")]
-        return {
-            table
-            for table in tables
-            if connection.execute(f"SELECT FROM {table} WHERE {table}::text LIKE %s LIMIT 1", [f"%{word}%"]).rowcount
-        }
-
-
-def test_an_end_user_who_is_no_member_is_kept_as_text(library: RunningService) -> None:
+def test_an_end_user_who_is_no_member_is_kept_as_text(own_service: RunningService) -> None:
     """The key's owner gives it; the address stands in the entry's text, before the comment, where it can be erased."""
+    library = a_library(own_service)
     key = key_of(library, CARL, mayActForUsers=True)
     search_id = searched(library, api_key=key)["searchId"]
     done(judge(library, search_id, api_key=key, userEmail=VISITOR, comments="Just it"))
     done(judge(library, search_id, api_key=key, userEmail=VISITOR))
-    silent, said = entries(library)
+    silent, said = entries(library, search_id)
     assert (said["text"], silent["text"]) == (f"End user: {VISITOR}\n\nJust it", f"End user: {VISITOR}")
     for entry in (said, silent):
         assert entry["actor"]["email"] == CARL
@@ -194,15 +175,15 @@ def test_an_end_user_who_is_no_member_is_kept_as_text(library: RunningService) -
     assert where(library, VISITOR) == {"free_texts"}
     library.run(erasure.erase_person(library.runtime.database, email=CARL))
     assert where(library, VISITOR) == set()
-    assert [one["auditLogId"] for one in entries(library)] == [silent["auditLogId"], said["auditLogId"]]
+    assert [one["auditLogId"] for one in entries(library, search_id)] == [silent["auditLogId"], said["auditLogId"]]
 
 
-def test_somebody_who_left_is_no_member(library: RunningService) -> None:
-    """An inactive user is kept as text: a key can't act for them."""
-    a_user(library, ADA, active=False)
-    done(judge(library, searched(library)["searchId"], userEmail=ADA))
-    [entry] = entries(library)
-    assert (entry["text"], "actingFor" in entry) == (f"End user: {ADA}", False)
+def test_an_inactive_user_is_no_member(library: RunningService) -> None:
+    a_user(library, LEFT, active=False)
+    search_id = searched(library)["searchId"]
+    done(judge(library, search_id, userEmail=LEFT))
+    [entry] = entries(library, search_id)
+    assert (entry["text"], "actingFor" in entry) == (f"End user: {LEFT}", False)
 
 
 @pytest.mark.parametrize(
@@ -210,13 +191,13 @@ def test_somebody_who_left_is_no_member(library: RunningService) -> None:
     ["", "nobody", f"{'x' * 320}@elsewhere.test", "a\nb@elsewhere.test", "a\u202eb@elsewhere.test", "a\0@b.c"],
 )
 def test_what_is_no_address_is_refused(library: RunningService, address: str) -> None:
-    """Too long, with characters that show nothing, or no address at all: nothing is kept."""
-    assert judge(library, searched(library)["searchId"], userEmail=address).status_code == 400
-    assert entries(library) == []
+    search_id = searched(library)["searchId"]
+    assert judge(library, search_id, userEmail=address).status_code == 400
+    assert entries(library, search_id) == []
 
 
 def test_a_key_that_may_not_act_names_nobody(library: RunningService) -> None:
-    """403 for a member and for anybody else alike, so that it isn't told who is one."""
+    """403 for a member and for anybody else alike, so that the answer doesn't tell who is a member."""
     key = key_of(library, CARL)
     search_id = searched(library, api_key=key)["searchId"]
     for email in (ADA, VISITOR):

@@ -1,27 +1,30 @@
-"""The search log: who searched for what, how it went, and what people thought of it."""
+"""The search log: who searched for what, how it went, and what people thought of it; and the same in numbers."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
-from time import monotonic, sleep
 from typing import Any
-from uuid import UUID
 
 import pytest
 from sqlalchemy import event
 from structlog.testing import capture_logs
 
 from service.platform.identifiers import uuid7
-from tests.harness.documents import uploaded
+from tests.harness.documents import create_collection, uploaded
+from tests.harness.jobs import until
 from tests.harness.services import RunningService
 from tests.service.directory import a_user, another_organization, code, done, organization_id, walk
 
 ADA = "ada@example.test"
+SUMMARIZE = "admin/searchLog/summarize"
+# A Monday.
+MONDAY = datetime(2026, 3, 2, tzinfo=UTC)
 
 
-def search(service: RunningService, query: str, **body: Any) -> str:
+def search(service: RunningService, query: str, *, api_key: str | None = None, **body: Any) -> str:
     """Search the catalog; the search's id."""
-    return done(service.call("search/searchDocumentCatalog", {"searchQuery": query, **body}))["searchId"]
+    body = {"searchQuery": query, **body}
+    return done(service.call("search/searchDocumentCatalog", body, api_key=api_key))["searchId"]
 
 
 def feedback(service: RunningService, search_id: str, what: str, **body: Any) -> None:
@@ -39,9 +42,8 @@ def words(found: list[dict[str, Any]]) -> list[str]:
     return [one["query"] for one in found]
 
 
-@pytest.fixture
-def searched(service: RunningService) -> RunningService:
-    """A service with one document, and four searches of it."""
+def a_log(service: RunningService) -> RunningService:
+    """Upload a document, and search for it four times."""
     a_user(service, ADA, name="Ada")
     uploaded(service, "ferry", "Dogs may travel on the ferry.", file_name="a.md", internalPublic="true")
     search(service, "may I bring my dog")
@@ -51,50 +53,53 @@ def searched(service: RunningService) -> RunningService:
     return service
 
 
-def test_a_search_is_logged_with_who_and_what_and_how(searched: RunningService) -> None:
-    """Newest first: the words, whom it was done as, mode, number of results; no feedback where none was given."""
-    found = logged(searched)
+@pytest.fixture(scope="module")
+def kept(module_service: RunningService) -> RunningService:
+    """An organization with a log that stays as it is."""
+    return a_log(module_service)
+
+
+@pytest.fixture
+def searched(service: RunningService) -> RunningService:
+    """An organization with a log."""
+    return a_log(service)
+
+
+def test_a_search_is_logged_with_who_and_what_and_how(kept: RunningService) -> None:
+    found = logged(kept)
     assert words(found) == ["ferry", "zeppelin", "ferry dogs", "may I bring my dog"]
     assert [one["mode"] for one in found] == ["SEMANTIC", "LEXICAL", "LEXICAL", "HYBRID"]
     assert [one["resultCount"] for one in found] == [1, 0, 1, 1]
-    assert [one["actor"]["email"] for one in found] == [
-        searched.admin_email,
-        searched.admin_email,
-        ADA,
-        searched.admin_email,
-    ]
+    admin = kept.admin_email
+    assert [one["actor"]["email"] for one in found] == [admin, admin, ADA, admin]
     assert found[2]["actor"]["name"] == "Ada"
-    assert "documentCollectionId" not in found[0]
-    assert all("feedback" not in one for one in found)
     assert found[0].keys() == {"searchId", "at", "actor", "query", "mode", "resultCount"}
     assert found[1].keys() == found[0].keys() | {"hasWords"}
 
 
-def test_a_search_of_a_collection_names_it(searched: RunningService) -> None:
-    """`documentCollectionId` tells it from a search of the catalog."""
-    made = done(searched.call("documentCollections/createDocumentCollection", {"collectionName": "Rules"}))
-    body = {"searchQuery": "leash", "documentCollectionId": made["documentCollectionId"]}
-    done(searched.call("search/searchDocumentCollection", body))
-    assert logged(searched)[0]["documentCollectionId"] == made["documentCollectionId"]
-
-
-def test_the_log_is_narrowed(searched: RunningService) -> None:
-    """To searches without results, to times (`from` included, `to` not), and to both."""
-    whole = logged(searched)
-    assert words(logged(searched, withoutResults=True)) == ["zeppelin"]
+def test_the_log_is_narrowed(kept: RunningService) -> None:
+    whole = logged(kept)
+    assert words(logged(kept, withoutResults=True)) == ["zeppelin"]
     middle = whole[1]["at"]
-    assert logged(searched, to=middle) == whole[2:]
-    assert logged(searched, **{"from": middle}) == whole[:2]
-    assert words(logged(searched, withoutResults=True, **{"from": middle})) == ["zeppelin"]
-    assert logged(searched, withoutResults=True, to=middle) == []
-    assert logged(searched, ids=[whole[2]["searchId"], str(uuid7())]) == [whole[2]]
+    assert logged(kept, to=middle) == whole[2:]
+    assert logged(kept, **{"from": middle}) == whole[:2]
+    assert words(logged(kept, withoutResults=True, **{"from": middle})) == ["zeppelin"]
+    assert logged(kept, withoutResults=True, to=middle) == []
+    assert logged(kept, ids=[whole[2]["searchId"], str(uuid7())]) == [whole[2]]
+
+
+def test_a_search_of_a_collection_names_it(searched: RunningService) -> None:
+    collection_id = create_collection(searched, "Rules")
+    done(
+        searched.call(
+            "search/searchDocumentCollection", {"searchQuery": "leash", "documentCollectionId": collection_id}
+        )
+    )
+    assert logged(searched)[0]["documentCollectionId"] == collection_id
 
 
 def test_a_search_whose_words_nothing_has_is_told_from_others(searched: RunningService) -> None:
-    """By any way that looks for words: what it found is near in meaning alone. Words that one may not read don't count.
-
-    A search by meaning looks for none, and neither does one of words that every text has.
-    """
+    """Words that one may not read don't count; a search by meaning, or of words that every text has, looks for none."""
     uploaded(searched, "kite", "Kites are put away in a storm.", file_name="b.md")
     search(searched, "quixotic windmills")
     search(searched, "kites", userEmail=ADA)
@@ -114,7 +119,6 @@ def test_a_search_whose_words_nothing_has_is_told_from_others(searched: RunningS
 
 
 def test_the_newest_feedback_counts(searched: RunningService) -> None:
-    """Whoever gave it, on the search or one of its results; the audit log keeps all of it."""
     first = logged(searched)[-1]["searchId"]
     feedback(searched, first, "THUMBS_UP")
     assert words(logged(searched, feedback="THUMBS_UP")) == ["may I bring my dog"]
@@ -127,19 +131,8 @@ def test_the_newest_feedback_counts(searched: RunningService) -> None:
     assert [one["details"]["feedback"] for one in entries] == ["THUMBS_DOWN", "THUMBS_UP"]
 
 
-def test_feedback_that_is_refused_changes_nothing(searched: RunningService) -> None:
-    """Feedback on another organization's search, or on none, is a 404 and is kept nowhere."""
-    other = another_organization(searched)
-    body = {"searchId": logged(searched)[0]["searchId"], "feedback": "THUMBS_UP"}
-    assert code(searched.call("search/submitSearchFeedback", body, api_key=other))[0] == 404
-    assert code(searched.call("search/submitSearchFeedback", body | {"searchId": str(uuid7())}))[0] == 404
-    assert logged(searched, feedback="THUMBS_UP") == []
-
-
 def test_every_search_is_on_one_page_of_a_walk(searched: RunningService) -> None:
-    """Each once, though others are logged meanwhile and many share a moment."""
-    organization = organization_id(searched)
-    fill(searched, organization, count=100, at=datetime.now(UTC) - timedelta(days=1))
+    fill(searched, datetime.now(UTC) - timedelta(days=1), count=100)
     before = logged(searched)
     assert len(before) == 104
     first = done(searched.call("admin/searchLog/query", {"pageSize": 30}))
@@ -150,57 +143,36 @@ def test_every_search_is_on_one_page_of_a_walk(searched: RunningService) -> None
     assert logged(searched, page_size=7)[1:] == before
 
 
-def test_another_organizations_searches_are_its_own(searched: RunningService) -> None:
-    """Its admin sees none of them; nobody but an admin sees any."""
-    other = another_organization(searched)
-    assert done(searched.call("admin/searchLog/query", api_key=other))["searches"] == []
-    ids = {"ids": [logged(searched)[0]["searchId"]]}
-    assert done(searched.call("admin/searchLog/query", ids, api_key=other))["searches"] == []
-    member = searched.new_user("member@example.test")
-    assert code(searched.call("admin/searchLog/query", api_key=member)) == (403, "admin_only")
-
-
-def test_words_are_in_no_log_line(searched: RunningService) -> None:
-    """Neither what was searched for, nor comments, nor the reading of them."""
+def test_words_are_in_no_log_line(service: RunningService) -> None:
     with capture_logs() as entries:
-        feedback(searched, search(searched, "Quetzalcoatl"), "THUMBS_UP", comments="Huitzilopochtli")
-        assert words(logged(searched))[0] == "Quetzalcoatl"
+        feedback(service, search(service, "Quetzalcoatl"), "THUMBS_UP", comments="Huitzilopochtli")
+        assert words(logged(service)) == ["Quetzalcoatl"]
         # A request is logged when its answer has been sent, which may be after the answer was read here.
-        deadline = monotonic() + 10
-        while "searchLog/query" not in str(entries) and monotonic() < deadline:
-            sleep(0.01)
+        until(lambda: "searchLog/query" in str(entries))
     lines = str(entries)
     assert lines.count("searchLog/query") == 1
     assert "Quetzalcoatl" not in lines
     assert "Huitzilopochtli" not in lines
 
 
-def fill(service: RunningService, organization: UUID, *, count: int, at: datetime, **columns: Any) -> None:
-    """Log searches by the admin at one moment, with their words."""
-    values = {"mode": "HYBRID", "result_count": 3, "has_words": True, "feedback": None, **columns}
+FILL = """
+    WITH made AS (
+        INSERT INTO searches (search_id, organization_id, at, principal_id, mode, result_count, has_words, feedback)
+        SELECT gen_random_uuid(), organization_id, %(at)s - n * %(step)s, principal_id, 'HYBRID', %(result_count)s,
+               %(has_words)s, %(feedback)s
+        FROM generate_series(1, %(count)s) n, principals WHERE organization_id = %(organization)s AND is_admin
+        RETURNING search_id, organization_id
+    )
+    INSERT INTO free_texts SELECT search_id, organization_id, 'words' FROM made
+"""
+USUAL = {"count": 1, "step": timedelta(0), "result_count": 3, "has_words": True, "feedback": None}
+
+
+def fill(service: RunningService, at: datetime, *, api_key: str | None = None, **values: Any) -> None:
+    """Log searches by the admin of an organization at one moment, with their words, or from it backwards."""
+    where = {"at": at, "organization": organization_id(service, api_key=api_key)}
     with service.owner_connection() as connection:
-        connection.execute(
-            """
-            WITH made AS (
-                INSERT INTO searches (search_id, organization_id, at, principal_id, mode, result_count, has_words,
-                                      feedback)
-                SELECT gen_random_uuid(), %(organization)s, %(at)s - n * interval '1 ms' * %(spread)s, principal_id,
-                       %(mode)s, %(result_count)s, %(has_words)s, %(feedback)s
-                FROM generate_series(1, %(count)s) n, principals
-                WHERE email = %(email)s AND organization_id = %(organization)s
-                RETURNING search_id
-            )
-            INSERT INTO free_texts SELECT search_id, %(organization)s, 'words' FROM made
-            """,
-            {
-                "spread": 0,
-                **values,
-                "organization": organization,
-                "at": at,
-                "count": count,
-                "email": service.admin_email,
-            },
-        )
+        connection.execute(FILL, USUAL | where | values)
 
 
 @contextmanager
@@ -217,14 +189,14 @@ def statements(service: RunningService) -> Iterator[list[tuple[str, Any]]]:
     event.remove(engine, "before_cursor_execute", note)
 
 
-def test_a_page_is_one_query_by_an_index(searched: RunningService) -> None:
+def test_a_page_is_one_query_by_an_index(own_service: RunningService) -> None:
     """However many rows there are, how rare the wanted ones, and how long the page."""
-    organization = organization_id(searched)
-    now = datetime.now(UTC)
-    fill(searched, organization, count=50_000, at=now - timedelta(days=1), spread=1000)
-    fill(searched, organization, count=5, at=now - timedelta(days=300), feedback="THUMBS_DOWN")
-    fill(searched, organization, count=5, at=now - timedelta(days=300), result_count=0)
-    fill(searched, organization, count=4, at=now - timedelta(days=300), has_words=False)
+    searched, now = a_log(own_service), datetime.now(UTC)
+    fill(searched, now - timedelta(days=1), count=50_000, step=timedelta(seconds=1))
+    long_ago = now - timedelta(days=300)
+    fill(searched, long_ago, count=5, feedback="THUMBS_DOWN")
+    fill(searched, long_ago, count=5, result_count=0)
+    fill(searched, long_ago, count=4, has_words=False)
     expected = {
         "ix_searches_at": {},
         "ix_searches_feedback": {"feedback": "THUMBS_DOWN"},
@@ -243,3 +215,80 @@ def test_a_page_is_one_query_by_an_index(searched: RunningService) -> None:
             plan = "\n".join(line for (line,) in connection.execute(f"EXPLAIN {reads[0][0]}", reads[0][1]))
             assert index in plan, plan
             assert "Seq Scan on searches" not in plan, plan
+
+
+def summary(
+    service: RunningService, since: datetime, until: datetime, bucket: str = "day", **options: Any
+) -> list[dict[str, Any]]:
+    """The buckets from one moment to another."""
+    body = {"from": since.isoformat(), "to": until.isoformat(), "bucket": bucket}
+    return done(service.call(SUMMARIZE, body, **options))["buckets"]
+
+
+def numbers(buckets: list[dict[str, Any]]) -> list[tuple[int, ...]]:
+    """Searches, without results, thumbs up, thumbs down."""
+    return [tuple(one[name] for name in ("searches", "withoutResults", "thumbsUp", "thumbsDown")) for one in buckets]
+
+
+def test_every_day_is_counted_and_the_empty_ones_are_there(service: RunningService) -> None:
+    fill(service, MONDAY, feedback="THUMBS_UP")
+    fill(service, MONDAY + timedelta(hours=24) - timedelta(microseconds=1), result_count=0, feedback="THUMBS_DOWN")
+    fill(service, MONDAY + timedelta(days=2), result_count=0)
+    fill(service, MONDAY + timedelta(days=2, hours=3), feedback="THUMBS_UP")
+    fill(service, MONDAY + timedelta(days=4))
+    fill(service, MONDAY - timedelta(microseconds=1))
+    found = summary(service, MONDAY, MONDAY + timedelta(days=4))
+    assert [one["from"] for one in found] == [f"2026-03-0{day}T00:00:00Z" for day in (2, 3, 4, 5)]
+    assert numbers(found) == [(2, 1, 1, 1), (0, 0, 0, 0), (2, 1, 1, 0), (0, 0, 0, 0)]
+    until_it = summary(service, MONDAY, MONDAY + timedelta(days=2, hours=3))
+    assert numbers(until_it) == [(2, 1, 1, 1), (0, 0, 0, 0), (1, 1, 0, 0)]
+
+
+def test_a_week_begins_on_monday(service: RunningService) -> None:
+    for days in (-7, 0, 1, 6, 7, 8):
+        fill(service, MONDAY + timedelta(days=days, hours=1))
+    found = summary(service, MONDAY + timedelta(days=1), MONDAY + timedelta(days=8), "week")
+    assert [one["from"] for one in found] == ["2026-03-02T00:00:00Z", "2026-03-09T00:00:00Z"]
+    assert [one["searches"] for one in found] == [2, 1]
+    assert numbers(summary(service, MONDAY - timedelta(days=7), MONDAY + timedelta(days=9), "week")) == [
+        (1, 0, 0, 0),
+        (3, 0, 0, 0),
+        (2, 0, 0, 0),
+    ]
+
+
+def test_no_more_buckets_than_a_page_can_show(service: RunningService) -> None:
+    """400 are given, one more is refused with what to do; so is a time that ends before it begins."""
+    end = MONDAY + timedelta(days=400)
+    assert len(summary(service, MONDAY, end)) == 400
+    body = {"from": MONDAY.isoformat(), "to": (end + timedelta(microseconds=1)).isoformat(), "bucket": "day"}
+    refused = service.call(SUMMARIZE, body)
+    assert code(refused) == (400, "too_many_buckets")
+    assert "Ask for weeks" in refused.json()["error"]["message"]
+    assert len(done(service.call(SUMMARIZE, {**body, "bucket": "week"}))["buckets"]) == 58
+    for end in (MONDAY, MONDAY - timedelta(days=1)):
+        refused = service.call(SUMMARIZE, {**body, "to": end.isoformat()})
+        assert refused.status_code == 400
+        assert refused.json()["error"]["details"][0]["field"] == "to"
+
+
+@pytest.mark.parametrize("bucket", ["day", "week"])
+def test_the_ends_of_the_calendar_can_be_asked_for(module_service: RunningService, bucket: str) -> None:
+    first, last = datetime(1, 1, 1, tzinfo=UTC), datetime(9999, 12, 31, tzinfo=UTC)
+    assert numbers(summary(module_service, first, first + timedelta(days=1), bucket)) == [(0, 0, 0, 0)]
+    assert numbers(summary(module_service, last, last + timedelta(hours=23), bucket)) == [(0, 0, 0, 0)]
+    whole = {"from": first.isoformat(), "to": last.isoformat(), "bucket": bucket}
+    assert code(module_service.call(SUMMARIZE, whole)) == (400, "too_many_buckets")
+
+
+def test_it_counts_the_searches_of_its_organization_alone(service: RunningService) -> None:
+    stranger, until = another_organization(service), MONDAY + timedelta(days=1)
+    for key in (None, stranger, stranger):
+        fill(service, MONDAY, api_key=key)
+    assert [summary(service, MONDAY, until, api_key=key)[0]["searches"] for key in (None, stranger)] == [1, 2]
+
+
+def test_a_summary_is_of_a_time_by_days_or_weeks(module_service: RunningService) -> None:
+    body = {"from": MONDAY.isoformat(), "to": (MONDAY + timedelta(days=1)).isoformat(), "bucket": "day"}
+    wrong = [{**body, "bucket": "month"}, *({name: body[name] for name in body.keys() - {each}} for each in body)]
+    assert [module_service.call(SUMMARIZE, each).status_code for each in wrong] == [400] * 4

@@ -12,22 +12,13 @@ from service.domains.search import queries
 from service.permissions.access import Access
 from service.platform.batches import Batch
 from tests.harness.corpus import Corpus
-from tests.harness.documents import add_users, ok
+from tests.harness.documents import ok
 from tests.harness.services import RunningService
 
 SEARCH = "search/searchDocumentCatalog"
 
 
-@pytest.fixture
-async def corpus(service: RunningService):
-    """An empty catalog to write documents into directly."""
-    corpus = await Corpus.open(service)
-    yield corpus
-    await corpus.close()
-
-
 async def test_a_document_being_indexed_again_is_found_whole(service: RunningService, corpus: Corpus) -> None:
-    """A search beside a re-index shows the old version or the new one, and never misses the document."""
     versions = [[f"ship number {number} of version {version}" for number in range(12)] for version in range(2)]
     document_id = await corpus.add("Ships", versions[0])
     stop = threading.Event()
@@ -54,7 +45,6 @@ async def test_a_document_being_indexed_again_is_found_whole(service: RunningSer
 
 
 async def test_one_search_reads_one_snapshot(service: RunningService, corpus: Corpus, monkeypatch: Any) -> None:
-    """What another connection commits between the ranking and the texts is not seen by the search that had begun."""
     document_id = await corpus.add("Ships", ["the ship of old"])
     score_near = queries.score_near
 
@@ -76,7 +66,6 @@ async def test_one_search_reads_one_snapshot(service: RunningService, corpus: Co
 
 
 async def test_a_long_document_leaves_room_for_others(service: RunningService, corpus: Corpus) -> None:
-    """A document with hundreds of chunks on the very subject is one result, and the others are still found."""
     await corpus.add("Ships", [f"ship number {number}" for number in range(400)])
     for number in range(12):
         await corpus.add(f"Note {number}", [f"a ship in note {number}"])
@@ -131,16 +120,3 @@ async def test_the_first_pass_is_an_index_only_scan(
 def nodes(plan: dict[str, Any]) -> list[dict[str, Any]]:
     """Every node of a plan."""
     return [plan, *(node for child in plan.get("Plans", []) for node in nodes(child))]
-
-
-async def test_organizations_do_not_see_each_other(service: RunningService, corpus: Corpus) -> None:
-    """The role sees no index row of an organization its transaction doesn't name, whatever a query forgets."""
-    add_users(service, "ann@example.test")
-    await corpus.add("Ships", ["the ship"])
-    with service.owner_connection() as owner:
-        owner.execute("SET ROLE carrel_service")
-        for organization, expected in ((str(corpus.organization_id), 1), ("00000000-0000-0000-0000-000000000000", 0)):
-            owner.execute("SELECT set_config('carrel.organization_id', %s, false)", [organization])
-            for table in ("chunks_384", "code_pages_384"):
-                [count] = owner.execute(f"SELECT count(*) FROM {table}").fetchone()  # noqa: S608
-                assert count == expected

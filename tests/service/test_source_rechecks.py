@@ -1,9 +1,11 @@
 """A reply is shown as long as all that it rests on may be read: asked at every turn and every look."""
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
+from service.domains.answering import Reply
 from tests.harness.documents import upload
 from tests.service.conversations import (
     ADA,
@@ -12,7 +14,6 @@ from tests.service.conversations import (
     Script,
     Visitor,
     a_reply,
-    a_visitor,
     in_background,
     passage,
 )
@@ -21,24 +22,24 @@ from tests.service.directory import a_user, done
 SECOND = "The lighthouse opens at nine."
 
 
-@pytest.fixture
-def visitor(desk: Desk) -> Visitor:
-    """Somebody with a token for messages."""
-    return a_visitor(desk)
-
-
 def second_document(desk: Desk) -> str:
     """Another document that everybody may read."""
     parts = {"documentName": "Lighthouse", "allowedUsersEmailAddresses": "[]", "internalPublic": "true"}
     return done(upload(desk.service, "lighthouse", SECOND, **parts))["documentId"]
 
 
-def delete(desk: Desk) -> None:
-    """Delete the desk's document."""
-    done(desk.service.call("catalog/deleteDocument", {"documentId": desk.document_id}))
+AWAY: "dict[str, Callable[[Desk], object]]" = {
+    "withdrawn": lambda desk: desk.share(),
+    "deleted": lambda desk: done(desk.service.call("catalog/deleteDocument", {"documentId": desk.document_id})),
+}
 
 
-AWAY: "dict[str, Callable[[Desk], None]]" = {"withdrawn": lambda desk: desk.share(), "deleted": delete}
+def replied(visitor: Visitor, script: Script, reply: Reply, *message: str, number: int = 0) -> dict[str, Any]:
+    """Send a message, which is the one with this number, and wait for the reply; what sending it answered."""
+    sent = done(visitor.send(*message))
+    script.end(reply, number=number)
+    assert visitor.finished(sent["jobId"])["status"] == "COMPLETED"
+    return sent
 
 
 def statuses(visitor: Visitor, conversation_id: str) -> list[str]:
@@ -48,13 +49,10 @@ def statuses(visitor: Visitor, conversation_id: str) -> list[str]:
 
 @pytest.mark.parametrize("away", AWAY.values(), ids=AWAY)
 def test_a_reply_is_withheld_once_its_document_is_away(
-    visitor: Visitor, script: Script, away: Callable[[Desk], None]
+    visitor: Visitor, script: Script, away: Callable[[Desk], object]
 ) -> None:
-    """By every way to look at it: no word of it, no source, no name."""
     desk = visitor.desk
-    sent = done(visitor.send())
-    script.end(a_reply("Noon [1]", passage(desk.document_id), cited=[0], warnings=["Of Ferries"]))
-    assert visitor.finished(sent["jobId"])["status"] == "COMPLETED"
+    sent = replied(visitor, script, a_reply("Noon [1]", passage(desk.document_id), cited=[0], warnings=["Of Ferries"]))
     away(desk)
     job = visitor.fetch(sent["jobId"])
     assert (job["status"], job["errorCode"]) == ("FAILED", "reply_withheld")
@@ -68,23 +66,25 @@ def test_a_reply_is_withheld_once_its_document_is_away(
             assert word not in answer.text
 
 
-def test_what_was_taken_away_and_given_back_is_shown_again(visitor: Visitor, script: Script) -> None:
-    """Nothing of it was lost."""
+def test_a_reply_is_shown_again_with_the_names_and_addresses_of_now(visitor: Visitor, script: Script) -> None:
+    """Once access is given back, with the quote as it was read then."""
     desk = visitor.desk
-    sent = done(visitor.send())
-    script.end(a_reply("Noon [1]", passage(desk.document_id), cited=[0]))
-    visitor.finished(sent["jobId"])
+    sent = replied(visitor, script, a_reply("Noon [1]", passage(desk.document_id), cited=[0]))
     desk.share()
     assert visitor.fetch(sent["jobId"])["status"] == "FAILED"
     desk.share(ADA)
     assert visitor.fetch(sent["jobId"])["result"]["agentResponseText"] == "Noon [1]"
+    url = "https://ferries.example/timetable"
+    parts = {"documentName": "Timetable", "documentExternalUrl": url}
+    done(upload(desk.service, "Harbour desk notes", "All is changed.", **parts))
+    [source] = visitor.fetch(sent["jobId"])["result"]["referencedSources"]
+    assert (source["name"], source["url"], source["quote"]) == ("Timetable", url, FERRY)
 
 
 @pytest.mark.parametrize("away", AWAY.values(), ids=AWAY)
 def test_between_retrieval_and_the_end_access_goes_away(
-    desk: Desk, script: Script, away: Callable[[Desk], None]
+    desk: Desk, script: Script, away: Callable[[Desk], object]
 ) -> None:
-    """The sender gets a blocked result, and the audit log says that it was withheld."""
     a_user(desk.service, ADA)
     waiting = in_background(lambda: desk.send(userEmail=ADA))
     script.scene()
@@ -111,9 +111,7 @@ def test_a_reply_of_quotes_rests_on_what_it_cites_alone(
     desk = visitor.desk
     second = second_document(desk)
     passages = (passage(desk.document_id), passage(second, SECOND))
-    sent = done(visitor.send())
-    script.end(a_reply("Nine [1]", *passages, cited=[1], quotes_only=quotes_only))
-    assert visitor.finished(sent["jobId"])["status"] == "COMPLETED"
+    sent = replied(visitor, script, a_reply("Nine [1]", *passages, cited=[1], quotes_only=quotes_only))
     desk.share()
     job = visitor.fetch(sent["jobId"])
     assert job["status"] == expected
@@ -142,15 +140,11 @@ def test_what_was_retrieved_is_shown_as_far_as_it_may_be_read(desk: Desk, script
 def test_the_model_is_not_shown_what_is_withheld(visitor: Visitor, script: Script) -> None:
     """Neither the reply nor the message; what comes after is answered from the rest."""
     desk = visitor.desk
-    second = second_document(desk)
-    first = done(visitor.send("About ferries"))
-    script.end(a_reply("Noon", passage(desk.document_id)))
-    visitor.finished(first["jobId"])
-    conversation = first["conversationId"]
-    later = done(visitor.send("About lighthouses", conversation))
+    first = replied(visitor, script, a_reply("Noon", passage(desk.document_id)), "About ferries")
+    conversation, nine = first["conversationId"], passage(second_document(desk), SECOND)
+    reply = a_reply("Nine [1]", nine, cited=[0], quotes_only=True)
+    replied(visitor, script, reply, "About lighthouses", conversation, number=1)
     assert [one.reply for one in script.scene(1).assignment.history] == ["Noon"]
-    script.end(a_reply("Nine [1]", passage(second, SECOND), cited=[0], quotes_only=True), number=1)
-    visitor.finished(later["jobId"])
     desk.share()
     done(visitor.send("And now?", conversation))
     shown = script.scene(2).assignment.history
@@ -160,46 +154,20 @@ def test_the_model_is_not_shown_what_is_withheld(visitor: Visitor, script: Scrip
 
 
 def test_a_reply_rests_on_what_the_replies_before_it_did(visitor: Visitor, script: Script) -> None:
-    """However far back, since the model was shown them; but not one that only quotes."""
+    """However far back, since the model was shown them, and from its first word; but not a reply that only quotes."""
     desk = visitor.desk
-    first = done(visitor.send("One"))
+    first = replied(visitor, script, a_reply("Noon", passage(desk.document_id)), "One")
     conversation = first["conversationId"]
-    script.end(a_reply("Noon", passage(desk.document_id)))
-    visitor.finished(first["jobId"])
     replies = [a_reply("As I said"), a_reply("Again"), a_reply("Nothing answers this.", quotes_only=True)]
     for number, reply in enumerate(replies, 1):
-        job_id = done(visitor.send("And?", conversation))["jobId"]
-        script.end(reply, number=number)
-        assert visitor.finished(job_id)["status"] == "COMPLETED"
-    desk.share()
-    assert statuses(visitor, conversation) == ["WITHHELD", "WITHHELD", "WITHHELD", "COMPLETED"]
-
-
-def test_the_words_of_a_running_reply_rest_on_its_history_too(visitor: Visitor, script: Script) -> None:
-    """Before the model has retrieved anything."""
-    desk = visitor.desk
-    first = done(visitor.send("One"))
-    script.end(a_reply("Noon", passage(desk.document_id)))
-    visitor.finished(first["jobId"])
-    job_id = done(visitor.send("And?", first["conversationId"]))["jobId"]
-    script.tell("As I said, noon", number=1)
+        replied(visitor, script, reply, "And?", conversation, number=number)
+    job_id = done(visitor.send("And?", conversation))["jobId"]
+    script.tell("As I said, noon", number=4)
     assert visitor.fetch(job_id)["partialText"] == "As I said, noon"
     desk.share()
     assert visitor.fetch(job_id) == {"status": "RUNNING"}
-    script.end(a_reply("As I said"), number=1)
-
-
-def test_names_and_addresses_of_sources_are_those_of_now(visitor: Visitor, script: Script) -> None:
-    """The quote is what was read then."""
-    desk = visitor.desk
-    sent = done(visitor.send())
-    script.end(a_reply("Noon [1]", passage(desk.document_id), cited=[0]))
-    visitor.finished(sent["jobId"])
-    url = "https://ferries.example/timetable"
-    parts = {"documentName": "Timetable", "documentExternalUrl": url}
-    done(upload(desk.service, "Harbour desk notes", "All is changed.", **parts))
-    [source] = visitor.fetch(sent["jobId"])["result"]["referencedSources"]
-    assert (source["name"], source["url"], source["quote"]) == ("Timetable", url, FERRY)
+    script.end(a_reply("As I said"), number=4)
+    assert statuses(visitor, conversation)[:4] == ["WITHHELD", "WITHHELD", "WITHHELD", "COMPLETED"]
 
 
 def test_a_word_of_the_reply_repeated_by_a_document_is_still_that_documents(visitor: Visitor) -> None:

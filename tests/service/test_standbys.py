@@ -4,7 +4,6 @@ import asyncio
 import io
 import os
 import signal
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from itertools import count, cycle
 from typing import Any
@@ -25,14 +24,15 @@ from service.runtime.standbys import standby as standbys
 from service.runtime.standbys.queries import Position, Progress
 from service.runtime.standbys.standby import Standby
 from tests.harness.documents import add_users, ok, uploaded
+from tests.harness.jobs import until
 from tests.harness.replication import Server, replicated
 from tests.harness.services import RunningService, ServiceHarness
+from tests.service import directory
 
 READER = "reader@example.test"
 PAIRS = 12
 CHANGES = 10_000
 TASKS = 4
-SECONDS = 30
 number = count(1)
 Write = Callable[..., Awaitable[None]]
 Look = Callable[..., set[str]]
@@ -49,12 +49,11 @@ def servers(service_harness: ServiceHarness) -> Iterator[tuple[Server, Server]]:
 @pytest.fixture
 def service(servers: tuple[Server, Server], make_service: Callable[..., RunningService]) -> RunningService:
     """A service on both, whose standby serves; its housekeeping has begun."""
-    return started(make_service, *servers)
+    return started(make_service, servers[0], servers[1].address())
 
 
-def started(make_service: Callable[..., RunningService], primary: Server, *others: Server) -> RunningService:
-    """Start a service that is told of these standbys."""
-    urls = tuple(other.address() for other in others)
+def started(make_service: Callable[..., RunningService], primary: Server, *urls: SecretStr) -> RunningService:
+    """Start a service that is told of standbys at these addresses."""
     service = make_service(
         database_url=primary.address(), database_replica_urls=urls, database=f"none_{next(number)}", sweep_seconds=5
     )
@@ -65,14 +64,6 @@ def started(make_service: Callable[..., RunningService], primary: Server, *other
 def the_standby(service: RunningService) -> Standby:
     """The first standby."""
     return service.runtime.standbys.all[0]
-
-
-def until(claim: Callable[[], bool]) -> None:
-    """Wait until something is so."""
-    deadline = time.monotonic() + SECONDS
-    while not claim():
-        assert time.monotonic() < deadline, "it never came to be"
-        time.sleep(0.02)
 
 
 def be(service: RunningService, state: str) -> None:
@@ -88,9 +79,7 @@ def a_document(service: RunningService) -> str:
 
 def grant(service: RunningService, document_id: str, *emails: str) -> None:
     """Let these people, and nobody else but the owner, read a document."""
-    resource = {"resourceId": document_id, "resourceType": "UPLOADED_DOCUMENT"}
-    grants = [{"principal": {"type": "user", "email": email}, "role": "VIEWER"} for email in emails]
-    ok(service.call("admin/grants/set", {"resource": resource, "grants": grants}))
+    directory.grant(service, directory.document(document_id), *map(directory.user, emails))
 
 
 def found(service: RunningService, **members: str) -> set[str]:
@@ -115,7 +104,6 @@ def finds(service: RunningService, document_id: str) -> bool:
 
 @LOOKS
 def test_each_change_of_rights_that_was_answered_before_shows(service: RunningService, look: Look) -> None:
-    """Revoke, look, grant, look, and so on: by the standby, and by the primary while the standby is late."""
     document_id = a_document(service)
     be(service, "SERVING")
     began = the_standby(service).reads
@@ -160,7 +148,6 @@ def test_a_standby_that_is_late_is_left_out_until_it_has_caught_up(
 
 
 def test_what_is_read_from_a_standby_is_logged_and_judged_as_any_other_search(service: RunningService) -> None:
-    """The log of searches has it, and it takes feedback."""
     document_id = a_document(service)
     be(service, "SERVING")
     reads = the_standby(service).reads
@@ -179,7 +166,6 @@ HALF_WAY = {found: (queries, "score_near"), listed: (catalog, "list_documents")}
 def test_a_standby_that_ends_half_way_through_is_replaced_by_the_primary(
     service: RunningService, servers: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch, look: Look
 ) -> None:
-    """The search or list is answered all the same, and whole."""
     document_id = a_document(service)
     be(service, "SERVING")
     module, name = HALF_WAY[look]
@@ -202,7 +188,6 @@ def test_a_standby_that_ends_half_way_through_is_replaced_by_the_primary(
 def test_a_standby_that_no_longer_answers_holds_up_nobody(
     service: RunningService, servers: tuple[Server, Server], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Stopped in the midst of things, or killed: the primary answers; it serves again when it is back."""
     monkeypatch.setattr(standbys, "ANSWER_SECONDS", 0.3)
     document_id = a_document(service)
     process = servers[1].process()
@@ -347,14 +332,8 @@ async def write_two_marks(service: RunningService) -> None:
 def test_a_standby_that_was_never_reached_is_logged(
     servers: tuple[Server, Server], make_service: Callable[..., RunningService], service_logs: io.StringIO
 ) -> None:
-    """The log names the server and the reason, without its password."""
     away = SecretStr("postgresql://carrel:not-told@127.0.0.1:1/carrel")
-    service = make_service(
-        database_url=servers[0].address(),
-        database_replica_urls=(away,),
-        database=f"none_{next(number)}",
-        sweep_seconds=5,
-    )
+    service = started(make_service, servers[0], away)
     until(lambda: "standby_left_out" in service_logs.getvalue())
     assert the_standby(service).state == "AWAY"
     assert "127.0.0.1:1" in service_logs.getvalue()
@@ -364,14 +343,13 @@ def test_a_standby_that_was_never_reached_is_logged(
 def test_only_a_standby_of_this_primary_is_read_from(
     servers: tuple[Server, Server], make_service: Callable[..., RunningService]
 ) -> None:
-    """Not the primary itself under a second address, and not a standby that has become a primary."""
     primary, other = servers
-    service = started(make_service, primary, primary)
+    service = started(make_service, primary, primary.address())
     document_id = a_document(service)
     be(service, "NOT_A_STANDBY")
     assert document_id in found(service)
     assert the_standby(service).reads == 0
-    service = started(make_service, primary, other)
+    service = started(make_service, primary, other.address())
     be(service, "SERVING")
     other.execute("SELECT pg_promote()")
     be(service, "NOT_A_STANDBY")

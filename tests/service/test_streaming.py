@@ -1,16 +1,14 @@
 """agents/streamAgentResponse: server-sent events from wherever a client left off, and their end."""
 
-import time
-
 import pytest
 
 from service.domains.answering import ModelFailure
+from tests.harness.jobs import until
 from tests.harness.services import ServiceHarness
 from tests.oauth.flow import later
 from tests.service.conversations import (
     ADA,
     SECONDS,
-    Desk,
     Event,
     Script,
     Visitor,
@@ -24,12 +22,6 @@ from tests.service.conversations import (
 )
 from tests.service.directory import a_user, code, done
 from tests.service.test_messages_v1 import answer_again
-
-
-@pytest.fixture
-def visitor(desk: Desk) -> Visitor:
-    """Somebody with a token for messages."""
-    return a_visitor(desk)
 
 
 def job(visitor: Visitor) -> str:
@@ -55,32 +47,24 @@ def test_a_reply_is_watched_as_it_grows(visitor: Visitor, script: Script) -> Non
     assert completed.data["status"] == "COMPLETED"
 
 
-def test_a_finished_job_is_watched_in_one_go(visitor: Visitor, script: Script) -> None:
-    """All of the text, and the end."""
-    job_id = job(visitor)
-    script.end(a_reply("At noon."))
-    visitor.finished(job_id)
-    with Watch(visitor, job_id) as watch:
-        assert [(one.kind, one.id) for one in watch] == [("delta", "1-8"), ("completed", "1-8")]
-
-
 def test_a_stream_goes_on_from_every_event(visitor: Visitor, script: Script) -> None:
-    """Whoever comes again with the id of any event has exactly the same text in the end."""
+    """Whoever comes again with the id of any event has exactly the same text in the end, also beside others."""
     job_id = job(visitor)
-    pieces = ["Zw", "Zwölf ", "Zwölf Uhr 🕛", "Zwölf Uhr 🕛, then"]
     with Watch(visitor, job_id) as watch:
         events: list[Event] = []
-        for piece in pieces:
+        for piece in ("Zw", "Zwölf ", "Zwölf Uhr 🕛", "Zwölf Uhr 🕛, then"):
             script.tell(piece)
             events.append(watch.next())
+        watches = [Watch(visitor, job_id, last_event_id=event.id) for event in events]
         script.end(a_reply("Zwölf Uhr 🕛, then.\n"))
         events += watch
     whole = "Zwölf Uhr 🕛, then.\n"
     assert text_of(events) == whole
     assert len(events) == 6
-    for number, event in enumerate(events):
-        with Watch(visitor, job_id, last_event_id=event.id) as watch:
-            rest = list(watch)
+    watches += [Watch(visitor, job_id, last_event_id=event.id) for event in events]
+    for number, again in zip((0, 1, 2, 3, *range(6)), watches, strict=True):
+        with again:
+            rest = list(again)
         assert text_of(rest, text_of(events[: number + 1])) == whole
         assert rest[-1].kind == "completed"
     for sent in range(len(whole) + 1):
@@ -89,7 +73,6 @@ def test_a_stream_goes_on_from_every_event(visitor: Visitor, script: Script) -> 
 
 
 def test_a_job_that_began_anew_says_so(visitor: Visitor, script: Script) -> None:
-    """What was sent is void, for who watches and for who comes again."""
     job_id = job(visitor)
     with Watch(visitor, job_id) as watch:
         script.tell("First try")
@@ -111,7 +94,6 @@ def test_a_job_that_began_anew_says_so(visitor: Visitor, script: Script) -> None
 
 
 def test_a_reply_that_becomes_another_text_says_so(visitor: Visitor, script: Script) -> None:
-    """While it is made, and at its end: an attempt's text only grows."""
     job_id = job(visitor)
     with Watch(visitor, job_id) as watch:
         script.tell("At twelve")
@@ -126,11 +108,13 @@ def test_a_reply_that_becomes_another_text_says_so(visitor: Visitor, script: Scr
         assert text_of(watch, "At noon [[1:") == "At noon [1]"
 
 
-def test_an_id_that_was_never_given(visitor: Visitor, script: Script) -> None:
-    """What fits nothing begins anew, since whatever the client has is void; what is no id is 400."""
+def test_a_finished_job_is_watched_in_one_go(visitor: Visitor, script: Script) -> None:
+    """An id that fits nothing begins anew, since whatever the client has is void; what is no id is 400."""
     job_id = job(visitor)
     script.end(a_reply("At noon."))
     visitor.finished(job_id)
+    with Watch(visitor, job_id) as watch:
+        assert [(one.kind, one.id) for one in watch] == [("delta", "1-8"), ("completed", "1-8")]
     for forged in ("1-9999", "7-3", "0-1", "999999999-999999999"):
         with Watch(visitor, job_id, last_event_id=forged) as watch:
             assert text_of(watch, "whatever") == "At noon.", forged
@@ -141,7 +125,6 @@ def test_an_id_that_was_never_given(visitor: Visitor, script: Script) -> None:
 
 
 def test_a_job_that_fails_ends_its_stream(visitor: Visitor, script: Script) -> None:
-    """With why, also for who comes later."""
     job_id = job(visitor)
     with Watch(visitor, job_id) as watch:
         script.tell("At")
@@ -173,7 +156,6 @@ def test_a_token_that_stops_ends_the_stream(visitor: Visitor, script: Script, ho
 
 
 def test_words_of_a_document_that_is_taken_away_are_not_sent(visitor: Visitor, script: Script) -> None:
-    """Neither what is new nor, to who comes later, what was sent; the end is that the reply is withheld."""
     desk = visitor.desk
     job_id = job(visitor)
     with Watch(visitor, job_id) as watch:
@@ -204,10 +186,8 @@ def test_who_hangs_up_leaves_nothing_behind(visitor: Visitor, script: Script) ->
     with Watch(visitor, job(visitor)) as watch:
         script.tell("At")
         watch.next()
-        assert in_flight(visitor) == 2
-    deadline = time.monotonic() + SECONDS
-    while in_flight(visitor) > 1:
-        assert time.monotonic() < deadline
+        until(lambda: in_flight(visitor) == 2)
+    until(lambda: in_flight(visitor) == 1)
     script.end(a_reply("At noon."))
 
 
@@ -217,42 +197,23 @@ def in_flight(visitor: Visitor) -> float:
     return next(float(line.split()[1]) for line in lines if line.startswith("carrel_requests_in_flight "))
 
 
-def test_a_stopping_service_does_not_wait_for_streams(
+def test_a_stopping_service_ends_streams_and_tells_who_waits(
     service_harness: ServiceHarness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """They end in good order, without an end of the job; whoever watches comes again, here or elsewhere."""
-    service, stack = service_harness.start()
-    script = Script(service)
-    monkeypatch.setattr("service.domains.answering.answer", script)
-    visitor = a_visitor(a_desk(service))
-    with Watch(visitor, job(visitor)) as watch:
-        script.tell("At")
-        assert watch.next().kind == "delta"
-        service_harness.stop(service, stack)
-        assert list(watch) == []
-
-
-def test_a_stopping_service_tells_who_waits(service_harness: ServiceHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On v0: the reply is not there yet, and how to go on waiting for it."""
     monkeypatch.setattr("service.domains.conversations.waiting.STOPPING_SECONDS", 0)
     service, stack = service_harness.start()
     script = Script(service)
     monkeypatch.setattr("service.domains.answering.answer", script)
     desk = a_desk(service)
-    waiting = in_background(desk.send)
-    script.scene()
-    ending = service.loop.submit(stack.aclose())
-    assert code(waiting.result()) == (503, "reply_delayed")
+    visitor = a_visitor(desk)
+    with Watch(visitor, job(visitor)) as watch:
+        script.tell("At")
+        assert watch.next().kind == "delta"
+        waiting = in_background(desk.send)
+        script.scene(1)
+        ending = service.loop.submit(stack.aclose())
+        assert code(waiting.result()) == (503, "reply_delayed")
+        assert list(watch) == []
+    for number in range(2):
+        script.end(a_reply("At noon."), number=number)
     ending.result(SECONDS)
-
-
-def test_everybody_in_a_crowd_gets_the_same(visitor: Visitor, script: Script) -> None:
-    """Several who watch one job, each from another point."""
-    job_id = job(visitor)
-    script.tell("At noon")
-    watches = [Watch(visitor, job_id, last_event_id=last) for last in (None, "1-0", "1-3", "1-7")]
-    script.end(a_reply("At noon."))
-    known = ["", "", "At ", "At noon"]
-    assert [text_of(watch, had) for watch, had in zip(watches, known, strict=True)] == ["At noon."] * 4
-    for watch in watches:
-        watch.__exit__()

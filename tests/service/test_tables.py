@@ -4,7 +4,9 @@ import csv
 import io
 import zipfile
 from html import escape
+from itertools import product
 from pathlib import Path
+from random import Random
 
 import docx
 from fpdf import FPDF
@@ -14,16 +16,58 @@ from tests import made_files
 from tests.harness.documents import add_to_collection, create_collection, ok, uploaded
 from tests.harness.services import RunningService
 
-FOLDER = Path(__file__).parent / "tables"
 TOP, LEAST_FOUND = 3, 38
 
 Rows = list[list[str]]
 
 
-def rows_of(name: str) -> Rows:
-    """The rows of a table, the first one being its header."""
-    with (FOLDER / f"{name}.csv").open(newline="") as file:
-        return list(csv.reader(file))
+def questions() -> list[dict[str, str]]:
+    """Each question with its table, and the row and the column that answer it."""
+    with (Path(__file__).parent / "tables" / "questions.csv").open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+def vessels(random: Random) -> Rows:
+    """The vessels of a fleet."""
+    ports, masters = ("Bergen", "Oslo", "Tromso", "Molde", "Larvik"), ("Ida Berg", "Kai Lie", "Per Lund", "Siri Aas")
+    first, last = ("Northern", "Silver", "Quiet", "Amber", "Blue", "Grey", "Old"), ("Star", "Gull", "Crane", "Heron")
+    rows = [
+        [name, random.choice(ports), f"{random.randint(1957, 2019)}", f"{random.randint(12, 240)}"]
+        for name in map(" ".join, product(first, (*last, "Tern", "Seal")))
+    ]
+    return [["Vessel", "Home port", "Built", "Berths", "Master"], *([*row, random.choice(masters)] for row in rows)]
+
+
+def staff(random: Random) -> Rows:
+    """People with their offices and extensions."""
+    roles, offices = ("deckhand", "cook", "purser", "mate"), ("Quay House", "Mill Street", "Old Customs")
+    first, last = "Anna Bjorn Carla David Elin Finn Greta Hakon", "Holm Solberg Strand Bakken Haugen"
+    rows = [
+        [name, random.choice(roles), random.choice(offices), f"{random.randint(200, 899)}"]
+        for name in map(" ".join, product(first.split(), last.split()))
+    ]
+    header = ["Name", "Role", "Contact Office", "Contact Extension", "Started"]
+    return [header, *([*row, f"{random.randint(2003, 2024)}"] for row in rows)]
+
+
+def budget(random: Random) -> Rows:
+    """Cost centres with the plans and expenses of two years."""
+    places, parts = "Canteen Workshop Laundry Library Garden Archive Reception Clinic", "east west north south central"
+    header = ["Cost centre", "Owner", "2024 Plan", "2024 Spent", "2025 Plan", "2025 Spent"]
+    owners = ("Kai Lie", "Jon Vik", "Odd Ness", "Eva Moe")
+    rows = [[name, random.choice(owners)] for name in map(" ".join, product(places.split(), parts.split()))]
+    return [header, *([*row, *(f"{random.randint(100, 990)}00" for _ in range(4))] for row in rows)]
+
+
+def timetable(random: Random) -> Rows:
+    """Lines between two towns, with departure and platform."""
+    towns = ("Ashford", "Birkdale", "Corran", "Dunmore", "Elsby", "Farrow", "Glenside", "Hartley")
+    rows = [
+        [f"Line {number}", *random.sample(towns, 2), f"{random.randint(5, 22):02}:{random.randint(0, 11) * 5:02}"]
+        for number in range(13, 131, 3)
+    ]
+    header = ["Line", "Journey From", "Journey To", "Departs", "Platform"]
+    return [header, *([*row, f"{random.randint(1, 14)}{random.choice('AB')}"] for row in rows)]
 
 
 def grouped(header: list[str], *groups: str) -> tuple[list[str], list[str]]:
@@ -107,18 +151,19 @@ def html(rows: Rows) -> bytes:
     return f"<h1>Timetable</h1><table><tr>{head}</tr><tr>{below}</tr>{body}</table>".encode()
 
 
+TABLES = ((vessels, pdf, "pdf"), (staff, word, "docx"), (budget, excel, "xlsx"), (timetable, html, "html"))
+
+
 def test_questions_for_a_row_by_a_column_find_the_row(service: RunningService) -> None:
-    """Of 40 questions over four tables, nearly all have the row, with the column's name at the value, in the top 3."""
-    tables = {"vessels": (pdf, "pdf"), "staff": (word, "docx"), "budget": (excel, "xlsx"), "timetable": (html, "html")}
     collection_id = create_collection(service, "tables")
-    rows = {name: rows_of(name) for name in tables}
-    for name, (make, suffix) in tables.items():
-        document_id = uploaded(service, name, make(rows[name]), file_name=f"{name}.{suffix}")["documentId"]
+    rows: dict[str, Rows] = {}
+    for make_rows, make_file, suffix in TABLES:
+        name = make_rows.__name__
+        rows[name] = make_rows(Random(name))  # noqa: S311 - the same rows each time
+        document_id = uploaded(service, name, make_file(rows[name]), file_name=f"{name}.{suffix}")["documentId"]
         ok(add_to_collection(service, document_id, collection_id))
-    header, *questions = rows_of("questions")
     missed: list[str] = []
-    for asked in questions:
-        question = dict(zip(header, asked, strict=True))
+    for question in questions():
         names, *values = rows[question["table"]]
         [row] = [each for each in values if each[0] == question["row"]]
         column = question["column"]
@@ -132,5 +177,4 @@ def test_questions_for_a_row_by_a_column_find_the_row(service: RunningService) -
         lines = [line for result in found for chunk in result["chunks"] for line in chunk["text"].splitlines()]
         if not any(all(words in f"{line} | " for words in wanted) for line in lines):
             missed.append(question["question"])
-    assert len(questions) == 40
-    assert len(questions) - len(missed) >= LEAST_FOUND, missed
+    assert len(questions()) - len(missed) >= LEAST_FOUND, missed

@@ -1,9 +1,9 @@
 """What people wrote can be erased: by age, or one person's; the entries it belonged to stay."""
 
-import time
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import Any
+from unittest.mock import AsyncMock
 from uuid import UUID
 
 import psycopg
@@ -13,38 +13,22 @@ from service.operate.audit_log import erasure
 from service.platform.errors import NotFound
 from service.platform.identifiers import first_uuid7_at
 from tests.harness.databases import TestDatabases
+from tests.harness.jobs import until
 from tests.harness.services import RunningService
-from tests.service.directory import a_key, a_user, another_organization, done, organization_id, walk
+from tests.service.directory import a_key, a_user, another_organization, done, entries, on_rows, organization_id
+from tests.service.test_search_log import feedback, logged, search
 
 ADA, BEN = "ada@example.test", "ben@example.test"
 
 
-def search(service: RunningService, query: str, **options: Any) -> str:
-    """Search the catalog, as somebody by `userEmail` or with a key of theirs; the search's id."""
-    key = options.pop("api_key", None)
-    body = {"searchQuery": query, **options}
-    return done(service.call("search/searchDocumentCatalog", body, api_key=key))["searchId"]
-
-
 def comment(service: RunningService, search_id: str, text: str, **body: Any) -> None:
     """Comment on a search."""
-    request = {"searchId": search_id, "feedback": "THUMBS_DOWN", "comments": text, **body}
-    done(service.call("search/submitSearchFeedback", request))
+    feedback(service, search_id, "THUMBS_DOWN", comments=text, **body)
 
 
 def erase(service: RunningService, email: str) -> int:
     """Erase one person's texts, as the command line does."""
     return service.run(erasure.erase_person(service.runtime.database, email=email))
-
-
-def entries(service: RunningService, **body: Any) -> list[dict[str, Any]]:
-    """The audit log, newest first."""
-    return walk(service, "admin/auditLog/query", body, page_size=1000)
-
-
-def searches(service: RunningService) -> list[dict[str, Any]]:
-    """The search log, newest first."""
-    return walk(service, "admin/searchLog/query", {}, page_size=1000)
 
 
 def where(service: RunningService, word: str) -> set[str]:
@@ -59,8 +43,9 @@ def where(service: RunningService, word: str) -> set[str]:
 
 
 @pytest.fixture
-def wordy(service: RunningService) -> RunningService:
+def wordy(own_service: RunningService) -> RunningService:
     """A service in which Ada and Ben have searched and commented, themselves and through a key that acts for them."""
+    service = own_service
     for email in (ADA, BEN):
         a_user(service, email)
     own = a_key(service, ownerEmail=ADA)["apiKey"]
@@ -75,24 +60,21 @@ def wordy(service: RunningService) -> RunningService:
 
 
 def test_one_persons_words_are_erased_and_nobody_elses(wordy: RunningService) -> None:
-    """Queries, comments and saved searches, however they were sent; from every table and answer; the entries stay."""
-    logs = searches(wordy), entries(wordy)
+    """From every table and answer; the entries stay, and the audit log has whose texts were erased and how many."""
+    with pytest.raises(NotFound, match="Nobody here has this address"):
+        erase(wordy, "adda@example.test")
+    logs = logged(wordy), entries(wordy)
     assert where(wordy, "xylo") == {"free_texts", "saved_searches"}
     assert where(wordy, "xylitol") == {"free_texts"}
     assert erase(wordy, "Ada@example.test ") == 4
     assert where(wordy, "mallets") == {"saved_searches"}
     assert where(wordy, "xylo") == where(wordy, "xylitol") == set()
-    after = searches(wordy), entries(wordy)
+    after = logged(wordy), entries(wordy)
     assert "xyl" not in str(after)
     assert after[0] == [{name: value for name, value in one.items() if "xylo" not in str(value)} for one in logs[0]]
     assert after[1][1:] == [{name: value for name, value in one.items() if value != "xylitol"} for one in logs[1]]
     assert [one.get("query") for one in after[0]] == ["marimba", None, None]
     assert [one["text"] for one in after[1] if "text" in one] == ["mandolin", "maracas"]
-
-
-def test_the_erasure_is_on_the_audit_log(wordy: RunningService) -> None:
-    """Whose texts and how many, none of their words; erasing again finds nothing and leaves no entry."""
-    erase(wordy, ADA)
     [entry] = entries(wordy, action="texts.erase")
     assert entry["details"] == {"texts": 4}
     ada = next(one for one in done(wordy.call("admin/users/list"))["users"] if one["email"] == ADA)
@@ -108,15 +90,7 @@ def test_the_owner_of_a_key_that_acts_for_users_wrote_none_of_their_words(wordy:
     assert where(wordy, "xylitol") == where(wordy, "maracas") == {"free_texts"}
 
 
-def test_an_address_nobody_has_is_told(wordy: RunningService) -> None:
-    """A misspelt address erases nothing and is no success."""
-    with pytest.raises(NotFound, match="Nobody here has this address"):
-        erase(wordy, "adda@example.test")
-    assert where(wordy, "xylo") == {"free_texts", "saved_searches"}
-
-
 def test_a_person_is_erased_in_every_organization_that_knows_them(wordy: RunningService) -> None:
-    """Each organization's log says so for itself."""
     other = another_organization(wordy)
     done(wordy.call("admin/users/upsert", {"users": [{"email": ADA}]}, api_key=other))
     key = done(wordy.call("admin/apiKeys/create", {"name": "hers", "ownerEmail": ADA}, api_key=other))["apiKey"]
@@ -141,35 +115,40 @@ def age(connection: psycopg.Connection[Any], organization: UUID, moment: datetim
 
 
 def test_old_texts_are_erased_to_the_moment(wordy: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those from before it, a few at a time until none is left; those since stay, and so does every entry."""
     monkeypatch.setattr(erasure, "AT_ONCE", 3)
     organization = organization_id(wordy)
     moment = datetime(2024, 5, 1, tzinfo=UTC)
     with wordy.owner_connection() as connection:
         age(connection, organization, moment - timedelta(milliseconds=1), count=10)
         age(connection, organization, moment, count=2)
-    before = len(searches(wordy))
+    before = len(logged(wordy))
     assert wordy.run(erasure.erase_before(wordy.runtime.database, moment=moment)) == 10
-    found = searches(wordy)
+    found = logged(wordy)
     assert len(found) == before
     assert [one.get("query") for one in found[-12:]] == ["bygone"] * 2 + [None] * 10
     assert where(wordy, "xylo") == {"free_texts", "saved_searches"}
     assert wordy.run(erasure.erase_before(wordy.runtime.database, moment=moment)) == 0
 
 
-@pytest.mark.parametrize(("days", "left"), [(30, set[str]()), (60, {"free_texts"}), (None, {"free_texts"})])
-def test_the_service_erases_by_its_setting(
-    databases: TestDatabases, make_service: Callable[..., RunningService], days: int | None, left: set[str]
+@pytest.mark.parametrize(("days", "left"), [(30, 0), (60, 1)])
+def test_the_service_erases_at_its_start_what_is_older_than_its_setting(
+    databases: TestDatabases, make_service: Callable[..., RunningService], days: int, left: int
 ) -> None:
-    """At its start already: what is older than so many days; nothing unless it is set."""
     database = databases.clone()
     with databases.connect(database) as connection:
         [organization] = connection.execute("SELECT organization_id FROM organizations").fetchone()
-        age(connection, organization, datetime.now(UTC) - timedelta(days=45))
-    service = make_service(database=database, text_retention_days=days)
+        for written in (45, 75):
+            age(connection, organization, datetime.now(UTC) - timedelta(days=written))
+    service = make_service(database=database, text_retention_days=days, sweep_seconds=3600)
     search(service, "xylophone")
-    deadline = time.monotonic() + (10 if days == 30 else 0.5)
-    while where(service, "bygone") != left or (time.monotonic() < deadline and left):
-        assert time.monotonic() < deadline, where(service, "bygone")
-        time.sleep(0.05)
+    until(lambda: on_rows(service, "SELECT count(*) FROM free_texts") == [(left + 1,)])
     assert where(service, "xylophone") == {"free_texts"}
+
+
+def test_the_service_erases_nothing_unless_its_setting_says_so(
+    make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    erase_old = AsyncMock()
+    monkeypatch.setattr(erasure, "erase_old", erase_old)
+    search(make_service(sweep_seconds=3600), "xylophone")
+    assert not erase_old.called

@@ -146,7 +146,6 @@ def test_each_step_is_told_and_nothing_of_contents(service_process: Callable[...
     ],
 )
 def test_a_statement_is_named_by_its_tables(statement: str, summary: str | None) -> None:
-    """A value never gets into the name."""
     assert traces.summarize(statement) == ("SELECT documents, resources" if summary is None else summary)
 
 
@@ -164,7 +163,6 @@ def test_a_statement_is_named_by_its_tables(statement: str, summary: str | None)
 def test_the_environment_decides(
     monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], outcome: bool | str
 ) -> None:
-    """What can't be done is refused at the start, in words."""
     for name in [each for each in os.environ if each.startswith("OTEL_")]:
         monkeypatch.delenv(name)
     for name, value in environment.items():
