@@ -2,44 +2,42 @@
 
 import json
 import sys
-from collections.abc import Callable, Generator, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cache
 from multiprocessing import spawn
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
+from uuid import UUID, uuid4
 
 import pandas as pd
 import pytest
 import streamlit as st
-from streamlit.testing.v1 import AppTest
+from httpx._transports import default as transports
+from streamlit.testing.v1 import local_script_runner
 from streamlit.testing.v1.element_tree import Block, UnknownElement
+from streamlit.testing.v1.local_script_runner import LocalScriptRunner
 
 from app.auth import container
 from app.auth.sessions import Person, digest_of
 from app.settings import settings
 from carrel import Carrel
 from carrel.oauth.tokens import TokenResponse
-from tests.harness.services import RunningService, ServiceHarness
-from tests.oauth.flow import EVERY_SCOPE, App, Pkce, an_app, sent_back
+from tests.app.pages import SECONDS, Page
+from tests.harness.jobs import until
+from tests.harness.services import RunningService
+from tests.oauth.flow import EVERY_SCOPE, PASSWORD, App, Pkce, an_app, sent_back
 from tests.oauth.flow import Person as WithBrowser
-from tests.service.directory import done
+from tests.service.directory import a_group, a_user, done, user
 
 VIEWS = Path(__file__).parents[2] / "app" / "views"
 NOBODY_LISTENS = "http://127.0.0.1:1"
 
 APP_URL = "http://127.0.0.1:8501"
 
-Open = Callable[..., AppTest]
-SetUp = Callable[..., None]
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _no_search_for_components() -> Iterator[None]:
-    """A new AppTest looks for Streamlit components in every installed package, which takes most of its time."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", list)
-        yield
+MakeHouse = Callable[..., "House"]
 
 
 class ShownRows:
@@ -64,131 +62,206 @@ def _tables_of(block: Block) -> list[object]:
     return [*lists, *block.get("dataframe")]
 
 
+def _join(runner: LocalScriptRunner, timeout: float) -> None:
+    thread = runner._script_thread
+    assert thread is not None
+    thread.join(timeout)
+    assert not thread.is_alive(), f"The page was not drawn within {timeout} seconds."
+
+
+def _leave_main_out(name: str, prepare: Callable[[str], dict[str, object]] = spawn.get_preparation_data) -> object:
+    return {key: value for key, value in prepare(name).items() if not key.startswith("init_main_")}
+
+
 @pytest.fixture(scope="session", autouse=True)
-def _lists_are_read_as_dataframes() -> Iterator[None]:
-    """AppTest knows no components but Streamlit's own: `page.dataframe` has the pages' lists, too."""
+def _runner_of_pages() -> Iterator[None]:
+    """Make Streamlit's test runner quick, and let it read the pages' own component."""
     with pytest.MonkeyPatch.context() as patch:
+        # A new AppTest looks for Streamlit components in every installed package, which takes most of its time.
+        patch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", list)
+        # It looks a thousand times a second whether a page has been drawn, which slows the drawing down.
+        patch.setattr(local_script_runner, "require_widgets_deltas", _join)
+        # Each HTTP client reads the certificates of all authorities, and those of tests speak plain HTTP.
+        patch.setattr(transports, "create_ssl_context", cache(transports.create_ssl_context))
+        # AppTest knows no components but Streamlit's own: `page.dataframe` has the pages' lists, too.
         patch.setattr(Block, "dataframe", property(_tables_of))
-        yield
-
-
-@pytest.fixture(scope="session", autouse=True)
-def _no_page_runs_in_workers() -> Iterator[None]:
-    """AppTest puts a page in the place of `__main__`, which the service's workers that start then would run."""
-    prepare = spawn.get_preparation_data
-
-    def leave_main_out(name: str) -> dict[str, object]:
-        return {key: value for key, value in prepare(name).items() if not key.startswith("init_main_")}
-
-    with pytest.MonkeyPatch.context() as patch:
+        # It puts a page in the place of `__main__`, which the service's workers that start then would run.
         patch.setitem(sys.modules, "__main__", sys.modules["__main__"])
-        patch.setattr(spawn, "get_preparation_data", leave_main_out)
+        patch.setattr(spawn, "get_preparation_data", _leave_main_out)
         yield
 
 
-@contextmanager
-def set_up_in(folder: Path) -> Generator[SetUp]:
-    """Set the workbench up anew: `set_up(service, prefect=…)`, nothing kept of other tests."""
-
-    def set_up(service: RunningService | None, *, prefect: str = NOBODY_LISTENS, **settings: str) -> None:
-        variables = {"CARREL_BASE_URL": service.base_url if service else NOBODY_LISTENS, "PREFECT_API_URL": prefect}
-        if service is not None:
-            registered = an_app(service, f"{APP_URL}/oauth/callback", scopes=EVERY_SCOPE)
-            variables |= {"CARREL_CLIENT_ID": registered.client_id, "CARREL_CLIENT_SECRET": registered.client_secret}
-        for name, value in (variables | {"CARREL_APP_DIR": str(folder / "workbench")} | settings).items():
-            environment.setenv(name, value)
-        forget()
-
-    def forget() -> None:
-        settings.cache_clear()
-        container.forget()
-        st.cache_data.clear()
-        st.cache_resource.clear()
-
-    with pytest.MonkeyPatch.context() as environment:
-        forget()
-        yield set_up
-        forget()
-
-
-@pytest.fixture
-def workbench(tmp_path: Path) -> Iterator[SetUp]:
-    """Set the workbench up anew: `workbench(service, prefect=…)`."""
-    with set_up_in(tmp_path) as set_up:
-        yield set_up
-
-
+@dataclass
 class House:
-    """A workbench on a running service; who looks at a page is signed in once, with every scope they can consent to.
+    """An organization's workbench; whoever looks at a page is signed in once, with every scope they can consent to.
 
     `open("search", q="refund")` draws a page as the admin; `signed_in_as` is another's address, whose password must be
     tests.oauth.flow's.
     """
 
-    def __init__(self, service: RunningService, client: Carrel) -> None:
-        self.service = service
-        self.client = client
-        self._cookies: dict[str, str] = {}
+    service: RunningService
+    client: Carrel
+    _cookies: dict[str, str] = field(default_factory=dict, init=False)
 
-    def open(self, view: str, *, signed_in_as: str = "", **address: str | list[str]) -> AppTest:
+    def open(self, view: str, *, signed_in_as: str = "", **address: str | list[str]) -> Page:
         """Draw a page at an address."""
-        if signed_in_as not in self._cookies:
-            self._cookies[signed_in_as] = sign_in(self.service, signed_in_as)
-        return draw(view, session=self._cookies[signed_in_as], **address)
+        return draw(view, session=self.sign_in(signed_in_as), **address)
+
+    def sign_in(self, email: str = "") -> str:
+        """Sign a person in, the admin without an address, unless they are; return the cookie of their session."""
+        if email not in self._cookies:
+            self._cookies[email] = sign_in(self.service, email)
+        return self._cookies[email]
+
+    def add_people(self, *emails: str, **members: object) -> None:
+        """Add people who can sign in, each called by their address; or change them."""
+        people = [{"email": one, "name": one.partition("@")[0].capitalize(), "password": PASSWORD} for one in emails]
+        self.client.admin.users.upsert([person | members for person in people])
+
+    def add_group(self, name: str, *emails: str, **members: object) -> str:
+        """Add a group of people, who are added too; return its id."""
+        if emails:
+            self.add_people(*emails)
+        return str(a_group(self.service, name, *map(user, emails), **members)["id"])
+
+    def load(self, name: str, text: str | bytes = "The ferry leaves at nine.", **options: Any) -> str:
+        """Load a document, and wait until it can be found; return its id."""
+        content = text.encode() if isinstance(text, str) else text
+        usual = {"file_name": "note.txt", "document_external_id": str(uuid4())}
+        waiting = {"await_vector_store_sync": True}
+        done = self.client.catalog.upload_file(content, document_name=name, **(usual | waiting | options))
+        return str(done.document_id)
+
+    def load_resource(self, name: str, **access: Any) -> str:
+        """Load a document without waiting for its index; return how the addresses of pages name it."""
+        return f"UPLOADED_DOCUMENT:{self.load(name, 'Calm at sea.', await_vector_store_sync=False, **access)}"
+
+    def load_many(self, names: Iterable[str], **options: Any) -> None:
+        """Load documents whose names are their texts, and wait once until all of them can be found."""
+        for name in names:
+            self.load(name, name, await_vector_store_sync=False, **options)
+        until(lambda: self.client.admin.status.get().indexing.running == 0)
+
+    def break_index(self, document: str, error: str | None = None) -> None:
+        """Let the index of a document have failed, claimed so that the service doesn't mend it before it is seen."""
+        with self.service.owner_connection() as connection:
+            connection.execute(
+                "UPDATE space_documents SET indexed_version = NULL, attempts = 9, error = %s, "
+                "claimed_until = now() + '1 hour' WHERE document_id = %s",
+                [error, document],
+            )
+
+    def add_collection(self, name: str = "", **options: Any) -> str:
+        """Add a collection; return its id."""
+        made = self.client.document_collections.create_document_collection(name or f"Shelf {uuid4()}", **options)
+        return str(made.document_collection_id)
+
+    def add_to(self, collection: str, document: str, **metadata: str) -> None:
+        """Add a document to a collection, with metadata of its fields."""
+        self.client.document_collections.add_document_to_collection(
+            document_id=document, document_collection_id=collection, custom_metadata=metadata
+        )
+
+    def grant(self, resource_type: str, resource_id: str, *principals: dict[str, str], role: str = "VIEWER") -> None:
+        """Say who has access to a thing, in place of those who had it."""
+        grants = [{"principal": one, "role": role} for one in principals]
+        self.client.admin.grants.set({"resourceId": resource_id, "resourceType": resource_type}, grants)
+
+    def cases_of(self, set_id: object) -> dict[str, dict[str, int]]:
+        """The grades that an evaluation set keeps, by question."""
+        listed = self.client.admin.evaluation_sets.list_cases(UUID(str(set_id)))
+        return {case.question: case.grades for case in listed}
+
+    def try_token(self, value: str) -> int:
+        """Search with an API key or token; return the status of the answer."""
+        body = {"searchQuery": "hello"}
+        return self.service.call("search/searchDocumentCatalog", body, api_key=value).status_code
 
 
-@pytest.fixture
-def open_page(workbench: SetUp, service: RunningService) -> Iterator[Open]:
-    """`House.open` of a service that is this test's alone."""
-    workbench(service)
-    with Carrel(service.api_key, service.base_url) as client:
-        yield House(service, client).open
+@contextmanager
+def house_of(
+    service: RunningService, folder: Path, *, prefect: str = NOBODY_LISTENS, **settings: str
+) -> Generator[House]:
+    """Set up a workbench of a service's organization, with these settings, and with nothing kept of another."""
+    registered = an_app(service, f"{APP_URL}/oauth/callback", scopes=EVERY_SCOPE)
+    a_user(service, service.admin_email, password=service.admin_password)
+    variables = {
+        "CARREL_BASE_URL": service.base_url,
+        "CARREL_CLIENT_ID": registered.client_id,
+        "CARREL_CLIENT_SECRET": str(registered.client_secret),
+        "CARREL_APP_DIR": str(folder / "workbench"),
+        "PREFECT_API_URL": prefect,
+    }
+    with pytest.MonkeyPatch.context() as environment, Carrel(service.api_key, service.base_url) as client:
+        for name, value in (variables | settings).items():
+            environment.setenv(name, value)
+        forget()
+        try:
+            yield House(service, client)
+        finally:
+            forget()
+
+
+def forget() -> None:
+    """Forget settings, sign-ins, and what pages keep."""
+    settings.cache_clear()
+    container.forget()
+    st.cache_data.clear()
+    st.cache_resource.clear()
 
 
 @pytest.fixture(scope="module")
-def house(service_harness: ServiceHarness, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
-    """A service and its workbench for a whole module, whose tests leave each other's things alone."""
-    service, stack = service_harness.start()
-    try:
-        with set_up_in(tmp_path_factory.mktemp("house")) as set_up, Carrel(service.api_key, service.base_url) as client:
-            set_up(service)
-            yield House(service, client)
-    finally:
-        service_harness.stop(service, stack)
+def house(module_service: RunningService, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
+    """A workbench for a whole module, whose tests leave each other's things alone."""
+    with house_of(module_service, tmp_path_factory.mktemp("house")) as house:
+        yield house
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Clients of the service give up at once where they would wait and try again."""
+    monkeypatch.setattr("carrel._retries.RetryPolicy.wait_after_failure", lambda *_, **__: None)
+
+
+@pytest.fixture
+def make_house(tmp_path: Path) -> Iterator[MakeHouse]:
+    """Set up a workbench of the test's own: `make_house(service, prefect=…, CARREL_APP_API_KEY=…)`."""
+    with ExitStack() as stack:
+        yield lambda service, **settings: stack.enter_context(house_of(service, tmp_path, **settings))
+
+
+@pytest.fixture
+def new_house(make_house: MakeHouse, service: RunningService) -> House:
+    """A workbench of an organization that is this test's alone, and in which nothing has happened."""
+    return make_house(service)
+
+
+@pytest.fixture
+def own_house(make_house: MakeHouse, own_service: RunningService) -> House:
+    """A workbench on a service of the test's own, in which there is no other organization."""
+    return make_house(own_service)
 
 
 def sign_in(service: RunningService, email: str = "") -> str:
     """Sign a person in with every scope they can consent to; return the cookie of their session, which is real."""
     chosen = settings()
     app = App(service, chosen.client_id, chosen.client_secret.get_secret_value(), f"{APP_URL}/oauth/callback")
-    pkce = Pkce()
-    allowed = WithBrowser(service, email).allow(app, pkce, scope=None)
+    pkce, person = Pkce(), WithBrowser(service, email)
+    with person.http:
+        allowed = person.allow(app, pkce, scope=None)
     given = done(app.exchange(sent_back(allowed, APP_URL)["code"], pkce))
     tokens = TokenResponse.model_validate(given).tokens(asked_at=datetime.now(UTC))
     with Carrel(access_token=tokens.access_token, v1_base_url=service.base_url) as client:
         return container.sessions().create(tokens, Person.of(client.me()))
 
 
-def draw(view: str, *, session: str, **address: str | list[str]) -> AppTest:
+def draw(view: str, *, session: str, **address: str | list[str]) -> Page:
     """Draw a page at an address, as the person whose session has this cookie, in a window of its own.
 
     What pages keep for a session is empty there; Streamlit's test runner has one session for all.
     """
     st.cache_data.clear()
-    page = AppTest.from_file(str(VIEWS / f"{view}.py"), default_timeout=60)
+    page = Page(VIEWS / f"{view}.py", default_timeout=SECONDS)
     page.session_state["signed_in.owner"] = digest_of(session)
     page.query_params.update(address)
     return page.run()
-
-
-def html_of(page: AppTest) -> str:
-    """Everything the page gives as HTML."""
-    return "\n".join(element.proto.body for element in page.get("html"))
-
-
-def markdown_of(page: AppTest) -> str:
-    """Everything the page gives as Markdown, in which nothing of others may stand."""
-    kinds = ("markdown", "caption", "title", "header", "subheader", "error", "warning", "info", "success", "toast")
-    texts = [str(element.value) for kind in kinds for element in page.get(kind)]
-    labels = [str(element.label) for kind in ("expander", "button", "metric", "radio") for element in page.get(kind)]
-    return "\n".join(texts + labels + [str(element.proto.text) for element in page.get("progress")])

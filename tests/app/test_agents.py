@@ -1,71 +1,59 @@
 """The page of agents in its states, on the real service."""
 
-import html
 from typing import Any
 from uuid import uuid4
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
-from carrel import Carrel
 from carrel.wire.agents import AgentDefinition, AgentRetrieval
-from tests.app.conftest import House, html_of, markdown_of
-from tests.app.pressing import answer, press
-from tests.oauth.flow import a_person
+from tests.app.conftest import House
+from tests.app.pages import MARKUP, Page
+from tests.service.directory import user
 
-HOSTILE = "<img src=x onerror=alert(1)> **b** https://evil.example :material/home:"
+VERA, OTTO = "vera@example.test", "otto@example.test"
 
 
-def open_agent(house: House, agent: AgentDefinition, part: str = "define", **options: Any) -> AppTest:
+def open_agent(house: House, agent: AgentDefinition, part: str = "define", **options: Any) -> Page:
     """Open the page of an agent."""
-    page = house.open("agents", agent=str(agent.agent_id), part=part, **options)
-    assert not page.exception
-    return page
+    return house.open("agents", agent=str(agent.agent_id), part=part, **options)
 
 
-def as_it_is(client: Carrel, agent: AgentDefinition) -> AgentDefinition:
+def as_it_is(house: House, agent: AgentDefinition) -> AgentDefinition:
     """The agent as the service has it now."""
-    return next(one for one in client.admin.agents.list(query=agent.name[:100]) if one.agent_id == agent.agent_id)
+    return next(one for one in house.client.admin.agents.list(query=agent.name[:100]) if one.agent_id == agent.agent_id)
 
 
-def users_of(client: Carrel, agent: AgentDefinition) -> tuple[set[str], bool]:
+def users_of(house: House, agent: AgentDefinition) -> tuple[set[str], bool]:
     """The names of who may use an agent, and whether everybody may."""
-    page = next(client.admin.grants.list({"resourceId": str(agent.agent_id), "resourceType": "AGENT"}).pages())
+    page = next(house.client.admin.grants.list({"resourceId": str(agent.agent_id), "resourceType": "AGENT"}).pages())
     return {grant.principal.name for grant in page.grants}, page.organization_wide
 
 
 @pytest.fixture
-def agent(house: House) -> Any:
+def agent(house: House) -> AgentDefinition:
     """An agent of the test's own, deployed to nobody."""
-    made = house.client.admin.agents.create(f"Desk {uuid4()}", description="Knows the ferry.")
-    yield made
-    if any(one.agent_id == made.agent_id for one in house.client.admin.agents.list()):
-        house.client.admin.agents.delete(made.agent_id)
+    return house.client.admin.agents.create(f"Desk {uuid4()}", description="Knows the ferry.")
 
 
-def test_without_agents_the_page_says_what_they_are_and_makes_the_first(house: House) -> None:
+def test_without_agents_the_page_says_what_they_are_and_makes_the_first(new_house: House) -> None:
     """An empty page tells what an agent is; a new one is made by its name alone, and its page is opened."""
-    page = house.open("agents")
-    assert not page.exception
-    assert "There is no agent yet." in html_of(page)
-    page = press(page, "New agent")
-    assert "An agent needs a name." in html_of(press(page, "Create"))
+    page = new_house.open("agents")
+    assert "There is no agent yet." in page.shown
+    page = page.press("New agent")
+    assert "An agent needs a name." in page.press("Create").shown
     page.text_input(key="new.name").set_value("Harbour desk")
-    page = press(page, "Create")
-    (made,) = house.client.admin.agents.list()
-    assert page.query_params["agent"] in (str(made.agent_id), [str(made.agent_id)])
-    assert "Harbour desk" in html_of(page)
-    assert "It answers from no collection" in html_of(page)
-    house.client.admin.agents.delete(made.agent_id)
+    page = page.press("Create")
+    (made,) = new_house.client.admin.agents.list()
+    assert page.address["agent"] == str(made.agent_id)
+    assert "Harbour desk" in page.shown
+    assert "It answers from no collection" in page.shown
 
 
 def test_what_is_written_is_saved_and_the_list_tells_it(house: House, agent: AgentDefinition) -> None:
-    """Every field of the form reaches the service, and the list has the new name."""
     name = f"Canteen {uuid4()}"
-    collection = house.client.document_collections.create_document_collection(f"Handbook {uuid4()}")
-    chosen = str(collection.document_collection_id)
+    chosen = house.add_collection()
     page = open_agent(house, agent)
-    assert "follows no instructions" in html_of(page)
+    assert "follows no instructions" in page.shown
     key = f"agent.{agent.agent_id}"
     page.text_input(key=f"{key}.name").set_value(name)
     page.text_area(key=f"{key}.instructions").set_value("Answer in one sentence.")
@@ -73,15 +61,19 @@ def test_what_is_written_is_saved_and_the_list_tells_it(house: House, agent: Age
     page.multiselect(key=f"{key}.collections").set_value([chosen])
     page.checkbox(key=f"{key}.api").set_value(True)
     page.checkbox(key=f"{key}.enable_smart_filtering").set_value(True)
-    page = press(page, "Save")
+    page = page.press("Save")
     saved = next(one for one in house.client.admin.agents.list(query=name))
     assert (saved.instructions, saved.model) == ("Answer in one sentence.", "carrel-extractive")
     assert [str(one) for one in saved.collection_ids] == [chosen]
     assert saved.api_access_enabled
     assert saved.retrieval == AgentRetrieval(enable_smart_filtering=True)
     assert saved.description == agent.description
-    listed = house.open("agents", name=name).dataframe[0].value
-    assert listed["Name"].tolist() == [name]
+    assert house.open("agents", name=name).column("Name") == [name]
+    # A name that is taken is refused in words.
+    other = house.client.admin.agents.create(f"Other {uuid4()}")
+    page.text_input(key=f"{key}.name").set_value(other.name)
+    assert "carrel-problem" in page.press("Save").shown
+    assert "Request id" in page.shown
 
 
 def test_what_somebody_else_changed_meanwhile_is_not_overwritten_unawares(house: House, agent: AgentDefinition) -> None:
@@ -90,126 +82,81 @@ def test_what_somebody_else_changed_meanwhile_is_not_overwritten_unawares(house:
     house.client.admin.agents.update(agent.agent_id, instructions="Theirs.")
     box = f"agent.{agent.agent_id}.instructions"
     page.text_area(key=box).set_value("Mine.")
-    page = press(page, "Save")
-    assert "Somebody else has changed this agent" in html_of(page)
-    assert as_it_is(house.client, agent).instructions == "Theirs."
+    page.press("Save")
+    assert "Somebody else has changed this agent" in page.shown
+    assert as_it_is(house, agent).instructions == "Theirs."
     assert page.text_area(key=box).value == "Mine."
-    page = press(page, "Save")
-    assert as_it_is(house.client, agent).instructions == "Mine."
-
-
-def test_a_name_that_is_taken_is_refused_in_words(house: House, agent: AgentDefinition) -> None:
-    """The service's reason stands on the page, with the request id to quote."""
-    other = house.client.admin.agents.create(f"Other {uuid4()}")
-    page = open_agent(house, agent)
-    page.text_input(key=f"agent.{agent.agent_id}.name").set_value(other.name)
-    page = press(page, "Save")
-    assert "carrel-problem" in html_of(page)
-    assert "Request id" in html_of(page)
-    house.client.admin.agents.delete(other.agent_id)
+    page.press("Save")
+    assert as_it_is(house, agent).instructions == "Mine."
 
 
 def test_deploying_says_who_gains_and_who_loses_and_asks_first(house: House, agent: AgentDefinition) -> None:
     """Nothing changes before it is confirmed; then those chosen may use the agent, and nobody else."""
-    house.client.admin.users.upsert(
-        [{"email": "vera@example.test", "name": "Vera Quill"}, {"email": "otto@example.test", "name": "Otto Reed"}]
-    )
-    house.client.admin.agents.deploy(agent.agent_id, [{"type": "user", "email": "otto@example.test"}])
+    house.add_people(VERA, OTTO)
+    house.client.admin.agents.deploy(agent.agent_id, [user(OTTO)])
     page = open_agent(house, agent, "deploy")
     key = f"agent.{agent.agent_id}.who"
     page.text_input(key=f"{key}.typed").set_value("vera").run()
     page.button(key=f"{key}.add").click().run()
-    page.multiselect(key=f"{key}.kept").set_value(["user:vera@example.test"]).run()
-    assert "May use it from now on: Vera Quill" in html_of(page)
-    assert "May not use it any more: Otto Reed" in html_of(page)
-    page = press(page, "Save access …")
-    assert users_of(house.client, agent) == ({"Otto Reed"}, False)
-    answer(page, "Save access …", "Save")
-    assert users_of(house.client, agent) == ({"Vera Quill"}, False)
+    page.multiselect(key=f"{key}.kept").set_value([f"user:{VERA}"]).run()
+    assert "May use it from now on: Vera" in page.shown
+    assert "May not use it any more: Otto" in page.shown
+    page = page.press("Save access …")
+    assert users_of(house, agent) == ({"Otto"}, False)
+    page.answer("Save access …", "Save")
+    assert users_of(house, agent) == ({"Vera"}, False)
     page = open_agent(house, agent, "deploy")
     page.toggle(key=f"agent.{agent.agent_id}.everybody").set_value(True).run()
-    answer(press(page, "Save access …"), "Save access …", "Save")
-    assert users_of(house.client, agent) == ({"Vera Quill"}, True)
+    page.press("Save access …").answer("Save access …", "Save")
+    assert users_of(house, agent) == ({"Vera"}, True)
 
 
 def test_who_may_search_none_of_its_collections_is_named(house: House, agent: AgentDefinition) -> None:
     """An agent can answer them nothing, and says so to nobody else; who may search one is not named."""
-    house.client.admin.users.upsert([{"email": "vera@example.test", "name": "Vera Quill"}])
-    collection = house.client.document_collections.create_document_collection(f"Pier {uuid4()}").document_collection_id
+    house.add_people(VERA)
+    collection = house.add_collection()
     house.client.admin.agents.update(agent.agent_id, collection_ids=[collection])
-    house.client.admin.agents.deploy(agent.agent_id, [{"type": "user", "email": "vera@example.test"}])
-    page = open_agent(house, agent, "deploy")
-    assert "Let them read one first: Vera Quill" in html_of(page)
-    house.client.admin.grants.set(
-        {"resourceId": str(collection), "resourceType": "DOCUMENT_COLLECTION"},
-        [{"principal": {"type": "user", "email": "vera@example.test"}, "role": "VIEWER"}],
-    )
-    assert "Let them read one first" not in html_of(open_agent(house, agent, "deploy"))
+    house.client.admin.agents.deploy(agent.agent_id, [user(VERA)])
+    assert "Let them read one first: Vera" in open_agent(house, agent, "deploy").shown
+    house.grant("DOCUMENT_COLLECTION", collection, user(VERA))
+    assert "Let them read one first" not in open_agent(house, agent, "deploy").shown
 
 
 def test_a_draft_is_tried_at_once_and_an_agent_of_others_once_deployed_to_me(
     house: House, agent: AgentDefinition
 ) -> None:
     """A draft stays nobody's; of an agent of others the page says so, deploys it beside them, and shows the reply."""
-    collection = house.client.document_collections.create_document_collection(f"Pier {uuid4()}")
-    house.client.catalog.upload_file(
-        b"The ferry to Northlight leaves at nine.",
-        file_name="ferry.txt",
-        document_external_id=f"ferry-{uuid4()}",
-        collection_id=collection.document_collection_id,
-        await_vector_store_sync=True,
-    )
-    house.client.admin.agents.update(agent.agent_id, collection_ids=[collection.document_collection_id])
+    collection = house.add_collection()
+    house.load("Ferries", "The ferry to Northlight leaves at nine.", collection_id=collection)
+    house.client.admin.agents.update(agent.agent_id, collection_ids=[collection])
     page = open_agent(house, agent, "try")
     page.text_area(key="try.question").set_value("When does the ferry to Northlight leave?")
-    assert "leaves at nine" in html_of(press(page, "Ask"))
-    assert users_of(house.client, agent) == (set(), False)
-    house.client.admin.users.upsert([{"email": "vera@example.test", "name": "Vera Quill"}])
-    house.client.admin.agents.deploy(agent.agent_id, [{"type": "user", "email": "vera@example.test"}])
+    assert "leaves at nine" in page.press("Ask").shown
+    assert users_of(house, agent) == (set(), False)
+    house.add_people(VERA)
+    house.client.admin.agents.deploy(agent.agent_id, [user(VERA)])
     page = open_agent(house, agent, "try")
-    assert "isn&#x27;t deployed to you" in html_of(page)
-    page = press(page, "Deploy it to me")
-    assert "Vera Quill" in users_of(house.client, agent)[0]
+    assert "isn&#x27;t deployed to you" in page.shown
+    page = page.press("Deploy it to me")
+    assert "Vera" in users_of(house, agent)[0]
     page.text_area(key="try.question").set_value("When does the ferry to Northlight leave?")
-    page = press(page, "Ask")
-    assert "leaves at nine" in html_of(page)
-    assert "carrel-sources" in html_of(page)
+    page = page.press("Ask")
+    assert "leaves at nine" in page.shown
+    assert "carrel-sources" in page.shown
 
 
 def test_an_agent_is_deleted_after_being_asked(house: House, agent: AgentDefinition) -> None:
     """The dialog comes first, and Cancel leaves it; then it is gone, and its address says so."""
-    page = press(open_agent(house, agent), "Delete …")
-    assert "People keep their conversations" in html_of(page)
-    answer(page, "Delete …", "Cancel")
-    assert as_it_is(house.client, agent)
-    answer(press(open_agent(house, agent), "Delete …"), "Delete …", "Delete")
+    page = open_agent(house, agent).press("Delete …")
+    assert "People keep their conversations" in page.shown
+    page.answer("Delete …", "Cancel")
+    assert as_it_is(house, agent)
+    open_agent(house, agent).press("Delete …").answer("Delete …", "Delete")
     assert not list(house.client.admin.agents.list(query=agent.name))
-    assert "This agent isn&#x27;t here." in html_of(open_agent(house, agent))
+    assert "This agent isn&#x27;t here." in open_agent(house, agent).shown
 
 
 def test_names_of_others_are_never_markdown(house: House) -> None:
-    """A hostile name, description and instruction is text everywhere on the page."""
-    made = house.client.admin.agents.create(HOSTILE, description=HOSTILE, instructions=HOSTILE)
+    made = house.client.admin.agents.create(MARKUP, description=MARKUP, instructions=MARKUP)
     for part in ("define", "deploy", "try"):
-        page = open_agent(house, made, part)
-        assert html.escape(HOSTILE) in html_of(page)
-        assert "<img" not in html_of(page)
-        assert "evil" not in markdown_of(page)
-    house.client.admin.agents.delete(made.agent_id)
-
-
-@pytest.mark.parametrize("address", ["no-such-agent", "0198c5b0-0000-7000-8000-000000000000"])
-def test_an_address_of_nothing_is_said_calmly(house: House, address: str) -> None:
-    """An unknown agent, or none at all, is a word and the way back."""
-    page = house.open("agents", agent=address)
-    assert not page.exception
-    assert "This agent isn&#x27;t here." in html_of(page)
-    assert "All agents" in [button.label for button in page.button]
-
-
-def test_a_member_is_refused(house: House) -> None:
-    """At the address of an agent, too."""
-    a_person(house.service, "jonas@example.test")
-    page = house.open("agents", signed_in_as="jonas@example.test", agent="0198c5b0-0000-7000-8000-000000000000")
-    assert "This page is for admins." in html_of(page)
-    assert not page.button
+        open_agent(house, made, part).assert_shown_as_text(MARKUP)

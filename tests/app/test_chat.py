@@ -10,58 +10,74 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from app.auth import container
 from service.domains.answering import ModelFailure
-from tests.app.conftest import House, html_of, markdown_of
-from tests.app.test_search import HOSTILE
-from tests.oauth.flow import a_person
+from tests.app.conftest import House
+from tests.app.pages import HOSTILE, NOTHING, NOWHERE, Page
 from tests.service.conversations import SECONDS, Desk, Script, a_desk, a_reply, passage
 
-UNKNOWN = "0198c5b0-0000-7000-8000-000000000000"
+ASKED = "When does the ferry leave?"
 
 
 @dataclass
 class Visit:
-    """A person of their own in the module's house, with an agent that is deployed to them alone."""
+    """A person in the module's house, with an agent that is deployed to them alone."""
 
     house: House
     desk: Desk
     email: str
 
-    def open(self, **address: str) -> AppTest:
+    def open(self, **address: str) -> Page:
         """Draw the page at an address."""
         return self.house.open("chat", signed_in_as=self.email, **address)
 
-    def ask(self, words: str = "When does the ferry leave?", **address: str) -> AppTest:
+    def ask(self, words: str = ASKED, **address: str) -> Page:
         """Open the page, and send a message."""
         return say(self.open(**address), words)
 
-    def conversation(self, page: AppTest) -> str:
-        """The conversation that a page's address names."""
-        return address(page)["conversation"]
+    def reopen(self, page: Page) -> Page:
+        """Draw the page of a page's conversation in another window."""
+        return self.open(conversation=page.address["conversation"])
 
-    def kept(self) -> list[tuple[str, ...]]:
+    def kept(self) -> list[list[str]]:
         """The words of each of the person's messages, by conversation."""
+        return list(self._conversations().values())
+
+    def kept_of(self, page: Page) -> list[str]:
+        """The words of the messages of a page's conversation."""
+        return self._conversations()[page.address["conversation"]]
+
+    def _conversations(self) -> dict[str, list[str]]:
         with self.house.service.owner_connection() as connection:
             rows = connection.execute(
-                "SELECT array_agg(message ORDER BY turn_no) FROM turns JOIN conversations USING (conversation_id) "
-                "WHERE agent_id = %s GROUP BY conversation_id ORDER BY conversation_id",
+                "SELECT conversation_id::text, array_agg(message ORDER BY turn_no) FROM turns "
+                "JOIN conversations USING (conversation_id) WHERE agent_id = %s GROUP BY 1 ORDER BY 1",
                 [self.desk.agent_id],
-            ).fetchall()
-        return [tuple(row[0]) for row in rows]
+            )
+            return dict(rows.fetchall())
+
+
+def begin_visit(house: House) -> Visit:
+    """Add a person, and deploy an agent to them."""
+    name = uuid4().hex[:8]
+    email = f"{name}@example.test"
+    house.add_people(email)
+    desk = a_desk(house.service, f"Harbour desk {name}")
+    desk.deploy(email)
+    return Visit(house, desk, email)
 
 
 @pytest.fixture
 def visit(house: House) -> Visit:
-    """Somebody to whom an agent is deployed."""
-    name = uuid4().hex[:8]
-    email = f"{name}@example.test"
-    a_person(house.service, email)
-    desk = a_desk(house.service, f"Harbour desk {name}")
-    desk.deploy(email)
-    return Visit(house, desk, email)
+    """A visit of the test's own."""
+    return begin_visit(house)
+
+
+@pytest.fixture(scope="module")
+def guest(house: House) -> Visit:
+    """A visit for tests that look at conversations of their own alone, and change neither agent nor person."""
+    return begin_visit(house)
 
 
 @pytest.fixture
@@ -77,74 +93,65 @@ def script(house: House, monkeypatch: pytest.MonkeyPatch) -> Iterator[Script]:
             script.end(ModelFailure("The test is over."), number=number)
 
 
-def address(page: AppTest) -> dict[str, str]:
-    """The parameters of a page's address."""
-    given = page.query_params.items()
-    return {name: str(value[0] if isinstance(value, list) else value) for name, value in given}
+@pytest.fixture
+def cut_line(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[..., httpx.Response]], None]:
+    """Put a function in the place of what sends requests to the service."""
+    return lambda send: monkeypatch.setattr(container.connections(), "send", send)
 
 
-def say(page: AppTest, words: str) -> AppTest:
+def say(page: Page, words: str) -> Page:
     """Send a message."""
     return page.chat_input(key="chat.words").set_value(words).run()
 
 
-def until(page: AppTest, fits: Callable[[str], bool]) -> str:
+def until(page: Page, fits: Callable[[str], bool]) -> str:
     """Draw the page until what it shows fits, as its fragment does in a browser; what it shows."""
     deadline = time.monotonic() + SECONDS
-    while not fits(shown := html_of(page)):
+    while not fits(shown := page.shown):
         assert time.monotonic() < deadline, shown[-2000:]
-        assert not page.exception
         page.run()
     return shown
 
 
-def button(page: AppTest, name: str) -> Any:
-    """The page's button of this name."""
-    return next(one for one in page.button if one.label == name)
+def until_replied(page: Page, words: str = "carrel-reply") -> str:
+    """Draw the page until a reply with these words is whole."""
+    return until(page, lambda shown: words in shown and "aria-busy" not in shown)
 
 
-def labels(page: AppTest) -> list[str]:
-    """What the page's buttons are called."""
-    return [one.label for one in page.button]
-
-
-def test_without_agents_the_page_says_what_to_do(house: House) -> None:
+def test_without_agents_the_page_says_what_to_do(new_house: House) -> None:
     """A member is sent to an admin, an admin to the page where agents are made; there is nothing to write into."""
-    email = f"{uuid4().hex[:8]}@example.test"
-    a_person(house.service, email)
-    page = house.open("chat", signed_in_as=email)
-    assert "No agent is deployed to you yet." in html_of(page)
-    assert "Ask an admin for one." in html_of(page)
-    assert "agents" not in html_of(page).partition("carrel-empty")[2].partition("href")[2]
+    new_house.add_people("ada@example.test")
+    page = new_house.open("chat", signed_in_as="ada@example.test")
+    assert "No agent is deployed to you yet." in page.shown
+    assert "Ask an admin for one." in page.shown
+    assert "agents" not in page.shown.partition("carrel-empty")[2].partition("href")[2]
     assert not page.chat_input
-    page = house.open("chat")
-    assert '<a href="agents" target="_self">To the agents</a>' in html_of(page)
+    assert '<a href="agents" target="_self">To the agents</a>' in new_house.open("chat").shown
 
 
-def test_a_question_is_answered_with_its_source(visit: Visit) -> None:
+def test_a_question_is_answered_with_its_source(guest: Visit) -> None:
     """The reply stands under the question, with a number that leads to the quote, and from there to the document."""
-    page = visit.open()
-    assert f"Harbour desk {visit.email[:8]}" in html_of(page)
-    say(page, "When does the ferry leave?")
-    shown = until(page, lambda shown: "carrel-sources" in shown)
+    desk, page = guest.desk, guest.open()
+    assert f"Harbour desk {guest.email[:8]}" in page.shown
+    shown = until_replied(say(page, ASKED), "carrel-sources")
     assert "leaves at noon" in shown
-    place = f"chunk_in={visit.desk.collection_id}&amp;place={visit.desk.collection_id}"
-    where = (
-        f"documents?document={visit.desk.document_id}&amp;part=text&amp;chunk=0&amp;{place}&amp;version=1&amp;quoted="
-    )
+    place = f"chunk_in={desk.collection_id}&amp;place={desk.collection_id}"
+    where = f"documents?document={desk.document_id}&amp;part=text&amp;chunk=0&amp;{place}&amp;version=1&amp;quoted="
     back = r"chat=agent%3D[0-9a-f-]{36}%26conversation%3D([0-9a-f-]{36})"
     linked = re.search(rf'href="{re.escape(where)}[0-9]+_[0-9a-f]{{16}}&amp;{back}" target="_blank"', shown)
     assert linked is not None
-    opened = visit.house.open(
-        "documents", signed_in_as=visit.email, document=str(visit.desk.document_id), chat=f"conversation={linked[1]}"
+    opened = guest.house.open(
+        "documents", signed_in_as=guest.email, document=desk.document_id, chat=f"conversation={linked[1]}"
     )
-    assert f'<a href="chat?conversation={linked[1]}"' in html_of(opened)
+    assert f'<a href="chat?conversation={linked[1]}"' in opened.shown
     number = shown.partition('class="carrel-chip" href="#')[2].partition('"')[0]
     assert f'<li id="{number}">' in shown
     assert "<strong>Ferries</strong><blockquote>The ferry to Northlight leaves at noon" in shown
+    assert '<details class="carrel-sources"><summary>Sources (1)</summary>' in shown
 
 
-def test_a_new_conversation_offers_questions(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("impatient")
+def test_a_new_conversation_offers_questions(visit: Visit, cut_line: Callable[..., None]) -> None:
     """About documents that the person may read, of collections that they may search; pressing one asks it.
 
     Where none can be had, one can still ask.
@@ -156,53 +163,55 @@ def test_a_new_conversation_offers_questions(visit: Visit, monkeypatch: pytest.M
             raise httpx.ReadError("cut", request=request)
         return real(request, **options)
 
-    with monkeypatch.context() as cut:
-        cut.setattr("carrel._retries.RetryPolicy.wait_after_failure", lambda *_, **__: None)
-        cut.setattr(container.connections(), "send", lost)
-        page = visit.open()
-        assert page.chat_input
-        assert not [one for one in page.button if str(one.key).startswith("chat.example-")]
+    cut_line(lost)
     page = visit.open()
-    questions = [one.label for one in page.button if str(one.key).startswith("chat.example-")]
-    assert questions == ["` What is in “Ferries”? `"]
-    button(page, questions[0]).click().run()
-    until(page, lambda shown: "carrel-sources" in shown)
-    assert visit.kept() == [("What is in “Ferries”?",)]
-    assert not [one for one in page.button if str(one.key).startswith("chat.example-")]
+    assert page.chat_input
+    assert not examples(page)
+    cut_line(real)
+    page = visit.open()
+    assert examples(page) == ["` What is in “Ferries”? `"]
+    until_replied(page.press(*examples(page)), "carrel-sources")
+    assert visit.kept() == [["What is in “Ferries”?"]]
+    assert not examples(page)
 
 
-def test_a_reply_without_a_word_yet_is_an_outline(visit: Visit, script: Script) -> None:
-    """It says that the agent is thinking, and can be stopped; the outline goes with the first words."""
-    page = visit.ask()
+def examples(page: Page) -> list[str]:
+    """The questions that the page offers."""
+    return [one.label for one in page.button if str(one.key).startswith("chat.example-")]
+
+
+def test_a_reply_without_a_word_yet_is_an_outline(guest: Visit, script: Script) -> None:
+    """It says that the agent is thinking; the outline goes with the first words.
+
+    A window that knows nothing but the address shows what has come so far, and the rest as it comes.
+    """
+    page = guest.ask()
     shown = until(page, lambda shown: "carrel-skeleton" in shown)
     assert "Thinking …" in shown
-    assert "Stop" in labels(page)
+    assert "Stop" in page.labels
     script.tell("So far")
     until(page, lambda shown: "So far" in shown and "carrel-skeleton" not in shown)
+    again = guest.reopen(page)
+    until(again, lambda shown: "So far" in shown)
+    script.end(a_reply("So far, so good."))
+    until_replied(again, "So far, so good.")
+    assert len(script.scenes) == 1
 
 
-def test_sources_fold_and_say_how_many(visit: Visit) -> None:
-    """Under their number, which a browser's own folding opens and closes."""
-    shown = until(visit.ask(), lambda shown: "carrel-sources" in shown)
-    assert '<details class="carrel-sources"><summary>Sources (1)</summary>' in shown
-
-
-def test_the_conversation_is_there_after_a_reload(visit: Visit) -> None:
-    """The address names the conversation, and whoever opens it anew sees the same, and goes on with it."""
-    page = visit.ask()
-    until(page, lambda shown: "carrel-sources" in shown)
-    again = visit.open(conversation=visit.conversation(page))
-    assert "carrel-sources" in html_of(again)
+def test_the_conversation_is_there_after_a_reload(guest: Visit) -> None:
+    page = guest.ask()
+    until_replied(page, "carrel-sources")
+    again = guest.reopen(page)
+    assert "carrel-sources" in again.shown
     say(again, "And dogs?")
     until(again, lambda shown: shown.count("carrel-reply") == 2 and "aria-busy" not in shown)
-    assert visit.kept() == [("When does the ferry leave?", "And dogs?")]
+    assert guest.kept_of(page) == [ASKED, "And dogs?"]
 
 
-def test_a_reply_is_shown_as_it_grows(visit: Visit, script: Script) -> None:
-    """Its text so far, then all of it; the history above is there meanwhile."""
-    page = visit.ask("First")
+def test_a_reply_is_shown_as_it_grows(guest: Visit, script: Script) -> None:
+    page = guest.ask("First")
     script.end(a_reply("The first reply."))
-    until(page, lambda shown: "The first reply." in shown and "aria-busy" not in shown)
+    until_replied(page, "The first reply.")
     say(page, "Second")
     script.tell("Half of", number=1)
     shown = until(page, lambda shown: "Half of" in shown)
@@ -211,113 +220,85 @@ def test_a_reply_is_shown_as_it_grows(visit: Visit, script: Script) -> None:
     script.tell("Half of **it** and", number=1)
     until(page, lambda shown: "Half of <strong>it</strong> and" in shown)
     script.end(a_reply("Half of **it** and the rest."), number=1)
-    shown = until(page, lambda shown: "the rest." in shown and "aria-busy" not in shown)
-    assert "Stop" not in labels(page)
+    until_replied(page, "the rest.")
+    assert "Stop" not in page.labels
 
 
-def test_a_reply_that_begins_anew_replaces_what_was_shown(visit: Visit, script: Script) -> None:
+def test_a_reply_that_begins_anew_replaces_what_was_shown(guest: Visit, script: Script) -> None:
     """After a crash of the service nothing of the first attempt is left."""
-    page = visit.ask()
+    page = guest.ask()
     script.tell("A first attempt")
     until(page, lambda shown: "A first attempt" in shown)
     script.tell("Quite another")
-    shown = until(page, lambda shown: "Quite another" in shown)
-    assert "A first attempt" not in shown
+    assert "A first attempt" not in until(page, lambda shown: "Quite another" in shown)
     script.end(a_reply("Quite another reply."))
-    until(page, lambda shown: "Quite another reply." in shown)
+    until_replied(page, "Quite another reply.")
 
 
-def test_a_reload_in_the_middle_finds_the_reply_going_on(visit: Visit, script: Script) -> None:
-    """A window that knows nothing but the address shows what has come so far, and the rest as it comes."""
-    page = visit.ask()
-    script.tell("So far")
-    again = visit.open(conversation=visit.conversation(page))
-    until(again, lambda shown: "So far" in shown)
-    script.end(a_reply("So far, so good."))
-    until(again, lambda shown: "So far, so good." in shown and "aria-busy" not in shown)
-    assert len(script.scenes) == 1
-
-
-def test_two_windows_send_into_one_conversation(visit: Visit, script: Script) -> None:
+def test_two_windows_send_into_one_conversation(guest: Visit, script: Script) -> None:
     """The second message waits for the first one's reply; both windows come to show both."""
-    one = visit.ask("First")
-    two = visit.open(conversation=visit.conversation(one))
-    say(two, "Second")
-    assert "Waits until the reply above is there." in html_of(two)
+    one = guest.ask("First")
+    two = say(guest.reopen(one), "Second")
+    assert "Waits until the reply above is there." in two.shown
     script.end(a_reply("Reply one."))
     script.end(a_reply("Reply two."), number=1)
     for page in (one, two):
         until(page, lambda shown: "Reply one." in shown and "Reply two." in shown)
-    assert visit.kept() == [("First", "Second")]
+    assert guest.kept_of(one) == ["First", "Second"]
 
 
 @pytest.mark.parametrize("from_the_beginning", [True, False])
 def test_enter_pressed_twice_sends_once(visit: Visit, script: Script, *, from_the_beginning: bool) -> None:
     """The same words again, while they are on their way, are no other message; also where no conversation was yet."""
     page = visit.ask("Twice")
+    conversation = page.address["conversation"]
     if from_the_beginning:
         page.query_params.clear()
     say(page, "Twice")
-    assert visit.kept() == [("Twice",)]
+    assert visit.kept() == [["Twice"]]
     script.end(a_reply("Once."))
-    page.query_params["conversation"] = first(visit)
-    until(page, lambda shown: "Once." in shown and "aria-busy" not in shown)
+    page.query_params["conversation"] = conversation
+    until_replied(page, "Once.")
     say(page, "Twice")
-    assert visit.kept() == [("Twice", "Twice")]
+    assert visit.kept() == [["Twice", "Twice"]]
 
 
-def first(visit: Visit) -> str:
-    """The person's first conversation."""
-    with visit.house.service.owner_connection() as connection:
-        row = connection.execute(
-            "SELECT conversation_id FROM conversations WHERE agent_id = %s", [visit.desk.agent_id]
-        ).fetchone()
-    assert row is not None
-    return str(row[0])
-
-
-def test_watching_can_be_stopped_and_taken_up(visit: Visit, script: Script) -> None:
-    """The agent goes on meanwhile, and nothing is lost."""
-    page = visit.ask()
+def test_watching_can_be_stopped_and_taken_up(guest: Visit, script: Script) -> None:
+    page = guest.ask()
     script.tell("So far")
     until(page, lambda shown: "So far" in shown)
-    button(page, "Stop").click().run()
-    assert "You have stopped watching." in html_of(page)
-    assert "So far" not in html_of(page)
+    page.press("Stop")
+    assert "You have stopped watching." in page.shown
+    assert "So far" not in page.shown
     script.end(a_reply("So far, so good."))
-    button(page, "Watch again").click().run()
-    until(page, lambda shown: "So far, so good." in shown and "aria-busy" not in shown)
+    until_replied(page.press("Watch again"), "So far, so good.")
 
 
-def test_a_failure_is_said_and_can_be_asked_again(visit: Visit, script: Script) -> None:
+def test_a_failure_is_said_and_can_be_asked_again(guest: Visit, script: Script) -> None:
     """In the service's words, beside the message; asking again sends its text once more, however often."""
-    page = visit.ask("Why?")
+    page = guest.ask("Why?")
     script.end(ModelFailure("The model's endpoint is <b>overloaded</b>. Send the message again later."))
-    shown = until(page, lambda shown: "carrel-problem" in shown)
-    assert "endpoint is &lt;b&gt;overloaded&lt;/b&gt;" in shown
-    button(page, "Ask again").click().run()
-    button(page, "Ask again").click().run()
+    assert "endpoint is &lt;b&gt;overloaded&lt;/b&gt;" in until(page, lambda shown: "carrel-problem" in shown)
+    for _ in range(2):
+        next(one for one in page.button if one.label == "Ask again").click().run()
     script.end(a_reply("Because."), number=1)
-    until(page, lambda shown: "Because." in shown and "aria-busy" not in shown)
-    assert visit.kept() == [("Why?", "Why?")]
+    until_replied(page, "Because.")
+    assert guest.kept_of(page) == ["Why?", "Why?"]
 
 
 def test_a_reply_on_what_was_taken_away_is_withheld(visit: Visit, script: Script) -> None:
     """At its end and in the history: a word why, none of its text, and asking again."""
-    desk = visit.desk
-    page = visit.ask()
+    desk, page = visit.desk, visit.ask()
     script.end(a_reply("Noon it is [1].", passage(desk.document_id), cited=[0]))
-    until(page, lambda shown: "carrel-sources" in shown)
+    until_replied(page, "carrel-sources")
     say(page, "And then?")
     desk.share()
     script.end(a_reply("Noon again [1].", passage(desk.document_id), cited=[0]), number=1)
-    shown = until(page, lambda shown: shown.count("may not read any more") == 2)
-    assert "Noon" not in shown
-    assert labels(page).count("Ask again") == 2
+    assert "Noon" not in until(page, lambda shown: shown.count("may not read any more") == 2)
+    assert page.labels.count("Ask again") == 2
 
 
 def test_who_is_signed_out_in_the_middle_is_told(visit: Visit, script: Script) -> None:
-    """When the tokens are taken back while a reply grows, the page leads to signing in."""
     page = visit.ask()
     script.tell("So far")
     until(page, lambda shown: "So far" in shown)
@@ -328,22 +309,24 @@ def test_who_is_signed_out_in_the_middle_is_told(visit: Visit, script: Script) -
 
 
 def test_a_message_the_service_does_not_take_stays(visit: Visit) -> None:
-    """It is shown with the reason, and sent again as the same message, which is answered once."""
+    """It is shown with the reason until it is discarded, or sent again as the same message, which is answered once."""
     page = visit.open()
     visit.desk.deploy()
+    say(page, "Discard this")
+    page.press("Discard")
+    assert "Discard this" not in page.shown
     say(page, "Are you there?")
-    assert "Are you there?" in html_of(page)
-    assert "carrel-problem" in html_of(page)
+    assert "Are you there?" in page.shown
+    assert "carrel-problem" in page.shown
     visit.desk.deploy(visit.email)
-    button(page, "Send again").click().run()
-    until(page, lambda shown: "aria-busy" not in shown and "carrel-reply" in shown)
-    assert visit.kept() == [("Are you there?",)]
+    until_replied(page.press("Send again"))
+    assert visit.kept() == [["Are you there?"]]
 
 
-def test_an_answer_that_got_lost_leads_to_no_second_message(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("impatient")
+def test_an_answer_that_got_lost_leads_to_no_second_message(visit: Visit, cut_line: Callable[..., None]) -> None:
     """Sent again after the connection broke, a message that the service had taken is still one."""
-    page = visit.open()
-    real = container.connections().send
+    page, real = visit.open(), container.connections().send
 
     def lost(request: httpx.Request, **options: Any) -> httpx.Response:
         answer = real(request, **options)
@@ -352,70 +335,60 @@ def test_an_answer_that_got_lost_leads_to_no_second_message(visit: Visit, monkey
         answer.close()
         raise httpx.ReadError("cut", request=request)
 
-    with monkeypatch.context() as cut:
-        cut.setattr("carrel._retries.RetryPolicy.wait_after_failure", lambda *_, **__: None)
-        cut.setattr(container.connections(), "send", lost)
-        say(page, "Are you there?")
-    assert visit.kept() == [("Are you there?",)]
-    assert "answer" in html_of(page)
-    button(page, "Send again").click().run()
-    until(page, lambda shown: "aria-busy" not in shown and "carrel-reply" in shown)
-    assert visit.kept() == [("Are you there?",)]
-
-
-def test_a_message_can_be_discarded(visit: Visit) -> None:
-    """One that the service didn't take is then gone."""
-    page = visit.open()
-    visit.desk.deploy()
+    cut_line(lost)
     say(page, "Are you there?")
-    button(page, "Discard").click().run()
-    assert "Are you there?" not in html_of(page)
-    assert visit.kept() == []
+    cut_line(real)
+    assert visit.kept() == [["Are you there?"]]
+    assert "answer" in page.shown
+    until_replied(page.press("Send again"))
+    assert visit.kept() == [["Are you there?"]]
 
 
 def test_conversations_are_listed_and_opened(visit: Visit) -> None:
     """The latest first, twelve at a time; choosing one shows it and names it in the address."""
-    for number in range(14):
-        page = visit.ask(f"Question {number}")
-    titles = [one for one in labels(page) if "Question" in one]
-    assert titles == [f"` Question {number} `" for number in range(13, 1, -1)]
-    button(page, "Next").click().run()
-    assert [one for one in labels(page) if "Question" in one] == ["` Question 1 `", "` Question 0 `"]
-    button(page, "` Question 0 `").click().run()
+    for number in range(13):
+        visit.desk.ask(f"Question {number}", userEmail=visit.email)
+    page = visit.ask("Question 13")
+    assert titles(page) == [f"` Question {number} `" for number in range(13, 1, -1)]
+    page.press("Next")
+    assert titles(page) == ["` Question 1 `", "` Question 0 `"]
+    page.press("` Question 0 `")
     until(page, lambda shown: '<p class="carrel-passage">Question 0</p>' in shown)
-    button(page, "New conversation").click().run()
-    assert "carrel-message" not in html_of(page)
+    page.press("New conversation")
+    assert "carrel-message" not in page.shown
     assert "conversation" not in page.query_params
 
 
-@pytest.mark.parametrize("conversation", [UNKNOWN, "no-such", "a\0b"])
-def test_an_address_of_no_conversation_is_explained(visit: Visit, conversation: str) -> None:
-    """One that isn't there, or is somebody else's, is the same calm sentence; a new one can be begun."""
-    page = visit.open(conversation=conversation)
-    assert not page.exception
-    assert "You have no such conversation." in html_of(page)
-    assert not page.chat_input
-    button(page, "New conversation").click().run()
-    assert page.chat_input
+def titles(page: Page) -> list[str]:
+    """The conversations that the page lists."""
+    return [one for one in page.labels if "Question" in one]
 
 
-def test_anothers_conversation_is_none(visit: Visit, house: House) -> None:
+def test_an_address_of_no_conversation_is_explained(guest: Visit) -> None:
+    for conversation in NOTHING:
+        page = guest.open(conversation=conversation)
+        assert "You have no such conversation." in page.shown
+        assert not page.chat_input
+        assert page.press("New conversation").chat_input
+
+
+def test_anothers_conversation_is_none(guest: Visit, house: House) -> None:
     """Even for an admin: the words of a person are theirs."""
-    page = visit.ask("A secret of mine")
-    until(page, lambda shown: "aria-busy" not in shown and "carrel-reply" in shown)
-    other = house.open("chat", conversation=visit.conversation(page))
-    assert "You have no such conversation." in html_of(other)
-    assert "A secret of mine" not in html_of(other)
+    page = guest.ask("A secret of mine")
+    until_replied(page)
+    other = house.open("chat", conversation=page.address["conversation"])
+    assert "You have no such conversation." in other.shown
+    assert "A secret of mine" not in other.shown
 
 
 def test_a_conversation_with_an_agent_that_is_gone_is_read_on(visit: Visit) -> None:
     """Its history stays; there is nothing to write into, and a word why."""
     page = visit.ask()
-    until(page, lambda shown: "carrel-sources" in shown)
+    until_replied(page, "carrel-sources")
     visit.desk.deploy()
-    again = visit.house.open("chat", signed_in_as=visit.email, conversation=visit.conversation(page))
-    assert "carrel-sources" in html_of(again)
-    assert "isn&#x27;t deployed to you any more" in html_of(again)
+    again = visit.reopen(page)
+    assert "carrel-sources" in again.shown
+    assert "isn&#x27;t deployed to you any more" in again.shown
     assert not again.chat_input
 
 
@@ -426,46 +399,41 @@ def test_one_of_several_agents_is_chosen(visit: Visit) -> None:
     other.update(description="Knows <b>animals</b>.")
     page = visit.open()
     page.selectbox(key="chat.agent").set_value(other.agent_id).run()
-    assert address(page) == {"agent": other.agent_id}
-    assert "Knows &lt;b&gt;animals&lt;/b&gt;." in html_of(page)
+    assert page.address == {"agent": other.agent_id}
+    assert "Knows &lt;b&gt;animals&lt;/b&gt;." in page.shown
     say(page, "Hello?")
     assert visit.kept() == []
-    page = visit.open(agent=UNKNOWN)
-    assert "The agent that the address names isn&#x27;t there for you." in html_of(page)
+    assert "The agent that the address names isn&#x27;t there for you." in visit.open(agent=NOWHERE).shown
 
 
-def test_a_long_conversation_is_shown_from_its_end(visit: Visit) -> None:
+def test_a_long_conversation_is_shown_from_its_end(guest: Visit) -> None:
     """Twenty exchanges, and twenty more when they are asked for."""
-    page = visit.ask("Question 0")
-    conversation = visit.conversation(page)
-    until(page, lambda shown: "aria-busy" not in shown and "carrel-reply" in shown)
-    with visit.house.service.owner_connection() as connection:
+    page = guest.ask("Question 0")
+    until_replied(page)
+    with guest.house.service.owner_connection() as connection:
         connection.execute(
             "INSERT INTO turns SELECT (jsonb_populate_record(turn, jsonb_build_object('turn_id', gen_random_uuid(), "
             "'turn_no', number, 'message', 'Question ' || number))).* "
             "FROM turns AS turn, generate_series(turn.turn_no + 1, 30) AS number WHERE conversation_id = %s",
-            [conversation],
+            [page.address["conversation"]],
         )
-    again = visit.open(conversation=conversation)
-    assert html_of(again).count("carrel-message") == 20
-    assert "Question 30" in html_of(again)
-    button(again, "Show earlier messages").click().run()
-    assert html_of(again).count("carrel-message") == 30
+    again = guest.reopen(page)
+    assert again.shown.count("carrel-message") == 20
+    assert "Question 30" in again.shown
+    again.press("Show earlier messages")
+    assert again.shown.count("carrel-message") == 30
 
 
-def test_a_reply_takes_feedback(visit: Visit) -> None:
+def test_a_reply_takes_feedback(guest: Visit) -> None:
     """A thumb and a comment reach the audit log once each; after a reload the thumb is there."""
-    page = visit.ask()
-    until(page, lambda shown: "carrel-sources" in shown)
-    button(page, "Not helpful").click().run()
-    page.run()
+    page = guest.ask()
+    until_replied(page, "carrel-sources")
+    page.press("Not helpful").run()
     page.text_area[0].set_value("And <i>goats</i>?")
-    button(page, "Send the comment").click().run()
-    page.run()
-    entries = [one for one in visit.desk.entries("agent.feedback") if visit.desk.agent_id in str(one)]
+    page.press("Send the comment").run()
+    entries = [one for one in guest.desk.entries("agent.feedback") if guest.desk.agent_id in str(one)]
     assert [one["details"]["feedback"] for one in entries] == ["NEGATIVE", "NEGATIVE"]
-    again = visit.open(conversation=visit.conversation(page))
-    assert again.text_area[0].placeholder == "What was missing?"
+    assert guest.reopen(page).text_area[0].placeholder == "What was missing?"
 
 
 @pytest.mark.parametrize("hostile", HOSTILE)
@@ -473,22 +441,20 @@ def test_text_of_others_is_neither_markup_nor_link(visit: Visit, script: Script,
     """Messages, replies, quotes, and the names of agents and documents: nothing runs, and nothing leads elsewhere."""
     visit.desk.update(name=f"{hostile} {uuid4().hex[:6]}", description=hostile)
     page = visit.ask(hostile)
-    quoted = passage(visit.desk.document_id, hostile)
-    visit.house.client.catalog.upload_file(
-        b"Sheep", document_external_id=f"{visit.desk.document_id} hostile", document_name=hostile, file_name="n.txt"
-    )
+    visit.house.load(hostile, "Sheep")
     script.tell(hostile)
     until(page, lambda shown: "aria-busy" in shown)
+    quoted = passage(visit.desk.document_id, hostile)
     script.end(a_reply(f"{hostile} [1]", quoted, cited=[0], warnings=[hostile]))
-    shown = until(page, lambda shown: "carrel-sources" in shown)
+    shown = until_replied(page, "carrel-sources")
     assert not any(tag in shown for tag in ("<script", "<img", "<iframe"))
     links = [part.partition('"')[0] for part in shown.split('<a class="carrel-chip" href="')[1:]]
     assert all(link.startswith("#source-") for link in links)
     assert "evil" not in "".join(part.partition(">")[0] for part in shown.split("<a ")[1:])
     assert "onerror" not in "".join(part.partition("&gt;")[0] for part in shown.split("<img")[1:])
     assert html.escape(hostile.split(maxsplit=1)[0]) in shown
-    spoken = markdown_of(page)
-    for one in labels(page):
+    spoken = page.as_markdown
+    for one in page.labels:
         if one.startswith("`"):
             fence = one.partition(" ")[0]
             assert one.endswith(f" {fence}")
@@ -497,27 +463,25 @@ def test_text_of_others_is_neither_markup_nor_link(visit: Visit, script: Script,
     assert not any(word in spoken for word in ("evil", "alert", "material/home"))
 
 
-def test_a_service_that_is_down_is_explained(visit: Visit, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without the service the page says so, and how to start it."""
+@pytest.mark.usefixtures("impatient")
+def test_a_service_that_is_down_is_explained(guest: Visit, cut_line: Callable[..., None]) -> None:
+    """A page that is open says so, and how to start it."""
 
-    def refused(request: httpx.Request, **_: Any) -> httpx.Response:
+    def refuse(request: httpx.Request, **_: Any) -> httpx.Response:
         raise httpx.ConnectError("refused", request=request)
 
-    page = visit.open()
-    monkeypatch.setattr("carrel._retries.RetryPolicy.wait_after_failure", lambda *_, **__: None)
-    monkeypatch.setattr(container.connections(), "send", refused)
+    page = guest.open()
+    cut_line(refuse)
     say(page, "Are you there?")
-    assert not page.exception
-    assert "doesn&#x27;t answer" in html_of(page)
-    assert "make up" in html_of(page)
+    assert "doesn&#x27;t answer" in page.shown
+    assert "make up" in page.shown
 
 
 def test_what_is_too_long_is_said_and_stays(visit: Visit) -> None:
     """A message beyond the service's limit is not cut and not dropped: it stands there with the reason, unsent."""
     page = visit.ask("x" * 20_001)
-    assert not page.exception
-    assert "This is too long: 20,001 characters." in html_of(page)
-    assert "x" * 20_001 in html_of(page)
-    assert "Discard" in labels(page)
-    assert "Send again" not in labels(page)  # the service takes it no more than before
+    assert "This is too long: 20,001 characters." in page.shown
+    assert "x" * 20_001 in page.shown
+    assert "Discard" in page.labels
+    assert "Send again" not in page.labels  # the service takes it no more than before
     assert visit.kept() == []

@@ -1,6 +1,6 @@
 """Fields that filter a list, and the address that keeps what they hold."""
 
-from streamlit.testing.v1 import AppTest
+from tests.app.pages import Page
 
 
 def leaving() -> None:
@@ -22,6 +22,4 @@ def leaving() -> None:
 
 def test_a_filter_says_a_value_to_the_address_once() -> None:
     """What was told before changes no address that has gone on since; what is new does."""
-    page = AppTest.from_function(leaving, default_timeout=30).run()  # pyright: ignore
-    assert not page.exception
-    assert [text.value for text in page.text] == ["abc", "{'person': '1'}", "{'person': '1'}"]
+    assert Page.from_function(leaving).run().texts == ["abc", "{'person': '1'}", "{'person': '1'}"]

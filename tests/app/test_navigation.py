@@ -2,15 +2,13 @@
 
 import pytest
 import streamlit as st
-from streamlit.testing.v1 import AppTest
 
 from app.auth import container, current
 from app.auth.sessions import digest_of
 from app.navigation import FOR_ADMINS
-from carrel import Carrel
-from tests.app.conftest import VIEWS, Open, SetUp, draw, html_of, sign_in
+from tests.app.conftest import VIEWS, House, MakeHouse
+from tests.app.pages import SECONDS, Page
 from tests.harness.services import RunningService
-from tests.oauth.flow import a_person
 
 MEMBER = "jonas@example.test"
 FOR_ADMINS_ALONE = "these pages act with a key of the workbench"
@@ -48,99 +46,98 @@ st.text({where}())
 """
 
 
-def test_nothing_is_shown_before_signing_in(workbench: SetUp, service: RunningService) -> None:
-    """Without a session there is the way in, which leads back to the page that was asked for, and no page."""
-    workbench(service)
-    page = AppTest.from_file(str(VIEWS.parent / "main.py"), default_timeout=60).run()
-    assert not page.exception
-    assert "/oauth/login?next=" in html_of(page)
-    assert not page.text_input
-    assert not page.title
+# What addresses name on the pages for admins.
+PARAMETERS = ("account", "agent", "client", "entry", "group", "key", "new", "person", "question", "resource", "run")
+PARAMETERS += ("search", "set", "show", "source", "sync", "token", "who", "with")
+
+
+@pytest.fixture
+def keyed_house(make_house: MakeHouse, service: RunningService) -> House:
+    """A workbench with a key of its own, with which pages act for admins, and a member."""
+    house = make_house(service, CARREL_APP_API_KEY=service.api_key)
+    house.add_people(MEMBER)
+    return house
+
+
+def page_of(script: str, cookie: str) -> Page:
+    """A page that is this script, for the person whose session has this cookie."""
+    st.cache_data.clear()
+    page = Page.from_string(script)
+    page.session_state["signed_in.owner"] = digest_of(cookie)
+    return page
+
+
+def texts(page: Page) -> list[str]:
+    """Draw a page; the texts on it."""
+    page.run()
+    return page.texts
 
 
 def test_what_was_drawn_for_one_person_is_gone_for_the_next(
-    workbench: SetUp, service: RunningService, monkeypatch: pytest.MonkeyPatch
+    keyed_house: House, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Another session in the same window finds nothing of the one before, and no session finds nothing at all."""
-    workbench(service, CARREL_APP_API_KEY=service.api_key)
-    a_person(service, MEMBER)
-    admin, member = sign_in(service), sign_in(service, MEMBER)
-    browser = {"cookie": admin}
+    """Another session in the same window finds nothing of the one before.
+
+    Without a session there is the way in, which leads back to the page that was asked for, and no page.
+    """
+    service, browser = keyed_house.service, {"cookie": ""}
     monkeypatch.setattr(current, "_cookie", lambda: browser["cookie"])
-    page = AppTest.from_file(str(VIEWS.parent / "main.py"), default_timeout=60).run()
-    assert service.admin_email in html_of(page)
-    assert FOR_ADMINS_ALONE in html_of(page)
-    assert f'href="{service.base_url}/account/consents"' in html_of(page)
+    page = Page(VIEWS.parent / "main.py", default_timeout=SECONDS).run()
+    assert "/oauth/login?next=" in page.shown
+    assert not page.text_input
+    assert not page.title
+    browser["cookie"] = keyed_house.sign_in()
+    page.run()
+    assert service.admin_email in page.shown
+    assert FOR_ADMINS_ALONE in page.shown
+    assert f'href="{service.base_url}/account/consents"' in page.shown
     page.session_state["answer"] = "the admin's"
-    browser["cookie"] = member
+    browser["cookie"] = keyed_house.sign_in(MEMBER)
     page.run()
     assert "answer" not in page.session_state
-    assert service.admin_email not in html_of(page)
-    assert MEMBER in html_of(page)
-    assert FOR_ADMINS_ALONE not in html_of(page)  # who was an admin is kept for a minute, for one person
+    assert service.admin_email not in page.shown
+    assert MEMBER in page.shown
+    assert FOR_ADMINS_ALONE not in page.shown  # who was an admin is kept for a minute, for one person
     browser["cookie"] = ""
     page.run()
-    assert MEMBER not in html_of(page)
+    assert MEMBER not in page.shown
 
 
 @pytest.mark.parametrize("view", [name for entries in FOR_ADMINS.values() for name, _title, _icon in entries])
-def test_an_admins_page_refuses_a_member_by_itself(open_page: Open, service: RunningService, view: str) -> None:
+def test_an_admins_page_refuses_a_member_by_itself(house: House, view: str) -> None:
     """Drawn without the navigation before it, a page for admins shows a member nothing but a refusal in words."""
-    a_person(service, MEMBER)
-    page = open_page(view, signed_in_as=MEMBER)
-    assert not page.exception
-    assert not page.dataframe
-    assert not page.button
-    assert "This page is for admins." in html_of(page)
+    house.add_people(MEMBER)
+    for address in ({}, dict.fromkeys(PARAMETERS, f"user:{MEMBER}")):
+        page = house.open(view, signed_in_as=MEMBER, **address)
+        assert "This page is for admins." in page.shown
+        assert not [*page.dataframe, *page.button, *page.text_input, *page.code]
 
 
 @pytest.mark.parametrize("email", ["", MEMBER])
-def test_the_workbenchs_own_key_acts_for_admins_alone(workbench: SetUp, service: RunningService, email: str) -> None:
+def test_the_workbenchs_own_key_acts_for_admins_alone(keyed_house: House, email: str) -> None:
     """Where pages act with a key, an admin's are told so and do; a member's still act as the member."""
-    a_person(service, MEMBER)
-    with Carrel(service.api_key, service.base_url) as client:
-        client.catalog.upload_file(
-            b"The offer for HERON was refused.",
-            document_external_id="board",
-            file_name="note.txt",
-            await_vector_store_sync=True,
-        )
-    workbench(service, CARREL_APP_API_KEY=service.api_key)
-    page = draw("search", session=sign_in(service, email), q="HERON")
-    assert not page.exception
-    assert ("<mark>HERON</mark>" in html_of(page)) == (not email)
+    keyed_house.load("Board", "The offer for HERON was refused.")
+    assert ("<mark>HERON</mark>" in keyed_house.open("search", signed_in_as=email, q="HERON").shown) == (not email)
 
 
-def test_what_goes_on_after_signing_out_shows_nothing_more(workbench: SetUp, service: RunningService) -> None:
+def test_what_goes_on_after_signing_out_shows_nothing_more(keyed_house: House) -> None:
     """A fragment or a button of a tab that is open still is refused, though it acts with the workbench's key."""
-    workbench(service, CARREL_APP_API_KEY=service.api_key)
-    cookie = sign_in(service)
-    page = draw("documents", session=cookie, of="all")
-    assert not page.exception
-    assert "Your sign-in has ended" not in html_of(page)
-    container.sessions().delete(digest_of(cookie))
+    page = keyed_house.open("documents", of="all")
+    assert "Your sign-in has ended" not in page.shown
+    container.sessions().delete(digest_of(keyed_house.sign_in()))
     page.query_params["name"] = "another"
     page.run()
-    assert not page.exception
-    assert "Your sign-in has ended" in html_of(page)
+    assert "Your sign-in has ended" in page.shown
 
 
-def test_runs_are_there_for_who_is_an_admin_and_signed_in_now(workbench: SetUp, service: RunningService) -> None:
+def test_runs_are_there_for_who_is_an_admin_and_signed_in_now(new_house: House) -> None:
     """Prefect asks nobody who they are: a button of a page that is open asks, even when the page isn't drawn anew."""
-    workbench(service)
-    a_person(service, MEMBER)
-    cookie = sign_in(service)
-
-    def asked(cookie: str) -> str:
-        st.cache_data.clear()
-        page = AppTest.from_string(ASKS_FOR_RUNS, default_timeout=60)
-        page.session_state["signed_in.owner"] = digest_of(cookie)
-        return page.run().text[0].value
-
-    assert asked(cookie) == "Here they are."
-    assert "admins" in asked(sign_in(service, MEMBER))
+    new_house.add_people(MEMBER)
+    cookie = new_house.sign_in()
+    assert texts(page_of(ASKS_FOR_RUNS, cookie)) == ["Here they are."]
+    assert "admins" in texts(page_of(ASKS_FOR_RUNS, new_house.sign_in(MEMBER)))[0]
     container.sessions().delete(digest_of(cookie))
-    assert "Your sign-in has ended" in asked(cookie)
+    assert "Your sign-in has ended" in texts(page_of(ASKS_FOR_RUNS, cookie))[0]
 
 
 @pytest.mark.parametrize(
@@ -150,18 +147,13 @@ def test_runs_are_there_for_who_is_an_admin_and_signed_in_now(workbench: SetUp, 
         ("at_the_service", "with the key", "as the person"),
     ],
 )
-def test_who_is_no_admin_any_more_does_nothing_more(
-    workbench: SetUp, service: RunningService, where: str, before: str, after: str
-) -> None:
+def test_who_is_no_admin_any_more_does_nothing_more(keyed_house: House, where: str, before: str, after: str) -> None:
     """What pages show may be a minute old; what is done at Prefect, or with the workbench's own key, is asked anew."""
-    workbench(service, CARREL_APP_API_KEY=service.api_key)
-    a_person(service, MEMBER, isAdmin=True)
-    st.cache_data.clear()
-    page = AppTest.from_string(ACTS.format(where=where), default_timeout=60)
-    page.session_state["signed_in.owner"] = digest_of(sign_in(service, MEMBER))
-    assert [text.value for text in page.run().text] == ["True", before]
-    a_person(service, MEMBER, isAdmin=False)
-    assert [text.value for text in page.run().text] == ["True", after]
+    keyed_house.add_people(MEMBER, is_admin=True)
+    page = page_of(ACTS.format(where=where), keyed_house.sign_in(MEMBER))
+    assert texts(page) == ["True", before]
+    keyed_house.add_people(MEMBER, is_admin=False)
+    assert texts(page) == ["True", after]
 
 
 def _failing() -> None:
@@ -172,9 +164,8 @@ def _failing() -> None:
 
 def test_a_page_that_fails_tells_nothing_of_why_but_where_to_ask(caplog: pytest.LogCaptureFixture) -> None:
     """The person gets a sentence and a reference; under it the log has the error."""
-    page = AppTest.from_function(_failing).run()
-    assert not page.exception
-    assert "This page failed" in html_of(page)
-    assert "secret" not in html_of(page)
-    reference = html_of(page).partition("Reference: ")[2][:8]
+    page = Page.from_function(_failing).run()
+    assert "This page failed" in page.shown
+    assert "secret" not in page.shown
+    reference = page.shown.partition("Reference: ")[2][:8]
     assert any(reference in record.getMessage() and record.exc_info for record in caplog.records)

@@ -1,8 +1,8 @@
 """Choosing several: who was found and not chosen is never among them, and nobody is left over for another thing."""
 
-from streamlit.testing.v1 import AppTest
-
+from app.auth.sessions import digest_of
 from tests.app.conftest import House
+from tests.app.pages import Page
 
 
 def choosing() -> None:
@@ -19,31 +19,28 @@ def choosing() -> None:
         st.text(" ".join(one.id for one in picked))
 
 
-def page_of(house: House) -> AppTest:
+def page_of(house: House) -> Page:
     """The form, for an admin, before three people who are called alike."""
     house.client.admin.users.upsert(
         [{"email": f"pick{number}@example.test", "name": f"Pick {number}"} for number in range(3)]
     )
-    page = house.open("api_keys")
-    form = AppTest.from_function(choosing, default_timeout=30)
-    form.session_state["signed_in.owner"] = page.session_state["signed_in.owner"]
+    form = Page.from_function(choosing)
+    form.session_state["signed_in.owner"] = digest_of(house.sign_in())
     return form.run()
 
 
-def chosen(page: AppTest) -> str:
+def chosen(page: Page) -> str:
     """Who is chosen."""
-    assert not page.exception
     return page.text[0].value
 
 
-def add(page: AppTest, typed: str, number: int) -> None:
+def add(page: Page, typed: str, number: int) -> None:
     """Find people and add one of them."""
     page.text_input(key="picked.typed").set_value(typed).run()
     page.selectbox(key="picked.match").set_value(f"user:pick{number}@example.test").run()
 
 
 def test_several_are_added_and_taken_out_again(house: House) -> None:
-    """One after another, beside those at first; the field is empty for the next one, and nobody is offered twice."""
     page = page_of(house)
     assert chosen(page) == "ada@example.test"
     add(page, "pick", 1)
@@ -71,7 +68,7 @@ def test_the_only_match_is_chosen_while_it_is_shown(house: House) -> None:
     assert page.text_input(key="picked.typed").value == ""
     page.text_input(key="picked.typed").set_value(" 2").run()
     assert chosen(page) == "ada@example.test"  # too few letters: it may be a coincidence
-    page.button(key="picked.add").click().run()
+    page.press_key("picked.add")
     assert chosen(page) == "ada@example.test pick2@example.test"
 
 
@@ -86,7 +83,6 @@ def test_who_was_found_is_not_chosen_by_coming_back(house: House) -> None:
 
 
 def test_where_there_is_one_the_latest_is_it(house: House) -> None:
-    """Adding another takes the place of the one before."""
     page = page_of(house)
     page.checkbox(key="one").check().run()
     add(page, "pick", 1)

@@ -7,89 +7,71 @@ from typing import Any
 from uuid import UUID, uuid4
 
 import pytest
-from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
-from streamlit.testing.v1 import AppTest
 
 from app.quality.log import share
 from app.quality.runs import Running
 from app.quality.worst import worst_first
 from app.spreadsheets import in_batches
-from carrel import Carrel, evaluation
+from carrel import evaluation
 from carrel.evaluation import Measurer, RunKeeper
 from carrel.judgements import HEADS, JudgementsError, read, read_cases, rows_of, write, write_cases
 from carrel.wire.common import UserPrincipal
 from carrel.wire.evaluation import EvaluationCase, EvaluationSet
 from carrel.wire.oversight import LoggedSearch
 from carrel.wire.search import SearchFeedback, SearchMode
-from tests.app.conftest import House, Open, html_of, markdown_of
-from tests.app.pressing import answer, press
-from tests.app.test_chat import address
-from tests.oauth.flow import a_person
-
-HOSTILE = "<img src=x onerror=alert(1)> **b** https://evil.example :material/home:"
+from tests.app.conftest import House
+from tests.app.pages import MARKUP, Page, drawn
 
 
-def load(client: Carrel, name: str, text: str) -> None:
-    """Put a document into the catalog under an external id that is its name."""
-    client.catalog.upload_file(
-        text.encode(),
-        document_external_id=name,
-        document_name=name,
-        file_name="note.txt",
-        await_vector_store_sync=True,
-    )
+def load(house: House, name: str, text: str) -> str:
+    """Load a document under an external id that is its name."""
+    return house.load(name, text, document_external_id=name)
 
 
-def draw(house: House, part: str = "overview", **address: str) -> AppTest:
+def search(house: House, words: str, **options: Any) -> Any:
+    """Search in the catalog, by keywords unless the options say otherwise."""
+    return house.client.search.search_document_catalog(words, **({"mode": "LEXICAL"} | options))
+
+
+def judge(house: House, found: Any, feedback: str = "THUMBS_DOWN", **options: Any) -> None:
+    """Say what a search was worth."""
+    house.client.search.submit_search_feedback(search_id=found.search_id, feedback=feedback, **options)
+
+
+def draw(house: House, part: str = "overview", **address: str) -> Page:
     """Open a part of the page."""
-    page = house.open("quality", part=part, **address)
-    assert not page.exception
-    return page
+    return house.open("quality", part=part, **address)
 
 
-def figures(page: AppTest) -> dict[str, str]:
-    """The figures at the top, by what they are called."""
-    return {metric.label: metric.value for metric in page.metric}
-
-
-def test_before_anybody_has_searched_every_part_says_what_it_is_for(house: House) -> None:
-    """Empty logs are said calmly, and a share of nothing is no number."""
-    page = draw(house)
-    assert "Nobody has searched in this time." in html_of(page)
-    assert figures(page)["Searches"] == "0"
-    assert "%" not in figures(page)["Without results"]
-    assert "Every search found something." in html_of(draw(house, "without"))
+def test_searches_are_counted_and_drawn(new_house: House) -> None:
+    """The figures are those of the log, a share of nothing is no number, and a chart has a bar for each step."""
+    page = draw(new_house)
+    assert "Nobody has searched in this time." in page.shown
+    assert page.metrics["Searches"] == "0"
+    assert "%" not in page.metrics["Without results"]
+    assert "Every search found something." in draw(new_house, "without").shown
     for part in ("overview", "without", "down"):
-        page = draw(house, part)
+        page = draw(new_house, part)
         assert not page.caption, part
-        assert ("audit_log?action=agent.feedback" in html_of(page)) is (part != "without")
-    assert "No search has been given thumbs down." in html_of(page)
-
-
-def test_searches_are_counted_and_drawn(house: House) -> None:
-    """The figures are those of the log, and a chart has a bar for each step; a week is longer than a day."""
-    load(house.client, "Livestock", "Sheep travel on deck.")
-    found = house.client.search.search_document_catalog("sheep", mode="LEXICAL")
-    house.client.search.search_document_catalog("zeppelin", mode="LEXICAL")
-    page = draw(house)
+        assert ("audit_log?action=agent.feedback" in page.shown) is (part != "without")
+    assert "No search has been given thumbs down." in page.shown
+    new_house.load("Livestock", "Sheep travel on deck.")
+    found = search(new_house, "sheep")
+    search(new_house, "zeppelin")
+    page = draw(new_house)
     assert len(page.get("vega_lite_chart")) == 1
-    assert "No search of this time was given a thumb" in html_of(page)
-    house.client.search.submit_search_feedback(search_id=found.search_id, feedback="THUMBS_UP")
-    page = draw(house)
-    assert figures(page) == {"Searches": "2", "Without results": "1 (50%)", "Thumbs up": "1", "Thumbs down": "0"}
+    assert "No search of this time was given a thumb" in page.shown
+    judge(new_house, found, "THUMBS_UP")
+    page = draw(new_house)
+    assert page.metrics == {"Searches": "2", "Without results": "1 (50%)", "Thumbs up": "1", "Thumbs down": "0"}
     searches, thumbs = (drawn(chart) for chart in page.get("vega_lite_chart"))
     today = datetime.now(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     # Without a zone: a browser shows a time that has one as it is where the browser is, a day off in half the world.
     assert searches["From"].max().isoformat() == today.replace(tzinfo=None).isoformat()
     assert totals(searches) == {"With results": 1, "Without results": 1}
     assert totals(thumbs) == {"Thumbs up": 1, "Thumbs down": 0}
-    assert "By meaning there is always something nearest, however far" in html_of(page)
-    assert figures(draw(house, over="quarter")) == figures(page)
-
-
-def drawn(chart: Any) -> Any:
-    """What a chart draws, as a table."""
-    return convert_arrow_bytes_to_pandas_df(chart.proto.datasets[0].data.data)
+    assert "By meaning there is always something nearest, however far" in page.shown
+    assert draw(new_house, over="quarter").metrics == page.metrics
 
 
 def totals(table: Any) -> dict[str, int]:
@@ -103,76 +85,57 @@ def totals(table: Any) -> dict[str, int]:
     [(0, 0, "–"), (0, 7, "0 (0%)"), (7, 7, "7 (100%)"), (3, 1000, "3 (under 1%)"), (2999, 3000, "2,999 (over 99%)")],  # noqa: RUF001
 )
 def test_a_share_is_never_rounded_to_none_or_all(part: int, whole: int, said: str) -> None:
-    """A few of many are some, and stand there with their number."""
     assert share(part, whole) == said
 
 
 def test_a_search_without_results_is_done_again_in_every_mode(house: House) -> None:
     """It is listed with who searched; its address names it, and what it finds now stands side by side."""
     words = f"gyrocopter {uuid4().hex[:6]}"
-    house.client.search.search_document_catalog(words, mode="LEXICAL")
+    search(house, words)
     page = draw(house, "without")
     row = page.dataframe[0].value.iloc[0]
     assert (row["Searched for"], row["Match by"], row["Search in"]) == (words, "Keywords", "The whole catalog")
     assert "Results" not in row
-    page.session_state[page.dataframe[0].key] = {"selection": {"rows": [0], "columns": [], "cells": []}}
-    load(house.client, "Rotors", f"The {words} lands on the pier.")
-    page.run()
-    assert not page.exception
+    load(house, "Rotors", f"The {words} lands on the pier.")
+    page.choose()
     assert words not in str(dict(page.query_params))
-    for shown in (page, house.open("quality", search=str(address(page)["search"]))):
-        assert html_of(shown).count(". Rotors</h3>") == 3
-        assert f"{words}</h2>" in html_of(shown)
-        assert "The whole catalog · by keywords · 0 results · admin" in html_of(shown)
-        assert "Nobody has said anything about it." in html_of(shown)
-    page = press(page, "All of these searches")
-    assert "search" not in page.query_params
-
-
-def test_looking_on_at_a_search_that_is_done_again_searches_no_more(house: House) -> None:
-    """Each way once, as the page says: what is drawn again adds nothing to the figures that it is about."""
-    found = house.client.search.search_document_catalog(f"once {uuid4().hex[:6]}", mode="LEXICAL")
-    page = house.open("quality", search=str(found.search_id))
-    assert "stand in the log as yours" in html_of(page)
+    for shown in (page, house.open("quality", search=page.address["search"])):
+        assert shown.shown.count(". Rotors</h3>") == 3
+        assert f"{words}</h2>" in shown.shown
+        assert "The whole catalog · by keywords · 0 results · admin" in shown.shown
+        assert "Nobody has said anything about it." in shown.shown
+        assert "stand in the log as yours" in shown.shown
+    # What is drawn again adds nothing to the figures that it is about.
     before = len(list(house.client.admin.search_log.query()))
     page.run()
     assert len(list(house.client.admin.search_log.query())) == before
+    assert "search" not in page.press("All of these searches").query_params
 
 
 def test_what_was_said_of_a_search_stands_beside_what_it_finds_now(house: House) -> None:
-    """Thumbs down come with their comments, as text, whoever wrote them."""
-    load(house.client, HOSTILE, "Cats stay ashore.")
-    load(house.client, "Gone", "Dogs swim.")
-    found = house.client.search.search_document_catalog(f"{HOSTILE} dogs")
+    load(house, MARKUP, "Cats stay ashore.")
+    load(house, "Gone", "Dogs swim.")
+    found = search(house, f"{MARKUP} dogs", mode="HYBRID")
     best, gone = (next(one for one in found.results if (one.document_name == "Gone") is it) for it in (False, True))
-    house.client.search.submit_search_feedback(
-        search_id=found.search_id, feedback="THUMBS_DOWN", comments=f"Not about dogs. {HOSTILE}"
-    )
-    for document in (best.document_id, gone.document_id):
-        house.client.search.submit_search_feedback(
-            search_id=found.search_id, feedback="THUMBS_DOWN", document_id=document
-        )
+    judge(house, found, comments=f"Not about dogs. {MARKUP}")
+    judge(house, found, document_id=best.document_id)
+    judge(house, found, document_id=gone.document_id)
     house.client.catalog.delete_document(gone.document_id)
-    page = draw(house, "down")
-    assert page.dataframe[0].value["Searched for"].tolist() == [f"{HOSTILE} dogs"]
+    assert f"{MARKUP} dogs" in draw(house, "down").column("Searched for")
     page = house.open("quality", search=str(found.search_id))
-    assert html.escape(f"Not about dogs. {HOSTILE}") in html_of(page)
-    assert f"<td>Thumbs down</td><td>All of it</td><td>Not about dogs. {html.escape(HOSTILE)}</td>" in html_of(page)
-    assert f"<td>{html.escape(best.document_name)}</td><td>No text.</td>" in html_of(page)
-    assert "<td>A document that is gone</td><td>No text.</td>" in html_of(page)
-    assert "<img" not in html_of(page)
-    assert "evil" not in markdown_of(page)
+    page.assert_shown_as_text(f"Not about dogs. {MARKUP}")
+    assert f"<td>Thumbs down</td><td>All of it</td><td>Not about dogs. {html.escape(MARKUP)}</td>" in page.shown
+    assert f"<td>{html.escape(best.document_name)}</td><td>No text.</td>" in page.shown
+    assert "<td>A document that is gone</td><td>No text.</td>" in page.shown
 
 
 def test_what_a_key_passed_on_stands_under_the_name_of_whoever_said_it(house: House) -> None:
     """A user whom the key named is the author; somebody outside stands in what was said."""
-    house.client.admin.users.upsert([{"email": "oona@example.test", "name": "Oona"}])
-    search_id = house.client.search.search_document_catalog("passed on", mode="LEXICAL").search_id
+    house.add_people("oona@example.test")
+    found = search(house, "passed on")
     for email in ("oona@example.test", "visitor@elsewhere.test"):
-        house.client.search.submit_search_feedback(
-            search_id=search_id, feedback="THUMBS_UP", comments="Good.", user_email=email
-        )
-    page = html_of(house.open("quality", search=str(search_id)))
+        judge(house, found, "THUMBS_UP", comments="Good.", user_email=email)
+    page = house.open("quality", search=str(found.search_id)).shown
     assert "<td>Oona</td><td>Thumbs up</td><td>All of it</td><td>Good.</td>" in page
     assert page.count("<td>Oona</td>") == 1
     assert "End user: visitor@elsewhere.test" in page
@@ -180,44 +143,24 @@ def test_what_a_key_passed_on_stands_under_the_name_of_whoever_said_it(house: Ho
 
 def test_a_search_whose_words_were_erased_is_not_done_again(house: House) -> None:
     """It stays in the list without its words, and choosing it searches for nothing."""
-    house.client.search.search_document_catalog("erase me", mode="LEXICAL")
+    search(house, "erase me")
     with house.service.owner_connection() as connection:
         connection.execute("DELETE FROM free_texts WHERE text = 'erase me'")
     page = draw(house, "without")
-    assert page.dataframe[0].value["Searched for"].tolist()[0] == "(erased)"
-    page.session_state[page.dataframe[0].key] = {"selection": {"rows": [0], "columns": [], "cells": []}}
-    page.run()
-    assert "has been erased" in html_of(page)
-    assert "carrel-result" not in html_of(page)
+    assert page.column("Searched for")[0] == "(erased)"
+    page.choose()
+    assert "has been erased" in page.shown
+    assert "carrel-result" not in page.shown
 
 
 def test_a_search_of_a_collection_that_is_gone_is_not_widened(house: House) -> None:
     """What was searched for in a collection is never searched for in the catalog instead."""
-    collection = house.client.document_collections.create_document_collection(f"Gone {uuid4()}")
-    where = collection.document_collection_id
+    where = house.add_collection()
     found = house.client.search.search_document_collection("sheep", document_collection_id=where)
     house.client.document_collections.delete_document_collection(where)
     page = house.open("quality", search=str(found.search_id))
-    assert "This collection isn&#x27;t here." in html_of(page)
-    assert "carrel-result" not in html_of(page)
-
-
-@pytest.mark.parametrize("search", ["nothing", "0198c5b0-0000-7000-8000-000000000000", "a\0b"])
-def test_an_address_of_no_search_is_said_calmly(house: House, search: str) -> None:
-    """Nothing is searched for then, whatever else an address says."""
-    page = house.open("quality", search=search, q="sheep")
-    assert not page.exception
-    assert "This search isn&#x27;t in the log." in html_of(page)
-    assert "sheep" not in html_of(page)
-
-
-def test_a_member_is_refused(house: House) -> None:
-    """Also at the address of a search."""
-    a_person(house.service, "jonas@example.test")
-    page = house.open("quality", signed_in_as="jonas@example.test", search=str(uuid4()))
-    assert "This page is for admins." in html_of(page)
-    assert "carrel-name" not in html_of(page)
-    assert not page.button
+    assert "This collection isn&#x27;t here." in page.shown
+    assert "carrel-result" not in page.shown
 
 
 def a_set(house: House, judgements: Mapping[str, Mapping[str, int]] | None = None, **target: Any) -> EvaluationSet:
@@ -227,23 +170,9 @@ def a_set(house: House, judgements: Mapping[str, Mapping[str, int]] | None = Non
     return one
 
 
-def cases_of(house: House, one: EvaluationSet) -> dict[str, dict[str, int]]:
-    """What is kept in a set: the grades by question."""
-    listed = house.client.admin.evaluation_sets.list_cases(one.evaluation_set_id)
-    return {case.question: case.grades for case in listed}
-
-
-def open_set(house: House, one: EvaluationSet) -> AppTest:
+def open_set(house: House, one: EvaluationSet) -> Page:
     """Open a set's page."""
     return draw(house, "sets", set=str(one.evaluation_set_id))
-
-
-def choose(page: AppTest, table: int, row: int = 0) -> AppTest:
-    """Choose a row of one of the page's lists."""
-    page.session_state[page.dataframe[table].key] = {"selection": {"rows": [row], "columns": [], "cells": []}}
-    page.run()
-    assert not page.exception
-    return page
 
 
 def test_the_worst_queries_come_first_whoever_asked(house: House) -> None:
@@ -252,27 +181,25 @@ def test_the_worst_queries_come_first_whoever_asked(house: House) -> None:
     A row leads to what can be done.
     """
     mark = uuid4().hex[:6]
-    load(house.client, f"Bad {mark}", "The barge carries coal.")
+    load(house, f"Bad {mark}", "The barge carries coal.")
     for words in (f"Zeppelin  {mark}x", f"zeppelin {mark}x"):
-        house.client.search.search_document_catalog(words, mode="LEXICAL")
-    house.client.search.search_document_catalog(f"quixotic{mark} windmills{mark}")
-    down = house.client.search.search_document_catalog(f"{mark} barge with coal {HOSTILE}")
-    house.client.search.submit_search_feedback(search_id=down.search_id, feedback="THUMBS_DOWN")
+        search(house, words)
+    search(house, f"quixotic{mark} windmills{mark}", mode="HYBRID")
+    down = search(house, f"{mark} barge with coal {MARKUP}", mode="HYBRID")
+    judge(house, down)
     page = house.open("quality")
-    assert not page.exception
     table = page.dataframe[0].value
     mine = table[table["Query"].str.contains(mark)]
     assert mine["Thumbs down"].tolist() == [1, 0, 0]
     assert mine["Without results"].tolist() == [0, 2, 0]
     assert mine["Words not found"].tolist() == [0, 0, 1]
     assert mine["People"].tolist() == [1, 1, 1]
-    assert "evil" not in markdown_of(page)
-    page = choose(page, 0, int(mine.index[0]))
-    shown = html_of(page)
+    page = page.choose(int(mine.index[0]))
+    page.assert_shown_as_text(MARKUP)
+    shown = page.shown
     assert f"part=judge&amp;q={mark}+barge+with" in shown
     assert 'href="documents"' in shown
     assert "who_can_read?resource=UPLOADED_DOCUMENT" in shown
-    assert "<img" not in shown
 
 
 def test_bad_queries_are_weighed() -> None:
@@ -322,50 +249,45 @@ def test_bad_queries_are_weighed() -> None:
 
 
 def test_results_are_judged_with_one_click_and_taken_back_with_another(house: House) -> None:
-    """Each click is kept at once; the grade that is kept is marked, and stays over a reload."""
     mark = uuid4().hex[:6]
-    load(house.client, f"Pier {mark}", f"The pier {mark} opens at six.")
+    load(house, f"Pier {mark}", f"The pier {mark} opens at six.")
     one = a_set(house)
     question = f"when does pier {mark} open?"
     page = draw(house, "judge", q=question, set=str(one.evaluation_set_id))
     page = grade(page, "Relevant", question, f"Pier {mark}")
-    assert cases_of(house, one) == {question: {f"Pier {mark}": 2}}
+    assert house.cases_of(one.evaluation_set_id) == {question: {f"Pier {mark}": 2}}
     page = draw(house, "judge", q=question, set=str(one.evaluation_set_id))
     page = grade(page, "Partly", question, f"Pier {mark}")
-    assert cases_of(house, one) == {question: {f"Pier {mark}": 1}}
+    assert house.cases_of(one.evaluation_set_id) == {question: {f"Pier {mark}": 1}}
     grade(page, "Partly", question, f"Pier {mark}")
-    assert cases_of(house, one) == {question: {}}
+    assert house.cases_of(one.evaluation_set_id) == {question: {}}
 
 
-def grade(page: AppTest, label: str, question: str, external_id: str) -> AppTest:
+def grade(page: Page, label: str, question: str, external_id: str) -> Page:
     """Click on a grade of a document."""
     [button] = [one for one in page.button if one.label == label and f".{question}.{external_id}." in str(one.key)]
-    page = button.click().run()
-    assert not page.exception
-    return page
+    return button.click().run()
 
 
 def test_a_document_that_is_not_found_can_be_judged(house: House) -> None:
-    """By its external id; it stands under the results with its grade, as text."""
     one = a_set(house)
     page = draw(house, "judge", q="zyx nothing", set=str(one.evaluation_set_id))
-    page.text_input(key="judge.name").set_value(HOSTILE)
+    page.text_input(key="judge.name").set_value(MARKUP)
     page = next(each for each in page.button if each.label == "Relevant" and each.form_id).click().run()
-    assert cases_of(house, one) == {"zyx nothing": {HOSTILE: 2}}
-    assert html.escape(HOSTILE) in html_of(page)
-    assert "<img" not in html_of(page)
+    assert house.cases_of(one.evaluation_set_id) == {"zyx nothing": {MARKUP: 2}}
+    page.assert_shown_as_text(MARKUP)
 
 
-def test_judging_without_a_set_offers_to_make_one(open_page: Open) -> None:
+def test_judging_without_a_set_offers_to_make_one(new_house: House) -> None:
     """The first set is made where the address says, and judging goes on with the question."""
-    page = open_page("quality", part="judge", q="how high are the waves?")
-    assert "There is no evaluation set of searches yet." in html_of(page)
-    page = press(page, "New set")
+    page = draw(new_house, "judge", q="how high are the waves?")
+    assert "There is no evaluation set of searches yet." in page.shown
+    page = page.press("New set")
     page.text_input(key="sets.name").set_value("Waves")
-    page = answer(page, "New set", "Create")
-    assert address(page)["q"] == "how high are the waves?"
+    page = page.answer("New set", "Create")
+    assert page.address["q"] == "how high are the waves?"
     assert "set" in page.query_params
-    assert "Results of all three ways" in html_of(page)
+    assert "Results of all three ways" in page.shown
 
 
 def test_judging_offers_no_agents_set_unless_the_address_names_it(house: House) -> None:
@@ -384,30 +306,29 @@ def test_judging_offers_no_agents_set_unless_the_address_names_it(house: House) 
 def test_a_question_is_added_on_the_page_of_its_set(house: House) -> None:
     """It is opened to judge its results, or of an agent its replies; what is judged already stays; none is refused."""
     one = a_set(house, {"dogs": {"fares": 2}})
-    page = press(open_set(house, one), "Add a question")
-    page = answer(page, "Add a question", "Add")
-    assert "Write the question first." in html_of(page)
+    page = open_set(house, one).press("Add a question").answer("Add a question", "Add")
+    assert "Write the question first." in page.shown
     page.text_area(key="sets.question").set_value(" cats ")
-    next(each for each in page.button if each.key == "sets.add.submit").click().run()
-    assert cases_of(house, one) == {"dogs": {"fares": 2}, "cats": {}}
-    assert (address(page)["part"], address(page)["q"]) == ("judge", "cats")
-    page = press(open_set(house, one), "Add a question")
+    page.press_key("sets.add.submit")
+    assert house.cases_of(one.evaluation_set_id) == {"dogs": {"fares": 2}, "cats": {}}
+    assert (page.address["part"], page.address["q"]) == ("judge", "cats")
+    page = open_set(house, one).press("Add a question")
     page.text_area(key="sets.question").set_value("dogs")
-    next(each for each in page.button if each.key == "sets.add.submit").click().run()
-    assert cases_of(house, one) == {"dogs": {"fares": 2}, "cats": {}}
+    page.press_key("sets.add.submit")
+    assert house.cases_of(one.evaluation_set_id) == {"dogs": {"fares": 2}, "cats": {}}
     agent = house.client.admin.agents.create(f"Steward {uuid4().hex[:6]}")
     answers = a_set(house, agent_id=agent.agent_id)
     page = house.open("agents", agent=str(agent.agent_id), part="answers", set=str(answers.evaluation_set_id))
-    page = press(page, "Add a question")
+    page = page.press("Add a question")
     page.text_area(key="sets.question").set_value("When is lunch?")
     page.text_area(key="sets.note_of_question").set_value("At noon")
-    assert "Next, say which documents" in html_of(page)
+    assert "Next, say which documents" in page.shown
     page = page.checkbox(key="sets.nothing").check().run()
-    assert "Next, say which documents" not in html_of(page)
-    next(each for each in page.button if each.key == "sets.add.submit").click().run()
+    assert "Next, say which documents" not in page.shown
+    page.press_key("sets.add.submit")
     assert "Documents that the reply should cite" in [each.value for each in page.subheader]
-    assert "Nothing should answer this” is chosen above" in html_of(page)
-    assert not [each.label for each in page.button if each.label == "Relevant"]
+    assert "Nothing should answer this” is chosen above" in page.shown
+    assert "Relevant" not in page.labels
     [case] = house.client.admin.evaluation_sets.list_cases(answers.evaluation_set_id)
     assert (case.question, case.note, case.nothing_answers) == ("When is lunch?", "At noon", True)
     judgements = [{"document_external_id": name, "grade": grade} for name, grade in (("a", 2), ("b", 1), ("c", 0))]
@@ -425,66 +346,50 @@ def test_a_question_is_added_on_the_page_of_its_set(house: House) -> None:
 
 
 def test_sets_are_listed_renamed_and_deleted(house: House) -> None:
-    """A row leads to the set; a name without letters is refused, and what is deleted is gone."""
     one = a_set(house, {"dogs": {"fares": 2, "rules": 0}})
     page = draw(house, "sets")
     table = page.dataframe[0].value
     row = table[table["Name"] == one.name]
     assert (row["Questions"].item(), row["Searches or asks"].item()) == (1, "the whole catalog")
     page = open_set(house, one)
-    assert f"{one.name}</h2>" in html_of(page)
-    page = press(page, "Rename")
-    page.text_input(key="sets.new_name").set_value(f"{one.name} {HOSTILE}")
-    page = (
-        next(each for each in page.button if each.label == "Rename" and each.key == "sets.rename.submit").click().run()
-    )
-    assert html.escape(HOSTILE) in html_of(page)
+    assert f"{one.name}</h2>" in page.shown
+    page = page.press("Rename")
+    page.text_input(key="sets.new_name").set_value(f"{one.name} {MARKUP}")
+    page = page.press_key("sets.rename.submit")
+    assert html.escape(MARKUP) in page.shown
     [kept] = house.client.admin.evaluation_sets.list(ids=[one.evaluation_set_id])
-    assert kept.name == f"{one.name} {HOSTILE}"
-    press(press(page, "Delete"), "Delete it")
+    assert kept.name == f"{one.name} {MARKUP}"
+    page.press("Delete").press("Delete it")
     assert not list(house.client.admin.evaluation_sets.list(ids=[one.evaluation_set_id]))
 
 
-@pytest.mark.parametrize("address", ["nothing", "0198c5b0-0000-7000-8000-000000000000", "a\0b"])
-def test_an_address_of_no_set_is_said_calmly(house: House, address: str) -> None:
-    """A deleted set, or no id at all."""
-    page = draw(house, "sets", set=address)
-    assert "This set isn&#x27;t here." in html_of(page)
-
-
 def test_a_file_is_imported_and_exported_as_it_was(house: House) -> None:
-    """Importing adds to what is there; a formula is text in the export, and is what it was when imported again."""
+    """Importing adds to what is there, or nothing where something of the file is wrong.
+
+    A formula is text in the export, and is what it was when imported again.
+    """
     one = a_set(house, {"dogs": {"fares": 1}})
     page = open_set(house, one)
     data = b'query,external id,grade\ndogs,rules,2\n"=1+1",@sum,-1\nopen question,,\n'
     page.file_uploader(key="sets.file").set_value(("judged.csv", data, "text/csv"))
-    page = press(page, "Add to the set")
+    page = page.press("Add to the set")
     expected = {"dogs": {"fares": 1, "rules": 2}, "=1+1": {"@sum": 0}, "open question": {}}
-    assert cases_of(house, one) == expected
-    listed = house.client.admin.evaluation_sets.list_cases(one.evaluation_set_id)
-    judged = {case.question: case.grades for case in listed}
+    assert house.cases_of(one.evaluation_set_id) == expected
+    judged = house.cases_of(one.evaluation_set_id)
+    page.file_uploader(key="sets.file").set_value(("judged.csv", data + b"cats,x,high\n", "text/csv"))
+    assert "the grade must be a whole number" in page.press("Add to the set").shown
+    assert house.cases_of(one.evaluation_set_id) == expected
     exported = in_batches(HEADS, [rows_of(judged)], count=lambda _: None, most=100)
     assert b"'=1+1,'@sum,0" in exported
     assert read(exported) == expected
     assert write(judged) == exported
 
 
-def test_a_file_that_is_none_is_refused_as_a_whole(house: House) -> None:
-    """What is wrong stands on the page, and nothing of the file is kept."""
-    one = a_set(house)
-    page = open_set(house, one)
-    data = b"query,external id,grade\ndogs,rules,2\ncats,x,high\n"
-    page.file_uploader(key="sets.file").set_value(("judged.csv", data, "text/csv"))
-    page = press(page, "Add to the set")
-    assert "the grade must be a whole number" in html_of(page)
-    assert cases_of(house, one) == {}
-
-
 def test_a_set_is_measured_in_modes_and_the_runs_are_compared(house: House) -> None:
     """Each mode is kept as a run; after a change what became worse comes first, and a chart shows the dates."""
     mark = uuid4().hex[:6]
-    load(house.client, f"one-{mark}", f"The {mark} ferry leaves at nine.")
-    load(house.client, f"two-{mark}", f"The {mark} canteen has soup.")
+    load(house, f"one-{mark}", f"The {mark} ferry leaves at nine.")
+    load(house, f"two-{mark}", f"The {mark} canteen has soup.")
     one = a_set(
         house,
         {
@@ -496,7 +401,7 @@ def test_a_set_is_measured_in_modes_and_the_runs_are_compared(house: House) -> N
     page = open_set(house, one)
     page.multiselect(key="sets.modes").set_value([SearchMode.LEXICAL, SearchMode.SEMANTIC])
     page.text_input(key="sets.note").set_value("Before")
-    page = press(page, "Measure now")
+    page = page.press("Measure now")
     sets = house.client.admin.evaluation_sets
     runs = list(sets.list_runs(one.evaluation_set_id))
     assert sorted(str(run.mode) for run in runs) == ["LEXICAL", "SEMANTIC"]
@@ -507,20 +412,19 @@ def test_a_set_is_measured_in_modes_and_the_runs_are_compared(house: House) -> N
     )
     page = open_set(house, one)
     page.multiselect(key="sets.modes").set_value([SearchMode.LEXICAL])
-    page = press(page, "Measure now")
+    page = page.press("Measure now")
     assert len(list(sets.list_runs(one.evaluation_set_id))) == 3
     assert "nDCG over time" in [each.value for each in page.subheader]
     [chart] = page.get("vega_lite_chart")
     assert len(set(drawn(chart)["At"])) == 2  # runs of one minute, too
-    table = next(each.value for each in page.dataframe if "Change" in each.value)
-    assert table["Question"].tolist() == [f"{mark} ferry", f"{mark} canteen"]
-    assert table["Change"].tolist() == ["-1.000", "0"]
-    assert "1 worse, 0 better, 1 as before." in html_of(page)
+    changes = page.cells("Question", "Change", table=page.list_with("Change"))
+    assert changes == [(f"{mark} ferry", "-1.000"), (f"{mark} canteen", "0")]
+    assert "1 worse, 0 better, 1 as before." in page.shown
 
 
 def test_a_stopped_run_is_kept_as_far_as_it_came_and_goes_on(house: House) -> None:
     """Continuing measures what is left, each case once, into the same run."""
-    load(house.client, "buoy", "The buoy blinks green.")
+    load(house, "buoy", "The buoy blinks green.")
     one = a_set(house, {f"buoy {number}": {"buoy": 1} for number in range(3)})
     sets = house.client.admin.evaluation_sets
     cases = list(sets.list_cases(one.evaluation_set_id))
@@ -538,11 +442,11 @@ def test_a_stopped_run_is_kept_as_far_as_it_came_and_goes_on(house: House) -> No
     running.stopped = True
     page.session_state["sets.run"] = running
     page.run()
-    assert "Stopped: 1 of 3 questions." in html_of(page)
+    assert "Stopped: 1 of 3 questions." in page.shown
     half = {run.mode: run for run in sets.list_runs(one.evaluation_set_id)}
     assert {run.planned_count for run in half.values()} == {3}
     assert page.dataframe[0].value["Questions"].tolist() == ["1 of 3", "2 of 3"]
-    press(page, "Continue")
+    page.press("Continue")
     runs = list(sets.list_runs(one.evaluation_set_id))
     assert {run.mode: run.evaluation_run_id for run in runs} == {
         mode: run.evaluation_run_id for mode, run in half.items()
@@ -554,30 +458,24 @@ def test_a_stopped_run_is_kept_as_far_as_it_came_and_goes_on(house: House) -> No
     running.stopped = True
     page.session_state["sets.run"] = running
     page.run()
-    assert "The last questions are not kept." in html_of(page)
-    assert "Stopped" not in html_of(press(page, "End it here"))
+    assert "The last questions are not kept." in page.shown
+    assert "Stopped" not in page.press("End it here").shown
 
 
-def test_nothing_to_measure_is_said(house: House) -> None:
-    """A set of questions that nothing answers keeps no run."""
-    one = a_set(house, {"dogs": {"fares": 0}})
-    page = press(open_set(house, one), "Measure now")
-    assert "No question of this set has a relevant document." in html_of(page)
+def test_what_cannot_be_measured_is_said(house: House) -> None:
+    """A set of questions that nothing answers, or of a collection that is gone, keeps no run."""
+    page = open_set(house, a_set(house, {"dogs": {"fares": 0}})).press("Measure now")
+    assert "No question of this set has a relevant document." in page.shown
     page.multiselect(key="sets.modes").set_value([])
-    assert "Choose at least one way to search." in html_of(press(page, "Measure now"))
-
-
-def test_a_set_of_a_collection_that_is_gone_says_so(house: House) -> None:
-    """Its judgements are still there; measuring says why it can't, and keeps nothing."""
-    collection = house.client.document_collections.create_document_collection(f"Gone {uuid4()}")
-    one = a_set(house, {"dogs": {"fares": 1}}, document_collection_id=collection.document_collection_id)
-    house.client.document_collections.delete_document_collection(collection.document_collection_id)
+    assert "Choose at least one way to search." in page.press("Measure now").shown
+    collection = house.add_collection()
+    one = a_set(house, {"dogs": {"fares": 1}}, document_collection_id=collection)
+    house.client.document_collections.delete_document_collection(collection)
     page = open_set(house, one)
-    assert "a collection that is gone" in html_of(page)
-    page = press(page, "Measure now")
-    assert "There is no such collection." in html_of(page)
+    assert "a collection that is gone" in page.shown
+    assert "There is no such collection." in page.press("Measure now").shown
     assert not list(house.client.admin.evaluation_sets.list_runs(one.evaluation_set_id))
-    press(page, "End it here")
+    page.press("End it here")
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t"])
@@ -597,13 +495,12 @@ def test_judgements_are_read_as_spreadsheets_write_them(delimiter: str) -> None:
         (f"query,external id,grade\nx,y,{'9' * 400}\n", "the grade must be a whole number, at most 10"),
         ("query,external id,grade\nx,y,11\n", "the grade must be a whole number, at most 10"),
         ("query,external id,grade\nx,y,1\nx,y,2\n", "Line 3: this document has another grade for the same query"),
-        (f"query,external id\nx,{HOSTILE}\n,y\n", "it needs a query and an external id"),
+        (f"query,external id\nx,{MARKUP}\n,y\n", "it needs a query and an external id"),
         ("query,id\n" + "".join(f"q{number},x\n" for number in range(2001)), "a set has at most 2,000"),
         ("query,id\n" + "".join(f"q,x{number}\n" for number in range(201)), "A query has at most 200 documents"),
     ],
 )
 def test_judgements_that_are_none_are_said(text: str, said: str) -> None:
-    """What is wrong, and in which line."""
     with pytest.raises(JudgementsError) as refused:
         read(text)
     assert said in " ".join((str(refused.value), *refused.value.problems))
@@ -653,8 +550,7 @@ def test_judgements_that_are_hostile_or_too_large_are_refused(data: bytes) -> No
     assert len(str(refused.value)) < 300
 
 
-def test_only_the_first_problems_are_listed() -> None:
-    """A file of nothing but mistakes is answered in a few lines."""
+def test_a_file_of_nothing_but_mistakes_is_answered_in_a_few_lines() -> None:
     with pytest.raises(JudgementsError) as refused:
         read("query,external id,grade\n" + "x,y,z\n" * 50)
     assert len(refused.value.problems) == 11

@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect, sync_playwright
 
-from tests.browser.people import PATIENCE_MS
-from tests.harness.stack import Stack
+from tests.browser.people import PATIENCE_MS, sign_in, window
+from tests.harness.services import RunningService, ServiceHarness
+from tests.harness.stack import ADMIN, PASSWORD, Stack
+from tests.harness.workbench import Workbench
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 # Without these Chromium looks for updates and for its maker's hosts at every start.
@@ -36,9 +38,9 @@ def chromium_path() -> str:
     pytest.skip(message)
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="package")
 def browser() -> Iterator[Browser]:
-    """One Chromium a module: while Playwright is open, its event loop runs in this thread and no other can."""
+    """One Chromium: while Playwright is open, its event loop runs in this thread and no other can."""
     with sync_playwright() as playwright:
         expect.set_options(timeout=PATIENCE_MS)
         chromium = playwright.chromium.launch(executable_path=chromium_path(), args=QUIET)
@@ -49,16 +51,33 @@ def browser() -> Iterator[Browser]:
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     """A fresh window."""
-    context = browser.new_context(viewport={"width": 1280, "height": 1000})
-    page = context.new_page()
-    page.set_default_timeout(30_000)
-    yield page
-    context.close()
+    with window(browser) as page:
+        yield page
 
 
 @pytest.fixture(scope="module")
+def service(service_harness: ServiceHarness) -> Iterator[RunningService]:
+    """A service for a whole module, with one organization, whose people sign in with passwords."""
+    service, stack = service_harness.start()
+    yield service
+    service_harness.stop(service, stack)
+
+
+@pytest.fixture(scope="package")
+def workbench(service_harness: ServiceHarness, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
+    """A workbench before a service of its own, for modules that leave each other's people and documents alone."""
+    service, stack = service_harness.start()
+    workbench = Workbench(service, tmp_path_factory.mktemp("workbench"))
+    try:
+        yield workbench.start()
+    finally:
+        workbench.stop()
+        service_harness.stop(service, stack)
+
+
+@pytest.fixture(scope="package")
 def stack() -> Iterator[Stack]:
-    """Everything `make up` starts, with the sample organization loaded."""
+    """Everything `make up` starts, with the sample organization loaded, for modules that leave it as it is."""
     folder = Path(tempfile.mkdtemp(prefix="carrel-test-stack-"))
     folder.chmod(0o755)
     stack = Stack(folder)
@@ -68,3 +87,11 @@ def stack() -> Iterator[Stack]:
     finally:
         stack.close()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="package")
+def admin_state(stack: Stack, browser: Browser) -> dict[str, object]:
+    """What a browser keeps once the admin of the stack has signed in: its cookies."""
+    with window(browser) as page:
+        sign_in(page, stack.workbench, email=ADMIN, password=PASSWORD)
+        return dict(page.context.storage_state())

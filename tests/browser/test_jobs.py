@@ -9,10 +9,10 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
 import carrel
-from tests.browser.people import sign_in
-from tests.harness.stack import ADMIN, PASSWORD, Stack
+from tests.browser.people import DRAWN, give_password, sign_in, window
+from tests.harness.stack import PASSWORD, Stack
 
-pytestmark = pytest.mark.timeout(600)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 MOST = 5
 SIZES: dict[str, dict[str, Any]] = {
@@ -24,7 +24,6 @@ SIZES: dict[str, dict[str, Any]] = {
         "user_agent": "Mozilla/5.0 (Linux; Android 15; Pixel 9) AppleWebKit/537.36 Chrome/156.0 Mobile Safari/537.36",
     },
 }
-DRAWN = "[data-testid='stApp'][data-test-script-state='notRunning']"
 SOMEBODY = "tove.lindqvist@northlight.example"
 
 
@@ -95,7 +94,6 @@ def open_person(hand: Hand, who: str) -> None:
 
 
 def add_person(hand: Hand) -> None:
-    """Add a person."""
     hand.go("People")
     hand.button("Add person")
     hand.place.get_by_label("Email address").fill(f"new.{hand.name}@northlight.example")
@@ -105,12 +103,10 @@ def add_person(hand: Hand) -> None:
 
 
 def find_person(hand: Hand) -> None:
-    """Find a person."""
     open_person(hand, "Found")
 
 
 def name_person(hand: Hand) -> None:
-    """Give a person another name."""
     open_person(hand, "Named")
     hand.button("Change")
     hand.write("Name", f"Renamed {hand.name}")
@@ -119,7 +115,6 @@ def name_person(hand: Hand) -> None:
 
 
 def reset_password(hand: Hand) -> None:
-    """Make the link at which somebody sets a password."""
     open_person(hand, "Found")
     hand.button("Invite")
     hand.button("Create the link")
@@ -127,7 +122,6 @@ def reset_password(hand: Hand) -> None:
 
 
 def put_in_group(hand: Hand) -> None:
-    """Put a person into a group."""
     open_person(hand, "Found")
     hand.button("Add to groups")
     hand.write("Groups", "Deck")
@@ -137,7 +131,6 @@ def put_in_group(hand: Hand) -> None:
 
 
 def switch_sign_in_off(hand: Hand) -> None:
-    """Deactivate a person."""
     open_person(hand, "Closed")
     hand.button("Deactivate")
     hand.button("Deactivate")
@@ -145,7 +138,6 @@ def switch_sign_in_off(hand: Hand) -> None:
 
 
 def hand_over(hand: Hand) -> None:
-    """Offboard a person, and give what they own to somebody else."""
     open_person(hand, "Leaver")
     hand.button("Offboard …")
     hand.write("Who gets what they own", "Tove Lindqvist")
@@ -155,7 +147,6 @@ def hand_over(hand: Hand) -> None:
 
 
 def see_failed_sign_ins(hand: Hand) -> None:
-    """See the failed sign-ins with address and device."""
     hand.go("Audit log")
     if hand.name == "phone":
         hand.button("Filters")
@@ -168,7 +159,6 @@ def see_failed_sign_ins(hand: Hand) -> None:
 
 
 def make_schedule(hand: Hand) -> None:
-    """Make a schedule."""
     hand.go("Ingestion")
     hand.part("Schedules")
     hand.button("New schedule")
@@ -179,7 +169,6 @@ def make_schedule(hand: Hand) -> None:
 
 
 def change_schedule(hand: Hand) -> None:
-    """Change the schedule that was made."""
     hand.go("Ingestion")
     hand.part("Schedules")
     hand.button(f"Nightly {hand.name}")
@@ -189,7 +178,6 @@ def change_schedule(hand: Hand) -> None:
 
 
 def stop_schedule(hand: Hand) -> None:
-    """Pause the schedule that was made."""
     hand.go("Ingestion")
     hand.part("Schedules")
     hand.button(f"Weekly {hand.name}")
@@ -198,7 +186,6 @@ def stop_schedule(hand: Hand) -> None:
 
 
 def judge_search(hand: Hand) -> None:
-    """Judge what a question finds."""
     hand.go("Quality")
     hand.part("Judge")
     hand.write("Question", f"how many sheep can we take on a {hand.name}")
@@ -207,7 +194,6 @@ def judge_search(hand: Hand) -> None:
 
 
 def see_what_people_ask(hand: Hand) -> None:
-    """See what people ask an agent, and a reply with its sources."""
     hand.go("Agents")
     hand.part("Questions")
     hand.button(f"How many sheep can we take on a {hand.name}?")
@@ -215,7 +201,6 @@ def see_what_people_ask(hand: Hand) -> None:
 
 
 def see_what_nothing_answered(hand: Hand) -> None:
-    """See what an agent can't answer, and find the missing document."""
     hand.go("Agents")
     hand.part("Questions")
     hand.part("Most asked, not answered")
@@ -224,7 +209,6 @@ def see_what_nothing_answered(hand: Hand) -> None:
 
 
 def retry_failed_file(hand: Hand) -> None:
-    """Retry one failed file, and watch its run."""
     hand.go("Ingestion")
     hand.part("Failed")
     hand.click(hand.page.get_by_role("checkbox", name=f"torn-{hand.name}.pdf"))
@@ -233,7 +217,6 @@ def retry_failed_file(hand: Hand) -> None:
 
 
 def find_what_was_done_to_something_deleted(hand: Hand) -> None:
-    """Find what was done to a document that is gone, by the name that it had."""
     hand.go("Audit log")
     hand.write("Name", f"Gone {hand.name}")
     hand.sees(f"deleted document “Gone {hand.name}”")
@@ -264,16 +247,8 @@ def prepare(client: carrel.Carrel) -> None:
     [agent] = client.admin.agents.list()
     source = client.sources.report_source("a" * 24, "/srv/jobs")
     assert source.report_no is not None
-    torn = [
-        {
-            "place": f"torn-{size}.pdf",
-            "code": "file_unreadable",
-            "message": "It is torn.",
-            "fingerprint": "1",
-            "since": datetime.now(UTC),
-        }
-        for size in SIZES
-    ]
+    why = {"code": "file_unreadable", "message": "It is torn.", "fingerprint": "1", "since": datetime.now(UTC)}
+    torn = [{"place": f"torn-{size}.pdf", **why} for size in SIZES]
     client.sources.report_source_items(source.source_id, source.report_no, torn)
     client.sources.end_source_report(source.source_id, source.report_no)
     client.admin.evaluation_sets.create("Questions of the jobs")
@@ -292,33 +267,25 @@ def prepare(client: carrel.Carrel) -> None:
             list(client.agents.stream(agent.agent_id, f"{question} on a {size}?"))
 
 
-@pytest.fixture(scope="module")
-def state(stack: Stack, browser: Browser) -> dict[str, object]:
-    """What a browser keeps of an admin who signed in, after somebody else failed to."""
+@pytest.fixture(scope="module", autouse=True)
+def _prepared(stack: Stack, browser: Browser) -> None:
+    """What the jobs are about is there, and somebody has failed to sign in."""
     with carrel.Carrel(api_key=stack.api_key, base_url=stack.service) as client:
         prepare(client)
-    context = browser.new_context()
-    page = context.new_page()
-    page.goto(stack.workbench)
-    page.get_by_role("link", name="Sign in").click()
-    page.get_by_label("Email").fill(SOMEBODY)
-    page.get_by_label("Password").fill("not a password")
-    page.get_by_role("button", name="Sign in", exact=True).click()
-    page.get_by_role("alert").wait_for()
-    sign_in(page, stack.workbench, email=ADMIN, password=PASSWORD)
-    state = dict(context.storage_state())
-    context.close()
-    return state
+    with window(browser) as page:
+        page.goto(stack.workbench)
+        page.get_by_role("link", name="Sign in").click()
+        give_password(page, SOMEBODY, "not a password")
+        page.get_by_role("alert").wait_for()
 
 
 @pytest.fixture(scope="module", params=SIZES)
-def hand(request: pytest.FixtureRequest, stack: Stack, browser: Browser, state: dict[str, object]) -> Iterator[Hand]:
+def hand(
+    request: pytest.FixtureRequest, stack: Stack, browser: Browser, admin_state: dict[str, object]
+) -> Iterator[Hand]:
     """The hand of an admin who signed in, on a screen or a phone."""
-    context = browser.new_context(**SIZES[request.param], storage_state=state)
-    page = context.new_page()
-    page.set_default_timeout(10_000)
-    yield Hand(page, stack.workbench, request.param)
-    context.close()
+    with window(browser, **SIZES[request.param], storage_state=admin_state) as page:
+        yield Hand(page, stack.workbench, request.param)
 
 
 @pytest.mark.parametrize("job", JOBS, ids=lambda job: job.__name__)
@@ -330,30 +297,28 @@ def test_a_job_takes_five_clicks_at_most(hand: Hand, job: Callable[[Hand], None]
 
 def test_a_member_finds_loads_asks_and_signs_out_on_a_phone(stack: Stack, browser: Browser) -> None:
     """Who is no admin does everything of theirs with one thumb; the menu's own page leads back to its list."""
-    context = browser.new_context(**SIZES["phone"])
-    page = context.new_page()
-    sign_in(page, stack.workbench, email="jonas.abara@northlight.example", password=PASSWORD)
-    hand = Hand(page, stack.workbench, "phone")
-    menu = page.get_by_test_id("stExpandSidebarButton")
-    page.get_by_placeholder("What are you looking for?").fill("how long is parental leave")
-    page.keyboard.press("Enter")
-    hand.click(page.locator(".carrel-result h2 a"))
-    expect(page.get_by_role("button", name="All documents")).to_be_visible()
-    hand.click(menu)
-    hand.click(page.get_by_test_id("stSidebarNav").get_by_role("link", name="Documents", exact=True))
-    hand.button("Add documents", exact=False)
-    notes = {"name": "notes-of-jonas.txt", "mimeType": "text/plain", "buffer": b"The pier is closed on Monday."}
-    page.locator("input[type=file]").first.set_input_files([notes])
-    hand.click(page.get_by_role("button", name="Add", exact=True))
-    hand.sees("Loaded")
-    page.keyboard.press("Escape")
-    expect(page.locator(".carrel-row").filter(has_text="notes-of-jonas.txt")).to_be_visible()
-    hand.click(menu)
-    hand.click(page.get_by_test_id("stSidebarNav").get_by_role("link", name="Chat", exact=True))
-    page.get_by_test_id("stChatInput").get_by_role("textbox").fill("How long is parental leave?")
-    page.keyboard.press("Enter")
-    expect(page.locator(".carrel-sources").first).to_be_visible()
-    hand.click(menu)
-    page.get_by_role("link", name="Sign out").click()
-    expect(page.get_by_role("link", name="Sign in")).to_be_visible()
-    context.close()
+    with window(browser, **SIZES["phone"]) as page:
+        sign_in(page, stack.workbench, email="jonas.abara@northlight.example", password=PASSWORD)
+        hand = Hand(page, stack.workbench, "phone")
+        menu = page.get_by_test_id("stExpandSidebarButton")
+        page.get_by_placeholder("What are you looking for?").fill("how long is parental leave")
+        page.keyboard.press("Enter")
+        hand.click(page.locator(".carrel-result h2 a"))
+        expect(page.get_by_role("button", name="All documents")).to_be_visible()
+        hand.click(menu)
+        hand.click(page.get_by_test_id("stSidebarNav").get_by_role("link", name="Documents", exact=True))
+        hand.button("Add documents", exact=False)
+        notes = {"name": "notes-of-jonas.txt", "mimeType": "text/plain", "buffer": b"The pier is closed on Monday."}
+        page.locator("input[type=file]").first.set_input_files([notes])
+        hand.click(page.get_by_role("button", name="Add", exact=True))
+        hand.sees("Loaded")
+        page.keyboard.press("Escape")
+        expect(page.locator(".carrel-row").filter(has_text="notes-of-jonas.txt")).to_be_visible()
+        hand.click(menu)
+        hand.click(page.get_by_test_id("stSidebarNav").get_by_role("link", name="Chat", exact=True))
+        page.get_by_test_id("stChatInput").get_by_role("textbox").fill("How long is parental leave?")
+        page.keyboard.press("Enter")
+        expect(page.locator(".carrel-sources").first).to_be_visible()
+        hand.click(menu)
+        page.get_by_role("link", name="Sign out").click()
+        expect(page.get_by_role("link", name="Sign in")).to_be_visible()

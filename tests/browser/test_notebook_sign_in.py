@@ -14,10 +14,11 @@ from playwright.sync_api import Page, expect
 
 from carrel.oauth import LOOPBACK_REDIRECT_URIS
 from scripts.run_notebooks import run
+from tests.browser.people import give_password
 from tests.harness.services import RunningService
 from tests.oauth.flow import PASSWORD, a_person, an_app
 
-pytestmark = pytest.mark.timeout(300)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(300)]
 
 # Writes the address where a browser would open it.
 BROWSER = """#!{python}
@@ -74,9 +75,7 @@ def test_a_person_signs_in_from_a_notebook(page: Page, environment: Mapping[str,
     with ThreadPoolExecutor(1) as thread:
         work = thread.submit(run, notebook, environment)
         page.goto(address_in(tmp_path / "address"))
-        page.get_by_label("Email").fill("ada@example.test")
-        page.get_by_label("Password").fill(PASSWORD)
-        page.get_by_role("button", name="Sign in", exact=True).click()
+        give_password(page, "ada@example.test", PASSWORD)
         page.get_by_role("button", name="Allow").click()
         expect(page.get_by_role("heading", name="Go back to your notebook")).to_be_visible()
         done = work.result()

@@ -6,11 +6,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from urllib.parse import parse_qsl, urlencode, urlsplit
-from uuid import UUID
+from uuid import UUID, uuid4
 
 import pytest
-from playwright.sync_api import BrowserContext, Locator, Page, expect
+from playwright.sync_api import Locator, Page, expect
 
+from tests.browser.people import give_password
 from tests.harness.documents import create_collection
 from tests.harness.services import RunningService
 from tests.oauth.flow import PASSWORD, App, Pkce, a_person, an_app, an_mcp_client, call_mcp, works
@@ -28,16 +29,28 @@ class Application:
     referrers: list[str | None] = field(default_factory=list)
     app: App | None = None
     home: str = "/home"
+    email: str = ""
+    """Of the person who may use it."""
 
     @property
     def callback(self) -> str:
         """Its redirect URI."""
         return f"{self.url}/callback"
 
-    def start(self, pkce: Pkce, **changes: str | None) -> str:
+    def start(self, pkce: Pkce | None = None, **changes: str | None) -> str:
         """The address that it sends people to."""
         assert self.app is not None
-        return f"{self.app.service.base_url}/api/oauth/authorize?{urlencode(self.app.parameters(pkce, **changes))}"
+        parameters = self.app.parameters(pkce or Pkce(), **changes)
+        return f"{self.app.service.base_url}/api/oauth/authorize?{urlencode(parameters)}"
+
+    def token(self, pkce: Pkce) -> str:
+        """The access token for the code that the first person came back with."""
+        assert self.app is not None
+        return str(done(self.app.exchange(self.answers[0]["code"], pkce))["access_token"])
+
+    def sign_in(self, page: Page, password: str = PASSWORD) -> None:
+        """Fill in the sign-in page, and send it."""
+        give_password(page, self.email, password)
 
 
 @contextmanager
@@ -74,10 +87,10 @@ def listening() -> Iterator[Application]:
 
 @pytest.fixture
 def application(service: RunningService) -> Iterator[Application]:
-    """The application, registered, and a person who may use it."""
+    """An application of the test's own, registered, and a person of its own who may use it."""
     with listening() as application:
         application.app = an_app(service, application.callback)
-        a_person(service)
+        application.email = a_person(service, f"{uuid4().hex[:8]}@example.test").email
         yield application
 
 
@@ -92,158 +105,144 @@ def complaints(page: Page) -> Iterator[list[str]]:
     assert [text for text in found if "status of 40" not in text] == []
 
 
-def sign_in(page: Page, password: str = PASSWORD) -> None:
-    """Fill in the sign-in page, and send it."""
-    page.get_by_label("Email address").fill("ada@example.test")
-    page.get_by_label("Password").fill(password)
-    page.get_by_role("button", name="Sign in", exact=True).click()
+def expect_home(page: Page) -> None:
+    """Expect to be back in the application."""
+    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
 
 
+def press(page: Page, name: str) -> None:
+    """Press a button."""
+    page.get_by_role("button", name=name).click()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_sign_in_and_consent_lead_back_to_the_application(
-    service: RunningService, application: Application, page: Page, complaints: list[str]
+    service: RunningService, application: Application, page: Page, complaints: list[str], host: str
 ) -> None:
-    """Every redirect after a form is let through by the pages' own policy; the code works; no referrer tells of it."""
-    pkce = Pkce()
+    """Every redirect after a form is let through by the pages' own policy; the code works; no referrer tells of it.
+
+    Also where the application sends people on to another host, as many do after their callback.
+    """
+    application.home, pkce = application.url.replace("127.0.0.1", host) + "/home", Pkce()
     page.goto(application.start(pkce))
     expect(page.get_by_role("heading", name="Sign in to example.test")).to_be_visible()
-    sign_in(page)
+    application.sign_in(page)
     expect(page.get_by_role("heading", name="Use An App with your account?")).to_be_visible()
     expect(page.get_by_text("Search and read the documents")).to_be_visible()
-    page.get_by_role("button", name="Allow").click()
-    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
+    press(page, "Allow")
+    expect_home(page)
+    assert page.url == application.home
     (answer,) = application.answers
     assert answer["state"] == "a state"
-    assert application.app is not None
-    assert works(service, done(application.app.exchange(answer["code"], pkce))["access_token"])
+    assert works(service, application.token(pkce))
     assert application.referrers in ([None], [""])
     # Remembered: no page the next time, and none at all in between for who signs in anew.
-    page.goto(application.start(Pkce()))
-    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
-    page.goto(application.start(Pkce(), prompt="login"))
-    sign_in(page)
-    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
+    page.goto(application.start())
+    expect_home(page)
+    page.goto(application.start(prompt="login"))
+    application.sign_in(page)
+    expect_home(page)
     assert len(application.answers) == 3
     assert complaints == [text for text in complaints if "404" in text]
 
 
-def test_an_application_may_send_people_on_to_another_address(
-    application: Application, page: Page, complaints: list[str]
-) -> None:
-    """As many do after their callback: neither consent nor, when it is remembered, signing in gets stuck there."""
-    application.home = application.url.replace("127.0.0.1", "localhost") + "/home"
-    page.goto(application.start(Pkce()))
-    sign_in(page)
-    page.get_by_role("button", name="Allow").click()
-    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
-    page.goto(application.start(Pkce(), prompt="login"))
-    sign_in(page)
-    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
-    assert page.url == application.home
-    assert complaints is not None
-
-
-def test_denying_leads_back_without_a_code(application: Application, page: Page, complaints: list[str]) -> None:
-    """The application learns that it was denied."""
-    page.goto(application.start(Pkce()))
-    sign_in(page)
-    page.get_by_role("button", name="Deny").click()
-    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
-    assert application.answers[0]["error"] == "access_denied"
-    assert complaints is not None
-
-
-def test_a_wrong_password_says_so_and_keeps_the_address(application: Application, page: Page) -> None:
-    """The right one then works; the password field is empty and has the focus."""
-    page.goto(application.start(Pkce()))
-    sign_in(page, "wrong password")
+@pytest.mark.usefixtures("complaints")
+def test_a_wrong_password_says_so_and_denying_leads_back_without_a_code(application: Application, page: Page) -> None:
+    """The right one then works; the password field is empty and has the focus. The application learns of the denial."""
+    page.goto(application.start())
+    application.sign_in(page, "wrong password")
     expect(page.get_by_role("alert")).to_have_text("The email address or the password is wrong.")
-    expect(page.get_by_label("Email address")).to_have_value("ada@example.test")
+    expect(page.get_by_label("Email address")).to_have_value(application.email)
     expect(page.get_by_label("Password")).to_have_value("")
     expect(page.get_by_label("Password")).to_be_focused()
     page.keyboard.type(PASSWORD)
     page.keyboard.press("Enter")
     expect(page.get_by_role("button", name="Allow")).to_be_visible()
+    press(page, "Deny")
+    expect_home(page)
+    assert application.answers[0]["error"] == "access_denied"
 
 
 def test_the_back_button_breaks_nothing(application: Application, page: Page) -> None:
     """From consent to the sign-in page and from the application to consent: going on works from either."""
     page.goto("about:blank")
-    page.goto(application.start(Pkce()))
-    sign_in(page)
+    page.goto(application.start())
+    application.sign_in(page)
     expect(page.get_by_role("button", name="Allow")).to_be_visible()
     page.go_back()
     if page.get_by_label("Password").is_visible():
-        sign_in(page)
+        application.sign_in(page)
     expect(page.get_by_role("button", name="Allow")).to_be_visible()
-    page.get_by_role("button", name="Allow").click()
-    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
+    press(page, "Allow")
+    expect_home(page)
     page.go_back()
     if page.get_by_role("button", name="Allow").is_visible():
-        page.get_by_role("button", name="Allow").click()
-    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
+        press(page, "Allow")
+    expect_home(page)
     assert all("code" in answer for answer in application.answers)
     assert len({answer["code"] for answer in application.answers}) == len(application.answers)
 
 
 def test_two_tabs_at_once(application: Application, page: Page) -> None:
     """Both were asked to sign in; when one has, the other goes on with it, each to its own state."""
-    context: BrowserContext = page.context
-    other = context.new_page()
-    page.goto(application.start(Pkce(), state="first"))
-    other.goto(application.start(Pkce(), state="second"))
-    sign_in(page)
+    other = page.context.new_page()
+    page.goto(application.start(state="first"))
+    other.goto(application.start(state="second"))
+    application.sign_in(page)
     expect(page.get_by_role("button", name="Allow")).to_be_visible()
-    sign_in(other)
+    application.sign_in(other)
     expect(other.get_by_role("button", name="Allow")).to_be_visible()
-    other.get_by_role("button", name="Allow").click()
-    expect(other.get_by_role("heading", name="Back in the app")).to_be_visible()
-    page.get_by_role("button", name="Allow").click()
-    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
+    press(other, "Allow")
+    expect_home(other)
+    press(page, "Allow")
+    expect_home(page)
     assert [answer["state"] for answer in application.answers] == ["second", "first"]
 
 
-def test_the_keyboard_is_enough(application: Application, page: Page) -> None:
-    """The first field has the focus; Tab and Enter do the rest."""
-    page.goto(application.start(Pkce()))
+def test_the_keyboard_and_a_narrow_window_are_enough(application: Application, page: Page) -> None:
+    """The first field has the focus; Tab and Enter do the rest; nothing has to be scrolled sideways on a telephone."""
+    page.set_viewport_size({"width": 320, "height": 640})
+    page.goto(application.start())
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
     expect(page.get_by_label("Email address")).to_be_focused()
-    page.keyboard.type("ada@example.test")
+    page.keyboard.type(application.email)
     page.keyboard.press("Tab")
     page.keyboard.type(PASSWORD)
     page.keyboard.press("Enter")
     allow = page.get_by_role("button", name="Allow")
     expect(allow).to_be_visible()
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
     for _ in range(5):
         if allow.evaluate("element => element === document.activeElement"):
             break
         page.keyboard.press("Tab")
     expect(allow).to_be_focused()
     page.keyboard.press("Enter")
-    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
+    expect_home(page)
 
 
 def test_what_was_allowed_can_be_taken_back(service: RunningService, application: Application, page: Page) -> None:
-    """On the page that consent links to."""
     pkce = Pkce()
     page.goto(application.start(pkce))
-    sign_in(page)
-    page.get_by_role("button", name="Allow").click()
-    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
-    assert application.app is not None
-    token = done(application.app.exchange(application.answers[0]["code"], pkce))["access_token"]
-    page.goto(application.start(Pkce(), prompt="consent"))
+    application.sign_in(page)
+    press(page, "Allow")
+    expect_home(page)
+    token = application.token(pkce)
+    page.goto(application.start(prompt="consent"))
     page.get_by_role("link", name="applications you allowed").click()
     expect(page.get_by_role("heading", name="Applications you allowed")).to_be_visible()
-    page.get_by_role("button", name="Take back what An App may do").click()
+    press(page, "Take back what An App may do")
     expect(page.get_by_text("There are none.")).to_be_visible()
     assert not works(service, token)
-    page.get_by_role("button", name="Sign out").click()
+    press(page, "Sign out")
     expect(page.get_by_role("heading", name="Sign in to example.test")).to_be_visible()
-    sign_in(page)
+    application.sign_in(page)
     expect(page.get_by_text("There are none.")).to_be_visible()
 
 
+@pytest.mark.usefixtures("complaints")
 def test_an_agent_is_let_read_one_collection_alone(
-    service: RunningService, application: Application, page: Page, complaints: list[str]
+    service: RunningService, application: Application, page: Page
 ) -> None:
     """Choosing none is asked again; what was chosen counts, and stands on the person's own page.
 
@@ -255,7 +254,7 @@ def test_an_agent_is_let_read_one_collection_alone(
         done(service.call("admin/grants/set", {"resource": resource, "grants": [], "organizationWide": True}))
     application.app, pkce = an_mcp_client(service, application.callback), Pkce()
     page.goto(application.start(pkce))
-    sign_in(page)
+    application.sign_in(page)
     expect(page.get_by_label("Everything that I may read")).to_be_checked()
     expect(page.get_by_label("Ledger")).to_be_hidden()
     page.get_by_label("Only what is in these collections:").check()
@@ -263,25 +262,24 @@ def test_an_agent_is_let_read_one_collection_alone(
         page.set_viewport_size({"width": width, "height": 900})
         for one in page.locator("label:visible").all():
             _stands_before_its_words(one)
-    page.get_by_role("button", name="Allow").click()
+    press(page, "Allow")
     expect(page.get_by_role("alert")).to_contain_text("one collection at least")
     page.get_by_label("Ledger").check()
-    page.get_by_role("button", name="Allow").click()
-    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
-    token = done(application.app.exchange(application.answers[0]["code"], pkce))["access_token"]
+    press(page, "Allow")
+    expect_home(page)
+    token = application.token(pkce)
     assert call_mcp(service, token).collection_ids == {UUID(collection_id)}
     page.goto(f"{service.base_url}/account/consents")
     expect(page.get_by_text("Only in these collections: Ledger.")).to_be_visible()
-    page.goto(application.start(Pkce(), prompt="consent"))
+    page.goto(application.start(prompt="consent"))
     page.get_by_label("Everything that I may read").check()
     expect(page.get_by_label("Ledger")).to_be_hidden()
-    page.get_by_role("button", name="Allow").click()
+    press(page, "Allow")
     expect(page.get_by_role("alert")).to_contain_text("collections are still ticked")
     page.get_by_label("Everything that I may read, whatever is ticked").check()
     expect(page.get_by_label("Ledger")).to_be_visible()
-    page.get_by_role("button", name="Allow").click()
-    expect(page.get_by_role("heading", name="Back in the app")).to_be_visible()
-    assert complaints is not None
+    press(page, "Allow")
+    expect_home(page)
 
 
 def _stands_before_its_words(label: Locator) -> None:
@@ -292,14 +290,3 @@ def _stands_before_its_words(label: Locator) -> None:
     assert inner["width"] < 30
     assert inner["x"] - outer["x"] < 2
     assert inner["y"] - outer["y"] < 16
-
-
-def test_pages_fit_a_narrow_window(application: Application, page: Page) -> None:
-    """Nothing has to be scrolled sideways on a telephone, however long a name is."""
-    page.set_viewport_size({"width": 320, "height": 640})
-    page.goto(application.start(Pkce()))
-    for _ in range(2):
-        assert page.evaluate("document.documentElement.scrollWidth") <= 320
-        if page.get_by_label("Password").is_visible():
-            sign_in(page)
-            expect(page.get_by_role("button", name="Allow")).to_be_visible()

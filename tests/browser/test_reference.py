@@ -1,8 +1,11 @@
 """The reference of the API in a browser."""
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from tests.harness.services import RunningService
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_reference_comes_from_the_service_alone(page: Page, service: RunningService) -> None:

@@ -15,6 +15,8 @@ from tests.oauth.flow import PASSWORD, Pkce, a_person, an_app, later, v1
 from tests.oauth.test_second_factor import HERE, Phone, demand
 from tests.service.directory import code, done
 
+pytestmark = pytest.mark.slow
+
 ADA = "ada@example.test"
 
 

@@ -1,7 +1,6 @@
 """Signing in to the workbench in a real browser, and what an attacker might try on the way."""
 
 from base64 import b64encode
-from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
@@ -11,7 +10,6 @@ from playwright.sync_api import Browser, Page, Request, expect
 from app.auth.routes import path_of
 from carrel import Carrel
 from tests.browser import people
-from tests.harness.services import ServiceHarness
 from tests.harness.workbench import Workbench
 from tests.oauth.flow import PASSWORD, a_person, later
 from tests.oauth.test_second_factor import demand, set_up
@@ -20,17 +18,22 @@ from tests.service.directory import walk
 EMAIL = "ada@example.test"
 
 
-@pytest.fixture(scope="module")
-def workbench(service_harness: ServiceHarness, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
-    """A workbench before a service with a person who may sign in."""
-    service, stack = service_harness.start()
-    workbench = Workbench(service, tmp_path_factory.mktemp("workbench"))
-    try:
-        a_person(service, EMAIL)
-        yield workbench.start()
-    finally:
-        workbench.stop()
-        service_harness.stop(service, stack)
+@pytest.fixture(scope="module", autouse=True)
+def _ada(workbench: Workbench) -> None:
+    """A person who may sign in."""
+    a_person(workbench.service, EMAIL)
+
+
+@pytest.fixture
+def ada(page: Page, workbench: Workbench) -> Page:
+    """A window in which the person is signed in."""
+    sign_in(page, workbench)
+    return page
+
+
+def cookies_of(page: Page, workbench: Workbench) -> dict[str, str]:
+    """What a window has of the workbench's cookies."""
+    return {cookie["name"]: cookie["value"] for cookie in page.context.cookies(workbench.url)}
 
 
 def sign_in(page: Page, workbench: Workbench, path: str = "/", email: str = EMAIL) -> None:
@@ -64,15 +67,14 @@ def test_a_person_signs_in_and_out(page: Page, workbench: Workbench) -> None:
     expect(page.get_by_label("Password")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_what_had_to_be_confirmed_is_done_then(page: Page, workbench: Workbench) -> None:
     """The person confirms in another tab, comes back, and it is done: nothing is filled in or pressed again."""
     admin = a_person(workbench.service, "admiral@example.test", isAdmin=True)
     _, codes = set_up(admin)
     page.goto(workbench.url + "/api_keys")
     page.get_by_role("link", name="Sign in").click()
-    page.get_by_label("Email").fill(admin.email)
-    page.get_by_label("Password").fill(PASSWORD)
-    page.get_by_role("button", name="Sign in", exact=True).click()
+    people.give_password(page, admin.email, PASSWORD)
     page.get_by_label("Code").fill(codes[0])
     page.get_by_role("button", name="Sign in", exact=True).click()
     page.get_by_role("button", name="Allow").click()
@@ -97,50 +99,45 @@ def test_what_had_to_be_confirmed_is_done_then(page: Page, workbench: Workbench)
     assert [one["name"] for one in made].count("A key worth a confirmation") == 1
 
 
-def test_signing_out_in_one_tab_is_known_in_the_other(page: Page, workbench: Workbench) -> None:
+@pytest.mark.slow
+def test_signing_out_in_one_tab_is_known_in_the_other(ada: Page, workbench: Workbench) -> None:
     """The other one offers signing in by itself, without being touched, and shows nothing more."""
-    sign_in(page, workbench)
-    other = page.context.new_page()
+    other = ada.context.new_page()
     other.goto(workbench.url)
     expect(other.get_by_text(EMAIL)).to_be_visible()
-    page.get_by_role("link", name="Sign out").click()
-    expect(page.get_by_role("link", name="Sign in")).to_be_visible()
+    ada.get_by_role("link", name="Sign out").click()
+    expect(ada.get_by_role("link", name="Sign in")).to_be_visible()
     expect(other.get_by_role("link", name="Sign in")).to_be_visible()
     # What the page showed before is taken away when all of the new one is there.
     expect(other.get_by_text(EMAIL)).to_have_count(0)
 
 
-def test_a_restart_keeps_people_signed_in(page: Page, workbench: Workbench) -> None:
+@pytest.mark.slow
+def test_a_restart_keeps_people_signed_in(ada: Page, workbench: Workbench) -> None:
     """The sessions are on disk, encrypted: no token stands there as it is."""
-    sign_in(page, workbench)
     workbench.stop()
     kept = b"".join(path.read_bytes() for path in (workbench.folder / "workbench").rglob("*") if path.is_file())
     assert kept
     assert b"svc_" not in kept
     workbench.start()
-    page.goto(workbench.url)
-    expect(page.get_by_text(EMAIL)).to_be_visible()
+    ada.goto(workbench.url)
+    expect(ada.get_by_text(EMAIL)).to_be_visible()
 
 
-def test_a_callback_is_good_once_and_in_its_own_browser(browser: Browser, workbench: Workbench) -> None:
-    """Replayed, brought by another browser, or with a state of somebody else's: no session comes of it."""
-    mine, other = browser.new_context(), browser.new_context()
-    try:
-        page = mine.new_page()
-        callbacks: list[str] = []
-        page.on("request", lambda request: callbacks.append(request.url) if "/oauth/callback" in request.url else None)
-        sign_in(page, workbench)
-        replayed = mine.new_page()
-        replayed.goto(callbacks[0])
-        expect(replayed.get_by_role("heading", name="This sign-in can't be finished")).to_be_visible()
-        stranger = other.new_page()
+@pytest.mark.slow
+def test_a_callback_is_good_once_and_in_its_own_browser(browser: Browser, page: Page, workbench: Workbench) -> None:
+    """Replayed, or brought by another browser: no session comes of it."""
+    callbacks: list[str] = []
+    page.on("request", lambda request: callbacks.append(request.url) if "/oauth/callback" in request.url else None)
+    sign_in(page, workbench)
+    replayed = page.context.new_page()
+    replayed.goto(callbacks[0])
+    expect(replayed.get_by_role("heading", name="This sign-in can't be finished")).to_be_visible()
+    with people.window(browser) as stranger:
         stranger.goto(f"{workbench.url}/oauth/login")
         stranger.goto(callbacks[0])
         expect(stranger.get_by_role("heading", name="This sign-in can't be finished")).to_be_visible()
-        assert "carrel_workbench" not in {cookie["name"] for cookie in other.cookies()}
-    finally:
-        mine.close()
-        other.close()
+        assert "carrel_workbench" not in cookies_of(stranger, workbench)
 
 
 def test_a_callback_that_another_browser_was_to_bring_is_refused(workbench: Workbench) -> None:
@@ -152,7 +149,8 @@ def test_a_callback_that_another_browser_was_to_bring_is_refused(workbench: Work
         answer = victim.get("/oauth/callback", params={"state": state, "code": "x"})
         assert answer.status_code == 400
         assert "carrel_workbench" not in victim.cookies
-        assert attacker.get("/oauth/callback", params={"state": state, "error": "access_denied"}).status_code != 200
+        said = {"state": state, "error": "access_denied", "iss": workbench.service.base_url}
+        assert attacker.get("/oauth/callback", params=said).status_code == 403
 
 
 def test_a_cookie_that_was_planted_is_not_made_a_session(page: Page, workbench: Workbench) -> None:
@@ -164,73 +162,45 @@ def test_a_cookie_that_was_planted_is_not_made_a_session(page: Page, workbench: 
     assert "planted" not in values
 
 
-@pytest.mark.parametrize(
-    "wanted",
-    [
-        "https://evil.test/",
-        "//evil.test",
-        "//[",
-        "/\\evil.test",
-        "/%5cevil.test",
-        "/\t/evil.test",
-        "/.//evil.test",
-        "/%2f/evil.test",
-        "javascript:alert(1)",
-        "/oauth/logout",
-        "/%6fauth/logout",
-        "/x/../oauth/logout?really",
-    ],
-)
-def test_signing_in_leads_nowhere_else(workbench: Workbench, wanted: str) -> None:
+def test_signing_in_leads_nowhere_else(workbench: Workbench) -> None:
     """Whatever `next` says, a person ends up on a page of the workbench."""
-    with httpx.Client(base_url=workbench.url) as client:
-        assert client.get("/oauth/login", params={"next": wanted}).status_code == 303
-    assert path_of(wanted) == "/"
+    elsewhere = ("https://evil.test/", "//evil.test", "//[", "/\\evil.test", "/%5cevil.test", "/\t/evil.test")
+    elsewhere += ("/.//evil.test", "/%2f/evil.test", "javascript:alert(1)")
+    for wanted in (*elsewhere, "/oauth/logout", "/%6fauth/logout", "/x/../oauth/logout?really"):
+        assert httpx.get(f"{workbench.url}/oauth/login", params={"next": wanted}).status_code == 303, wanted
+        assert path_of(wanted) == "/", wanted
 
 
 def test_signing_in_leads_back_to_the_page_that_was_asked_for() -> None:
-    """With what it looked at, whatever that is."""
     asked = "/documents?name=a%2F%2Fb%5C&of=https://example.test/oauth/"
     assert path_of(asked) == asked
 
 
-def test_another_site_signs_nobody_out(page: Page, workbench: Workbench) -> None:
-    """A link or picture elsewhere that leads to signing out only asks."""
-    sign_in(page, workbench)
-    cookies = {cookie["name"]: cookie["value"] for cookie in page.context.cookies(workbench.url)}
-    answer = httpx.get(f"{workbench.url}/oauth/logout", cookies=cookies, headers={"Sec-Fetch-Site": "cross-site"})
-    assert answer.status_code == 403
-    page.reload()
-    expect(page.get_by_text(EMAIL)).to_be_visible()
+def test_another_site_signs_nobody_out(ada: Page, workbench: Workbench) -> None:
+    """A link or picture elsewhere that leads to signing out only asks.
 
-
-@pytest.mark.parametrize(
-    ("method", "headers"),
-    [
-        ("GET", {}),
-        ("HEAD", {}),
-        ("HEAD", {"Sec-Fetch-Site": "same-origin"}),
-        ("POST", {"Origin": "http://127.0.0.1:1"}),
-        ("POST", {"Origin": "null"}),
-        ("POST", {"Sec-Fetch-Site": "same-site"}),
-    ],
-)
-def test_where_a_browser_doesnt_say_who_asks_a_person_is_asked(
-    page: Page, workbench: Workbench, method: str, headers: dict[str, str]
-) -> None:
-    """At an address without https browsers don't: there a form of the workbench's signs out, and nothing else."""
-    sign_in(page, workbench)
-    cookies = {cookie["name"]: cookie["value"] for cookie in page.context.cookies(workbench.url)}
-    with httpx.Client(base_url=workbench.url, cookies=cookies) as client:
-        answer = client.request(method, "/oauth/logout", headers=headers)
-        assert answer.status_code == 403
-        if method == "GET":
-            assert '<form method="post" action="/oauth/logout">' in answer.text
-        page.reload()
-        expect(page.get_by_text(EMAIL)).to_be_visible()
+    At an address without https browsers don't say who asks: there a form of the workbench's signs out, and nothing
+    else.
+    """
+    with httpx.Client(base_url=workbench.url, cookies=cookies_of(ada, workbench)) as client:
+        for method, headers in (
+            ("GET", {"Sec-Fetch-Site": "cross-site"}),
+            ("GET", {}),
+            ("HEAD", {}),
+            ("HEAD", {"Sec-Fetch-Site": "same-origin"}),
+            ("POST", {"Origin": "http://127.0.0.1:1"}),
+            ("POST", {"Origin": "null"}),
+            ("POST", {"Sec-Fetch-Site": "same-site"}),
+        ):
+            answer = client.request(method, "/oauth/logout", headers=headers)
+            assert answer.status_code == 403, (method, headers)
+            if method == "GET" and not headers:
+                assert '<form method="post" action="/oauth/logout">' in answer.text
+        ada.reload()
+        expect(ada.get_by_text(EMAIL)).to_be_visible()
         assert client.post("/oauth/logout", headers={"Origin": workbench.url}).status_code == 303
-    page.reload()
-    expect(page.get_by_role("link", name="Sign in")).to_be_visible()
+    ada.reload()
+    expect(ada.get_by_role("link", name="Sign in")).to_be_visible()
 
 
 def test_files_pass_for_who_is_signed_in_alone(page: Page, workbench: Workbench, tmp_path: Path) -> None:
@@ -255,21 +225,18 @@ def test_files_pass_for_who_is_signed_in_alone(page: Page, workbench: Workbench,
     with httpx.Client() as anybody:
         for answer in (anybody.put(up, content=b"x"), anybody.delete(up), anybody.get(down)):
             assert (answer.status_code, answer.text) == (403, "Sign in to the workbench first.")
-    cookies = {cookie["name"]: cookie["value"] for cookie in page.context.cookies(workbench.url)}
-    answer = httpx.get(down, cookies=cookies)
+    answer = httpx.get(down, cookies=cookies_of(page, workbench))
     assert answer.text == note.read_text()
     assert answer.headers["cache-control"] == "private, no-store"
     assert answer.headers["content-security-policy"].endswith("sandbox")
 
 
-@pytest.mark.parametrize(
-    "path", ["metrics", "script-health-check", "agent/openapi.json", "agent/interact", "agent/mcp"]
-)
-def test_what_streamlit_has_beside_pages_is_for_who_is_signed_in(workbench: Workbench, path: str) -> None:
+def test_what_streamlit_has_beside_pages_is_for_who_is_signed_in(workbench: Workbench) -> None:
     """Its figures and its ways to drive the pages without a browser answer nobody else; that it is alive it says."""
-    for method in ("GET", "POST"):
-        answer = httpx.request(method, f"{workbench.url}/_stcore/{path}")
-        assert (answer.status_code, answer.text) == (403, "Sign in to the workbench first.")
+    for path in ("metrics", "script-health-check", "agent/openapi.json", "agent/interact", "agent/mcp"):
+        for method in ("GET", "POST"):
+            answer = httpx.request(method, f"{workbench.url}/_stcore/{path}")
+            assert (answer.status_code, answer.text) == (403, "Sign in to the workbench first."), path
     assert httpx.get(f"{workbench.url}/_stcore/health").text == "ok"
 
 

@@ -3,19 +3,23 @@
 import json
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, Page, expect
+from playwright.sync_api import Browser, Page, expect
 
 from service.domains.signin.providers import binding
 from service.platform.addresses import name_loopback
+from tests.browser.people import window
 from tests.harness.node import install_programs
 from tests.harness.services import RunningService, ServiceHarness
 from tests.oauth.flow import App, Pkce, an_app
 from tests.service.directory import another_organization, done
+
+pytestmark = pytest.mark.slow
 
 TENANT = "11111111-2222-3333-4444-555555555555"
 CREW, DECK = "99999999-0000-0000-0000-000000000001", "99999999-0000-0000-0000-000000000002"
@@ -178,17 +182,14 @@ def walks(browser: Browser, service_harness: ServiceHarness) -> Iterator[Callabl
     """Whatever begins a walk: a new window before the service."""
     service, stack = service_harness.start(webhook_allowed_hosts=("127.0.0.1", "localhost"))
     app = an_app(service)
-    contexts: list[BrowserContext] = []
+    with ExitStack() as windows:
 
-    def begin() -> Walk:
-        context = browser.new_context()
-        context.route("https://**", lambda route: route.abort())  # a font that the provider's pages name
-        contexts.append(context)
-        return Walk(context.new_page(), service, app)
+        def begin() -> Walk:
+            page = windows.enter_context(window(browser))
+            page.context.route("https://**", lambda route: route.abort())  # a font that the provider's pages name
+            return Walk(page, service, app)
 
-    yield begin
-    for context in contexts:
-        context.close()
+        yield begin
     service_harness.stop(service, stack)
 
 

@@ -1,5 +1,6 @@
 """What people do in the workbench, in a real browser, over everything `make up` starts."""
 
+import itertools
 import os
 import subprocess
 from collections.abc import Iterator
@@ -14,14 +15,13 @@ import carrel
 from app.navigation import FOR_ADMINS, FOR_ALL, FOR_EDITORS
 from carrel.wire.service_accounts import ServiceAccount
 from tests.browser.accessibility import findings
-from tests.browser.people import press, sign_in
-from tests.harness.stack import ADMIN, PASSWORD, Stack
+from tests.browser.people import DRAWN, press, search, sign_in, window
+from tests.harness.stack import PASSWORD, Stack
 
 pytestmark = pytest.mark.timeout(600)
 
 APPRENTICE = "jonas.abara@northlight.example"
 ASKED = "How many sheep may travel on deck?"
-DRAWN = "[data-testid='stApp'][data-test-script-state='notRunning']"
 HOSTILE = '<img src=x onerror="document.title=1"> [a](https://evil.example) https://evil.example :material/home:'
 
 
@@ -40,31 +40,11 @@ def pictures(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.fixture(scope="module")
-def admin_state(stack: Stack, browser: Browser) -> dict[str, object]:
-    """What a browser keeps once the admin has signed in: its cookies."""
-    context = browser.new_context()
-    sign_in(context.new_page(), stack.workbench, email=ADMIN, password=PASSWORD)
-    state = context.storage_state()
-    context.close()
-    return dict(state)
-
-
 @pytest.fixture
 def page(browser: Browser, admin_state: dict[str, object]) -> Iterator[Page]:
-    """A window of a browser in which the admin is signed in."""
-    context = browser.new_context(viewport={"width": 1280, "height": 1000}, storage_state=admin_state)
-    page = context.new_page()
-    page.set_default_timeout(30_000)
-    yield page
-    context.close()
-
-
-def search(page: Page, stack: Stack, words: str) -> None:
-    """Open the search page and ask."""
-    page.goto(stack.workbench)
-    page.get_by_placeholder("What are you looking for?").fill(words)
-    page.get_by_role("button", name="Search", exact=True).click()
+    """A window in which the admin is signed in."""
+    with window(browser, storage_state=admin_state) as page:
+        yield page
 
 
 def find(page: Page, label: str, typed: str, option: str) -> None:
@@ -97,7 +77,7 @@ def test_what_is_found_takes_feedback_that_stands_on_the_audit_log(stack: Stack,
 
     One click exports the log.
     """
-    search(page, stack, "how many sheep can we take")
+    search(page, stack.workbench, "how many sheep can we take")
     expect(page.get_by_text("Carrying livestock").first).to_be_visible()
     expect(page.locator("mark", has_text="Sheep").first).to_be_visible()
     page.get_by_role("button", name="Not helpful").first.dblclick()
@@ -115,6 +95,7 @@ def test_what_is_found_takes_feedback_that_stands_on_the_audit_log(stack: Stack,
     expect(page.get_by_text("And goats?")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_path_is_explained(stack: Stack, page: Page) -> None:
     """Found by typing: a document and a person, and the groups by which that person may read it."""
     page.goto(f"{stack.workbench}/who_can_read")
@@ -126,6 +107,7 @@ def test_a_path_is_explained(stack: Stack, page: Page) -> None:
     expect(page.locator("[data-testid='stGraphVizChart'] svg")).to_be_visible()
 
 
+@pytest.mark.slow
 def test_a_token_is_minted_used_and_revoked(stack: Stack, page: Page) -> None:
     """Its value is shown once and works with curl; when it was used is seen; revoked, curl gets 401."""
     page.goto(f"{stack.workbench}/service_accounts")
@@ -188,7 +170,7 @@ def test_a_folder_is_uploaded_watched_and_found(
     page.get_by_role("button", name="Start the upload").click()
     expect(page.get_by_text("Done in")).to_be_visible(timeout=90_000)
     expect(page.get_by_text("empty.pdf").first).to_be_visible()
-    search(page, stack, "do quokkas pay")
+    search(page, stack.workbench, "do quokkas pay")
     expect(page.get_by_text("quokka-policy.md").first).to_be_visible()
     assert [item.document_name for item in client.catalog.list_documents(document_name="quokka")] == [good.name]
 
@@ -216,19 +198,17 @@ def test_an_agent_answers_with_its_sources_and_remembers(stack: Stack, page: Pag
 
 def test_a_member_reaches_no_page_of_admins_by_its_address(stack: Stack, browser: Browser) -> None:
     """Each says whom it is for, and shows nothing else; Search finds what the member may read alone."""
-    context = browser.new_context()
-    page = context.new_page()
-    sign_in(page, stack.workbench, email=APPRENTICE, password=PASSWORD)
-    for entries in FOR_ADMINS.values():
-        for name, title, _icon in entries:
+    with window(browser) as page:
+        sign_in(page, stack.workbench, email=APPRENTICE, password=PASSWORD)
+        main = page.get_by_test_id("stMain")
+        for name, title, _icon in itertools.chain(*FOR_ADMINS.values()):
             expect(page.get_by_role("link", name=title, exact=True)).to_have_count(0)
             page.goto(f"{stack.workbench}/{name}")
             expect(page.get_by_text("This page is for admins.")).to_be_visible()
-            expect(page.get_by_test_id("stMain").get_by_role("button")).to_have_count(0)
-    search(page, stack, "offer of Castellan Maritime HERON")
-    expect(page.get_by_test_id("stMain").get_by_text("may read").or_(page.locator("article")).first).to_be_visible()
-    expect(page.get_by_text("HERON")).to_have_count(0)
-    context.close()
+            expect(main.get_by_role("button")).to_have_count(0)
+        search(page, stack.workbench, "offer of Castellan Maritime HERON")
+        expect(main.get_by_text("may read").or_(page.locator("article")).first).to_be_visible()
+        expect(page.get_by_text("HERON")).to_have_count(0)
 
 
 def test_the_keyboard_is_enough_to_ask_and_to_say_what_it_was_worth(stack: Stack, page: Page) -> None:
@@ -286,6 +266,10 @@ def new_account(client: carrel.Carrel) -> ServiceAccount:
     return client.admin.service_accounts.create("Intranet")
 
 
+PLAIN = ("chat", "documents", "collections", "ingestion", "syncs", "service_accounts", "api_keys", "oauth_clients")
+PLAIN += ("agents", "audit_log", "quality", "health", "people", "groups")
+
+
 def addresses(client: carrel.Carrel) -> dict[str, str]:
     """Where each page shows something, by the name of its picture."""
     document = next(iter(client.catalog.list_documents(document_name="extraordinary")))
@@ -296,35 +280,21 @@ def addresses(client: carrel.Carrel) -> dict[str, str]:
     person = next(one for one in client.admin.users.list() if one.name == "Sigrid Holm")
     group = next(iter(client.admin.groups.list()))
     resource = f"{document.resource.resource_type}:{document.resource.resource_id}"
-    return {
+    return {name: name for name in PLAIN} | {
         "own_searches": "search",
         "search": "search?q=how many sheep can we take",
-        "chat": "chat",
-        "documents": "documents",
         "document": f"documents?document={document.document_id}",
         "original": f"documents?document={paged.document_id}&part=original&chunk=0",
-        "collections": "collections",
         "collection": f"collections?collection={collection.document_collection_id}",
-        "ingestion": "ingestion",
         "runs": "ingestion?part=runs",
         "schedules": "ingestion?part=schedules",
-        "syncs": "syncs",
         "who_can_read": f"who_can_read?resource={resource}",
         "why": f"who_can_read?resource={resource}&who=user:sigrid.holm@northlight.example",
         "what_can_they_read": "what_can_they_read?who=user:sigrid.holm@northlight.example",
-        "service_accounts": "service_accounts",
         "tokens": f"service_accounts?account={account.service_account_id}",
-        "api_keys": "api_keys",
-        "oauth_clients": "oauth_clients",
-        "agents": "agents",
         "agent": f"agents?agent={agent.agent_id}",
         "questions": "agents?show=questions",
-        "audit_log": "audit_log",
-        "quality": "quality",
-        "health": "health",
-        "people": "people",
         "person": f"people?person={person.id}",
-        "groups": "groups",
         "group": f"groups?group={group.id}",
         "access": "who_can_read",
     }
@@ -333,14 +303,13 @@ def addresses(client: carrel.Carrel) -> dict[str, str]:
 DARK = ("search", "chat", "why", "quality")
 
 
+@pytest.mark.slow
 def test_every_page_is_whole_and_fetches_nothing_from_elsewhere(
-    stack: Stack, browser: Browser, admin_state: dict[str, object], client: carrel.Carrel, pictures: Path
+    stack: Stack, page: Page, client: carrel.Carrel, pictures: Path
 ) -> None:
     """Nothing is wider than 1280, fails, is missing or is hard for people with disabilities, in both themes."""
     hosts: set[str] = set()
     failed: list[str] = []
-    context = browser.new_context(viewport={"width": 1280, "height": 1000}, storage_state=admin_state)
-    page = context.new_page()
     page.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
     page.on("console", lambda line: failed.append(line.text) if line.type == "error" else None)
     page.on("response", lambda answer: failed.append(f"{answer.status} {answer.url}") if answer.status > 399 else None)
@@ -353,7 +322,6 @@ def test_every_page_is_whole_and_fetches_nothing_from_elsewhere(
         expect(page.locator("[data-testid=stSidebarNavLink][aria-current=page]")).to_contain_text(current_page(address))
         if name in DARK:
             page.screenshot(path=pictures / f"{name}-dark.png")
-    context.close()
     assert {host for host in hosts if host} == {urlsplit(stack.workbench).netloc}
     assert failed == []
 
@@ -406,12 +374,11 @@ DIALOGS = {
 }
 
 
-def test_dialogs_fit_a_phone_and_stand_in_nobodys_way(
-    stack: Stack, browser: Browser, admin_state: dict[str, object], client: carrel.Carrel
-) -> None:
+@pytest.mark.slow
+def test_dialogs_fit_a_phone_and_stand_in_nobodys_way(stack: Stack, page: Page, client: carrel.Carrel) -> None:
     """Each opens by a button, holds nothing that axe finds in either theme, and is as wide as a phone at most."""
-    context = browser.new_context(viewport={"width": 390, "height": 844}, storage_state=admin_state)
-    page, found, places = context.new_page(), [], addresses(client)
+    page.set_viewport_size({"width": 390, "height": 844})
+    found, places = [], addresses(client)
     for name, buttons in DIALOGS.items():
         page.goto(f"{stack.workbench}/{places[name]}")
         for button in buttons:
@@ -423,10 +390,10 @@ def test_dialogs_fit_a_phone_and_stand_in_nobodys_way(
             found += page.get_by_role("dialog").evaluate(f"{wide}.map(x => x.outerHTML.slice(0, 200))")
             page.keyboard.press("Escape")
             expect(page.get_by_role("dialog")).to_have_count(0)
-    context.close()
     assert found == []
 
 
+@pytest.mark.slow
 def test_text_of_others_stays_text(stack: Stack, page: Page, client: carrel.Carrel) -> None:
     """Names, passages, metadata and messages are neither elements, links nor icons, and nothing in them runs."""
     text = f"Wombats {HOSTILE} dig.".encode()
@@ -438,7 +405,7 @@ def test_text_of_others_stays_text(stack: Stack, page: Page, client: carrel.Carr
         custom_metadata={"note": HOSTILE},
         await_vector_store_sync=True,
     )
-    search(page, stack, "wombats")
+    search(page, stack.workbench, "wombats")
     expect(page.get_by_role("heading", name=HOSTILE)).to_be_visible()
     result = page.locator("article", has_text="Wombats").first
     expect(result.locator("img, script, a[href*='evil']")).to_have_count(0)
@@ -452,15 +419,21 @@ def test_text_of_others_stays_text(stack: Stack, page: Page, client: carrel.Carr
     assert page.title() != "1"
 
 
-def test_ctrl_c_leaves_nothing_running_and_the_next_start_has_kept_everything(stack: Stack, page: Page) -> None:
+@pytest.mark.slow
+def test_ctrl_c_leaves_nothing_running_and_the_next_start_has_kept_everything(
+    stack: Stack, page: Page, client: carrel.Carrel
+) -> None:
     """Ctrl-C ends every process, the database's too; started again, all is there, and who was signed in still is."""
-    with carrel.Carrel(api_key=stack.api_key, base_url=stack.service) as client:
-        before = {(item.document_id, item.document_version) for item in client.catalog.list_documents()}
+
+    def documents() -> set[object]:
+        return {(item.document_id, item.document_version) for item in client.catalog.list_documents()}
+
+    before = documents()
+    assert before
     assert stack.interrupt() == []
     assert "SIGKILL" not in stack.output
     stack.start()
     assert "Loading the sample" not in stack.output
-    with carrel.Carrel(api_key=stack.api_key, base_url=stack.service) as client:
-        assert {(item.document_id, item.document_version) for item in client.catalog.list_documents()} == before
-    search(page, stack, "do quokkas pay")
-    expect(page.get_by_text("quokka-policy.md").first).to_be_visible()
+    assert documents() == before
+    search(page, stack.workbench, "how many sheep can we take")
+    expect(page.get_by_text("Carrying livestock").first).to_be_visible()

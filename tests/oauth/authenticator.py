@@ -1,6 +1,5 @@
 """An authenticator in software, which can also do wrong (WebAuthn, sections 6 and 7)."""
 
-import base64
 import hashlib
 import json
 import secrets
@@ -11,17 +10,9 @@ import cbor2
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.hashes import SHA256
 
+from service.platform.base64url import decode, encode
+
 PRESENT, VERIFIED, SYNCED, HAS_CREDENTIAL, EXTENDED = 0x01, 0x04, 0x08, 0x40, 0x80
-
-
-def encode(value: bytes) -> str:
-    """Base64url without padding."""
-    return base64.urlsafe_b64encode(value).decode().rstrip("=")
-
-
-def decode(text: str) -> bytes:
-    """The bytes of base64url without padding."""
-    return base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
 
 
 @dataclass

@@ -1,20 +1,30 @@
-"""A service that stands for a whole module, and closing the browsers of a test."""
+"""A service for the whole session, with an organization for each test or module, and closing the browsers of a test."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from uuid import UUID
 
 import pytest
+from pydantic import SecretStr
 
+from service.domains.oauth import purging
 from service.domains.signin import provider
+from service.identity.passwords import hash_password
 from service.platform import kept
-from tests.harness.services import RunningService, ServiceHarness
-from tests.oauth.flow import EVERY_SCOPE, App, Person, a_person, an_app, an_mcp_client
+from service.platform.clock import Clock
+from tests.harness.services import ADMIN_PASSWORD, SWEEP_SECONDS, RunningService, ServiceHarness
+from tests.oauth.flow import EVERY_SCOPE, App, Person, Pkce, a_person, an_app, an_mcp_client
+from tests.service.directory import organization_id
+
+_numbers = count(1)
 
 
 @dataclass(frozen=True)
 class Standing:
-    """A service with a client of v1, one of /mcp, and a person, for tests that change none of them."""
+    """An organization with a client of v1, one of /mcp, and a person, for tests that change none of them."""
 
     service: RunningService
     app: App
@@ -26,24 +36,81 @@ class Standing:
         return Person(self.service, self.email)
 
 
-@pytest.fixture(scope="module")
-def standing(service_harness: ServiceHarness) -> Iterator[Standing]:
-    """One service a module."""
-    service, stack = service_harness.start()
-    yield Standing(service, an_app(service), an_mcp_client(service, scopes=EVERY_SCOPE), a_person(service).email)
+def new_organization(house: RunningService) -> AbstractContextManager[RunningService]:
+    """A new organization whose name is its own, and whose admin can sign in."""
+    password_hash = house.run(hash_password(SecretStr(ADMIN_PASSWORD)))
+    return house.new_organization(name=f"Harbour {next(_numbers)}", password_hash=password_hash)
+
+
+@pytest.fixture(scope="session")
+def house(service_harness: ServiceHarness) -> Iterator[RunningService]:
+    """The service of the session, whose clock tests may move by `later`."""
+    service, stack = service_harness.start(sweep_seconds=SWEEP_SECONDS)
+    yield service
     service_harness.stop(service, stack)
 
 
-@pytest.fixture
-def still_clock(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the service's time pass by `later` alone, so that no wait ends because the machine is slow."""
-    clock, began = service.runtime.clock, datetime.now(UTC)
+@pytest.fixture(scope="module")
+def standing(house: RunningService) -> Iterator[Standing]:
+    """One organization a module."""
+    with new_organization(house) as service:
+        yield Standing(service, an_app(service), an_mcp_client(service, scopes=EVERY_SCOPE), a_person(service).email)
 
-    async def now(_: object) -> datetime:
+
+@pytest.fixture
+def service(house: RunningService) -> Iterator[RunningService]:
+    """A new organization, whose people sign in with passwords; afterwards it is today again."""
+    with new_organization(house) as organization:
+        yield organization
+    house.runtime.clock.offset = timedelta()
+
+
+@pytest.fixture
+def app(service: RunningService) -> App:
+    """A client that may ask for every scope."""
+    return an_app(service)
+
+
+@pytest.fixture
+def ada(service: RunningService) -> Person:
+    """A person with a browser, in which nobody is signed in."""
+    return a_person(service)
+
+
+@pytest.fixture
+def ben(service: RunningService) -> Person:
+    """Another one."""
+    return a_person(service, "ben@example.test", name="Ben")
+
+
+@pytest.fixture
+def pkce() -> Pkce:
+    """A verifier and its challenge."""
+    return Pkce()
+
+
+@pytest.fixture
+def purge(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Remove what the test's organization needs no more, and leave hundreds of others alone."""
+    here = organization_id(service)
+
+    async def organization_ids(_: object) -> list[UUID]:
+        return [here]
+
+    monkeypatch.setattr(purging, "organization_ids", organization_ids)
+    return lambda: service.run(purging.purge(service.runtime))
+
+
+@pytest.fixture
+def still_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the time of services pass by `later` alone, so that no wait ends because the machine is slow."""
+    began = datetime.now(UTC)
+
+    async def now(clock: Clock, _: object) -> datetime:
         return began + clock.offset
 
-    monkeypatch.setattr(clock, "now", now)
-    monkeypatch.setattr(clock, "stands_at", began, raising=False)
+    monkeypatch.setattr(Clock, "now", now)
+    monkeypatch.setattr(Clock, "stands_at", began, raising=False)
 
 
 @pytest.fixture(autouse=True)

@@ -13,7 +13,7 @@ import httpx
 
 from service.auth.callers import Caller, authenticate
 from tests.harness.services import RunningService
-from tests.service.directory import done
+from tests.service.directory import another_organization, done, walk
 
 CALLBACK = "https://app.example.test/callback"
 SCOPE = "api:catalog:read"
@@ -92,22 +92,24 @@ class Form:
 
 
 class Page(HTMLParser):
-    """What of a page a person can do something with."""
+    """What of a page a person can do something with; `links` are addresses."""
 
     def __init__(self, response: httpx.Response) -> None:
         super().__init__()
         self.response = response
         self.forms: list[Form] = []
+        self.links: list[str] = []
         self.text = ""
         self.feed(response.text)
 
     def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note forms, their fields and buttons."""
+        """Note links, forms, their fields and buttons."""
         named = {name: value or "" for name, value in attrs}
+        address = str(self.response.url)
         if tag == "form":
-            self.forms.append(
-                Form(urljoin(str(self.response.url), named["action"]), {}, [], named.get("data-options", ""))
-            )
+            self.forms.append(Form(urljoin(address, named["action"]), {}, [], named.get("data-options", "")))
+        elif tag == "a":
+            self.links.append(urljoin(address, named["href"]))
         elif tag == "input" and (named.get("type") not in {"radio", "checkbox"} or "checked" in named):
             self.forms[-1].fields[named["name"]] = named.get("value", "")
         elif tag == "button":
@@ -143,11 +145,16 @@ class Person:
         form = Page(response).form(button)
         return self.http.post(form.action, data=form.fields | fields | {"action": button})
 
+    def enter(self, response: httpx.Response, **fields: str) -> httpx.Response:
+        """Press the button of the sign-in page; the answer itself. Among several organizations it is the person's."""
+        given = {"email": self.email, "password": self.password}
+        if "organization" in Page(response).form("signIn").fields:
+            given["organization"] = done(self.service.call("admin/organization/get"))["name"]
+        return self.press(response, "signIn", **(given | fields))
+
     def sign_in(self, response: httpx.Response, **fields: str) -> httpx.Response:
         """Sign in on the page, and follow to the next one."""
-        return self.follow(
-            self.press(response, "signIn", **({"email": self.email, "password": self.password} | fields))
-        )
+        return self.follow(self.enter(response, **fields))
 
     def follow(self, response: httpx.Response) -> httpx.Response:
         """Follow redirects as long as they stay with the service."""
@@ -161,11 +168,9 @@ class Person:
     def allow(self, app: App, pkce: Pkce | None = None, **changes: str | None) -> httpx.Response:
         """Go through all pages and allow what is asked; the redirect to the client, or what came instead."""
         response = self.follow(self.open(app, pkce, **changes))
-        if response.status_code == 200 and Page(response).forms[0].buttons == ["signIn"]:
+        if asks_to_sign_in(response):
             response = self.sign_in(response)
-        if response.status_code == 200 and "allow" in Page(response).forms[0].buttons:
-            response = self.press(response, "allow")
-        return response
+        return self.press(response, "allow") if asks_for_consent(response) else response
 
     def code(self, app: App, pkce: Pkce, **changes: str | None) -> str:
         """The code that allowing gives the client."""
@@ -177,10 +182,21 @@ class Person:
         return done(app.exchange(self.code(app, pkce, **changes), pkce))
 
 
+def asks_to_sign_in(response: httpx.Response) -> bool:
+    """Whether a page asks who is there."""
+    return response.status_code == 200 and Page(response).forms[0].buttons == ["signIn"]
+
+
+def asks_for_consent(response: httpx.Response) -> bool:
+    """Whether a page asks what an application may do."""
+    return response.status_code == 200 and "allow" in Page(response).forms[0].buttons
+
+
 def an_app(service: RunningService, *redirect_uris: str, scopes: list[str] | None = None, **options: Any) -> App:
     """A client that an admin registered."""
     body: dict[str, Any] = {"redirectUris": list(redirect_uris) or [CALLBACK], "scopes": scopes or EVERY_SCOPE}
-    body |= {"name": "An App", **{name: options.pop(name) for name in ("audience", "isPublic") if name in options}}
+    own = {name: options.pop(name) for name in ("name", "audience", "isPublic") if name in options}
+    body |= {"name": "An App", **own}
     client = done(service.call("admin/oauthClients/create", body, **options))
     return App(service, client["clientId"], client["clientSecret"] or None, body["redirectUris"][0])
 
@@ -208,6 +224,19 @@ def a_person(service: RunningService, email: str = "ada@example.test", **body: A
     user = {"email": email, "name": "Ada Lovelace", "password": PASSWORD, **body}
     done(service.call("admin/users/upsert", {"users": [user]}))
     return Person(service, email, user["password"])
+
+
+def elsewhere(service: RunningService) -> tuple[str, Person]:
+    """A second organization beside the first: its admin's API key, and a person of it."""
+    key = another_organization(service)
+    users = {"users": [{"email": "eve@other.test", "name": "Eve", "password": PASSWORD}]}
+    done(service.call("admin/users/upsert", users, api_key=key))
+    return key, Person(service, "eve@other.test")
+
+
+def entries(service: RunningService, action: str, **options: Any) -> list[dict[str, Any]]:
+    """The entries of an action on the audit log, newest first."""
+    return walk(service, "admin/auditLog/query", {"action": action}, page_size=100, **options)
 
 
 def sent_back(response: httpx.Response, to: str = CALLBACK) -> dict[str, str]:

@@ -1,7 +1,6 @@
 """A small OpenID Connect provider on loopback: it really signs, and really asks for secret, code and verifier."""
 
 import base64
-import hashlib
 import json
 import threading
 import time
@@ -16,7 +15,11 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 from joserfc import jwt
 from joserfc.jwk import OctKey, RSAKey
 
+from service.platform import base64url
+from tests.oauth.flow import Pkce
+
 CLIENT_ID, CLIENT_SECRET = "carrel", "a secret of the provider's"
+KEY = RSAKey.generate_key(2048, {"kid": "one"})
 Claims = dict[str, Any]
 
 
@@ -27,16 +30,19 @@ class OpenIdProvider:
     issuer: str = ""
     person: Claims = field(default_factory=dict)
     change: Callable[[Claims], Claims] = lambda claims: claims
-    key: Any = field(default_factory=lambda: RSAKey.generate_key(2048, {"kid": "one"}))
+    key: Any = field(default_factory=lambda: KEY)
     signing_key: Any = None
     algorithm: str = "RS256"
-    denies: bool = False
     describes: Claims = field(default_factory=dict)
     answers: dict[str, Callable[[], Iterator[bytes]]] = field(default_factory=dict)
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
     asked: list[dict[str, str]] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
     requests: Counter[str] = field(default_factory=Counter)
+
+    def behave(self) -> None:
+        """Be right about everything again, and forget what was asked."""
+        vars(self).update(vars(OpenIdProvider(self.issuer)))
 
     def metadata(self) -> Claims:
         """Its discovery document."""
@@ -51,20 +57,15 @@ class OpenIdProvider:
     def authorize(self, asked: dict[str, str]) -> str:
         """Sign the person in without a page, and send them back."""
         self.asked.append(asked)
-        if self.denies:
-            answer = {"error": "access_denied", "state": asked["state"]}
-        else:
-            code = f"code-{len(self.codes)}"
-            self.codes[code] = asked
-            answer = {"code": code, "state": asked["state"]}
-        return f"{asked['redirect_uri']}?{urlencode(answer)}"
+        code = f"code-{len(self.asked)}"
+        self.codes[code] = asked
+        return f"{asked['redirect_uri']}?{urlencode({'code': code, 'state': asked['state']})}"
 
     def token(self, form: dict[str, str], authorization: str) -> Claims | None:
         """The ID token of a code, used once; None for what isn't exactly right."""
         asked = self.codes.pop(form.get("code", ""), None)
         pair = base64.b64encode(f"{CLIENT_ID}:{CLIENT_SECRET}".encode()).decode()
-        digest = hashlib.sha256(form.get("code_verifier", "").encode()).digest()
-        challenge = base64.urlsafe_b64encode(digest).decode().rstrip("=")
+        challenge = Pkce(form.get("code_verifier", "")).challenge
         problems = {
             "code": asked is None,
             "client": authorization != f"Basic {pair}",
@@ -83,10 +84,8 @@ class OpenIdProvider:
     def signed(self, claims: Claims) -> str:
         """The claims as a token."""
         if self.algorithm == "none":
-            parts = ({"alg": "none"}, claims)
-            return (
-                ".".join(base64.urlsafe_b64encode(json.dumps(one).encode()).decode().rstrip("=") for one in parts) + "."
-            )
+            parts = [json.dumps(one).encode() for one in ({"alg": "none"}, claims)]
+            return ".".join([*map(base64url.encode, parts), ""])
         key = self.signing_key or self.key
         if self.algorithm == "HS256":
             key = OctKey.import_key(CLIENT_SECRET)
@@ -133,7 +132,7 @@ def serving() -> Iterator[OpenIdProvider]:
 
     with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
         provider.issuer = f"http://127.0.0.1:{server.server_port}"
-        thread = threading.Thread(target=server.serve_forever)
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         yield provider
         server.shutdown()

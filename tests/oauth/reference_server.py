@@ -6,55 +6,27 @@ service's.
 
 from typing import Any
 
+import mcp_types as types
 from mcp.server.lowlevel import Server
-from mcp_types import (
-    AudioContent,
-    BlobResourceContents,
-    CallToolRequestParams,
-    CallToolResult,
-    CompleteRequestParams,
-    CompleteResult,
-    Completion,
-    EmbeddedResource,
-    EmptyResult,
-    GetPromptRequestParams,
-    GetPromptResult,
-    ImageContent,
-    ListPromptsResult,
-    ListResourcesResult,
-    ListToolsResult,
-    Prompt,
-    PromptArgument,
-    PromptMessage,
-    ReadResourceRequestParams,
-    ReadResourceResult,
-    Resource,
-    SetLevelRequestParams,
-    SubscribeRequestParams,
-    TextContent,
-    TextResourceContents,
-    Tool,
-    UnsubscribeRequestParams,
-)
 
 PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 SILENCE = "UklGRiYAAABXQVZFZm10IBAAAAABAAEAQB8AAAB9AAACABAAZGF0YQIAAAA="
-IMAGE = ImageContent(data=PIXEL, mime_type="image/png")
+IMAGE = types.ImageContent(data=PIXEL, mime_type="image/png")
 
 
-def embedded(uri: str) -> EmbeddedResource:
+def embedded(uri: str) -> types.EmbeddedResource:
     """A text within a result."""
     text = "This is an embedded resource content."
-    return EmbeddedResource(resource=TextResourceContents(uri=uri, mime_type="text/plain", text=text))
+    return types.EmbeddedResource(resource=types.TextResourceContents(uri=uri, mime_type="text/plain", text=text))
 
 
 RESULTS = {
-    "test_simple_text": [TextContent(text="This is a simple text response for testing.")],
+    "test_simple_text": [types.TextContent(text="This is a simple text response for testing.")],
     "test_image_content": [IMAGE],
-    "test_audio_content": [AudioContent(data=SILENCE, mime_type="audio/wav")],
+    "test_audio_content": [types.AudioContent(data=SILENCE, mime_type="audio/wav")],
     "test_embedded_resource": [embedded("test://embedded-resource")],
-    "test_multiple_content_types": [TextContent(text="Text:"), IMAGE, embedded("test://mixed-content-resource")],
-    "test_error_handling": [TextContent(text="This tool intentionally returns an error for testing")],
+    "test_multiple_content_types": [types.TextContent(text="Text:"), IMAGE, embedded("test://mixed-content-resource")],
+    "test_error_handling": [types.TextContent(text="This tool intentionally returns an error for testing")],
 }
 SCHEMA = {
     "$schema": "https://json-schema.org/draft/2020-12/schema",
@@ -71,63 +43,69 @@ PROMPTS = {
 }
 
 
-async def list_tools(_context: Any, _params: Any) -> ListToolsResult:
+async def list_tools(_context: Any, _params: Any) -> types.ListToolsResult:
     """List the tools."""
-    plain = [Tool(name=name, description=name, input_schema={"type": "object"}) for name in RESULTS]
-    schema = Tool(name="json_schema_2020_12_tool", description="A schema", input_schema=SCHEMA)
-    return ListToolsResult(tools=[*plain, schema])
+    plain = [types.Tool(name=name, description=name, input_schema={"type": "object"}) for name in RESULTS]
+    schema = types.Tool(name="json_schema_2020_12_tool", description="A schema", input_schema=SCHEMA)
+    return types.ListToolsResult(tools=[*plain, schema])
 
 
-async def call_tool(_context: Any, params: CallToolRequestParams) -> CallToolResult:
+async def call_tool(_context: Any, params: types.CallToolRequestParams) -> types.CallToolResult:
     """Answer with what is set."""
-    return CallToolResult(content=list(RESULTS[params.name]), is_error=params.name == "test_error_handling")
+    return types.CallToolResult(content=list(RESULTS[params.name]), is_error=params.name == "test_error_handling")
 
 
-async def list_resources(_context: Any, _params: Any) -> ListResourcesResult:
+async def list_resources(_context: Any, _params: Any) -> types.ListResourcesResult:
     """List the resources."""
     uris = ("test://static-text", "test://static-binary", "test://watched-resource")
-    return ListResourcesResult(resources=[Resource(uri=uri, name=uri) for uri in uris])
+    return types.ListResourcesResult(resources=[types.Resource(uri=uri, name=uri) for uri in uris])
 
 
-async def read_resource(_context: Any, params: ReadResourceRequestParams) -> ReadResourceResult:
+async def read_resource(_context: Any, params: types.ReadResourceRequestParams) -> types.ReadResourceResult:
     """Read one."""
     if params.uri == "test://static-binary":
-        return ReadResourceResult(contents=[BlobResourceContents(uri=params.uri, mime_type="image/png", blob=PIXEL)])
+        return types.ReadResourceResult(
+            contents=[types.BlobResourceContents(uri=params.uri, mime_type="image/png", blob=PIXEL)]
+        )
     text = '{"id": "123", "templateTest": true, "data": "Data for ID: 123"}' if "template" in params.uri else "Text."
-    return ReadResourceResult(contents=[TextResourceContents(uri=params.uri, mime_type="text/plain", text=text)])
+    return types.ReadResourceResult(
+        contents=[types.TextResourceContents(uri=params.uri, mime_type="text/plain", text=text)]
+    )
 
 
-async def list_prompts(_context: Any, _params: Any) -> ListPromptsResult:
+async def list_prompts(_context: Any, _params: Any) -> types.ListPromptsResult:
     """List the prompts."""
-    return ListPromptsResult(
+    return types.ListPromptsResult(
         prompts=[
-            Prompt(
-                name=name, description=name, arguments=[PromptArgument(name=each, required=True) for each in arguments]
+            types.Prompt(
+                name=name,
+                description=name,
+                arguments=[types.PromptArgument(name=each, required=True) for each in arguments],
             )
             for name, arguments in PROMPTS.items()
         ]
     )
 
 
-async def get_prompt(_context: Any, params: GetPromptRequestParams) -> GetPromptResult:
+async def get_prompt(_context: Any, params: types.GetPromptRequestParams) -> types.GetPromptResult:
     """Fill one in."""
     given = params.arguments or {}
-    contents: list[Any] = [TextContent(text=f"A prompt for testing. {' '.join(given.values())}")]
+    contents: list[Any] = [types.TextContent(text=f"A prompt for testing. {' '.join(given.values())}")]
     if "resourceUri" in given:
         contents.insert(0, embedded(given["resourceUri"]))
     if params.name == "test_prompt_with_image":
         contents.insert(0, IMAGE)
-    return GetPromptResult(messages=[PromptMessage(role="user", content=content) for content in contents])
+    return types.GetPromptResult(messages=[types.PromptMessage(role="user", content=content) for content in contents])
 
 
-async def complete(_context: Any, _params: CompleteRequestParams) -> CompleteResult:
+async def complete(_context: Any, _params: types.CompleteRequestParams) -> types.CompleteResult:
     """Offer nothing."""
-    return CompleteResult(completion=Completion(values=[], total=0, has_more=False))
+    return types.CompleteResult(completion=types.Completion(values=[], total=0, has_more=False))
 
 
-async def do_nothing(_context: Any, _params: Any) -> EmptyResult:
+async def do_nothing(_context: Any, _params: Any) -> types.EmptyResult:
     """Take a message that nothing comes of."""
-    return EmptyResult()
+    return types.EmptyResult()
 
 
 def reference_server() -> Server[Any]:
@@ -144,7 +122,7 @@ def reference_server() -> Server[Any]:
         on_completion=complete,
     )
     # Deprecated, so that naming them above warns.
-    server.add_request_handler("logging/setLevel", SetLevelRequestParams, do_nothing)
-    server.add_request_handler("resources/subscribe", SubscribeRequestParams, do_nothing)
-    server.add_request_handler("resources/unsubscribe", UnsubscribeRequestParams, do_nothing)
+    server.add_request_handler("logging/setLevel", types.SetLevelRequestParams, do_nothing)
+    server.add_request_handler("resources/subscribe", types.SubscribeRequestParams, do_nothing)
+    server.add_request_handler("resources/unsubscribe", types.UnsubscribeRequestParams, do_nothing)
     return server

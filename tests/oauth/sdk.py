@@ -1,19 +1,25 @@
 """The SDK as an application in a test: in either mode, and how often the service was asked for tokens."""
 
 import inspect
+import json
 import re
+import subprocess
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from carrel.oauth import AsyncOAuthClient, OAuthClient, Tokens
+from carrel import AsyncCarrel, Carrel
+from carrel.oauth import AsyncOAuthClient, MemoryTokenStore, OAuthClient, Tokens, TokenStore
 from tests.harness.services import RunningService
 from tests.oauth.flow import SCOPE, App, Page, Person
 
 TOKEN_REQUEST = re.compile(
     r'^carrel_requests_total\{method="POST",route="/api/oauth/token",status="(\d+)"\} (\d+)', re.MULTILINE
 )
+LONGEST_SECONDS = 60
 LONG_AGO = datetime(2001, 1, 1, tzinfo=UTC)
 
 
@@ -48,6 +54,18 @@ class Application:
         request = client.authorization_request()
         return client, await self(client.exchange(callback(person, request.url), request))
 
+    def api(self, **options: Any) -> Any:
+        """A client of the API in the application's mode, closed with the application."""
+        kind = AsyncCarrel if self.is_async else Carrel
+        return self.keep(kind(base_url=self.app.service.base_url, **options))
+
+    async def acting_for(self, person: Person, *, has_ended: bool = False, **options: Any) -> tuple[Any, TokenStore]:
+        """A client of the API that acts for a person who signs in, and the store that holds the tokens."""
+        oauth, tokens = await self.signed_in(person, **options)
+        store = MemoryTokenStore()
+        store.put("ada", ended(tokens) if has_ended else tokens)
+        return self.api(tokens=oauth.token_source(store, "ada")), store
+
     async def close(self) -> None:
         """Close what was made."""
         for client in self.made:
@@ -62,6 +80,21 @@ def callback(person: Person, url: str, press: str = "allow") -> str:
     return (person.press(page, press) if page.status_code == 200 else page).headers["Location"]
 
 
+def run_script(folder: Path, person: Person, *options: str) -> dict[str, Any]:
+    """Run a folder's `flow.mjs`, which sends a person's browser to sign in; what it tells at its end."""
+    command, piped = ["node", "flow.mjs", *options], subprocess.PIPE
+    with subprocess.Popen(command, cwd=folder, stdin=piped, stdout=piped, stderr=piped, text=True) as process:
+        assert process.stdout
+        limit = threading.Timer(LONGEST_SECONDS, process.kill)
+        limit.start()
+        sent_to = process.stdout.readline().strip()
+        answer = callback(person, sent_to) if sent_to else ""
+        output, errors = process.communicate(f"{answer}\n")
+        limit.cancel()
+    assert process.returncode == 0, errors
+    return json.loads(output)
+
+
 def token_requests(service: RunningService) -> list[int]:
     """The statuses the token endpoint has answered with so far, one for each request, by the service's own count."""
     return sorted(
@@ -71,14 +104,19 @@ def token_requests(service: RunningService) -> list[int]:
     )
 
 
-def newly(service: RunningService, do: Callable[[], Any]) -> list[int]:
-    """The statuses the token endpoint answers with meanwhile."""
-    before = token_requests(service)
-    do()
+def newly(service: RunningService, before: list[int]) -> list[int]:
+    """The statuses that it has answered with since."""
     after = token_requests(service)
     for status in before:
         after.remove(status)
     return after
+
+
+def newly_by(service: RunningService, do: Callable[[], Any]) -> list[int]:
+    """The statuses that it answers with meanwhile."""
+    before = token_requests(service)
+    do()
+    return newly(service, before)
 
 
 def ended(tokens: Tokens) -> Tokens:

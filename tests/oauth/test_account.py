@@ -1,6 +1,5 @@
 """Signing in to see, and take back, what applications were allowed, without an application on the way."""
 
-import html
 from collections.abc import Callable
 
 import httpx
@@ -8,10 +7,10 @@ import pytest
 from pydantic import SecretStr
 
 from tests.harness.services import RunningService
-from tests.oauth.flow import PASSWORD, Page, Person, a_person, an_app, later, works
+from tests.oauth.flow import PASSWORD, App, Page, Person, a_person, an_app, asks_to_sign_in, elsewhere, later, works
 from tests.oauth.provider import CLIENT_ID, CLIENT_SECRET, serving
 from tests.oauth.test_upstream import ADA
-from tests.service.directory import another_organization, done
+from tests.service.directory import another_organization
 
 CONSENTS = "/account/consents"
 WRONG = "The email address or the password is wrong."
@@ -22,109 +21,75 @@ def opened(person: Person) -> httpx.Response:
     return person.follow(person.http.get(CONSENTS))
 
 
-def press(person: Person, page: httpx.Response, **fields: str) -> httpx.Response:
-    """Sign in on the page."""
-    return person.press(page, "signIn", **({"email": person.email, "password": person.password} | fields))
-
-
-def test_who_is_signed_out_signs_in_and_is_back(service: RunningService) -> None:
+def test_who_is_signed_out_signs_in_and_is_back(own_service: RunningService) -> None:
     """And takes back there what an application was allowed, with a new session."""
-    app, ada = an_app(service), a_person(service)
-    token = ada.tokens(app)["access_token"]
-    other = Person(service, ada.email)
+    ada = a_person(own_service)
+    token = ada.tokens(an_app(own_service))["access_token"]
+    other = Person(own_service, ada.email)
     page = opened(other)
     assert page.status_code == 200
     assert "Sign in to example.test" in page.text
     planted = other.http.cookies["carrel_session"]
-    entered = press(other, page)
+    entered = other.enter(page)
     assert entered.status_code == 303
     assert other.http.cookies["carrel_session"] != planted
     allowed = other.follow(entered)
     assert "An App" in allowed.text
     other.follow(other.press(allowed, "withdraw"))
-    assert not works(service, token)
+    assert not works(own_service, token)
     assert other.http.get("/account/sign-in").headers["Location"] == "consents"
 
 
-def test_signing_out_leads_to_signing_in(service: RunningService) -> None:
-    """Also for a form of a page that was left open."""
-    ada = a_person(service)
-    left_open = ada.follow(press(ada, opened(ada)))
-    after = ada.follow(ada.press(left_open, "signOut"))
-    assert Page(after).forms[0].buttons == ["signIn"]
-    assert Page(ada.follow(ada.press(left_open, "signOut"))).forms[0].buttons == ["signIn"]
-
-
-@pytest.mark.parametrize(
-    ("email", "password"),
-    [("ada@example.test", "wrong"), ("nobody@example.test", PASSWORD), ("", ""), ("ada@example.test\0", PASSWORD)],
-)
-def test_whoever_is_not_let_in_is_told_the_same(service: RunningService, email: str, password: str) -> None:
-    """As on the way to an application."""
-    ada = a_person(service)
-    refused = press(ada, opened(ada), email=email, password=password)
-    assert refused.status_code == 403
-    assert WRONG in refused.text
-    assert "Set-Cookie" not in refused.headers
+def test_signing_out_leads_to_signing_in(ada: Person) -> None:
+    left_open = ada.sign_in(opened(ada))
+    for _ in range(2):
+        assert asks_to_sign_in(ada.follow(ada.press(left_open, "signOut")))
 
 
 @pytest.mark.usefixtures("still_clock")
-def test_failing_is_slowed_down_here_and_there_together(service: RunningService) -> None:
-    """It is the same account, whichever page it is tried on."""
-    app, ada = an_app(service), a_person(service)
+def test_whoever_is_not_let_in_is_told_the_same_and_slowed_down(service: RunningService, app: App, ada: Person) -> None:
+    """It is the same account here and on the way to an application, whichever page it is tried on."""
     page = opened(ada)
-    assert [press(ada, page, password="wrong").status_code for _ in range(7)] == [403] * 6 + [429]
-    there = ada.press(ada.open(app), "signIn", email=ada.email, password=PASSWORD)
-    assert there.status_code == 429
+    for email in ("nobody@example.test", "", "ada@example.test\0", ada.email):
+        refused = ada.enter(page, email=email, password=PASSWORD if email != ada.email else "wrong")
+        assert (refused.status_code, WRONG in refused.text, "Set-Cookie" in refused.headers) == (403, True, False)
+    assert [ada.enter(page, password="wrong").status_code for _ in range(6)] == [403] * 5 + [429]
+    assert ada.enter(ada.open(app)).status_code == 429
     later(service, seconds=5)
-    assert press(ada, page).status_code == 303
+    assert ada.enter(page).status_code == 303
 
 
-def test_the_form_works_in_the_browser_it_was_shown_in_alone(service: RunningService) -> None:
+def test_the_form_works_in_the_browser_it_was_shown_in_alone(app: App, ada: Person) -> None:
     """Nor does one made for an application's sign-in work here (CSRF); a form without a cookie gives none."""
-    app, ada = an_app(service), a_person(service)
     page = opened(ada)
-    entered = {"email": ada.email, "password": PASSWORD, "action": "signIn"}
     foreign = Page(ada.open(app)).form("signIn").fields["csrf"]
-    stranger = Person(service, ada.email)
-    theirs = Page(opened(stranger)).form("signIn").fields["csrf"]
+    theirs = Page(opened(Person(ada.service, ada.email))).form("signIn").fields["csrf"]
     for token in ("", foreign, theirs):
-        refused = ada.http.post("/account/sign-in", data=entered | {"csrf": token})
+        refused = ada.enter(page, csrf=token)
         assert refused.status_code == 403
         assert "out of date" in refused.text
-    form = Page(page).form("signIn")
-    cookieless = Person(service).http.post(form.action, data=form.fields | entered)
+    cookieless = Person(ada.service, ada.email).enter(page)
     assert cookieless.status_code == 403
     assert "Set-Cookie" not in cookieless.headers
-    assert ada.http.post(form.action, data=form.fields | entered).status_code == 303
+    assert ada.enter(page).status_code == 303
 
 
-def test_among_several_organizations_a_person_names_theirs(service: RunningService) -> None:
-    """Whatever it is called, an answer is the same for one that isn't there as for a wrong password."""
-    key = another_organization(service)
-    ada = a_person(service)
-    users = {"users": [{"email": "eve@other.test", "name": "Eve", "password": PASSWORD}]}
-    done(service.call("admin/users/upsert", users, api_key=key))
-    eve = Person(service, "eve@other.test")
+@pytest.mark.usefixtures("still_clock")
+def test_among_several_organizations_a_person_names_theirs(own_service: RunningService) -> None:
+    """An organization that is not there is answered, and slowed down, like an account that is not there."""
+    _, eve = elsewhere(own_service)
+    ada, nobody = a_person(own_service), Person(own_service, "nobody@example.test")
     page = opened(eve)
     assert "Other" not in page.text
-    assert "organization" in Page(page).form("signIn").fields
-    answers = [press(eve, page, organization=name) for name in ("", "Elsewhere", "example.test", "example.tes\0")]
+    answers = [eve.enter(page, organization=name) for name in ("", "Elsewhere", "example.test", "example.tes\0")]
     assert {answer.status_code for answer in answers} == {403}
     assert all(WRONG in answer.text for answer in answers)
     for one in (ada, eve):
-        assert press(one, opened(one), organization=" ").status_code == 403
-    assert "Eve" in eve.follow(press(eve, page, organization=" OTHER ")).text
-    assert "Ada Lovelace" in ada.follow(press(ada, opened(ada), organization="example.test")).text
-
-
-@pytest.mark.usefixtures("still_clock")
-def test_trying_organizations_that_are_not_there_is_slowed_down(service: RunningService) -> None:
-    """Like trying accounts that are not there."""
-    another_organization(service)
-    nobody = Person(service, "nobody@example.test")
+        assert one.enter(opened(one), organization=" ").status_code == 403
+    assert "Eve" in eve.sign_in(page, organization=" OTHER ").text
+    assert "Ada Lovelace" in ada.sign_in(opened(ada), organization="example.test").text
     page = opened(nobody)
-    tries = [press(nobody, page, organization="Elsewhere").status_code for _ in range(8)]
+    tries = [nobody.enter(page, organization="Elsewhere").status_code for _ in range(8)]
     assert tries == [403] * 6 + [429] * 2
 
 
@@ -136,9 +101,7 @@ def test_an_upstream_provider_leads_back_here_too(make_service: Callable[..., Ru
         )
         provider.person = dict(ADA)
         ada = a_person(service)
-        page = opened(ada)
-        link = html.unescape(page.text.split('class="aside"><a href="')[1].split('"')[0])
-        back = httpx.get(ada.http.get(page.url.join(link)).headers["Location"])
+        back = httpx.get(ada.http.get(Page(opened(ada)).links[0]).headers["Location"])
         assert "Ada Lovelace" in ada.follow(ada.http.get(back.headers["Location"])).text
         another_organization(service)
         for name, said in (("example.test", "Ada Lovelace"), ("Other", "no account here"), ("None", "no account here")):

@@ -2,13 +2,13 @@
 
 from typing import Any
 
-import httpx
 import pytest
 
 from tests.harness.services import RunningService
-from tests.oauth.flow import App, Person, a_person, an_app, v1
+from tests.oauth.conftest import Standing
+from tests.oauth.flow import App, Person, v1
 from tests.service.agents import an_agent, deploy
-from tests.service.directory import a_group, code, done, group, user
+from tests.service.directory import a_group, done, group, user
 
 ALL = "api:agent:message:*"
 
@@ -23,18 +23,6 @@ def listed(service: RunningService, token: str, *, page_size: int = 2) -> list[d
         if "nextPageToken" not in page:
             return agents
         parameters["pageToken"] = page["nextPageToken"]
-
-
-@pytest.fixture
-def app(service: RunningService) -> App:
-    """A client."""
-    return an_app(service)
-
-
-@pytest.fixture
-def ada(service: RunningService) -> Person:
-    """A person."""
-    return a_person(service)
 
 
 def test_people_see_what_is_deployed_to_them(service: RunningService, app: App, ada: Person) -> None:
@@ -54,7 +42,6 @@ def test_people_see_what_is_deployed_to_them(service: RunningService, app: App, 
 
 
 def test_an_admin_sees_no_more_than_is_deployed(service: RunningService, app: App) -> None:
-    """To define agents is not to use them."""
     an_agent(service, name="Bosun")
     token = Person(service).tokens(app, scope=f"{ALL} api:admin")["access_token"]
     assert listed(service, token) == []
@@ -76,15 +63,6 @@ def test_a_token_for_some_agents_shows_these_alone(service: RunningService, app:
         assert [agent["name"] for agent in listed(service, token)] == expected
 
 
-def test_without_a_scope_of_messages_nothing_is_shown(service: RunningService, app: App, ada: Person) -> None:
-    """403; and v0 has no such address, nor do its credentials work on v1."""
-    token = ada.tokens(app, scope="api:catalog:read")["access_token"]
-    assert code(v1(service, "agents", token)) == (403, "missing_scope")
-    assert code(v1(service, "agents", service.api_key)) == (401, "wrong_version")
-    assert service.http.get("/api/v0/agents").status_code == 404
-    assert httpx.post(f"{service.base_url}/api/v1/agents", headers={"Authorization": f"Bearer {token}"}).is_error
-
-
 @pytest.mark.parametrize(
     ("parameters", "field"),
     [
@@ -96,10 +74,8 @@ def test_without_a_scope_of_messages_nothing_is_shown(service: RunningService, a
         ({"userEmail": "ada@example.test"}, "userEmail"),
     ],
 )
-def test_odd_parameters_are_refused_by_name(
-    service: RunningService, app: App, ada: Person, parameters: dict[str, str], field: str
-) -> None:
-    """400 in the shape of every error, the one that would name another person too."""
-    refused = v1(service, "agents", ada.tokens(app, scope=ALL)["access_token"], params=parameters)
+def test_odd_parameters_are_refused_by_name(standing: Standing, parameters: dict[str, str], field: str) -> None:
+    token = standing.person().tokens(standing.app, scope=ALL)["access_token"]
+    refused = v1(standing.service, "agents", token, params=parameters)
     assert refused.status_code == 400
     assert [detail["field"] for detail in refused.json()["error"]["details"]] == [field]

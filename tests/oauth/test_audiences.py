@@ -9,7 +9,7 @@ from service.platform.errors import Unauthenticated
 from service.platform.secrets import ACCESS_TOKEN, hash_secret
 from tests.harness.services import RunningService
 from tests.oauth.conftest import Standing
-from tests.oauth.flow import Page, Pkce, a_person, an_app, an_mcp_client, call_mcp, error, sent_back, v1, works
+from tests.oauth.flow import App, Page, Person, Pkce, an_app, an_mcp_client, call_mcp, error, sent_back, v1, works
 from tests.oauth.talking import send
 from tests.service.directory import done
 
@@ -43,26 +43,25 @@ def test_a_token_is_for_one_audience_and_refreshing_it_keeps_that(standing: Stan
     assert call_mcp(service, done(agent.refresh(ours["refresh_token"]))["access_token"])
 
 
-def test_a_release_without_audiences_takes_nothing_of_a_client_for_mcp(service: RunningService) -> None:
+def test_a_release_without_audiences_takes_nothing_of_a_client_for_mcp(app: App, ada: Person) -> None:
     """It knows tokens of v1 by their prefix, and secrets by their plain hash: neither is what a client for /mcp has.
 
     What it gave such a client nevertheless, this release refuses on v1.
     """
-    ada, agent = a_person(service), an_app(service, audience="mcp", scopes=["api:catalog:read"])
+    agent = an_app(app.service, audience="mcp", scopes=["api:catalog:read"])
     assert agent.client_secret is not None
     tokens = ada.tokens(agent)
     tokens = done(agent.refresh(tokens["refresh_token"]))
-    rotated = done(service.call("admin/oauthClients/rotateSecret", {"clientId": agent.client_id}))["clientSecret"]
+    rotated = done(app.service.call("admin/oauthClients/rotateSecret", {"clientId": agent.client_id}))["clientSecret"]
     assert error(agent.refresh(tokens["refresh_token"]))[0] == 401
     assert done(replace(agent, client_secret=rotated).refresh(tokens["refresh_token"]))
     assert not tokens["access_token"].startswith(ACCESS_TOKEN)
-    with service.owner_connection() as owner:
-        [kept] = owner.execute("SELECT secret_hash FROM oauth_clients").fetchall()
-        assert kept[0] not in {hash_secret(agent.client_secret), hash_secret(rotated)}
-        app = an_app(service)
+    with app.service.owner_connection() as owner:
+        kept = owner.execute("SELECT secret_hash FROM oauth_clients WHERE client_id = %s", [agent.client_id])
+        assert kept.fetchone()[0] not in {hash_secret(agent.client_secret), hash_secret(rotated)}
         token = ada.tokens(app)["access_token"]
         owner.execute("UPDATE oauth_clients SET audience = 'mcp' WHERE client_id = %s", [app.client_id])
-    assert v1(service, "me", token).json()["error"]["code"] == "wrong_audience"
+    assert v1(app.service, "me", token).json()["error"]["code"] == "wrong_audience"
 
 
 def test_a_public_client_has_no_secret_and_any_port_of_its_machine(standing: Standing) -> None:
@@ -111,17 +110,17 @@ def test_a_client_that_asks_for_all_that_mcp_describes_gets_what_is_its_own(
     """Clients don't know what they are registered for; the answer says which scopes they got (RFC 6749, 3.3)."""
     described = "api:catalog:read api:agent:message:* api:admin"
     agent = an_mcp_client(standing.service, scopes=registered)
+    ada = standing.person()
+    assert sent_back(ada.open(agent, scope=f"{registered[0]} api:everything"))["error"] == "invalid_scope"
     if given is None:
-        assert sent_back(standing.person().open(agent, scope=described))["error"] == "invalid_scope"
+        assert sent_back(ada.open(agent, scope=described))["error"] == "invalid_scope"
     else:
-        assert standing.person().tokens(agent, scope=described)["scope"] == given
-    unknown = f"{registered[0]} api:everything"
-    assert sent_back(standing.person().open(agent, scope=unknown))["error"] == "invalid_scope"
+        assert ada.tokens(agent, scope=described)["scope"] == given
 
 
-def test_a_consent_taken_back_counts_at_the_next_call(service: RunningService) -> None:
+def test_a_consent_taken_back_counts_at_the_next_call(service: RunningService, ada: Person) -> None:
     """Without its consent, a token for /mcp is worth nothing, whatever else is left of it; the refusal leads on."""
-    agent, ada = an_mcp_client(service), a_person(service)
+    agent = an_mcp_client(service)
     token = ada.tokens(agent)["access_token"]
     assert call_mcp(service, token).collection_ids is None
     page = ada.http.get("/account/consents")

@@ -16,9 +16,8 @@ from service.domains.oauth.client_documents import Unreadable, fetch_document, h
 from service.platform import kept
 from service.platform.errors import Unauthenticated
 from tests.harness.services import RunningService, ServiceHarness
-from tests.oauth.flow import PASSWORD, App, Person, Pkce, a_person, call_mcp, error, sent_back
-from tests.oauth.test_clients import entries
-from tests.service.directory import another_organization, done
+from tests.oauth.flow import App, Person, Pkce, a_person, call_mcp, elsewhere, entries, error, sent_back
+from tests.service.directory import done
 
 LOCAL = "http://127.0.0.1/callback"
 
@@ -82,9 +81,14 @@ def near(service_harness: ServiceHarness) -> Iterator[RunningService]:
     service_harness.stop(service, stack)
 
 
-def allow(service: RunningService, *hosts: str) -> dict[str, Any]:
+def allow(service: RunningService, *hosts: str, **options: Any) -> dict[str, Any]:
     """Say whose documents describe clients."""
-    return done(service.call("admin/organization/update", {"clientDocumentHosts": list(hosts)}))
+    return done(service.call("admin/organization/update", {"clientDocumentHosts": list(hosts)}, **options))
+
+
+def clients(service: RunningService, **options: Any) -> list[dict[str, Any]]:
+    """The organization's clients."""
+    return done(service.call("admin/oauthClients/list", {}, **options))["oauthClients"]
 
 
 def test_a_document_of_an_allowed_host_is_the_registration(near: RunningService, publisher: Publisher) -> None:
@@ -106,7 +110,7 @@ def test_a_document_of_an_allowed_host_is_the_registration(near: RunningService,
     assert "Desk agent (127.0.0.1" in ada.http.get("/account/consents").text
     assert ada.open(agent, redirect_uri="http://127.0.0.1:49152/other").status_code == 400
     assert publisher.asked == ["/agent.json"]
-    [listed] = done(near.call("admin/oauthClients/list", {}))["oauthClients"]
+    [listed] = clients(near)
     assert (listed["documentUrl"], listed["isPublic"], listed["audience"]) == (address, True, "mcp")
     assert ada.open(replace(agent, client_id=listed["clientId"]), pkce, **asked).status_code == 400
     assert error(agent.exchange("svc_ac_unknown", pkce)) == (400, "invalid_grant")
@@ -124,7 +128,7 @@ def test_a_host_that_is_taken_away_meanwhile_describes_nothing(near: RunningServ
     allow(near, publisher.host)
     publisher.meanwhile.append(lambda: allow(near))
     assert ada.open(agent).status_code == 403
-    assert done(near.call("admin/oauthClients/list", {}))["oauthClients"] == []
+    assert clients(near) == []
 
 
 def test_what_documents_describe_is_audited_and_nobodys_to_change(near: RunningService, publisher: Publisher) -> None:
@@ -133,7 +137,7 @@ def test_what_documents_describe_is_audited_and_nobodys_to_change(near: RunningS
     ada, address = a_person(near), publisher.publish("/audited.json")
     agent = App(near, address, None, LOCAL)
     ada.allow(agent)
-    [client] = done(near.call("admin/oauthClients/list", {}))["oauthClients"]
+    [client] = clients(near)
     assert client["requestedBy"] == ""
     publisher.publish("/audited.json", client_name="Other")
     with near.owner_connection() as owner:
@@ -153,15 +157,16 @@ def test_what_documents_describe_is_audited_and_nobodys_to_change(near: RunningS
     assert (deleted["actor"]["email"], deleted["details"]) == (near.admin_email, {"documentUrl": address})
 
 
-def test_documents_are_asked_for_in_vain_so_often_alone(service_harness: ServiceHarness, publisher: Publisher) -> None:
+def test_documents_are_asked_for_in_vain_so_often_alone(
+    make_service: Callable[..., RunningService], publisher: Publisher
+) -> None:
     """Whoever sends the service after what isn't there has to wait then, as after refused sign-ins."""
-    service, stack = service_harness.start(webhook_allowed_hosts=["127.0.0.1"], rate_limit_failures=2)
+    service = make_service(webhook_allowed_hosts=["127.0.0.1"], rate_limit_failures=2)
     allow(service, publisher.host)
     publisher.asked.clear()
     agent = App(service, f"http://{publisher.host}/none.json", None, LOCAL)
     assert [Person(service).open(agent).status_code for _ in range(5)][-1] == 429
     assert len(publisher.asked) <= 3
-    service_harness.stop(service, stack)
 
 
 def test_few_documents_are_fetched_at_once_and_failures_are_remembered(
@@ -199,29 +204,26 @@ def test_where_several_organizations_allow_a_host_people_sign_in_first(
     near: RunningService, publisher: Publisher
 ) -> None:
     """Each organization then has a client of its own, and one that takes the host away ends its own alone."""
-    key = another_organization(near)
-    eve = {"email": "eve@other.test", "name": "Eve", "password": PASSWORD}
-    done(near.call("admin/users/upsert", {"users": [eve]}, api_key=key))
-    agent, hosts = App(near, publisher.publish("/shared.json"), None, LOCAL), {"clientDocumentHosts": [publisher.host]}
+    key, eve = elsewhere(near)
+    agent = App(near, publisher.publish("/shared.json"), None, LOCAL)
     allow(near, publisher.host)
-    done(near.call("admin/organization/update", hosts, api_key=key))
+    allow(near, publisher.host, api_key=key)
     tokens: list[str] = []
-    for person, organization in ((a_person(near), "example.test"), (Person(near, "eve@other.test"), "Other")):
+    for person, organization in ((a_person(near), "example.test"), (eve, "Other")):
         page = person.open(agent)
         assert (page.status_code, page.headers["Location"]) == (303, "../../account/sign-in")
         person.sign_in(person.follow(page), organization=organization)
         pkce = Pkce()
         code = sent_back(person.press(person.open(agent, pkce), "allow"), LOCAL)["code"]
         tokens.append(done(agent.exchange(code, pkce))["access_token"])
-    both = [done(near.call("admin/oauthClients/list", {}, api_key=one))["oauthClients"] for one in (None, key)]
-    ids = [one["clientId"] for listed in both for one in listed if one["documentUrl"] == agent.client_id]
-    assert len(set(ids)) == 2
-    assert call_mcp(near, tokens[1]).email == "eve@other.test"
+    both = [one for listed in (clients(near), clients(near, api_key=key)) for one in listed]
+    assert len({one["clientId"] for one in both if one["documentUrl"] == agent.client_id}) == 2
+    assert call_mcp(near, tokens[1]).email == eve.email
     allow(near)
-    assert call_mcp(near, tokens[1]).email == "eve@other.test"
+    assert call_mcp(near, tokens[1]).email == eve.email
     with pytest.raises(Unauthenticated):
         call_mcp(near, tokens[0])
-    done(near.call("admin/organization/update", {"clientDocumentHosts": []}, api_key=key))
+    allow(near, api_key=key)
 
 
 def test_two_who_change_the_hosts_at_once_lose_nothing(near: RunningService) -> None:
@@ -239,16 +241,15 @@ def test_two_who_change_the_hosts_at_once_lose_nothing(near: RunningService) -> 
 
 
 def test_a_host_has_no_case(near: RunningService, publisher: Publisher) -> None:
-    """Neither in what an admin allows nor in the address of a document."""
     allow(near, publisher.host)
     ada, agent = a_person(near), App(near, publisher.publish("/case.json"), None, LOCAL)
     ada.allow(agent)
     with near.owner_connection() as owner:
         owner.execute("UPDATE oauth_clients SET document_url = 'https://Agents.EXAMPLE.test/c'")
     allow(near, "agents.example.test")
-    assert len(done(near.call("admin/oauthClients/list", {}))["oauthClients"]) == 1
+    assert len(clients(near)) == 1
     allow(near)
-    assert done(near.call("admin/oauthClients/list", {}))["oauthClients"] == []
+    assert clients(near) == []
 
 
 @pytest.mark.parametrize(
@@ -272,7 +273,6 @@ def test_a_host_has_no_case(near: RunningService, publisher: Publisher) -> None:
 def test_a_document_that_is_none_is_refused(
     near: RunningService, publisher: Publisher, told: dict[str, Any], reason: str
 ) -> None:
-    """Each with its reason; a redirect isn't followed."""
     address = publisher.publish("/odd.json", **told)
     publisher.asked.clear()
     with pytest.raises(Unreadable, match=reason):
@@ -283,28 +283,19 @@ def test_a_document_that_is_none_is_refused(
 @pytest.mark.parametrize(
     "host", ["127.0.0.1", "localhost", "[::1]", "169.254.169.254", "10.0.0.1", "[::ffff:127.0.0.1]"]
 )
-def test_an_internal_address_is_never_asked(service: RunningService, publisher: Publisher, host: str) -> None:
-    """Whatever its name resolves to, though an admin has allowed the host."""
+def test_an_internal_address_is_never_asked(house: RunningService, publisher: Publisher, host: str) -> None:
     address = publisher.publish("/inside.json").replace("127.0.0.1", host)
     publisher.asked.clear()
     for scheme in ("http", "https"):
         with pytest.raises(Unreadable):
-            service.run(fetch_document(service.settings, address.replace("http", scheme, 1)))
+            house.run(fetch_document(house.settings, address.replace("http", scheme, 1)))
     assert publisher.asked == []
 
 
 @pytest.mark.parametrize(
-    "address",
-    [
-        "https://a.test",
-        "https://a.test/",
-        "https://u@a.test/c",
-        "https://a.test/c#f",
-        "https://a.test/../c",
-        "ftp://a.test/c",
-    ],
+    "address", ["https://a", "https://a/", "https://u@a/c", "https://a/c#f", "https://a/../c", "ftp://a/c"]
 )
 def test_only_an_address_with_a_path_is_an_id(address: str) -> None:
     """draft-ietf-oauth-client-id-metadata-document, section 3."""
     assert host_of(address) is None
-    assert host_of("https://A.test/c") == "a.test"
+    assert host_of("https://A/c") == "a"

@@ -1,34 +1,30 @@
 """admin/oauthClients: who may register an application, and what of it is ever shown."""
 
+from collections.abc import Callable
 from typing import Any
 
-import httpx
 import pytest
 
-from service.domains.oauth.purging import purge
 from tests.harness.services import RunningService
 from tests.oauth.conftest import Standing
 from tests.oauth.flow import (
     CALLBACK,
     SCOPE,
+    App,
     Person,
     Pkce,
-    a_person,
     an_app,
+    elsewhere,
+    entries,
     error,
     later,
     sent_back,
     v1,
     works,
 )
-from tests.service.directory import another_organization, code, done, walk
+from tests.service.directory import code, done, organization_id, walk
 
 FIELDS = {"name": "Reports", "redirectUris": [CALLBACK], "scopes": [SCOPE]}
-
-
-def entries(service: RunningService, action: str) -> list[dict[str, Any]]:
-    """The audit log's entries of an action."""
-    return done(service.call("admin/auditLog/query", {"action": action}))["entries"]
 
 
 def test_a_client_an_admin_creates_is_approved_and_its_secret_shown_once(service: RunningService) -> None:
@@ -48,32 +44,29 @@ def test_a_client_an_admin_creates_is_approved_and_its_secret_shown_once(service
     assert entry["details"] == {"scopes": [SCOPE], "redirectUris": [CALLBACK], "audience": "api"}
 
 
-def test_a_client_a_member_asks_for_can_do_nothing_until_an_admin_approves_it(service: RunningService) -> None:
+def test_a_client_a_member_asks_for_can_do_nothing_until_an_admin_approves_it(app: App, ada: Person) -> None:
     """Neither does anybody see its consent page, nor does its secret prove anything."""
-    ada = a_person(service)
-    token = ada.tokens(an_app(service))["access_token"]
-    client = done(v1(service, "admin/oauthClients/request", token, FIELDS))
+    token = ada.tokens(app)["access_token"]
+    client = done(v1(app.service, "admin/oauthClients/request", token, FIELDS))
     assert client["status"] == "pending"
     assert client["requestedBy"] == ada.email
-    app = an_app(service)
-    pending = type(app)(service, client["clientId"], client["clientSecret"])
+    pending = App(app.service, client["clientId"], client["clientSecret"])
     refused = ada.open(pending)
     assert refused.status_code == 400
     assert "Location" not in refused.headers
     assert error(pending.refresh("svc_rt_x")) == (401, "invalid_client")
     for operation, body in (("approve", {"clientId": client["clientId"]}), ("list", {})):
-        assert code(v1(service, f"admin/oauthClients/{operation}", token, body)) == (403, "missing_scope")
-    approved = done(service.call("admin/oauthClients/approve", {"clientId": client["clientId"]}))
+        assert code(v1(app.service, f"admin/oauthClients/{operation}", token, body)) == (403, "missing_scope")
+    approved = done(app.service.call("admin/oauthClients/approve", {"clientId": client["clientId"]}))
     assert approved["status"] == "approved"
     assert "clientSecret" not in approved
-    assert works(service, ada.tokens(pending)["access_token"])
-    assert len(entries(service, "oauthClient.request")) == len(entries(service, "oauthClient.approve")) == 1
-    done(service.call("admin/oauthClients/approve", {"clientId": client["clientId"]}))
-    assert len(entries(service, "oauthClient.approve")) == 1
+    assert works(app.service, ada.tokens(pending)["access_token"])
+    assert len(entries(app.service, "oauthClient.request")) == len(entries(app.service, "oauthClient.approve")) == 1
+    done(app.service.call("admin/oauthClients/approve", {"clientId": client["clientId"]}))
+    assert len(entries(app.service, "oauthClient.approve")) == 1
 
 
 def test_one_member_can_have_so_many_clients_wait(service: RunningService) -> None:
-    """One more than 25 is refused until an admin has decided about one."""
     key = service.new_user("ben@example.test")
     for _ in range(25):
         done(service.call("admin/oauthClients/request", FIELDS, api_key=key))
@@ -97,7 +90,6 @@ def test_one_member_can_have_so_many_clients_wait(service: RunningService) -> No
     ],
 )
 def test_redirect_uris_are_https_or_loopback(standing: Standing, redirect_uri: str) -> None:
-    """Those are taken, and kept as they are written."""
     client = done(standing.service.call("admin/oauthClients/create", FIELDS | {"redirectUris": [redirect_uri]}))
     assert client["redirectUris"] == [redirect_uri]
 
@@ -141,28 +133,23 @@ def test_other_redirect_uris_are_refused(standing: Standing, redirect_uri: str) 
 
 @pytest.mark.parametrize("scopes", [[], ["agent:message"], ["api:everything"], ["api:agent:message:x"], ["API:ADMIN"]])
 def test_unknown_scopes_are_refused(standing: Standing, scopes: list[str]) -> None:
-    """A client is registered for scopes that there are, at least one."""
-    assert code(standing.service.call("admin/oauthClients/create", FIELDS | {"scopes": scopes})) == (
-        400,
-        "invalid_request",
-    )
+    refused = standing.service.call("admin/oauthClients/create", FIELDS | {"scopes": scopes})
+    assert code(refused) == (400, "invalid_request")
 
 
-def test_a_rotated_secret_stops_the_one_before_at_once(service: RunningService) -> None:
+def test_a_rotated_secret_stops_the_one_before_at_once(service: RunningService, app: App, ada: Person) -> None:
     """Codes and tokens stay: they are the people's, and need the new secret."""
-    app, ada = an_app(service), a_person(service)
     tokens = ada.tokens(app)
     rotated = done(service.call("admin/oauthClients/rotateSecret", {"clientId": app.client_id}))
     assert rotated["clientSecret"] != app.client_secret
     assert error(app.refresh(tokens["refresh_token"])) == (401, "invalid_client")
-    renewed = type(app)(service, app.client_id, rotated["clientSecret"])
+    renewed = App(service, app.client_id, rotated["clientSecret"])
     assert renewed.refresh(tokens["refresh_token"]).status_code == 200
     assert len(entries(service, "oauthClient.rotateSecret")) == 1
 
 
-def test_a_deleted_clients_tokens_stop_at_once(service: RunningService) -> None:
+def test_a_deleted_clients_tokens_stop_at_once(service: RunningService, app: App, ada: Person, pkce: Pkce) -> None:
     """So do its codes; and people see no consent page of it any more."""
-    app, ada, pkce = an_app(service), a_person(service), Pkce()
     tokens = ada.tokens(app)
     unused = ada.code(app, pkce)
     assert works(service, tokens["access_token"])
@@ -171,16 +158,13 @@ def test_a_deleted_clients_tokens_stop_at_once(service: RunningService) -> None:
     assert error(app.refresh(tokens["refresh_token"])) == (401, "invalid_client")
     assert error(app.exchange(unused, pkce)) == (401, "invalid_client")
     assert ada.open(app).status_code == 400
-    assert code(service.call("admin/oauthClients/delete", {"clientId": app.client_id})) == (
-        404,
-        "oauth_client_not_found",
-    )
+    again = service.call("admin/oauthClients/delete", {"clientId": app.client_id})
+    assert code(again) == (404, "oauth_client_not_found")
     assert len(entries(service, "oauthClient.delete")) == 1
 
 
-def test_a_scope_taken_from_a_client_stops_in_its_tokens(service: RunningService) -> None:
+def test_a_scope_taken_from_a_client_stops_in_its_tokens(service: RunningService, app: App, ada: Person) -> None:
     """The next request is refused, and so is asking for it anew; what is left goes on."""
-    app, ada = an_app(service), a_person(service)
     tokens = ada.tokens(app, scope="api:catalog:read api:catalog:write")
     plan = {"documents": []}
     assert v1(service, "catalog/planUpload", tokens["access_token"], plan).status_code != 403
@@ -195,10 +179,10 @@ def test_a_scope_taken_from_a_client_stops_in_its_tokens(service: RunningService
     assert "Renamed" not in str(entry["details"])
 
 
-def test_a_code_gives_what_the_client_is_still_registered_for(service: RunningService) -> None:
+def test_a_code_gives_what_the_client_is_still_registered_for(service: RunningService, app: App, ada: Person) -> None:
     """One agent where it was all of them, what both allow; nothing where nothing is left, and never all it now may."""
     one = "api:agent:message:0197a000-0000-7000-8000-000000000001"
-    app, ada, first, second = an_app(service), a_person(service), Pkce(), Pkce()
+    first, second = Pkce(), Pkce()
     codes = [ada.code(app, pkce, scope="api:agent:message:* api:catalog:write") for pkce in (first, second)]
     done(service.call("admin/oauthClients/update", {"clientId": app.client_id, "scopes": [one, "api:catalog:read"]}))
     tokens = done(app.exchange(codes[0], first))
@@ -210,38 +194,20 @@ def test_a_code_gives_what_the_client_is_still_registered_for(service: RunningSe
     assert code(v1(service, "catalog/listDocuments", tokens["access_token"], {})) == (403, "missing_scope")
 
 
-def test_a_redirect_uri_taken_from_a_client_is_unproven_at_once(service: RunningService) -> None:
-    """And the new one works."""
-    app, ada = an_app(service), a_person(service)
+def test_a_redirect_uri_taken_from_a_client_is_unproven_at_once(service: RunningService, app: App, ada: Person) -> None:
     other = "https://new.example.test/callback"
     done(service.call("admin/oauthClients/update", {"clientId": app.client_id, "redirectUris": [other]}))
     assert "Location" not in ada.open(app).headers
     assert "code" in sent_back(ada.allow(app, redirect_uri=other), to=other)
 
 
-def test_clients_of_another_organization_do_not_exist(service: RunningService) -> None:
-    """Its admin neither sees nor changes them, and its people can't sign in to them."""
-    app = an_app(service)
-    other = another_organization(service)
-    assert done(service.call("admin/oauthClients/list", api_key=other))["oauthClients"] == []
-    for operation in ("update", "approve", "rotateSecret", "delete"):
-        refused = service.call(f"admin/oauthClients/{operation}", {"clientId": app.client_id}, api_key=other)
-        assert code(refused) == (404, "oauth_client_not_found")
-    users = {"users": [{"email": "eve@other.test", "password": "a long enough password"}]}
-    done(service.call("admin/users/upsert", users, api_key=other))
-    eve = Person(service, "eve@other.test")
+def test_another_organization_has_clients_and_sessions_of_its_own(app: App, ada: Person) -> None:
+    """Its admin doesn't see these, its people can't sign in to them, and a session is none there."""
+    other, eve = elsewhere(app.service)
+    assert done(app.service.call("admin/oauthClients/list", api_key=other))["oauthClients"] == []
     assert "is wrong" in eve.sign_in(eve.open(app)).text
-
-
-def test_a_session_of_one_organization_is_nobody_in_another(service: RunningService) -> None:
-    """The same browser is asked to sign in again, with the other organization's client."""
-    ada = a_person(service)
-    ada.tokens(an_app(service))
-    other = another_organization(service)
-    theirs = an_app(service, api_key=other)
-    page = ada.open(theirs)
-    assert page.status_code == 200
-    assert "Sign in to Other" in page.text
+    ada.tokens(app)
+    assert "Sign in to Other" in ada.open(an_app(app.service, api_key=other)).text
 
 
 def last_use(service: RunningService) -> Any:
@@ -250,12 +216,21 @@ def last_use(service: RunningService) -> Any:
     return consent.get("lastUsedAt")
 
 
-def test_what_is_needed_no_more_is_removed(service: RunningService) -> None:
+def test_what_is_needed_no_more_is_removed(
+    service: RunningService, app: App, ada: Person, purge: Callable[[], None]
+) -> None:
     """Long after they expired, codes, tokens, families and sessions are gone; what still works stays.
 
     When a client was last used is known from those that are gone, too.
     """
-    app, ada = an_app(service), a_person(service)
+
+    def kept_rows() -> list[int]:
+        tables = ("oauth_codes", "oauth_access_tokens", "oauth_refresh_tokens", "oauth_token_families")
+        with service.owner_connection() as connection:
+            found = (connection.execute(f"SELECT FROM {table} WHERE organization_id = %s", [here]) for table in tables)
+            return [one.rowcount for one in found]
+
+    here = organization_id(service)
     assert works(service, ada.tokens(app)["access_token"])
     used_at = last_use(service)
     assert used_at is not None
@@ -263,33 +238,26 @@ def test_what_is_needed_no_more_is_removed(service: RunningService) -> None:
     later(service, days=20)
     kept = ada.tokens(app)
     later(service, days=20)
-    service.run(purge(service.runtime))
-    with service.owner_connection() as connection:
-        counts = {
-            table: connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0]  # noqa: S608 - ours
-            for table in ("oauth_codes", "oauth_access_tokens", "oauth_refresh_tokens", "oauth_token_families")
-        }
-    assert counts == {"oauth_codes": 1, "oauth_access_tokens": 0, "oauth_refresh_tokens": 1, "oauth_token_families": 1}
+    purge()
+    assert kept_rows() == [1, 0, 1, 1]
     assert last_use(service) == used_at
     newest = done(app.refresh(kept["refresh_token"]))
     assert works(service, newest["access_token"])
     used_again_at = last_use(service)
     assert used_again_at > used_at
     later(service, days=40)
-    service.run(purge(service.runtime))
+    purge()
     assert last_use(service) == used_again_at
-    with service.owner_connection() as connection:
-        assert connection.execute("SELECT count(*) FROM oauth_codes").fetchone() == (0,)
+    assert kept_rows()[0] == 0
 
 
 def test_strangers_learn_nothing_of_clients(standing: Standing) -> None:
     """An unknown client's page and a wrong redirect URI's say the same."""
-    app, ada = standing.app, standing.person()
-    unknown = ada.open(app, client_id="0197a000-0000-7000-8000-000000000000")
-    wrong = ada.open(app, redirect_uri="https://evil.test/")
-    assert unknown.status_code == wrong.status_code == 400
 
-    def told(response: httpx.Response) -> str:
+    def told(**wrong: str) -> str:
+        response = standing.person().open(standing.app, **wrong)
+        assert response.status_code == 400
         return response.text.replace(response.headers["X-Request-Id"], "")
 
-    assert told(unknown) == told(wrong)
+    unknown = "0197a000-0000-7000-8000-000000000000"
+    assert told(client_id=unknown) == told(redirect_uri="https://evil.test/")

@@ -3,16 +3,19 @@
 from uuid import UUID
 
 import httpx
-import pytest
 
 from tests.harness.services import RunningService
 from tests.oauth.flow import (
+    App,
     Page,
     Person,
     Pkce,
     a_person,
     an_app,
     an_mcp_client,
+    asks_for_consent,
+    asks_to_sign_in,
+    entries,
     error,
     sent_back,
     v1,
@@ -22,12 +25,11 @@ from tests.oauth.talking import send, use
 from tests.service.agents import an_agent, deploy
 from tests.service.directory import a_user, code, done, user, walk
 
+CONSENTS = "/account/consents"
 ADMIN_TOO = "api:catalog:read api:admin"
 
 
-def test_the_page_names_the_client_the_person_and_what_is_asked_in_plain_words(service: RunningService) -> None:
-    """And where they return to."""
-    app, ada = an_app(service), a_person(service)
+def test_the_page_names_the_client_the_person_and_what_is_asked_in_plain_words(app: App, ada: Person) -> None:
     page = Page(ada.sign_in(ada.open(app, scope="api:catalog:read api:agent:message:*")))
     for words in (
         "Use An App with your account?",
@@ -42,9 +44,8 @@ def test_the_page_names_the_client_the_person_and_what_is_asked_in_plain_words(s
     assert page.forms[0].buttons == ["allow", "deny", "switch"]
 
 
-def test_an_agent_is_named_to_those_it_is_deployed_to(service: RunningService) -> None:
+def test_an_agent_is_named_to_those_it_is_deployed_to(service: RunningService, app: App, ada: Person) -> None:
     """Its id is all that others are shown: of another's agent, of a deleted one, and of one that never was."""
-    app, ada = an_app(service), a_person(service)
     mine, theirs, deleted = (an_agent(service, name=name) for name in ("Bosun <&>", "Hidden", "Gone"))
     for agent in (mine, deleted):
         deploy(service, agent, user(ada.email))
@@ -54,29 +55,27 @@ def test_an_agent_is_named_to_those_it_is_deployed_to(service: RunningService) -
     ada.sign_in(ada.open(app, scope="api:catalog:read"))
     consent = Page(ada.open(app, scope=scope))
     ada.tokens(app, scope=scope)
-    for page in (consent, Page(ada.http.get("/account/consents"))):
+    for page in (consent, Page(ada.http.get(CONSENTS))):
         assert "Send messages to the agent Bosun <&>, as you" in page.text
         assert all(f"Send messages to the agent {agent_id}, as you" in page.text for agent_id in unnamed)
         assert "Hidden" not in page.text
         assert "Gone" not in page.text
 
 
-def test_denying_gives_no_code_and_is_not_remembered(service: RunningService) -> None:
+def test_denying_gives_no_code_and_is_not_remembered(app: App, ada: Person) -> None:
     """`access_denied` (RFC 6749, section 4.1.2.1); asked again next time."""
-    app, ada = an_app(service), a_person(service)
     consent = ada.sign_in(ada.open(app))
     back = sent_back(ada.press(consent, "deny"))
     assert back["error"] == "access_denied"
     assert "code" not in back
-    assert "allow" in Page(ada.open(app)).forms[0].buttons
+    assert asks_for_consent(ada.open(app))
 
 
-def test_what_was_allowed_is_not_asked_again_and_what_is_new_is(service: RunningService) -> None:
+def test_what_was_allowed_is_not_asked_again_and_what_is_new_is(service: RunningService, app: App, ada: Person) -> None:
     """Remembered by client and scope, each of them; a new one is marked on the page, and then remembered with them."""
-    app, other, ada = an_app(service), an_app(service), a_person(service)
     ada.tokens(app, scope="api:catalog:read")
     assert "code" in sent_back(ada.open(app, scope="api:catalog:read"))
-    assert "allow" in Page(ada.open(other, scope="api:catalog:read")).forms[0].buttons
+    assert asks_for_consent(ada.open(an_app(service), scope="api:catalog:read"))
     more = ada.open(app, scope="api:catalog:read api:catalog:write")
     assert Page(more).text.count("new") == 1
     ada.press(more, "allow")
@@ -84,56 +83,50 @@ def test_what_was_allowed_is_not_asked_again_and_what_is_new_is(service: Running
         assert "code" in sent_back(ada.open(app, scope=scope))
 
 
-def test_allowing_messages_to_all_agents_covers_each(service: RunningService) -> None:
-    """And not the other way round."""
-    app, ada = an_app(service), a_person(service)
+def test_allowing_messages_to_all_agents_covers_each(app: App, ada: Person) -> None:
     one = "api:agent:message:0197a000-0000-7000-8000-000000000001"
     ada.tokens(app, scope=one)
-    assert "allow" in Page(ada.open(app, scope="api:agent:message:*")).forms[0].buttons
+    assert asks_for_consent(ada.open(app, scope="api:agent:message:*"))
     ada.tokens(app, scope="api:agent:message:*")
     assert "code" in sent_back(ada.open(app, scope=one.replace("1", "2")))
 
 
-def test_a_consent_form_is_good_for_one_person_and_one_request(service: RunningService) -> None:
+def test_a_consent_form_is_good_for_one_person_and_one_request(app: App, ada: Person, ben: Person) -> None:
     """Its token fits no other request, browser or person; nobody's code comes of it (CSRF)."""
-    app, ada, ben = an_app(service), a_person(service), a_person(service, "ben@example.test")
     form = Page(ada.sign_in(ada.open(app))).form("allow")
     theirs = Page(ben.sign_in(ben.open(app))).form("allow")
     allow = form.fields | {"action": "allow"}
     wider = ada.open(app, scope="api:catalog:write")
-    for action, fields, person in (
-        (form.action, {"action": "allow"}, ada),
-        (form.action, allow | {"csrf": theirs.fields["csrf"]}, ada),
-        (theirs.action, allow, ada),
-        (Page(wider).form("allow").action, allow, ada),
+    for action, fields in (
+        (form.action, {"action": "allow"}),
+        (form.action, allow | {"csrf": theirs.fields["csrf"]}),
+        (theirs.action, allow),
+        (Page(wider).form("allow").action, allow),
     ):
-        refused = person.http.post(action, data=fields)
+        refused = ada.http.post(action, data=fields)
         assert refused.status_code == 403
         assert "Location" not in refused.headers
         assert "out of date" in refused.text
     # Whoever isn't signed in is asked to.
-    nobody = Person(service)
-    assert "signIn" in Page(nobody.follow(nobody.http.post(form.action, data=allow))).forms[0].buttons
+    nobody = Person(ada.service)
+    assert asks_to_sign_in(nobody.follow(nobody.http.post(form.action, data=allow)))
     assert "code" in sent_back(ada.http.post(form.action, data=allow))
 
 
-def test_api_admin_is_an_admins_to_allow(service: RunningService) -> None:
+def test_api_admin_is_an_admins_to_allow(service: RunningService, app: App, ada: Person) -> None:
     """A member isn't asked for it, and gets no code for it alone; the rest is given without it."""
-    app, ada = an_app(service), a_person(service)
     page = ada.sign_in(ada.open(app, scope=ADMIN_TOO))
     assert "as an admin" not in Page(page).text
     assert "left out" in Page(page).text
-    pkce = Pkce()
-    ada.open(app, pkce)
     tokens = ada.tokens(app, scope=ADMIN_TOO)
     assert tokens["scope"] == "api:catalog:read"
     assert code(v1(service, "admin/organization/get", tokens["access_token"], {})) == (403, "missing_scope")
     assert sent_back(ada.open(app, scope="api:admin"))["error"] == "access_denied"
 
 
-def test_api_admin_is_checked_against_the_person_on_every_request(service: RunningService) -> None:
+def test_api_admin_is_checked_against_the_person_on_every_request(service: RunningService, app: App) -> None:
     """An admin who is none any more administers nothing; the rest of the token goes on."""
-    app, ada = an_app(service), a_person(service, isAdmin=True)
+    ada = a_person(service, isAdmin=True)
     token = ada.tokens(app, scope=ADMIN_TOO)["access_token"]
     assert v1(service, "admin/organization/get", token, {}).status_code == 200
     a_user(service, ada.email, isAdmin=False)
@@ -143,9 +136,8 @@ def test_api_admin_is_checked_against_the_person_on_every_request(service: Runni
     assert v1(service, "admin/organization/get", token, {}).status_code == 200
 
 
-def test_an_admins_token_without_api_admin_administers_nothing(service: RunningService) -> None:
+def test_an_admins_token_without_api_admin_administers_nothing(service: RunningService, app: App) -> None:
     """Not even where admins alone may ask about others."""
-    app = an_app(service)
     token = Person(service).tokens(app, scope="api:catalog:read api:catalog:write")["access_token"]
     assert v1(service, "me", token).json()["isAdmin"] is True
     assert code(v1(service, "admin/users/list", token, {})) == (403, "missing_scope")
@@ -153,32 +145,32 @@ def test_an_admins_token_without_api_admin_administers_nothing(service: RunningS
     assert code(v1(service, explain, token, {"nonsense": 1})) == (403, "missing_scope")
 
 
-def test_taking_back_stops_every_token_at_once(service: RunningService) -> None:
+def test_taking_back_stops_every_token_at_once(app: App, ada: Person, ben: Person, pkce: Pkce) -> None:
     """The client's codes too; what others allowed it, and what the person allowed others, goes on."""
-    app, other, ada = an_app(service), an_app(service), a_person(service)
-    ben, pkce = a_person(service, "ben@example.test"), Pkce()
+    other = an_app(app.service)
     mine, elsewhere, bens = ada.tokens(app), ada.tokens(other), ben.tokens(app)
     unused = ada.code(app, pkce)
-    page = ada.http.get("/account/consents")
+    page = ada.http.get(CONSENTS)
     entry = next(form for form in Page(page).forms if form.fields.get("client_id") == app.client_id)
     gone = ada.follow(ada.http.post(entry.action, data=entry.fields | {"action": "withdraw"}))
     assert [form.fields.get("client_id") for form in Page(gone).forms] == [other.client_id, None]
-    assert not works(service, mine["access_token"])
+    assert not works(app.service, mine["access_token"])
     assert error(app.refresh(mine["refresh_token"])) == (400, "invalid_grant")
     assert error(app.exchange(unused, pkce)) == (400, "invalid_grant")
-    assert works(service, elsewhere["access_token"])
-    assert works(service, bens["access_token"])
-    assert "allow" in Page(ada.open(app)).forms[0].buttons
-    (logged,) = done(service.call("admin/auditLog/query", {"action": "consent.withdraw"}))["entries"]
+    assert works(app.service, elsewhere["access_token"])
+    assert works(app.service, bens["access_token"])
+    assert asks_for_consent(ada.open(app))
+    (logged,) = entries(app.service, "consent.withdraw")
     assert logged["actor"]["email"] == ada.email
     assert logged["target"]["id"] == app.client_id
-    assert len(done(service.call("admin/auditLog/query", {"action": "consent.grant"}))["entries"]) == 3
+    assert len(entries(app.service, "consent.grant")) == 3
 
 
-def test_an_admin_lists_what_people_allowed_and_ends_it(service: RunningService) -> None:
+def test_an_admin_lists_what_people_allowed_and_ends_it(
+    service: RunningService, app: App, ada: Person, ben: Person
+) -> None:
     """Of everybody, of one client, of one person; ended for one person or for all, it counts at the next call."""
-    app, agent = an_app(service), an_mcp_client(service)
-    ada, ben = a_person(service), a_person(service, "ben@example.test")
+    agent = an_mcp_client(service)
     tokens = {(person.email, one.client_id): person.tokens(one) for person in (ada, ben) for one in (app, agent)}
     assert use(service, tokens[ada.email, agent.client_id]["access_token"], "search", query="ferry") == {"results": []}
 
@@ -208,48 +200,29 @@ def test_an_admin_lists_what_people_allowed_and_ends_it(service: RunningService)
         assert send(service, tokens[one.email, agent.client_id]["access_token"], "tools/list").status_code == 401
         assert error(agent.refresh(tokens[one.email, agent.client_id]["refresh_token"])) == (400, "invalid_grant")
     assert listed() == [(ben.email, app.client_id)]
-    ended = done(service.call("admin/auditLog/query", {"action": "consent.withdraw"}))["entries"]
-    assert {(one["actor"]["email"], one["target"]["id"]) for one in ended} == {
-        (service.admin_email, app.client_id),
-        (service.admin_email, agent.client_id),
-    }
+    ended = entries(service, "consent.withdraw")
+    assert {one["actor"]["email"] for one in ended} == {service.admin_email}
+    assert {one["target"]["id"] for one in ended} == {app.client_id, agent.client_id}
     assert len({one["details"]["ownerId"] for one in ended}) == 2
     assert code(withdraw(app.client_id, email="nobody@example.test")) == (400, "unknown_principal")
     assert code(withdraw(str(UUID(int=1)))) == (404, "oauth_client_not_found")
 
 
-def test_taking_back_needs_the_person_and_the_form(service: RunningService) -> None:
-    """Without a session there is nothing to see; without the page's token nothing happens."""
-    app, ada = an_app(service), a_person(service)
+def test_taking_back_needs_the_person_and_the_form(service: RunningService, app: App, ada: Person) -> None:
+    """Without a session there is nothing to see; without the page's token, or for another client, nothing happens."""
     token = ada.tokens(app)["access_token"]
-    nobody = Person(service)
-    for answer in (
-        nobody.http.get("/account/consents"),
-        nobody.http.post("/account/consents", data={"action": "withdraw", "client_id": app.client_id}),
-    ):
-        assert answer.status_code == 303
-        assert answer.headers["Location"] == "sign-in"
-    forged = ada.http.post("/account/consents", data={"action": "withdraw", "client_id": app.client_id})
-    assert forged.status_code == 403
+    nobody, forged = Person(service), {"action": "withdraw", "client_id": app.client_id}
+    for answer in (nobody.http.get(CONSENTS), nobody.http.post(CONSENTS, data=forged)):
+        assert (answer.status_code, answer.headers["Location"]) == (303, "sign-in")
+    assert ada.http.post(CONSENTS, data=forged).status_code == 403
+    page = ada.http.get(CONSENTS)
+    for client_id in ("", "x", "0197a000-0000-7000-8000-000000000000"):
+        assert ada.press(page, "withdraw", client_id=client_id).status_code in {303, 400}
     assert works(service, token)
 
 
-@pytest.mark.parametrize("client_id", ["", "x", "0197a000-0000-7000-8000-000000000000"])
-def test_taking_back_what_was_never_allowed_changes_nothing(service: RunningService, client_id: str) -> None:
-    """An unknown client is a 400 or nothing at all, never a 500."""
-    app, ada = an_app(service), a_person(service)
+def test_signing_out_ends_the_session(service: RunningService, app: App, ada: Person) -> None:
     token = ada.tokens(app)["access_token"]
-    form = Page(ada.http.get("/account/consents")).form("withdraw")
-    answer = ada.http.post(form.action, data=form.fields | {"action": "withdraw", "client_id": client_id})
-    assert answer.status_code in {303, 400}
-    assert works(service, token)
-
-
-def test_signing_out_ends_the_session(service: RunningService) -> None:
-    """The tokens that were given stay: they are the applications'."""
-    app, ada = an_app(service), a_person(service)
-    token = ada.tokens(app)["access_token"]
-    after = ada.follow(ada.press(ada.http.get("/account/consents"), "signOut"))
-    assert Page(after).forms[0].buttons == ["signIn"]
-    assert Page(ada.open(app)).forms[0].buttons == ["signIn"]
+    assert asks_to_sign_in(ada.follow(ada.press(ada.http.get(CONSENTS), "signOut")))
+    assert asks_to_sign_in(ada.open(app))
     assert works(service, token)

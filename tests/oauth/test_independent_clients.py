@@ -9,7 +9,8 @@ from oauthlib.oauth2.rfc6749.errors import OAuth2Error as OauthlibError
 from requests_oauthlib import OAuth2Session
 
 from tests.harness.services import RunningService
-from tests.oauth.flow import CALLBACK, SCOPE, App, Pkce, a_person, an_app, works
+from tests.oauth.flow import CALLBACK, SCOPE, App, Person, Pkce, works
+from tests.oauth.sdk import callback
 
 
 @pytest.fixture(autouse=True)
@@ -24,17 +25,9 @@ def endpoint(service: RunningService, name: str) -> str:
     return str(service.http.get("/.well-known/oauth-authorization-server").json()[f"{name}_endpoint"])
 
 
-def callback(app: App, url: str) -> str:
-    """What the browser is sent back with, when a person has allowed what this address asks."""
-    ada = a_person(app.service)
-    consent = ada.sign_in(ada.http.get(url))
-    return ada.press(consent, "allow").headers["Location"]
-
-
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
-def test_authlibs_client_completes_the_flow(service: RunningService, method: str) -> None:
+def test_authlibs_client_completes_the_flow(service: RunningService, app: App, ada: Person, method: str) -> None:
     """PKCE, code exchange, a call, refresh and revocation, with the client proving itself in either way."""
-    app = an_app(service)
     with AuthlibSession(
         app.client_id,
         app.client_secret,
@@ -46,10 +39,8 @@ def test_authlibs_client_completes_the_flow(service: RunningService, method: str
     ) as session:
         verifier = Pkce().verifier
         url, state = session.create_authorization_url(endpoint(service, "authorization"), code_verifier=verifier)
-        answer = callback(app, url)
-        token = session.fetch_token(
-            endpoint(service, "token"), authorization_response=answer, state=state, code_verifier=verifier
-        )
+        answer = {"authorization_response": callback(ada, url), "state": state, "code_verifier": verifier}
+        token = session.fetch_token(endpoint(service, "token"), **answer)
         assert token["expires_in"] == 3600
         assert session.get(f"{service.base_url}/api/v1/me").json()["email"] == "ada@example.test"
         renewed = session.refresh_token(endpoint(service, "token"))
@@ -64,12 +55,11 @@ def test_authlibs_client_completes_the_flow(service: RunningService, method: str
             session.refresh_token(endpoint(service, "token"), refresh_token=renewed["refresh_token"])
 
 
-def test_requests_oauthlib_completes_the_flow(service: RunningService) -> None:
+def test_requests_oauthlib_completes_the_flow(service: RunningService, app: App, ada: Person) -> None:
     """The same with oauthlib's, which follows RFC 6749 on its own."""
-    app = an_app(service)
     with OAuth2Session(app.client_id, redirect_uri=CALLBACK, scope=[SCOPE], pkce="S256") as session:
         url, _ = session.authorization_url(endpoint(service, "authorization"))
-        answer = callback(app, url)
+        answer = callback(ada, url)
         assert urlsplit(answer).path == "/callback"
         token = session.fetch_token(
             endpoint(service, "token"), authorization_response=answer, client_secret=app.client_secret
@@ -83,11 +73,8 @@ def test_requests_oauthlib_completes_the_flow(service: RunningService) -> None:
             session.refresh_token(endpoint(service, "token"), refresh_token=token["refresh_token"], **secrets)
 
 
-def test_requests_oauthlib_reads_a_denial(service: RunningService) -> None:
-    """As the error it is."""
-    app, ada = an_app(service), a_person(service)
+def test_requests_oauthlib_reads_a_denial(service: RunningService, app: App, ada: Person) -> None:
     with OAuth2Session(app.client_id, redirect_uri=CALLBACK, scope=[SCOPE], pkce="S256") as session:
         url, _ = session.authorization_url(endpoint(service, "authorization"))
-        denied = ada.press(ada.sign_in(ada.http.get(url)), "deny").headers["Location"]
         with pytest.raises(OauthlibError, match="denied"):
-            session.fetch_token(endpoint(service, "token"), authorization_response=denied)
+            session.fetch_token(endpoint(service, "token"), authorization_response=callback(ada, url, press="deny"))

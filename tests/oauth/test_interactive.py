@@ -19,7 +19,7 @@ from carrel import APIConnectionError, Carrel, ConfigurationError, SignInRequire
 from carrel.oauth import LOOPBACK_REDIRECT_URIS, AccessDeniedError, CallbackError, InvalidClientError, interactive
 from carrel.oauth.loopback import HOST, PORTS
 from tests.harness.services import RunningService
-from tests.oauth.flow import Person, a_person, an_app, works
+from tests.oauth.flow import Person, an_app, works
 from tests.oauth.sdk import callback
 from tests.service.directory import done
 
@@ -56,16 +56,21 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.fixture
-def browser(service: RunningService, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Browser:
+def browser(service: RunningService, ada: Person, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Browser:
     """Ada's browser, on a machine where an application is known."""
-    app = an_app(service, *LOOPBACK_REDIRECT_URIS)
     monkeypatch.setenv("CARREL_BASE_URL", service.base_url)
-    monkeypatch.setenv("CARREL_NOTEBOOK_CLIENT_ID", app.client_id)
-    monkeypatch.setenv("CARREL_NOTEBOOK_CLIENT_SECRET", app.client_secret)
+    know_an_application(service, monkeypatch)
     assert not folder.exists()
-    browser = Browser(a_person(service))
+    browser = Browser(ada)
     monkeypatch.setattr(webbrowser, "open", browser.open)
     return browser
+
+
+def know_an_application(service: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Register an application, and tell the environment of it."""
+    app = an_app(service, *LOOPBACK_REDIRECT_URIS)
+    monkeypatch.setenv("CARREL_NOTEBOOK_CLIENT_ID", app.client_id)
+    monkeypatch.setenv("CARREL_NOTEBOOK_CLIENT_SECRET", app.client_secret)
 
 
 @contextlib.contextmanager
@@ -82,13 +87,16 @@ def tokens_in(folder: Path) -> str:
     return "".join(path.read_text() for path in (folder / "tokens").glob("*.json"))
 
 
-def access_token_in(folder: Path) -> str:
-    """The access token that is kept."""
-    return tokens_in(folder).split('"access_token":"')[1].partition('"')[0]
+def access_tokens_in(folder: Path) -> list[str]:
+    """The access tokens that are kept."""
+    return [each.partition('"')[0] for each in tokens_in(folder).split('"access_token":"')[1:]]
 
 
 def test_a_person_signs_in_once(browser: Browser, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """The browser opens once; afterwards tokens are found, also without the variables; nothing shows a secret."""
+    """The browser opens once; afterwards tokens are found, also without the variables; nothing shows a secret.
+
+    Files with tokens and with the application's secret have the mode 0600, in folders of the mode 0700.
+    """
     with sign_in() as client:
         assert client.me().email == "ada@example.test"
     for name in ("CARREL_NOTEBOOK_CLIENT_ID", "CARREL_NOTEBOOK_CLIENT_SECRET"):
@@ -102,53 +110,33 @@ def test_a_person_signs_in_once(browser: Browser, folder: Path, capsys: pytest.C
     assert "code" not in shown
     assert [page.status_code for page in browser.pages] == [200]
     assert "svc_" not in browser.pages[0].text
-
-
-def test_the_files_are_the_persons_alone(browser: Browser, folder: Path) -> None:
-    """Files with tokens and with the application's secret have the mode 0600, in folders of the mode 0700."""
-    assert browser.opened == []
-    sign_in().close()
     files = [path for path in folder.rglob("*") if path.is_file()]
     assert {stat.S_IMODE(path.stat().st_mode) for path in files} == {0o600}
     assert {stat.S_IMODE(path.stat().st_mode) for path in (folder, folder / "tokens")} == {0o700}
 
 
-def test_signing_out_revokes(browser: Browser, service: RunningService, folder: Path) -> None:
-    """The token works no more, its file is gone, a client that is open says what to do; twice is once."""
+def test_signing_out_revokes_the_tokens_of_every_application(
+    browser: Browser, service: RunningService, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also of the one that was signed in to before another; a client that is open says what to do; twice is once."""
     client = sign_in()
-    token = access_token_in(folder)
-    assert works(service, token)
+    know_an_application(service, monkeypatch)
+    sign_in().close()
+    tokens = access_tokens_in(folder)
+    assert [works(service, token) for token in tokens] == [True, True]
     sign_out()
-    assert not works(service, token)
+    assert [works(service, token) for token in tokens] == [False, False]
     assert tokens_in(folder) == ""
     with client, pytest.raises(SignInRequiredError):
         client.me()
     sign_out()
     sign_in().close()
-    assert len(browser.opened) == 2
+    assert len(browser.opened) == 3
 
 
-def test_signing_out_revokes_the_tokens_of_every_application(
-    browser: Browser, service: RunningService, folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Also of the one that was signed in to before another."""
-    for _ in range(2):
-        sign_in().close()
-        app = an_app(service, *LOOPBACK_REDIRECT_URIS)
-        monkeypatch.setenv("CARREL_NOTEBOOK_CLIENT_ID", app.client_id)
-        monkeypatch.setenv("CARREL_NOTEBOOK_CLIENT_SECRET", app.client_secret)
-    tokens = [each.partition('"')[0] for each in tokens_in(folder).split('"access_token":"')[1:]]
-    assert [works(service, token) for token in tokens] == [True, True]
-    sign_out()
-    assert [works(service, token) for token in tokens] == [False, False]
-    assert tokens_in(folder) == ""
-    assert len(browser.opened) == 2
-
-
-def test_a_client_that_signs_nobody_in_is_closed(
+def test_saying_no_is_an_error_and_closes_the_client(
     browser: Browser, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whatever ends the sign-in, its connections are closed."""
     closed: list[bool] = []
 
     class Watched(Carrel):
@@ -172,7 +160,7 @@ def test_tokens_stay_when_they_cant_be_revoked(
     monkeypatch.setattr(interactive, "_connect", offline(interactive._connect))
     with pytest.raises(APIConnectionError):
         sign_out()
-    assert works(service, access_token_in(folder))
+    assert [works(service, token) for token in access_tokens_in(folder)] == [True]
     assert len(browser.opened) == 1
 
 
@@ -188,7 +176,6 @@ def offline(connect: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def test_who_signed_out_elsewhere_is_asked_again(browser: Browser, service: RunningService, folder: Path) -> None:
-    """Tokens that were revoked on another machine are no sign-in: the browser opens again."""
     sign_in().close()
     [application] = interactive._read_applications(service.base_url)
     with interactive._connect(application, service.base_url) as oauth:
@@ -196,14 +183,6 @@ def test_who_signed_out_elsewhere_is_asked_again(browser: Browser, service: Runn
     with sign_in() as client:
         assert client.me().email == "ada@example.test"
     assert len(browser.opened) == 2
-
-
-def test_saying_no_is_an_error(browser: Browser, folder: Path) -> None:
-    """Who presses Deny signs nobody in, and keeps nothing."""
-    browser.press = "deny"
-    with pytest.raises(AccessDeniedError):
-        sign_in()
-    assert tokens_in(folder) == ""
 
 
 def test_a_strangers_callback_is_not_taken(browser: Browser) -> None:
@@ -229,7 +208,7 @@ def test_a_strangers_callback_is_not_taken(browser: Browser) -> None:
 
 
 def test_it_listens_to_this_machine_alone_and_only_meanwhile(browser: Browser) -> None:
-    """The port is one of those that are registered, bound to loopback, and free again afterwards."""
+    """The port is the first registered one that no other program has, bound to loopback, and free again afterwards."""
     bound: list[str] = []
 
     def look(address: str) -> None:
@@ -238,18 +217,11 @@ def test_it_listens_to_this_machine_alone_and_only_meanwhile(browser: Browser) -
         bound.extend(line.split()[1] for line in lines if f":{port:04X} 00000000:0000 0A" in line)
 
     browser.before = look
-    sign_in().close()
-    assert bound
-    assert {each.partition(":")[0] for each in bound} == {"0100007F"}
-    with taken(PORTS):
-        pass
-
-
-def test_a_taken_port_is_passed_over(browser: Browser) -> None:
-    """Where another program has the first ports, the next one is used."""
     with taken(PORTS[:3]):
         sign_in().close()
-    assert f"{HOST}%3A{PORTS[3]}" in browser.opened[0]
+    assert bound == [f"0100007F:{PORTS[3]:04X}"]
+    with taken(PORTS):
+        pass
 
 
 @pytest.mark.parametrize("why", ["no browser", "asked for", "no port"])
@@ -272,7 +244,6 @@ def test_a_remote_notebook_takes_the_address(
 
 
 def test_a_wrong_address_is_refused(browser: Browser, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What isn't the answer to this request signs nobody in."""
     monkeypatch.setattr("getpass.getpass", lambda _: f"{LOOPBACK_REDIRECT_URIS[0]}?code=x&state=y")
     with pytest.raises(CallbackError):
         sign_in(open_browser=False)
@@ -281,7 +252,6 @@ def test_a_wrong_address_is_refused(browser: Browser, folder: Path, monkeypatch:
 
 
 def test_nobody_comes(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None:
-    """After the time-out it says what may be wrong."""
     monkeypatch.setattr(webbrowser, "open", lambda *_: True)
     with pytest.raises(SignInRequiredError, match="open_browser=False"):
         sign_in(timeout=0.2)
@@ -289,7 +259,6 @@ def test_nobody_comes(browser: Browser, monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_who_waits_for_another_notebook_is_told(browser: Browser, folder: Path) -> None:
-    """One that asks a person, and isn't answered, doesn't hold up the others without a word."""
     folder.mkdir(parents=True)
     with FileLock(folder / "sign-in.lock"), pytest.raises(SignInRequiredError, match="Another notebook"):
         sign_in(timeout=0.2)
@@ -339,7 +308,6 @@ def test_without_an_application_it_says_what_an_admin_does(
 
 
 def test_a_wrong_secret_is_not_kept(browser: Browser, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """An application that the service refuses isn't used the next time."""
     monkeypatch.setenv("CARREL_NOTEBOOK_CLIENT_SECRET", "svc_cs_wrong")
     with pytest.raises(InvalidClientError):
         sign_in()
@@ -348,7 +316,6 @@ def test_a_wrong_secret_is_not_kept(browser: Browser, folder: Path, monkeypatch:
 
 
 def test_two_notebooks_at_once_ask_once(browser: Browser) -> None:
-    """Of two that begin to sign in, one opens the browser, and both act for the person."""
     with ThreadPoolExecutor(2) as threads:
         clients: list[Carrel] = [work.result() for work in [threads.submit(sign_in), threads.submit(sign_in)]]
     assert {client.me().email for client in clients} == {"ada@example.test"}

@@ -1,13 +1,14 @@
 """Invitations: a link that sets a password, once."""
 
-from threading import Thread
+from functools import partial
 from typing import Any
 
 import httpx
 import pytest
 
 from tests.harness.services import RunningService
-from tests.oauth.flow import Page, Person, a_person, an_app, later, sent_back, works
+from tests.oauth.flow import App, Page, Person, an_app, asks_to_sign_in, later, sent_back, works
+from tests.service.agents import at_once
 from tests.service.directory import a_user, another_organization, code, done, walk
 
 ADA = "ada@example.test"
@@ -46,7 +47,8 @@ def test_somebody_new_sets_a_password_and_signs_in(service: RunningService) -> N
     assert "invitedUntil" in ada_now(service)
     shown = [httpx.get(link, timeout=60) for _ in range(2)][1]
     assert (shown.status_code, shown.headers["Cache-Control"]) == (200, "no-store")
-    assert "You are Ada Lovelace (ada@example.test) at example.test." in shown.text
+    here = done(service.call("admin/organization/get"))["name"]
+    assert f"You are Ada Lovelace (ada@example.test) at {here}." in shown.text
     done_page = take(link)
     assert done_page.status_code == 200
     assert "You can now sign in as ada@example.test." in done_page.text
@@ -111,16 +113,15 @@ def test_a_link_is_good_until_it_ends(service: RunningService) -> None:
     assert take(link).status_code == 200
 
 
-def test_sessions_of_the_old_password_end_and_failed_attempts_are_forgotten(service: RunningService) -> None:
-    """A browser that was signed in is not any more; who was slowed down signs in at once."""
-    app, ada = an_app(service), a_person(service, ADA)
+def test_sessions_of_the_old_password_end_and_failed_attempts_are_forgotten(app: App, ada: Person) -> None:
     assert ada.allow(app).status_code == 303
-    guess = Person(service, ADA, "a wrong password")
+    guess = Person(app.service, ADA, "a wrong password")
+    page = guess.open(app)
     for _ in range(7):
-        guess.sign_in(guess.open(app))
-    assert take(invite(service)).status_code == 200
-    assert Page(ada.open(app)).forms[0].buttons == ["signIn"]
-    assert may_sign_in(service)
+        guess.enter(page)
+    assert take(invite(app.service)).status_code == 200
+    assert asks_to_sign_in(ada.open(app))
+    assert may_sign_in(app.service)
 
 
 def test_of_two_at_once_one_sets_the_password(service: RunningService) -> None:
@@ -128,35 +129,29 @@ def test_of_two_at_once_one_sets_the_password(service: RunningService) -> None:
     a_user(service, ADA)
     link = invite(service)
     [form] = Page(httpx.get(link, timeout=60)).forms
-    answers: dict[str, int] = {}
+    passwords = [f"password number {number}" for number in range(6)]
 
-    def send(password: str) -> None:
+    def send(password: str) -> int:
         fields = form.fields | {"password": password, "again": password}
-        answers[password] = httpx.post(form.action, data=fields, timeout=60).status_code
+        return httpx.post(form.action, data=fields, timeout=60).status_code
 
-    threads = [Thread(target=send, args=(f"password number {number}",)) for number in range(6)]
-    for one in threads:
-        one.start()
-    for one in threads:
-        one.join()
-    assert sorted(answers.values()) == [200, 404, 404, 404, 404, 404]
-    assert may_sign_in(service, next(password for password, status in answers.items() if status == 200))
+    statuses = at_once(*(partial(send, one) for one in passwords))
+    assert sorted(statuses) == [200, 404, 404, 404, 404, 404]
+    assert may_sign_in(service, passwords[statuses.index(200)])
 
 
 @pytest.mark.parametrize("email", ["nobody@example.test", "admin@other.test", "gone@example.test"])
 def test_only_an_active_user_of_ones_own_is_invited(service: RunningService, email: str) -> None:
-    """Nobody unknown, of another organization, or inactive."""
     another_organization(service)
     a_user(service, "gone@example.test", active=False)
     assert code(service.call("admin/users/invite", {"email": email})) == (400, "unknown_user")
 
 
-def test_an_invitation_opens_its_own_organization_alone(service: RunningService) -> None:
+def test_an_invitation_opens_its_own_organization_alone(service: RunningService, app: App, ada: Person) -> None:
     """Of two people with one address, the one who was invited gets the password; the other keeps theirs."""
     other = another_organization(service)
     done(service.call("admin/users/upsert", {"users": [{"email": ADA}]}, api_key=other))
-    ours = a_person(service, ADA)
-    token = ours.tokens(an_app(service))["access_token"]
+    token = ada.tokens(app)["access_token"]
     assert take(invite(service, api_key=other)).status_code == 200
     assert works(service, token)
-    assert sent_back(Person(service, ADA, ours.password).allow(an_app(service)))["code"]
+    assert sent_back(Person(service, ADA, ada.password).allow(an_app(service)))["code"]

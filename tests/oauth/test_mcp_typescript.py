@@ -1,8 +1,5 @@
 """The protocol's official client for TypeScript completes the flow at /mcp, and reads as the person who let it."""
 
-import json
-import subprocess
-import threading
 from pathlib import Path
 
 import pytest
@@ -11,9 +8,7 @@ from tests.harness.documents import uploaded
 from tests.harness.node import install_programs
 from tests.oauth.conftest import Standing
 from tests.oauth.flow import AGENT_SCOPES, an_mcp_client
-from tests.oauth.sdk import callback
-
-LONGEST_SECONDS = 60
+from tests.oauth.sdk import run_script
 
 
 @pytest.fixture(scope="module")
@@ -32,27 +27,7 @@ def test_the_official_client_for_typescript_completes_the_flow(
     uploaded(standing.service, "ferry", text, file_name="ferry.md", internalPublic="true")
     app = an_mcp_client(standing.service, "http://localhost/callback")
     options = [f"{standing.service.base_url}/mcp", app.client_id, "http://localhost:49152/callback", mode]
-    process = subprocess.Popen(
-        ["node", "flow.mjs", *options],  # noqa: S607 - whichever Node there is
-        cwd=client_folder,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    limit = threading.Timer(LONGEST_SECONDS, process.kill)
-    limit.start()
-    try:
-        assert process.stdout
-        sent_to = process.stdout.readline().strip()
-        answer = callback(standing.person(), sent_to) if sent_to else ""
-        output, errors = process.communicate(f"{answer}\n")
-    finally:
-        limit.cancel()
-        process.kill()
-        process.wait()
-    assert process.returncode == 0, errors
-    assert json.loads(output) == {
+    assert run_script(client_folder, standing.person(), *options) == {
         "sentToSignIn": True,
         "scope": " ".join(AGENT_SCOPES),
         "revision": revision,

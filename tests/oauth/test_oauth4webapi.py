@@ -1,7 +1,6 @@
 """A client of another language that knows nothing of Carrel completes the flow: Node's oauth4webapi."""
 
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -9,7 +8,7 @@ import pytest
 from tests.harness.node import SOURCES, install_programs
 from tests.oauth.conftest import Standing
 from tests.oauth.flow import SCOPE
-from tests.oauth.sdk import callback
+from tests.oauth.sdk import run_script
 
 
 @pytest.fixture(scope="module")
@@ -23,20 +22,7 @@ def test_oauth4webapi_completes_the_flow(standing: Standing, node_folder: Path, 
     """Metadata, PKCE, state and issuer, code exchange, a call, refresh and revocation, by HTTP Basic or form fields."""
     app = standing.app
     options = [app.service.base_url, app.client_id, app.client_secret, app.redirect_uri, SCOPE, way]
-    with subprocess.Popen(
-        ["node", "flow.mjs", *options],  # noqa: S607 - whichever Node there is
-        cwd=node_folder,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    ) as process:
-        assert process.stdout
-        sent_to = process.stdout.readline().strip()
-        answer = callback(standing.person(), sent_to) if sent_to else ""
-        output, errors = process.communicate(f"{answer}\n", timeout=60)
-    assert process.returncode == 0, errors
-    assert json.loads(output) == {
+    assert run_script(node_folder, standing.person(), *options) == {
         "email": standing.email,
         "scope": SCOPE,
         "expiresIn": 3600,

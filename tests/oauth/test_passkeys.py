@@ -2,10 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import count
 from typing import Any
 
 import cbor2
@@ -15,22 +14,34 @@ import pytest
 from service.domains.oauth import account_factors
 from service.domains.signin.factors import service as factors
 from service.domains.signin.sessions import SignedIn
+from service.platform.base64url import encode
 from tests.harness.services import RunningService, ServiceHarness
-from tests.oauth.authenticator import EXTENDED, PRESENT, SYNCED, VERIFIED, Authenticator, encode
-from tests.oauth.flow import PASSWORD, App, Page, Person, a_person, an_app, later, sent_back, v1
+from tests.oauth.authenticator import EXTENDED, PRESENT, SYNCED, VERIFIED, Authenticator
+from tests.oauth.flow import (
+    PASSWORD,
+    App,
+    Page,
+    Person,
+    a_person,
+    an_app,
+    asks_for_consent,
+    entries,
+    later,
+    sent_back,
+    v1,
+)
 from tests.oauth.test_second_factor import HERE, OUT_OF_DATE, demand, enter, give, recovery_codes, remove, signed_in
-from tests.oauth.test_security_log import entries, wait_for
-from tests.service.directory import another_organization, code, done, walk
+from tests.oauth.test_security_log import wait_for
+from tests.service.directory import a_user, another_organization, code, done, organization_id, walk
 
 UNKNOWN, UNFIT = "This passkey is not known here", "The passkey could not be verified"
 # What CBOR can say and no authenticator does: long ones take minutes to read.
 PATTERN = cbor2.CBORTag(35, "[a-z]")
-_numbers = count()
 
 
 @pytest.fixture(scope="module")
-def service(service_harness: ServiceHarness) -> Iterator[RunningService]:
-    """A service whose address has a name; each test has people of its own there."""
+def house(service_harness: ServiceHarness) -> Iterator[RunningService]:
+    """A service whose address has a name."""
     service, stack = service_harness.start(host="localhost")
     yield service
     service_harness.stop(service, stack)
@@ -39,7 +50,7 @@ def service(service_harness: ServiceHarness) -> Iterator[RunningService]:
 @pytest.fixture
 def ada(service: RunningService) -> Person:
     """An admin, who is signed in."""
-    ada = a_person(service, f"ada{next(_numbers)}@example.test", isAdmin=True)
+    ada = a_person(service, isAdmin=True)
     enter(ada)
     return ada
 
@@ -55,14 +66,35 @@ def asked(page: httpx.Response, does: str) -> str:
     return Page(page).form(does).asked
 
 
+def new_device(person: Person, **own: Any) -> Authenticator:
+    """A device that knows the service."""
+    return Authenticator(person.service.settings.issuer, **own)
+
+
 def new_page(person: Person, **fields: str) -> httpx.Response:
     """The page on which a passkey is made, after the password."""
     return person.press(person.http.get(HERE), "showPasskey", **({"password": PASSWORD} | fields))
 
 
+def make(person: Person, page: httpx.Response, device: Authenticator, **wrong: Any) -> httpx.Response:
+    """Make the passkey that a page asks for; the answer itself."""
+    return send(person, page, "addPasskey", device.make(asked(page, "addPasskey"), **wrong))
+
+
+def prove(person: Person, page: httpx.Response, device: Authenticator, **wrong: Any) -> httpx.Response:
+    """Sign what a page asks of a person who is known; the answer itself."""
+    return send(person, page, "passkey", device.sign(asked(page, "passkey"), **wrong))
+
+
+def proof_on(page: httpx.Response) -> dict[str, str]:
+    """The fields of a page that show that its person has proved who they are."""
+    fields = Page(page).form("makeCodes").fields
+    return {name: fields[name] for name in ("proof", "until")}
+
+
 def register(person: Person, *, sign_count: int = 0, name: str = "A key", **fields: str) -> tuple[Authenticator, Any]:
     """Make a passkey; with the recovery codes that are shown then."""
-    device, page = Authenticator(person.service.settings.issuer, count=sign_count), new_page(person, **fields)
+    device, page = new_device(person, count=sign_count), new_page(person, **fields)
     shown = send(person, page, "addPasskey", device.make(asked(page, "addPasskey")), name=name)
     return device, recovery_codes(shown) if shown.status_code == 200 else shown
 
@@ -73,7 +105,7 @@ def sign_in_alone(person: Person, device: Authenticator, page: httpx.Response | 
     return send(person, page, "passkeySignIn", device.sign(asked(page, "passkeySignIn"), **wrong))
 
 
-def test_a_passkey_signs_in(service: RunningService, ada: Person) -> None:
+def test_a_passkey_signs_in(service: RunningService, app: App, ada: Person) -> None:
     """Alone, and after the password; to the account and to an application; it is listed, and can be removed."""
     device, codes = register(ada, sign_count=7, name=" Ada's <key>\0 ")
     page = ada.http.get(HERE)
@@ -86,20 +118,18 @@ def test_a_passkey_signs_in(service: RunningService, ada: Person) -> None:
     page = ada.http.get(HERE)
     assert "Passkey, synced. " in page.text
     assert ", last used on" in page.text
-    app, on_the_way = an_app(service), Person(service, ada.email)
-    there = on_the_way.follow(sign_in_alone(on_the_way, device, on_the_way.open(app)))
-    assert "allow" in Page(there).form("allow").buttons
+    on_the_way = Person(service, ada.email)
+    assert asks_for_consent(on_the_way.follow(sign_in_alone(on_the_way, device, on_the_way.open(app))))
     # The password alone lets nobody in; there is no app whose code could be asked for.
     second = Person(service, ada.email)
     page = enter(second)
     assert not signed_in(second)
     assert "Recovery code" in page.text
-    assert send(second, page, "passkey", device.sign(asked(page, "passkey"), handle=b"")).status_code == 303
+    assert prove(second, page, device, handle=b"").status_code == 303
     assert signed_in(second)
     third = Person(service, ada.email)
     assert give(third, enter(third), codes[0]).status_code == 303
-    how = [one["details"] for one in entries(service, "session.begin") if one["actor"]["name"] == "Ada Lovelace"][:4]
-    assert how == [
+    assert [one["details"] for one in entries(service, "session.begin")][:4] == [
         {"by": "password", "secondFactor": "recoveryCode"},
         {"by": "password", "secondFactor": "passkey"},
         {"by": "passkey"},
@@ -114,14 +144,6 @@ def test_a_passkey_signs_in(service: RunningService, ada: Person) -> None:
     assert UNKNOWN in sign_in_alone(Person(service, ada.email), device).text
     assert "There is none" in ada.http.get(HERE).text
     assert signed_in(enter(again := Person(service, ada.email)) and again)
-
-
-@pytest.fixture(scope="module")
-def standing_device(service: RunningService) -> tuple[Person, Authenticator]:
-    """Somebody with a passkey, whom no test changes."""
-    ada = a_person(service, "standing@example.test")
-    enter(ada)
-    return ada, register(ada)[0]
 
 
 FORGED: list[tuple[dict[str, Any], str]] = [
@@ -139,9 +161,9 @@ FORGED: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_what_is_forged_is_refused(standing_device: tuple[Person, Authenticator]) -> None:
+def test_what_is_forged_is_refused(ada: Person) -> None:
     """Alone and as the second step; alone the passkey has to name its person, too. Then the right one still works."""
-    ada, device = standing_device
+    device, _ = register(ada)
     alone, second = Person(ada.service, ada.email), Person(ada.service, ada.email)
     pages = {"passkeySignIn": (alone, alone.http.get("/account/sign-in")), "passkey": (second, enter(second))}
     for does, (thief, page) in pages.items():
@@ -153,27 +175,25 @@ def test_what_is_forged_is_refused(standing_device: tuple[Person, Authenticator]
         assert signed_in(thief)
 
 
-def test_a_challenge_is_answered_once_in_its_browser_and_for_its_purpose(
-    service: RunningService, standing_device: tuple[Person, Authenticator]
-) -> None:
+def test_a_challenge_is_answered_once_in_its_browser_and_for_its_purpose(app: App, ada: Person) -> None:
     """And in five minutes; what was answered with is no help to whoever has copied it, with the cookie."""
-    ada, device = standing_device
-    victim, thief = Person(service, ada.email), Person(service, ada.email)
+    device, _ = register(ada)
+    victim, thief = Person(app.service, ada.email), Person(app.service, ada.email)
     page = victim.http.get("/account/sign-in")
     thief.http.cookies.update(victim.http.cookies)
     answer = device.sign(asked(page, "passkeySignIn"))
     assert send(victim, page, "passkeySignIn", answer).status_code == 303
     assert OUT_OF_DATE in send(thief, page, "passkeySignIn", answer).text
     assert not signed_in(thief)
-    other, app = Person(service, ada.email), an_app(service)
+    other = Person(app.service, ada.email)
     at_account, on_the_way = other.http.get("/account/sign-in"), other.open(app)
-    stranger = Person(service, ada.email)
+    stranger = Person(app.service, ada.email)
     theirs = stranger.http.get("/account/sign-in")
     for asking, to in ((at_account, on_the_way), (on_the_way, at_account), (theirs, at_account)):
         answer = device.sign(asked(asking, "passkeySignIn"))
         assert OUT_OF_DATE in send(other, to, "passkeySignIn", answer).text
     late = device.sign(asked(at_account, "passkeySignIn"))
-    later(service, minutes=6)
+    later(app.service, minutes=6)
     assert OUT_OF_DATE in send(other, at_account, "passkeySignIn", late).text
     for text in ("", "null", "[]", "{}", "é\0", json.dumps({"id": 1}), "[" * 10_000):
         assert OUT_OF_DATE in send(other, other.http.get("/account/sign-in"), "passkeySignIn", text).text
@@ -183,34 +203,24 @@ def test_a_challenge_is_answered_once_in_its_browser_and_for_its_purpose(
     assert not signed_in(other)
 
 
-def test_a_passkey_is_its_persons(service_harness: ServiceHarness) -> None:
+def test_a_passkey_is_its_persons(service: RunningService, ada: Person, ben: Person) -> None:
     """Not somebody else's second step, nor another organization's; and nobody's who is deactivated."""
-    service, stack = service_harness.start(host="localhost")
-    ada = a_person(service)
-    enter(ada)
     device, _ = register(ada)
-    ben = a_person(service, f"ben{next(_numbers)}@example.test", name="Ben")
     enter(ben)
     register(ben)
     half = Person(service, ben.email)
     page = enter(half)
-    assert UNKNOWN in send(half, page, "passkey", device.sign(asked(page, "passkey"))).text
+    assert UNKNOWN in prove(half, page, device).text
     assert not signed_in(half)
-    page = ben.http.get(HERE)
-    assert UNKNOWN in send(ben, page, "passkey", device.sign(asked(page, "passkey"))).text
-    other = another_organization(service)
-    body = {"name": "Theirs", "redirectUris": ["https://app.example.test/callback"], "scopes": ["api:catalog:read"]}
-    made = done(service.call("admin/oauthClients/create", body, api_key=other))
-    theirs = App(service, made["clientId"], made["clientSecret"])
-    visitor = Person(service, ada.email)
+    assert UNKNOWN in prove(ben, ben.http.get(HERE), device).text
+    theirs, visitor = an_app(service, api_key=another_organization(service)), Person(service, ada.email)
     assert UNKNOWN in sign_in_alone(visitor, device, visitor.open(theirs)).text
-    done(service.call("admin/users/upsert", {"users": [{"email": ada.email, "active": False}]}))
+    a_user(service, ada.email, active=False)
     assert UNKNOWN in sign_in_alone(visitor, device).text
-    done(service.call("admin/users/upsert", {"users": [{"email": ada.email, "active": True}]}))
+    a_user(service, ada.email, active=True)
     assert sign_in_alone(visitor, device).status_code == 303
     done(service.call("admin/users/resetSecondFactor", {"email": ada.email}))
     assert UNKNOWN in sign_in_alone(Person(service, ada.email), device).text
-    service_harness.stop(service, stack)
 
 
 def test_a_count_that_goes_back_is_refused(service: RunningService, ada: Person) -> None:
@@ -222,13 +232,13 @@ def test_a_count_that_goes_back_is_refused(service: RunningService, ada: Person)
     assert (refused.status_code, "there may be a copy" in refused.text) == (403, True)
     [entry] = entries(service, "passkey.copied")
     assert entry["target"]["name"] == "Ada Lovelace"
-    wait_for(lambda: entries(service, "session.fail")[0]["details"] == {"by": "passkey"})
+    wait_for(lambda: [one["details"] for one in entries(service, "session.fail")] == [{"by": "passkey"}])
     assert sign_in_alone(Person(service, ada.email), device).status_code == 303
 
 
-def test_making_one_takes_a_proof(service: RunningService, ada: Person) -> None:
+def test_making_one_takes_a_proof(service: RunningService, ada: Person, ben: Person) -> None:
     """The password, then a code too, or a passkey: a stolen session makes none, and none is registered twice."""
-    device = Authenticator(service.settings.issuer)
+    device = new_device(ada)
     assert new_page(ada, password="guessed").status_code == 403
     page = new_page(ada)
     thief = Person(service, ada.email)
@@ -247,35 +257,25 @@ def test_making_one_takes_a_proof(service: RunningService, ada: Person) -> None:
         {"attested": b"\x81" * 999},
         {"beside": {"x": PATTERN}},
     ):
-        page = new_page(ada)
-        answer = device.make(asked(page, "addPasskey"), **wrong)
-        assert "could not be made" in send(ada, page, "addPasskey", answer).text
-    long = Authenticator(service.settings.issuer, credential_id=b"0" * 1024)
-    page = new_page(ada)
-    assert "could not be made" in send(ada, page, "addPasskey", long.make(asked(page, "addPasskey"))).text
+        assert "could not be made" in make(ada, new_page(ada), device, **wrong).text
+    assert "could not be made" in make(ada, new_page(ada), new_device(ada, credential_id=b"0" * 1024)).text
     device, codes = register(ada)
     assert new_page(ada).status_code == 403
-    page = new_page(ada, code=codes[0])
-    same = Authenticator(service.settings.issuer, credential_id=device.credential_id)
-    assert "registered already" in send(ada, page, "addPasskey", same.make(asked(page, "addPasskey"))).text
+    same = new_device(ada, credential_id=device.credential_id)
+    assert "registered already" in make(ada, new_page(ada, code=codes[0]), same).text
     assert sign_in_alone(Person(service, ada.email), device).status_code == 303
     # By the passkey, too: the page that follows asks for nothing more, for ten minutes, in its own browser.
-    page = ada.http.get(HERE)
-    proven = send(ada, page, "passkey", device.sign(asked(page, "passkey")))
+    proven = prove(ada, ada.http.get(HERE), device)
     assert 'type="password"' not in proven.text
-    ben = a_person(service, f"ben{next(_numbers)}@example.test")
     enter(ben)
-    proof = {name: Page(proven).form("makeCodes").fields[name] for name in ("proof", "until")}
-    assert OUT_OF_DATE in ben.press(ben.http.get(HERE), "showApp", **proof).text
+    assert OUT_OF_DATE in ben.press(ben.http.get(HERE), "showApp", **proof_on(proven)).text
     assert OUT_OF_DATE in ada.press(proven, "makeCodes", until="9999999999").text
     again = Page(proven).form("makeCodes").fields | {"action": "passkey"}
     assert OUT_OF_DATE in ada.http.post(HERE, data=again).text, "a proof is no new one"
     fresh = recovery_codes(ada.press(proven, "makeCodes"))
     assert not set(codes) & set(fresh)
     # The second one makes no codes again.
-    second = ada.press(proven, "showPasskey")
-    added = send(ada, second, "addPasskey", Authenticator(service.settings.issuer).make(asked(second, "addPasskey")))
-    assert added.status_code == 303
+    assert make(ada, ada.press(proven, "showPasskey"), new_device(ada)).status_code == 303
     later(service, minutes=11)
     assert OUT_OF_DATE in ada.press(proven, "makeCodes").text
 
@@ -283,14 +283,8 @@ def test_making_one_takes_a_proof(service: RunningService, ada: Person) -> None:
 def test_factors_change_one_at_a_time(service: RunningService, ada: Person, monkeypatch: pytest.MonkeyPatch) -> None:
     """Of two that are removed at once one is the last, whose recovery codes go; who has just left adds none."""
     device, _ = register(ada)
-
-    def prove() -> httpx.Response:
-        page = ada.http.get(HERE)
-        return send(ada, page, "passkey", device.sign(asked(page, "passkey")))
-
-    page = ada.press(prove(), "showPasskey")
-    send(ada, page, "addPasskey", Authenticator(service.settings.issuer).make(asked(page, "addPasskey")))
-    page, read, find = prove(), factors.read_factors, account_factors.find_signed_in
+    make(ada, ada.press(prove(ada, ada.http.get(HERE), device), "showPasskey"), new_device(ada))
+    page, read, find = prove(ada, ada.http.get(HERE), device), factors.read_factors, account_factors.find_signed_in
     removals = [one for one in Page(page).form("makeCodes").buttons if one.startswith("remove ")]
 
     async def read_slowly(*args: Any, **whose: Any) -> factors.Factors:
@@ -310,30 +304,28 @@ def test_factors_change_one_at_a_time(service: RunningService, ada: Person, monk
         return found
 
     monkeypatch.setattr(account_factors, "find_signed_in", find_who_leaves)
-    send(ada, page, "addPasskey", Authenticator(service.settings.issuer).make(asked(page, "addPasskey")))
+    make(ada, page, new_device(ada))
     assert _held(ada) == (0, 0)
 
 
 def _held(person: Person) -> tuple[int, int]:
     """How many second factors and recovery codes somebody has."""
-    whose = "JOIN principals USING (principal_id) WHERE email = %s"
+    whose = "JOIN principals USING (principal_id) WHERE email = %s AND principals.organization_id = %s"
+    values = [person.email, organization_id(person.service)]
     with person.service.owner_connection() as connection:
-        had = connection.execute(f"SELECT FROM second_factors {whose}", [person.email]).rowcount
-        return had, connection.execute(f"SELECT FROM recovery_codes {whose}", [person.email]).rowcount
+        had = connection.execute(f"SELECT FROM second_factors {whose}", values).rowcount
+        return had, connection.execute(f"SELECT FROM recovery_codes {whose}", values).rowcount
 
 
-def test_who_must_have_a_second_factor_makes_a_passkey(service: RunningService) -> None:
+def test_who_must_have_a_second_factor_makes_a_passkey(service: RunningService, app: App) -> None:
     """In place of an app; then it confirms a change of access. One proof is no other's."""
-    app, ada = an_app(service), a_person(service, f"ada{next(_numbers)}@example.test", isAdmin=True)
+    ada = a_person(service, isAdmin=True)
     demand(service, "ADMINS")
     page = ada.press(enter(ada), "showPasskey")
     assert not signed_in(ada)
-    device = Authenticator(service.settings.issuer)
-    assert (
-        "could not be made" in send(ada, page, "addPasskey", device.make(asked(page, "addPasskey"), rp="x.test")).text
-    )
-    page = ada.press(ada.http.get("/account/sign-in"), "showPasskey")
-    recovery_codes(send(ada, page, "addPasskey", device.make(asked(page, "addPasskey"))))
+    device = new_device(ada)
+    assert "could not be made" in make(ada, page, device, rp="x.test").text
+    recovery_codes(make(ada, ada.press(ada.http.get("/account/sign-in"), "showPasskey"), device))
     assert signed_in(ada)
     token = ada.tokens(app, scope="api:admin")["access_token"]
     later(service, minutes=16)
@@ -344,23 +336,19 @@ def test_who_must_have_a_second_factor_makes_a_passkey(service: RunningService) 
     answer = device.sign(asked(here, "passkey"))
     assert OUT_OF_DATE in send(ada, page, "passkey", answer).text
     proven = send(ada, here, "passkey", answer)
-    proof = {name: Page(proven).form("makeCodes").fields[name] for name in ("proof", "until")}
-    assert ada.press(page, "confirm", **proof).status_code == 403
-    assert "Confirmed" in send(ada, page, "passkey", device.sign(asked(page, "passkey"))).text
+    assert ada.press(page, "confirm", **proof_on(proven)).status_code == 403
+    assert "Confirmed" in prove(ada, page, device).text
     assert v1(service, "admin/apiKeys/create", token, {"name": "Ada's key"}).status_code == 200
     # It is new enough for an application that wants a new sign-in, too.
     late = Person(service, ada.email)
     there = late.follow(sign_in_alone(late, device, late.open(app, scope="api:admin", max_age="900")))
     assert "code" in sent_back(there)
-    demand(service, "NOBODY")
 
 
-def test_an_address_without_a_name_offers_none(service_harness: ServiceHarness) -> None:
+def test_an_address_without_a_name_offers_none(make_service: Callable[..., RunningService]) -> None:
     """Browsers make passkeys for names alone; the page says so, and no page has a script. A proxy here has no name."""
-    service, stack = service_harness.start(public_url="http://127.0.0.1:1/carrel")
-    ada = a_person(service)
+    ada = a_person(make_service(public_url="http://127.0.0.1:1/carrel"))
     page = ada.http.get("/account/sign-in")
     assert "script" not in page.text + page.headers["Content-Security-Policy"]
     enter(ada)
     assert "Passkeys can&#39;t be used here" in ada.http.get(HERE).text.replace("'", "&#39;")
-    service_harness.stop(service, stack)

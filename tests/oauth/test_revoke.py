@@ -6,7 +6,7 @@ from authlib.oauth2 import rfc8414, rfc9207
 
 from tests.harness.services import RunningService
 from tests.oauth.conftest import Standing
-from tests.oauth.flow import a_person, an_app, error, works
+from tests.oauth.flow import App, Person, an_app, error, works
 from tests.service.directory import another_organization, done
 
 
@@ -24,7 +24,6 @@ def test_revoking_a_refresh_token_stops_all_its_family_has(standing: Standing, h
 
 
 def test_revoking_an_access_token_stops_it_alone(standing: Standing) -> None:
-    """The refresh token gives another."""
     app = standing.app
     tokens = standing.person().tokens(app)
     assert app.revoke(tokens["access_token"]).status_code == 200
@@ -41,10 +40,9 @@ def test_revoking_what_there_is_not_is_no_error(standing: Standing) -> None:
         assert app.revoke(value).status_code == 200
 
 
-def test_a_client_revokes_its_own_tokens_alone(service: RunningService) -> None:
+def test_a_client_revokes_its_own_tokens_alone(service: RunningService, app: App, ada: Person) -> None:
     """Another client's is refused, and one of another organization unknown; both go on working."""
-    app, other, ada = an_app(service), an_app(service), a_person(service)
-    elsewhere = an_app(service, api_key=another_organization(service))
+    other, elsewhere = an_app(service), an_app(service, api_key=another_organization(service))
     tokens = ada.tokens(app)
     for value in (tokens["refresh_token"], tokens["access_token"]):
         assert error(other.revoke(value)) == (400, "invalid_grant")
@@ -54,7 +52,6 @@ def test_a_client_revokes_its_own_tokens_alone(service: RunningService) -> None:
 
 
 def test_revoking_needs_the_client_to_prove_itself(standing: Standing) -> None:
-    """By its secret, as at the token endpoint."""
     app = standing.app
     tokens = standing.person().tokens(app)
     assert error(app.revoke(tokens["refresh_token"], client_secret="svc_cs_wrong")) == (401, "invalid_client")

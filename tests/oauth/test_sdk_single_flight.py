@@ -9,24 +9,15 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import anyio
 import pytest
-import trio
 
 from carrel import AsyncCarrel, Carrel
-from carrel.oauth import (
-    FileTokenStore,
-    MemoryTokenStore,
-    OAuthClient,
-    SignInRequiredError,
-    StoredTokens,
-    Tokens,
-    TokenStore,
-)
+from carrel.oauth import FileTokenStore, MemoryTokenStore, OAuthClient, SignInRequiredError, StoredTokens, Tokens
 from tests.harness.services import RunningService
-from tests.oauth.flow import SCOPE, App, a_person, an_app, later, works
-from tests.oauth.sdk import callback, ended, newly, token_requests
+from tests.oauth.flow import SCOPE, App, Person, later, works
+from tests.oauth.sdk import callback, ended, newly_by
 
-opened: list[OAuthClient] = []
 MANY = 50
 PROCESSES = 4
 Start = Callable[..., "subprocess.Popen[str]"]
@@ -54,48 +45,35 @@ print(json.dumps(got))
 """
 
 
-def oauth_of(app: App) -> OAuthClient:
-    """The application's client, closed after the test."""
-    own = {"redirect_uri": app.redirect_uri, "auth_url": app.service.base_url}
-    opened.append(OAuthClient(app.client_id, app.client_secret, scopes=[SCOPE], **own))
-    return opened[-1]
+@pytest.fixture
+def oauth(app: App) -> Iterator[OAuthClient]:
+    """The application's client."""
+    own = {"redirect_uri": app.redirect_uri, "auth_url": app.service.base_url, "scopes": [SCOPE]}
+    with OAuthClient(app.client_id, app.client_secret, **own) as client:
+        yield client
 
 
-@pytest.fixture(autouse=True)
-def _close_clients() -> Iterator[None]:
-    yield
-    while opened:
-        opened.pop().close()
-
-
-def signed_in(service: RunningService, store: TokenStore) -> tuple[App, Tokens]:
-    """An application, and Ada's tokens, in the store as well."""
-    app = an_app(service)
-    oauth = oauth_of(app)
+@pytest.fixture
+def tokens(oauth: OAuthClient, ada: Person) -> Tokens:
+    """The application's tokens of Ada."""
     request = oauth.authorization_request()
-    tokens = oauth.exchange(callback(a_person(service), request.url), request)
-    store.put("ada", tokens)
-    return app, tokens
+    return oauth.exchange(callback(ada, request.url), request)
 
 
 @pytest.fixture(params=KINDS)
-def session(request: pytest.FixtureRequest, service: RunningService) -> tuple[RunningService, StoredTokens]:
+def source(request: pytest.FixtureRequest, service: RunningService, oauth: OAuthClient, tokens: Tokens) -> StoredTokens:
     """Ada's session, whose access token has ended by one of the two clocks."""
     store = MemoryTokenStore()
-    app, tokens = signed_in(service, store)
-    if request.param == KINDS[0]:
-        store.put("ada", ended(tokens))
-    else:
+    store.put("ada", ended(tokens) if request.param == KINDS[0] else tokens)
+    if request.param != KINDS[0]:
         later(service, hours=1, seconds=1)
-    return service, oauth_of(app).token_source(store, "ada")
+    return oauth.token_source(store, "ada")
 
 
-def test_fifty_threads_refresh_once(session: tuple[RunningService, StoredTokens]) -> None:
-    """All of them are answered."""
-    service, source = session
+def test_fifty_threads_refresh_once(service: RunningService, source: StoredTokens) -> None:
     with Carrel(tokens=source, base_url=service.base_url) as client, ThreadPoolExecutor(MANY) as threads:
-        found = newly(service, lambda: list(threads.map(client.search.search_document_catalog, ["anything"] * MANY)))
-    assert found == [200]
+        search = client.search.search_document_catalog
+        assert newly_by(service, lambda: list(threads.map(search, ["anything"] * MANY))) == [200]
 
 
 async def search_in(client: AsyncCarrel) -> None:
@@ -104,34 +82,23 @@ async def search_in(client: AsyncCarrel) -> None:
     assert answer.results == []
 
 
-async def test_fifty_tasks_refresh_once(session: tuple[RunningService, StoredTokens]) -> None:
-    """All of them are answered, in asyncio."""
-    service, source = session
-    before = token_requests(service)
-    async with AsyncCarrel(tokens=source, base_url=service.base_url) as client, asyncio.TaskGroup() as tasks:
-        for _ in range(MANY):
-            tasks.create_task(search_in(client))
-    assert token_requests(service) == [*before, 200]
-
-
-def test_fifty_tasks_of_trio_refresh_once(session: tuple[RunningService, StoredTokens]) -> None:
-    """All of them are answered, in trio."""
-    service, source = session
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_fifty_tasks_refresh_once(service: RunningService, source: StoredTokens, backend: str) -> None:
 
     async def search_in_all() -> None:
-        async with AsyncCarrel(tokens=source, base_url=service.base_url) as client, trio.open_nursery() as nursery:
+        async with AsyncCarrel(tokens=source, base_url=service.base_url) as client, anyio.create_task_group() as tasks:
             for _ in range(MANY):
-                nursery.start_soon(search_in, client)
+                tasks.start_soon(search_in, client)
 
-    assert newly(service, lambda: trio.run(search_in_all)) == [200]
+    assert newly_by(service, lambda: anyio.run(search_in_all, backend=backend)) == [200]
 
 
-def test_threads_and_tasks_with_sources_of_their_own_refresh_once(service: RunningService) -> None:
+def test_threads_and_tasks_with_sources_of_their_own_refresh_once(
+    service: RunningService, oauth: OAuthClient, tokens: Tokens
+) -> None:
     """The store holds them apart, as a web application makes a source for each request."""
     store = MemoryTokenStore()
-    app, tokens = signed_in(service, store)
     store.put("ada", ended(tokens))
-    oauth = oauth_of(app)
 
     def search(_: int) -> None:
         with Carrel(tokens=oauth.token_source(store, "ada"), base_url=service.base_url) as client:
@@ -151,15 +118,23 @@ def test_threads_and_tasks_with_sources_of_their_own_refresh_once(service: Runni
             running = [threads.submit(asyncio.run, search_in_ten()), *(threads.submit(search, n) for n in range(19))]
             assert [each.result() for each in running] == [None] * 20
 
-    assert newly(service, all_at_once) == [200]
+    assert newly_by(service, all_at_once) == [200]
 
 
 @pytest.fixture
-def start(tmp_path: Path) -> Iterator[Start]:
-    """Start processes that use Ada's tokens in `tmp_path`."""
+def store(tmp_path: Path, tokens: Tokens) -> FileTokenStore:
+    """A store of files, with tokens of Ada's that have ended."""
+    store = FileTokenStore(tmp_path / "tokens")
+    store.put("ada", ended(tokens))
+    return store
+
+
+@pytest.fixture
+def start(tmp_path: Path, app: App) -> Iterator[Start]:
+    """Start processes that use the store."""
     started: list[subprocess.Popen[str]] = []
 
-    def start(app: App, mode: str = "live") -> "subprocess.Popen[str]":
+    def start(mode: str = "live") -> "subprocess.Popen[str]":
         arguments = [str(tmp_path / "tokens"), app.client_id, app.client_secret, app.service.base_url, mode]
         command = [sys.executable, "-c", PROCESS, *arguments]
         started.append(subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True))
@@ -171,12 +146,9 @@ def start(tmp_path: Path) -> Iterator[Start]:
         process.communicate()
 
 
-def test_processes_refresh_once(service: RunningService, tmp_path: Path, start: Start) -> None:
+def test_processes_refresh_once(service: RunningService, store: FileTokenStore, start: Start) -> None:
     """Four processes of five threads share a folder: one request, and all have what it gave."""
-    store = FileTokenStore(tmp_path / "tokens")
-    app, tokens = signed_in(service, store)
-    store.put("ada", ended(tokens))
-    processes = [start(app) for _ in range(PROCESSES)]
+    processes = [start() for _ in range(PROCESSES)]
     assert [process.stdout.readline() for process in processes if process.stdout] == ["ready\n"] * PROCESSES
 
     def go() -> list[str]:
@@ -187,7 +159,7 @@ def test_processes_refresh_once(service: RunningService, tmp_path: Path, start: 
         return [token for process in processes for token in json.loads(process.communicate(timeout=60)[0])]
 
     got: list[str] = []
-    assert newly(service, lambda: got.extend(go())) == [200]
+    assert newly_by(service, lambda: got.extend(go())) == [200]
     stored = store.get("ada")
     assert stored is not None
     assert got == [stored.access_token] * 5 * PROCESSES
@@ -196,26 +168,22 @@ def test_processes_refresh_once(service: RunningService, tmp_path: Path, start: 
 
 @pytest.mark.parametrize("seconds", [1, 11])
 def test_killed_between_refresh_and_store_the_person_signs_in_again(
-    service: RunningService, tmp_path: Path, start: Start, seconds: int
+    service: RunningService, oauth: OAuthClient, store: FileTokenStore, start: Start, seconds: int
 ) -> None:
     """The refresh token left behind is used: the next who needs one is told so, asks once, and holds no lock up."""
-    store = FileTokenStore(tmp_path / "tokens")
-    app, tokens = signed_in(service, store)
-    store.put("ada", ended(tokens))
-    process = start(app, mode="die")
-    assert newly(service, lambda: process.communicate("\n", timeout=60)) == [200]
+    left_behind, process = store.get("ada"), start(mode="die")
+    assert newly_by(service, lambda: process.communicate("\n", timeout=60)) == [200]
     assert process.returncode == -signal.SIGKILL
-    assert store.get("ada") == ended(tokens)
+    assert store.get("ada") == left_behind
     later(service, seconds=seconds)
-    source = oauth_of(app).token_source(store, "ada")
-    with Carrel(tokens=source, base_url=service.base_url) as client:
+    with Carrel(tokens=oauth.token_source(store, "ada"), base_url=service.base_url) as client:
 
         def search_twice() -> None:
             for _ in range(2):
                 with pytest.raises(SignInRequiredError):
                     client.search.search_document_catalog("anything")
 
-        assert newly(service, search_twice) == [400]
+        assert newly_by(service, search_twice) == [400]
     assert store.get("ada") is None
 
 
@@ -235,12 +203,11 @@ class Unlocked(MemoryTokenStore):
         return found
 
 
-def test_a_race_that_no_lock_holds_is_lost_without_harm(service: RunningService) -> None:
+def test_a_race_that_no_lock_holds_is_lost_without_harm(
+    service: RunningService, oauth: OAuthClient, tokens: Tokens
+) -> None:
     """Whoever comes second is refused, and goes on with what the first has stored."""
-    app, tokens = signed_in(service, MemoryTokenStore())
-    oauth = oauth_of(app)
     store = Unlocked(oauth)
     store.put("ada", ended(tokens))
     with Carrel(tokens=oauth.token_source(store, "ada"), base_url=service.base_url) as client:
-        client.search.search_document_catalog("anything")
-    assert token_requests(service) == [200, 200, 400]
+        assert newly_by(service, lambda: client.search.search_document_catalog("anything")) == [200, 400]

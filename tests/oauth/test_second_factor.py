@@ -1,6 +1,5 @@
 """The second factor after a password: an authenticator app, recovery codes, and who must have one."""
 
-import html
 import re
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -16,9 +15,22 @@ from service.operate.commands import run
 from service.operate.deployment.queries import reseal_secrets
 from service.platform.keys import Keys
 from tests.harness.services import RunningService
-from tests.oauth.flow import PASSWORD, Page, Person, a_person, an_app, later, sent_back, v1
-from tests.oauth.test_security_log import entries, fail_to_sign_in, wait_for
-from tests.service.directory import code, done, organization_id, walk
+from tests.oauth.flow import (
+    PASSWORD,
+    App,
+    Page,
+    Person,
+    a_person,
+    an_app,
+    asks_for_consent,
+    asks_to_sign_in,
+    entries,
+    later,
+    sent_back,
+    v1,
+)
+from tests.oauth.test_security_log import fail_to_sign_in, wait_for
+from tests.service.directory import a_user, code, done, organization_id, walk
 
 HERE = "/account/second-factor"
 OUT_OF_DATE = "This page was out of date"
@@ -87,9 +99,8 @@ def only_asked_for_code(page: httpx.Response) -> bool:
 
 
 @pytest.mark.usefixtures("still_clock")
-def test_a_password_alone_lets_nobody_in(service: RunningService) -> None:
+def test_a_password_alone_lets_nobody_in(service: RunningService, app: App, ada: Person) -> None:
     """On the way to an application, with the app's code and with a recovery code; each works once."""
-    app, ada = an_app(service), a_person(service)
     phone, codes = set_up(ada)
     assert walk(service, "admin/users/list", {"query": ada.email}, page_size=9)[0]["hasSecondFactor"] is True
     other = Person(service, ada.email)
@@ -99,7 +110,7 @@ def test_a_password_alone_lets_nobody_in(service: RunningService) -> None:
     # The code that it was set up with is used, too.
     assert give(other, page, phone.code(steps=-1)).status_code == 403
     used = phone.code()
-    assert "allow" in Page(other.follow(give(other, page, used))).form("allow").buttons
+    assert asks_for_consent(other.follow(give(other, page, used)))
     for again in (used, phone.code(steps=-1), phone.code(steps=2), "", "000 000", "x" * 16, "é١٢٣٤٥٦\0"):
         third = Person(service, ada.email)
         refused = give(third, enter(third), again)
@@ -112,14 +123,13 @@ def test_a_password_alone_lets_nobody_in(service: RunningService) -> None:
     assert signed_in(late)
     assert give(third, enter(third), typed).status_code == 403
     assert "Recovery codes left: 9." in late.http.get(HERE).text
-    log = walk(service, "admin/auditLog/query", {"action": "session.begin"}, page_size=100)
-    assert {str(one["details"].get("secondFactor")) for one in log} == {"None", "totp", "recoveryCode"}
+    begun = {str(one["details"].get("secondFactor")) for one in entries(service, "session.begin")}
+    assert begun == {"None", "totp", "recoveryCode"}
 
 
 @pytest.mark.usefixtures("still_clock")
-def test_codes_are_not_guessed(service: RunningService) -> None:
+def test_codes_are_not_guessed(service: RunningService, app: App, ada: Person) -> None:
     """Failures count together in whichever browser, many at once too; giving the password again forgives none."""
-    ada = a_person(service)
     phone, _ = set_up(ada)
     thief = Person(service, ada.email)
     page = enter(thief)
@@ -133,19 +143,14 @@ def test_codes_are_not_guessed(service: RunningService) -> None:
     assert give(other, enter(other), phone.code()).status_code == 303
     assert give(thief, enter(thief), "000000").status_code == 403
     late = Person(service, ada.email)
-    assert fail_to_sign_in(late, late.open(an_app(service))) == 403
-
-    def failed_by() -> list[str]:
-        log = done(service.call("admin/auditLog/query", {"action": "session.fail"}))["entries"]
-        return [entry["details"]["by"] for entry in log]
-
+    assert fail_to_sign_in(late, late.open(app)) == 403
     # Who sees a wrong code knows that the password is known: no entry of a wrong password hides it.
-    wait_for(lambda: failed_by()[:2] == ["password", "secondFactor"])
+    kept = ["password", "secondFactor"]
+    wait_for(lambda: [one["details"]["by"] for one in entries(service, "session.fail")][:2] == kept)
 
 
-def test_half_a_sign_in_is_worth_nothing(service: RunningService) -> None:
+def test_half_a_sign_in_is_worth_nothing(service: RunningService, app: App, ada: Person) -> None:
     """It reads and changes nothing, gives no code, and continues in its browser alone, for ten minutes."""
-    app, ada = an_app(service), a_person(service)
     phone, _ = set_up(ada)
     consents = Page(ada.http.get("/account/consents")).form("signOut").fields
     half = Person(service, ada.email)
@@ -166,15 +171,14 @@ def test_half_a_sign_in_is_worth_nothing(service: RunningService) -> None:
     ended = give(half, page, phone.code())
     assert ("This sign-in has ended" in ended.text, Page(ended).forms[0].buttons) == (True, ["signIn"])
     assert not signed_in(half)
-    assert Page(half.http.get("/account/sign-in")).forms[0].buttons == ["signIn"]
+    assert asks_to_sign_in(half.http.get("/account/sign-in"))
     again = enter(half)
-    done(service.call("admin/users/upsert", {"users": [{"email": ada.email, "password": "another password"}]}))
+    a_user(service, ada.email, password="another password")
     assert not signed_in(half.follow(give(half, again, phone.code())) and half)
 
 
-def test_a_stolen_session_changes_nothing(service: RunningService) -> None:
+def test_a_stolen_session_changes_nothing(service: RunningService, ada: Person) -> None:
     """Setting up, removing and making recovery codes take the password again, and a code where there is an app."""
-    ada = a_person(service)
     enter(ada)
     for button, fields in (("showApp", {}), ("showApp", {"password": "guessed"})):
         refused = ada.press(ada.http.get(HERE), button, **fields)
@@ -182,11 +186,8 @@ def test_a_stolen_session_changes_nothing(service: RunningService) -> None:
     shown = ada.press(ada.http.get(HERE), "showApp", password=PASSWORD)
     form = Page(shown).form("addApp")
     phone = Phone(service, shown)
-    for change in (
-        {"nonce": "chosen"},
-        {"until": "9999999999"},
-        {"csrf": Page(ada.http.get(HERE)).forms[0].fields["csrf"]},
-    ):
+    foreign = Page(ada.http.get(HERE)).forms[0].fields["csrf"]
+    for change in ({"nonce": "chosen"}, {"until": "9999999999"}, {"csrf": foreign}):
         sent = form.fields | change | {"action": "addApp", "code": phone.code()}
         assert OUT_OF_DATE in ada.http.post(form.action, data=sent).text
     assert "The code is wrong" in ada.press(shown, "addApp", code="000000").text
@@ -194,53 +195,48 @@ def test_a_stolen_session_changes_nothing(service: RunningService) -> None:
     assert OUT_OF_DATE in ada.press(shown, "addApp", code=phone.code()).text
     removing = remove(ada.http.get(HERE))
     for button in (removing, "makeCodes"):
-        for fields in (
-            {"password": PASSWORD, "code": "000000"},
-            {"password": "guessed", "code": codes[0]},
-            {"code": codes[0]},
-        ):
+        wrong_code = ada.press(ada.http.get(HERE), button, password=PASSWORD, code="000000")
+        assert wrong_code.status_code == 403
+        for fields in ({"password": "guessed", "code": codes[0]}, {"code": codes[0]}):
             refused = ada.press(ada.http.get(HERE), button, **fields)
-        assert (refused.status_code, "The password is wrong." in refused.text) == (403, True)
+            assert (refused.status_code, "The password is wrong." in refused.text) == (403, True)
     fresh = recovery_codes(ada.press(ada.http.get(HERE), "makeCodes", password=PASSWORD, code=codes[0]))
     assert not set(codes) & set(fresh)
     assert ada.press(ada.http.get(HERE), removing, password=PASSWORD, code=codes[1]).status_code == 403
     assert ada.press(ada.http.get(HERE), removing, password=PASSWORD, code=fresh[0]).status_code == 303
-    assert signed_in(Person(service, ada.email)) is False
     again = Person(service, ada.email)
+    assert not signed_in(again)
     enter(again)
     assert signed_in(again)
 
 
 @pytest.mark.parametrize("way", ["application", "account"])
-def test_who_must_have_one_sets_it_up_first(service: RunningService, way: str) -> None:
+def test_who_must_have_one_sets_it_up_first(service: RunningService, app: App, ben: Person, way: str) -> None:
     """And gets nothing before; who need not is not asked; a reset lets in who has lost it."""
-    app, ada, ben = an_app(service), a_person(service, isAdmin=True), a_person(service, "ben@example.test", name="Ben")
+    ada, here = a_person(service, isAdmin=True), done(service.call("admin/organization/get"))["name"]
     demand(service, "ADMINS")
     enter(ben)
     assert signed_in(ben)
     page = ada.sign_in(ada.open(app)) if way == "application" else enter(ada)
     phone = Phone(service, page)
-    assert "example.test asks for a second factor" in page.text
+    assert f"{here} asks for a second factor" in page.text
     assert not signed_in(ada)
     assert ada.press(page, "addApp", code="000000").status_code == 403
     assert not signed_in(ada)
     shown = ada.press(page, "addApp", code=phone.code(steps=-1))
     recovery_codes(shown)
-    following = re.search(r'<a href="([^"]+)">I have kept them', shown.text)
-    assert following
-    there = ada.follow(ada.http.get(shown.url.join(html.unescape(following[1]))))
-    assert ("allow" in Page(there).forms[0].buttons) == (way == "application")
+    there = ada.follow(ada.http.get(Page(shown).links[0]))
+    assert asks_for_consent(there) == (way == "application")
     assert signed_in(ada)
     demand(service, "EVERYBODY")
     assert "addApp" in Page(enter(Person(service, ben.email))).forms[0].buttons
     if way == "application":
         reset = done(service.call("admin/users/resetSecondFactor", {"email": ada.email}))
         assert reset == {"removedCount": 1}
-        actions = [one["action"] for one in walk(service, "admin/auditLog/query", {}, page_size=100)]
-        assert "secondFactor.reset" in actions
+        assert entries(service, "secondFactor.reset")
     else:
         # A thread, because an event loop of the tests' is in this one.
-        command = ("user", "reset-second-factor", "--email", ada.email)
+        command = ("user", "reset-second-factor", "--email", ada.email, "--organization", here)
         with ThreadPoolExecutor(1) as thread:
             assert thread.submit(run, command, service.settings).result() == 0
     assert "addApp" in Page(enter(Person(service, ada.email))).forms[0].buttons
@@ -248,9 +244,8 @@ def test_who_must_have_one_sets_it_up_first(service: RunningService, way: str) -
     assert code(refused) == (400, "unknown_user")
 
 
-def test_another_secret_key_keeps_apps_and_a_lost_one_keeps_out(service: RunningService) -> None:
+def test_another_secret_key_keeps_apps_and_a_lost_one_keeps_out(service: RunningService, ada: Person) -> None:
     """Secrets are encrypted again; with a lost key a recovery code is needed, and the password alone is not enough."""
-    ada = a_person(service)
     phone, codes = set_up(ada)
     here = organization_id(service)
     old, new = service.runtime.keys, Keys(SecretStr("n" * 40))
@@ -279,9 +274,9 @@ def confirm(person: Person, refusal: httpx.Response, **fields: str) -> httpx.Res
 
 
 @pytest.mark.usefixtures("still_clock")
-def test_changes_of_access_are_confirmed(service: RunningService) -> None:
+def test_changes_of_access_are_confirmed(service: RunningService, app: App, ben: Person) -> None:
     """By admins who call with a token 15 minutes after they proved who they are; for that application alone."""
-    app, other, ada = an_app(service), an_app(service), a_person(service, isAdmin=True)
+    other, ada = an_app(service), a_person(service, isAdmin=True)
     phone, codes = set_up(ada)
     token, elsewhere = (ada.tokens(one, scope="api:admin")["access_token"] for one in (app, other))
     change = {"name": "Ada's key"}
@@ -299,7 +294,6 @@ def test_changes_of_access_are_confirmed(service: RunningService) -> None:
         assert confirm(ada, refused, **fields).status_code == 403
     kept = [{"by": by, "inSession": True} for by in ("secondFactor", "password")]
     wait_for(lambda: [one["details"] for one in entries(service, "session.fail")] == kept)
-    ben = a_person(service, "ben@example.test", name="Ben")
     enter(ben)
     missing = confirm(ben, refused).text
     assert ("There is no such session of yours" in missing, "../account/sign-in" in missing) == (True, True)
@@ -322,7 +316,7 @@ def test_changes_of_access_are_confirmed(service: RunningService) -> None:
     assert ("Then you confirm that it is you" in begin.text, "you allowed" in begin.text) == (True, False)
     asked = fresh.sign_in(begin)
     assert "confirm" in Page(fresh.follow(give(fresh, asked, phone.code()))).forms[0].buttons
-    assert "signIn" in Page(ada.open(app, max_age="900")).forms[0].buttons
+    assert asks_to_sign_in(ada.open(app, max_age="900"))
     assert "code" in sent_back(ada.open(app, scope="api:admin", max_age="9000"))
     assert "code" in sent_back(ada.open(app, scope="api:admin", max_age="soon"))
 
@@ -335,9 +329,6 @@ def test_what_must_be_confirmed_is_declared() -> None:
     assert credentials <= confirmed
     assert {"admin/users/upsert", "admin/organization/update", "admin/grants/set"} <= confirmed
     # What somebody is given by groups, and by becoming an owner, is access as well.
-    groups = {
-        path for path in OPERATIONS if re.fullmatch(r"admin/groups/(upsert|delete|addMembers|removeMembers)", path)
-    }
-    assert len(groups) == 4
+    groups = {f"admin/groups/{name}" for name in ("upsert", "delete", "addMembers", "removeMembers")}
     assert groups | {"admin/owners/transfer", "admin/users/offboard"} <= confirmed
     assert not any(re.search(r"/(list|get|query|count)[A-Z]?", path) for path in confirmed)

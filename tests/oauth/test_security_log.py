@@ -2,22 +2,15 @@
 
 import time
 from collections.abc import Callable
-from typing import Any
 
 import httpx
 import pytest
 
-from tests.harness.databases import TestDatabases
-from tests.harness.services import RunningService, ServiceHarness
-from tests.oauth.flow import PASSWORD, Page, Person, a_person, an_app, later
-from tests.service.directory import a_user, another_organization, walk
+from tests.harness.services import RunningService
+from tests.oauth.flow import PASSWORD, App, Person, a_person, an_app, entries, later
+from tests.service.directory import a_user, another_organization
 
 SAFARI = "Mozilla/5.0 (Macintosh; Intel Mac OS X 10_15_7) AppleWebKit/605 (KHTML, like Gecko) Version/18 Safari/605"
-
-
-def entries(service: RunningService, action: str, **options: Any) -> list[dict[str, Any]]:
-    """The entries of an action, newest first."""
-    return walk(service, "admin/auditLog/query", {"action": action}, page_size=100, **options)
 
 
 def wait_for(found: Callable[[], bool]) -> None:
@@ -30,31 +23,32 @@ def wait_for(found: Callable[[], bool]) -> None:
 
 def fail_to_sign_in(person: Person, page: httpx.Response, **fields: str) -> int:
     """Press the button with a wrong password; return the status of the answer."""
-    return person.press(page, "signIn", **({"email": person.email, "password": "wrong password"} | fields)).status_code
+    return person.enter(page, **({"password": "wrong password"} | fields)).status_code
 
 
-def test_signing_in_is_kept_with_address_and_device(service: RunningService) -> None:
+def attempts(service: RunningService) -> list[int]:
+    """How many attempts each entry of failed sign-ins counts, newest first."""
+    return [one["attempts"] for one in entries(service, "session.fail")]
+
+
+def test_signing_in_is_kept_with_address_and_device(service: RunningService, app: App, ada: Person) -> None:
     """On the way to an application; and what was allowed there."""
-    app, ada = an_app(service), a_person(service)
     ada.http.headers["User-Agent"] = SAFARI
     ada.tokens(app)
     for action in ("session.begin", "consent.grant"):
         [entry] = entries(service, action)
-        assert (entry["actor"]["name"], entry["address"], entry["device"]) == (
-            "Ada Lovelace",
-            "127.0.0.1",
-            "Safari on macOS",
-        )
+        assert entry["actor"]["name"] == "Ada Lovelace"
+        assert (entry["address"], entry["device"]) == ("127.0.0.1", "Safari on macOS")
+    assert entries(service, "session.begin")[0]["details"] == {"by": "password"}
 
 
 @pytest.mark.usefixtures("still_clock")
-def test_failed_sign_ins_are_one_entry_that_counts(service: RunningService) -> None:
+def test_failed_sign_ins_are_one_entry_that_counts(service: RunningService, app: App, ada: Person) -> None:
     """Of an account, from a network, in a quarter of an hour: those that were tried, and those that had to wait."""
-    app, ada = an_app(service), a_person(service)
     ada.http.headers["User-Agent"] = SAFARI
     page = ada.open(app)
     assert [fail_to_sign_in(ada, page) for _ in range(9)] == [403] * 6 + [429] * 3
-    wait_for(lambda: [one["attempts"] for one in entries(service, "session.fail")] == [9])
+    wait_for(lambda: attempts(service) == [9])
     [entry] = entries(service, "session.fail")
     assert "actor" not in entry
     assert entry["target"]["name"] == "Ada Lovelace"
@@ -62,44 +56,38 @@ def test_failed_sign_ins_are_one_entry_that_counts(service: RunningService) -> N
     assert entry["details"] == {"by": "password"}
     later(service, minutes=20)
     assert fail_to_sign_in(ada, page) == 403
-    wait_for(lambda: [one["attempts"] for one in entries(service, "session.fail")] == [1, 9])
+    wait_for(lambda: attempts(service) == [1, 9])
     newest, oldest = entries(service, "session.fail")
     assert newest["lastAt"] > oldest["lastAt"]
 
 
-def test_each_network_has_an_entry_of_its_own(service_harness: ServiceHarness) -> None:
+def test_each_network_has_an_entry_of_its_own(make_service: Callable[..., RunningService]) -> None:
     """An IPv6 network counts as one source, as it does where attempts are slowed down."""
-    service, stack = service_harness.start(trusted_proxies=("127.0.0.1",))
+    service = make_service(trusted_proxies=("127.0.0.1",))
     app, ada = an_app(service), a_person(service)
     page = ada.open(app)
     for address in ("203.0.113.9", "2001:db8::1", "2001:db8::2"):
         ada.http.headers["X-Forwarded-For"] = address
         assert fail_to_sign_in(ada, page) == 403
-    wait_for(lambda: sum(one["attempts"] for one in entries(service, "session.fail")) == 3)
+    wait_for(lambda: sum(attempts(service)) == 3)
     kept = {one["address"]: one["attempts"] for one in entries(service, "session.fail")}
     assert kept == {"203.0.113.9": 1, "2001:db8::1": 2}
-    service_harness.stop(service, stack)
 
 
-def test_an_inactive_account_is_an_account(service: RunningService) -> None:
+def test_an_inactive_account_is_an_account(service: RunningService, app: App) -> None:
     """Somebody tries the address of a person who left: the organization sees that."""
-    app, gone = an_app(service), Person(service, "gone@example.test")
+    gone = Person(service, "gone@example.test")
     a_user(service, "gone@example.test", name="Gone", password=PASSWORD, active=False)
     assert fail_to_sign_in(gone, gone.open(app), password=PASSWORD) == 403
     wait_for(lambda: [one["target"]["name"] for one in entries(service, "session.fail")] == ["Gone"])
 
 
-def test_an_address_of_nobody_leaves_nothing(service: RunningService) -> None:
+def test_an_address_of_nobody_leaves_nothing(service: RunningService, app: App, ada: Person, ben: Person) -> None:
     """Nor does one that another organization knows, or the same one under an organization's name that there is not."""
-    other = another_organization(service)
-    app, ada = an_app(service), a_person(service)
-    ben = a_person(service, "ben@example.test", name="Ben")
-    page = ada.open(app)
+    other, page = another_organization(service), ada.open(app)
     for email in ("nobody@example.test", "", "ada@example.test\0", "other@example.test"):
         assert fail_to_sign_in(ada, page, email=email) == 403
-    account = ada.http.get("/account/sign-in")
-    form = Page(account).forms[0].fields | {"organization": "no such one", "email": ada.email, "password": "wrong one"}
-    assert ada.http.post("/account/sign-in", data=form).status_code == 403
+    assert fail_to_sign_in(ada, ada.http.get("/account/sign-in"), organization="no such one") == 403
     # Ben's entry is written after all of them.
     assert fail_to_sign_in(ben, ben.open(app)) == 403
     wait_for(lambda: len(entries(service, "session.fail")) > 0)
@@ -107,11 +95,10 @@ def test_an_address_of_nobody_leaves_nothing(service: RunningService) -> None:
     assert entries(service, "session.fail", api_key=other) == []
 
 
-def test_the_answer_is_there_before_anything_is_kept(service: RunningService, databases: TestDatabases) -> None:
+def test_the_answer_is_there_before_anything_is_kept(service: RunningService, app: App, ada: Person) -> None:
     """So its time says nothing of the account: while nothing can be kept, it is answered like everybody else."""
-    app, ada = an_app(service), a_person(service)
     page = ada.open(app)
-    with databases.connect(service.database) as connection, connection.transaction():
+    with service.owner_connection() as connection, connection.transaction():
         connection.execute("LOCK TABLE failed_sign_ins IN ACCESS EXCLUSIVE MODE")
         assert fail_to_sign_in(ada, page) == 403
-    wait_for(lambda: [one["attempts"] for one in entries(service, "session.fail")] == [1])
+    wait_for(lambda: attempts(service) == [1])

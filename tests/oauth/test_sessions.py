@@ -2,11 +2,9 @@
 
 from typing import Any
 
-import pytest
-
 from tests.harness.services import RunningService
-from tests.oauth.flow import Page, Person, Pkce, a_person, an_app, error, later, v1, works
-from tests.service.directory import another_organization, code, done, walk
+from tests.oauth.flow import App, Page, Person, Pkce, entries, error, later, works
+from tests.service.directory import done, walk
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:142.0) Gecko/20100101 Firefox/142.0"
 ADA = "ada@example.test"
@@ -27,9 +25,8 @@ def is_signed_in(person: Person) -> bool:
     return person.http.get("/account/consents").status_code == 200
 
 
-def test_sessions_are_listed_with_their_use(service: RunningService) -> None:
+def test_sessions_are_listed_with_their_use(service: RunningService, app: App, ada: Person) -> None:
     """A browser's and an application's, from where; the application's last use is that of its token."""
-    app, ada = an_app(service), a_person(service)
     ada.http.headers["User-Agent"] = FIREFOX
     token = ada.tokens(app)["access_token"]
     browser, application = sessions(service)
@@ -44,48 +41,33 @@ def test_sessions_are_listed_with_their_use(service: RunningService) -> None:
     assert sessions(service) == []
 
 
-def test_all_sessions_of_a_person_end_at_once(service: RunningService) -> None:
+def test_all_sessions_of_a_person_end_at_once(app: App, ada: Person, ben: Person, pkce: Pkce) -> None:
     """With the next request; nobody else's end, nothing lasts of a code that was not exchanged, and it is recorded."""
-    app, ada, ben = an_app(service), a_person(service), a_person(service, "ben@example.test")
     tokens, bens = ada.tokens(app), ben.tokens(app)
-    pkce = Pkce()
     unused = ada.code(app, pkce)
-    assert works(service, tokens["access_token"])
-    assert end(service) == 2
-    assert not works(service, tokens["access_token"])
+    assert works(app.service, tokens["access_token"])
+    assert end(app.service) == 2
+    assert not works(app.service, tokens["access_token"])
     assert error(app.refresh(tokens["refresh_token"])) == (400, "invalid_grant")
     assert error(app.exchange(unused, pkce)) == (400, "invalid_grant")
     assert not is_signed_in(ada)
-    assert sessions(service) == []
-    assert works(service, bens["access_token"])
+    assert sessions(app.service) == []
+    assert works(app.service, bens["access_token"])
     assert is_signed_in(ben)
-    assert end(service) == 0
-    [entry] = walk(service, "admin/auditLog/query", {"action": "session.end"}, page_size=10)
+    assert end(app.service) == 0
+    [entry] = entries(app.service, "session.end")
     assert (entry["target"]["name"], entry["details"]) == ("Ada Lovelace", {"browserCount": 1, "applicationCount": 1})
     assert "signIn" in Page(ada.follow(ada.open(app))).forms[0].buttons
 
 
-def test_one_session_ends_alone(service: RunningService) -> None:
-    """By its id, which is no other person's."""
-    app, ada, other = an_app(service), a_person(service), a_person(service, "ben@example.test")
+def test_one_session_ends_alone(service: RunningService, app: App, ada: Person, ben: Person) -> None:
     token = ada.tokens(app)["access_token"]
-    other.tokens(app)
+    ben.tokens(app)
     browser, application = sessions(service)
-    foreign = [one["sessionId"] for one in sessions(service, "ben@example.test")]
+    foreign = [one["sessionId"] for one in sessions(service, ben.email)]
     assert end(service, sessionIds=[browser["sessionId"], *foreign]) == 1
     assert not is_signed_in(ada)
     assert works(service, token)
-    assert len(sessions(service, "ben@example.test")) == 2
+    assert len(sessions(service, ben.email)) == 2
     assert end(service, sessionIds=[application["sessionId"]]) == 1
     assert not works(service, token)
-
-
-@pytest.mark.parametrize("operation", ["admin/sessions/list", "admin/sessions/end"])
-def test_only_admins_of_the_organization_ask(service: RunningService, operation: str) -> None:
-    """A person, about themselves too, is refused; another organization knows nobody of this one."""
-    app, ada = an_app(service), a_person(service)
-    token = ada.tokens(app, scope="api:catalog:read")["access_token"]
-    assert v1(service, operation, token, {"email": ADA}).status_code == 403
-    other = another_organization(service)
-    assert code(service.call(operation, {"email": ADA}, api_key=other)) == (400, "unknown_user")
-    assert is_signed_in(ada)

@@ -9,7 +9,7 @@ import pytest
 
 from tests.harness.services import RunningService
 from tests.oauth.conftest import Standing
-from tests.oauth.flow import App, Pkce, a_person, an_app, error, later, works
+from tests.oauth.flow import CALLBACK, App, Person, Pkce, a_person, an_app, entries, error, later, works
 from tests.service.directory import a_user, done
 
 
@@ -24,46 +24,36 @@ def basic(client_id: str, secret: str) -> dict[str, str]:
     return {"Authorization": f"Basic {base64.b64encode(pair).decode()}"}
 
 
-def test_a_code_works_once_and_used_again_it_revokes_what_it_gave(service: RunningService) -> None:
-    """RFC 6749, section 4.1.2: the access token and the refresh token both stop, and the audit log tells why."""
-    app, ada, pkce = an_app(service), a_person(service), Pkce()
-    code = ada.code(app, pkce)
-    tokens = done(app.exchange(code, pkce))
-    assert works(service, tokens["access_token"])
-    assert error(app.exchange(code, pkce)) == (400, "invalid_grant")
-    assert not works(service, tokens["access_token"])
-    assert error(app.refresh(tokens["refresh_token"])) == (400, "invalid_grant")
-    (entry,) = done(service.call("admin/auditLog/query", {"action": "oauth.reuseDetected"}))["entries"]
+@pytest.mark.parametrize("by", ["its client", "somebody without the verifier"])
+def test_a_code_works_once_and_used_again_it_revokes_what_it_gave(app: App, ada: Person, pkce: Pkce, by: str) -> None:
+    """RFC 6749, section 4.1.2: the whole family, however often it was rotated, and the audit log tells why.
+
+    Another consent's tokens live on.
+    """
+    other, code = ada.tokens(app), ada.code(app, pkce)
+    first = done(app.exchange(code, pkce))
+    newest = done(app.refresh(first["refresh_token"]))
+    given = [tokens["access_token"] for tokens in (first, newest, other)]
+    assert [works(app.service, token) for token in given] == [True, True, True]
+    assert error(app.exchange(code, pkce if by == "its client" else Pkce())) == (400, "invalid_grant")
+    assert [works(app.service, token) for token in given] == [False, False, True]
+    assert error(app.refresh(newest["refresh_token"])) == (400, "invalid_grant")
+    (entry,) = entries(app.service, "oauth.reuseDetected")
     assert entry["details"] == {"clientId": app.client_id, "reused": "code"}
 
 
-def test_a_used_code_revokes_what_its_refresh_tokens_gave_since(service: RunningService) -> None:
-    """The whole family, however often it was rotated; another consent's tokens live on."""
-    app, ada, pkce = an_app(service), a_person(service), Pkce()
-    other = ada.tokens(app)
-    code = ada.code(app, pkce)
-    newest = done(app.refresh(done(app.exchange(code, pkce))["refresh_token"]))
-    assert error(app.exchange(code, Pkce())) == (400, "invalid_grant")
-    assert not works(service, newest["access_token"])
-    assert error(app.refresh(newest["refresh_token"])) == (400, "invalid_grant")
-    assert works(service, other["access_token"])
-
-
-def test_fifty_redemptions_of_one_code_at_once_give_tokens_to_one(service: RunningService) -> None:
+def test_fifty_redemptions_of_one_code_at_once_give_tokens_to_one(app: App, ada: Person, pkce: Pkce) -> None:
     """And the others are a code used again: what the one got is revoked."""
-    app, ada, pkce = an_app(service), a_person(service), Pkce()
     code = ada.code(app, pkce)
     with ThreadPoolExecutor(50) as threads:
         answers = list(threads.map(lambda _: app.exchange(code, pkce), range(50)))
     winners = [answer.json() for answer in answers if answer.status_code == 200]
     assert len(winners) == 1
     assert {error(answer) for answer in answers if answer.status_code != 200} == {(400, "invalid_grant")}
-    assert not works(service, winners[0]["access_token"])
+    assert not works(app.service, winners[0]["access_token"])
 
 
-def test_a_code_lives_ten_minutes(service: RunningService) -> None:
-    """It works a moment before, and never after."""
-    app, ada, pkce = an_app(service), a_person(service), Pkce()
+def test_a_code_lives_ten_minutes(service: RunningService, app: App, ada: Person, pkce: Pkce) -> None:
     early, late = ada.code(app, pkce), ada.code(app, pkce)
     later(service, minutes=9, seconds=50)
     done(app.exchange(early, pkce))
@@ -71,9 +61,7 @@ def test_a_code_lives_ten_minutes(service: RunningService) -> None:
     assert error(app.exchange(late, pkce)) == (400, "invalid_grant")
 
 
-def test_an_access_token_lives_an_hour(service: RunningService) -> None:
-    """Then v1 says that it has expired, and a refresh gives another."""
-    app, ada = an_app(service), a_person(service)
+def test_an_access_token_lives_an_hour(service: RunningService, app: App, ada: Person) -> None:
     tokens = ada.tokens(app)
     later(service, minutes=59, seconds=50)
     assert works(service, tokens["access_token"])
@@ -84,80 +72,62 @@ def test_an_access_token_lives_an_hour(service: RunningService) -> None:
     assert works(service, done(app.refresh(tokens["refresh_token"]))["access_token"])
 
 
-def test_another_client_neither_uses_nor_burns_a_code(service: RunningService) -> None:
+def test_another_client_neither_uses_nor_burns_a_code(app: App, ada: Person, pkce: Pkce) -> None:
     """A mixed-up client is refused, and the code still works for the one it was given to."""
-    app, other, ada, pkce = an_app(service), an_app(service), a_person(service), Pkce()
+    other = an_app(app.service)
     code = ada.code(app, pkce)
     assert error(other.exchange(code, pkce)) == (400, "invalid_grant")
     tokens = done(app.exchange(code, pkce))
     assert error(other.exchange(code, pkce)) == (400, "invalid_grant")
-    assert works(service, tokens["access_token"])
+    assert works(app.service, tokens["access_token"])
 
 
 @pytest.mark.parametrize(
-    ("changes", "expected"),
+    ("name", "expected", "values"),
     [
-        ({"redirect_uri": None}, "invalid_grant"),
-        ({"redirect_uri": "https://app.example.test/callback/"}, "invalid_grant"),
-        ({"redirect_uri": "https://app.example.test/other"}, "invalid_grant"),
-        ({"code_verifier": None}, "invalid_request"),
-        ({"code_verifier": ""}, "invalid_request"),
-        ({"code_verifier": "x" * 42}, "invalid_request"),
-        ({"code_verifier": "x" * 129}, "invalid_request"),
-        ({"code_verifier": "x" * 43}, "invalid_grant"),
-        ({"code_verifier": "x" * 43 + "\n"}, "invalid_request"),
-        ({"code_verifier": "x" * 42 + "+"}, "invalid_request"),
-        ({"code_verifier": "\u0661" * 43}, "invalid_request"),
-        ({"code": None}, "invalid_request"),
-        ({"code": "svc_ac_unknown"}, "invalid_grant"),
-        ({"grant_type": None}, "invalid_request"),
-        ({"grant_type": "password", "username": "a", "password": "b"}, "unsupported_grant_type"),
-        ({"grant_type": "client_credentials"}, "unsupported_grant_type"),
-        ({"client_secret": None}, "invalid_client"),
-        ({"client_secret": ""}, "invalid_client"),
-        ({"client_secret": "svc_cs_wrong"}, "invalid_client"),
-        ({"client_id": None}, "invalid_client"),
-        ({"client_id": "unknown"}, "invalid_client"),
-        ({"client_id": "0197a000-0000-7000-8000-000000000000"}, "invalid_client"),
+        ("redirect_uri", "invalid_grant", [None, f"{CALLBACK}/", "https://app.example.test/other"]),
+        ("code_verifier", "invalid_request", [None, "", "x" * 42, "x" * 129]),
+        ("code_verifier", "invalid_request", ["x" * 43 + "\n", "x" * 42 + "+", "\u0661" * 43]),
+        ("code_verifier", "invalid_grant", ["x" * 43]),
+        ("code", "invalid_request", [None]),
+        ("code", "invalid_grant", ["svc_ac_unknown"]),
+        ("grant_type", "invalid_request", [None]),
+        ("grant_type", "unsupported_grant_type", ["client_credentials", "password"]),
+        ("client_secret", "invalid_client", [None, "", "svc_cs_wrong"]),
+        ("client_id", "invalid_client", [None, "unknown", "0197a000-0000-7000-8000-000000000000"]),
     ],
 )
 def test_whatever_is_wrong_gives_no_token_and_leaves_the_code_as_it_is(
-    standing: Standing, changes: dict[str, str | None], expected: str
+    standing: Standing, pkce: Pkce, name: str, expected: str, values: list[str | None]
 ) -> None:
     """Each is the error of RFC 6749, section 5.2; then the right request still works."""
-    app, pkce = standing.app, Pkce()
-    code = standing.person().code(app, pkce)
-    refused = app.exchange(code, pkce, **changes)
-    assert error(refused) == ((401 if expected == "invalid_client" else 400), expected)
-    if expected == "invalid_client":
-        assert refused.headers["WWW-Authenticate"].startswith("Basic ")
-    assert "access_token" not in refused.text
-    done(app.exchange(code, pkce))
-
-
-def test_a_challenge_can_not_be_met_by_itself(standing: Standing) -> None:
-    """Sent as the verifier it is compared as S256, never as plain (RFC 9700, section 4.8.2: no downgrade)."""
-    pkce = Pkce()
     code = standing.person().code(standing.app, pkce)
-    assert error(standing.app.exchange(code, pkce, code_verifier=pkce.challenge)) == (400, "invalid_grant")
+    for value in values:
+        refused = standing.app.exchange(code, pkce, **{name: value})
+        assert error(refused) == ((401 if expected == "invalid_client" else 400), expected), value
+        if expected == "invalid_client":
+            assert refused.headers["WWW-Authenticate"].startswith("Basic ")
+        assert "access_token" not in refused.text
+    done(standing.app.exchange(code, pkce))
 
 
-def test_a_stolen_code_is_of_no_use_in_another_session_of_the_client(standing: Standing) -> None:
-    """Code injection (RFC 9700, section 4.5): the verifier of the session it is injected into doesn't match."""
-    victim, attacker = Pkce(), Pkce()
-    code = standing.person().code(standing.app, victim)
-    assert error(standing.app.exchange(code, attacker)) == (400, "invalid_grant")
+def test_a_code_is_of_no_use_with_another_verifier(standing: Standing, pkce: Pkce) -> None:
+    """Neither of another session it is injected into, nor the challenge itself (RFC 9700, sections 4.5 and 4.8.2)."""
+    code = standing.person().code(standing.app, pkce)
+    for verifier in (Pkce().verifier, pkce.challenge):
+        assert error(standing.app.exchange(code, pkce, code_verifier=verifier)) == (400, "invalid_grant")
 
 
-def test_the_client_may_use_http_basic(standing: Standing) -> None:
+def exchange_form(app: App, pkce: Pkce, code: str = "svc_ac_x") -> dict[str, str]:
+    """The form that exchanges a code, without what proves the client."""
+    grant = {"grant_type": "authorization_code", "code": code}
+    return grant | {"redirect_uri": app.redirect_uri, "code_verifier": pkce.verifier}
+
+
+def test_the_client_may_use_http_basic(standing: Standing, pkce: Pkce) -> None:
     """Instead of the form's fields; its scheme's name is of any case."""
-    app, pkce = standing.app, Pkce()
-    form = {
-        "grant_type": "authorization_code",
-        "code": standing.person().code(app, pkce),
-        "redirect_uri": app.redirect_uri,
-        "code_verifier": pkce.verifier,
-    }
+    app = standing.app
+    form = exchange_form(app, pkce, standing.person().code(app, pkce))
     headers = basic(app.client_id, app.client_secret)
     headers["Authorization"] = headers["Authorization"].replace("Basic", "bASIC")
     assert httpx.post(token_url(standing.service), data=form, headers=headers).status_code == 200
@@ -189,7 +159,6 @@ def test_the_client_proves_itself_in_one_way(standing: Standing) -> None:
     ],
 )
 def test_an_unusable_authorization_header_is_an_invalid_client(standing: Standing, authorization: str) -> None:
-    """401, naming the scheme."""
     form = {"grant_type": "refresh_token", "refresh_token": "svc_rt_x"}
     refused = httpx.post(token_url(standing.service), data=form, headers={"Authorization": authorization})
     assert error(refused) == (401, "invalid_client")
@@ -197,30 +166,18 @@ def test_an_unusable_authorization_header_is_an_invalid_client(standing: Standin
 
 
 @pytest.mark.parametrize("name", ["grant_type", "code", "client_id", "client_secret", "code_verifier", "redirect_uri"])
-def test_a_parameter_sent_twice_is_an_invalid_request(standing: Standing, name: str) -> None:
+def test_a_parameter_sent_twice_is_an_invalid_request(standing: Standing, pkce: Pkce, name: str) -> None:
     """RFC 6749, section 3.2; even if both say the same."""
     app = standing.app
-    form = {
-        "grant_type": "authorization_code",
-        "code": "svc_ac_x",
-        "redirect_uri": app.redirect_uri,
-        "code_verifier": "x" * 43,
-        "client_id": app.client_id,
-        "client_secret": app.client_secret,
-    }
+    form = exchange_form(app, pkce) | {"client_id": app.client_id, "client_secret": app.client_secret}
     refused = httpx.post(token_url(standing.service), data=form | {name: [form[name], form[name]]})
     assert error(refused) == (400, "invalid_request")
 
 
-def test_what_the_address_says_counts_for_nothing(standing: Standing) -> None:
+def test_what_the_address_says_counts_for_nothing(standing: Standing, pkce: Pkce) -> None:
     """Neither credentials nor parameters are read from the query (RFC 6749, section 2.3.1)."""
-    app, pkce = standing.app, Pkce()
-    form = {
-        "grant_type": "authorization_code",
-        "code": standing.person().code(app, pkce),
-        "redirect_uri": app.redirect_uri,
-        "code_verifier": pkce.verifier,
-    }
+    app = standing.app
+    form = exchange_form(app, pkce, standing.person().code(app, pkce))
     secret = {"client_id": app.client_id, "client_secret": app.client_secret}
     url = token_url(standing.service)
     assert error(httpx.post(url, data=form, params=secret)) == (401, "invalid_client")
@@ -230,7 +187,6 @@ def test_what_the_address_says_counts_for_nothing(standing: Standing) -> None:
 
 
 def test_what_is_no_form_is_refused_in_the_same_shape(standing: Standing) -> None:
-    """JSON, nothing, and too much."""
     url = token_url(standing.service)
     assert error(httpx.post(url, json={"grant_type": "refresh_token"})) == (400, "invalid_request")
     assert error(httpx.post(url)) == (400, "invalid_request")
@@ -276,28 +232,27 @@ def test_a_refusal_repeats_nothing_that_was_sent(standing: Standing) -> None:
         assert all(0x20 <= ord(char) <= 0x7E and char not in '"\\' for char in answer.json()["error_description"])
 
 
-def test_a_person_who_is_deactivated_gets_no_tokens_for_a_code(service: RunningService) -> None:
+def test_a_person_who_is_deactivated_gets_no_tokens_for_a_code(app: App, ada: Person, pkce: Pkce) -> None:
     """It was given while they were active; and the tokens they have end at once, for good."""
-    app, ada, pkce = an_app(service), a_person(service), Pkce()
     tokens = ada.tokens(app)
     code = ada.code(app, pkce)
-    a_user(service, ada.email, active=False)
+    a_user(app.service, ada.email, active=False)
     assert error(app.exchange(code, pkce)) == (400, "invalid_grant")
-    assert not works(service, tokens["access_token"])
+    assert not works(app.service, tokens["access_token"])
     assert error(app.refresh(tokens["refresh_token"])) == (400, "invalid_grant")
-    a_user(service, ada.email, active=True)
-    assert not works(service, tokens["access_token"])
+    a_user(app.service, ada.email, active=True)
+    assert not works(app.service, tokens["access_token"])
     assert error(app.refresh(tokens["refresh_token"])) == (400, "invalid_grant")
 
 
-def test_nothing_that_is_minted_is_kept(service: RunningService) -> None:
+def test_nothing_that_is_minted_is_kept(own_service: RunningService, pkce: Pkce) -> None:
     """No code, token, secret or cookie is in the database; what is there is the SHA-256."""
-    app, ada, pkce = an_app(service), a_person(service), Pkce()
+    app, ada = an_app(own_service), a_person(own_service)
     code = ada.code(app, pkce)
     tokens = done(app.exchange(code, pkce))
     cookie = ada.http.cookies["carrel_session"]
     values = [app.client_secret, code, tokens["access_token"], tokens["refresh_token"], cookie, ada.password]
-    with service.owner_connection() as connection:
+    with own_service.owner_connection() as connection:
         tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
         rows = "\n".join(
             str(row)

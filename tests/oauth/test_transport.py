@@ -1,6 +1,5 @@
 """Passwords and tokens pass by nobody who could read them (RFC 6749, sections 3.1 and 3.2)."""
 
-import json
 from urllib.parse import urlsplit
 
 import httpx
@@ -10,9 +9,9 @@ from structlog.testing import capture_logs
 from structlog.typing import EventDict
 
 from service.web.pages import confidential
-from tests.harness.services import settings_for_test
+from tests.harness.services import RunningService, settings_for_test
 from tests.oauth.conftest import Standing
-from tests.oauth.flow import App, Page, Pkce, a_person, an_app, error
+from tests.oauth.flow import App, Page, Pkce, a_person, an_app, asks_to_sign_in, error
 
 PAGES = ("/api/oauth/authorize", "/api/oauth/upstream", "/api/oauth/upstream/callback", "/account/consents")
 
@@ -39,18 +38,19 @@ def test_nobody_signs_in_where_the_service_is_reached_by_plain_http(make_service
 )
 def test_a_browser_that_came_over_the_network_is_told_so(standing: Standing, host: str) -> None:
     """Without a public address people sign in on the service's own machine, whatever address it listens on."""
-    parameters = standing.app.parameters(Pkce())
-    page = httpx.get(f"{standing.service.base_url}/api/oauth/authorize", params=parameters, headers={"Host": host})
+    page = opened(standing.service, standing.app, host)
     assert page.status_code == 403
     assert "CARREL_PUBLIC_URL" in page.text
 
 
 @pytest.mark.parametrize("host", ["localhost:1234", "127.0.0.1", "[::1]:8000"])
 def test_on_the_services_own_machine_plain_http_will_do(standing: Standing, host: str) -> None:
-    """What is sent there leaves it not."""
-    parameters = standing.app.parameters(Pkce())
-    page = httpx.get(f"{standing.service.base_url}/api/oauth/authorize", params=parameters, headers={"Host": host})
-    assert Page(page).forms[0].buttons == ["signIn"]
+    assert asks_to_sign_in(opened(standing.service, standing.app, host))
+
+
+def opened(service: RunningService, app: App, host: str) -> httpx.Response:
+    """What a browser is shown that opens the authorization endpoint at a host."""
+    return service.http.get("/api/oauth/authorize", params=app.parameters(Pkce()), headers={"Host": host})
 
 
 def test_browsers_on_the_services_own_machine_are_led_to_its_name(standing: Standing, make_service) -> None:
@@ -72,12 +72,9 @@ def named(address: str) -> str:
 
 
 def test_behind_a_proxy_with_https_the_host_is_the_proxys_affair(make_service) -> None:
-    """It may pass on its own, or the service's."""
     service = make_service(public_url="https://carrel.example.test")
-    app: App = an_app(service)
-    for host in ("carrel:8000", "10.0.0.7"):
-        page = service.http.get("/api/oauth/authorize", params=app.parameters(Pkce()), headers={"Host": host})
-        assert page.status_code == 200
+    app = an_app(service)
+    assert [opened(service, app, host).status_code for host in ("carrel:8000", "10.0.0.7")] == [200, 200]
 
 
 def _warnings(logged: list[EventDict]) -> list[EventDict]:
@@ -97,33 +94,27 @@ def test_a_public_address_of_plain_http_is_warned_of(tmp_path, public_url: str) 
     assert "CARREL_PUBLIC_URL" in entry["advice"]
 
 
-@pytest.mark.parametrize(
-    "public_url",
-    [
-        "carrel.example.test",
-        "ftp://carrel.example.test",
-        "https://",
-        "https://user:password@carrel.example.test",
-        "https://carrel.example.test?",
-        "https://carrel.example.test#",
-        "https://carrel.example.test/?a=b",
-        "https://carrel.example.test:x",
-        "https://carrel.example.test/a b",
-        "https://c\u00e4rrel.test",
-    ],
-)
-def test_a_public_address_that_is_none_is_refused(tmp_path, public_url: str) -> None:
-    """It is written into every redirect and every token's issuer (RFC 8414, section 2)."""
-    with pytest.raises(ValidationError, match="public_url"):
-        settings_for_test(tmp_path, None, public_url=public_url)
+ODD_ADDRESSES = [
+    "carrel.example.test",
+    "ftp://carrel.example.test",
+    "https://",
+    "https://user:password@carrel.example.test",
+    "https://carrel.example.test?",
+    "https://carrel.example.test#",
+    "https://carrel.example.test/?a=b",
+    "https://carrel.example.test:x",
+    "https://carrel.example.test/a b",
+    "https://c\u00e4rrel.test",
+]
+ODD_ISSUERS = ["http://people.test", "people.test", "https://people.test?a", "https://people.test#"]
 
 
 @pytest.mark.parametrize(
-    "issuer", ["http://people.test", "people.test", "https://people.test?a", "https://people.test#"]
+    ("setting", "address"),
+    [*(("public_url", one) for one in ODD_ADDRESSES), *(("oidc_issuer", one) for one in ODD_ISSUERS)],
 )
-def test_people_are_not_vouched_for_over_plain_http(tmp_path, issuer: str) -> None:
-    """Whoever is on the way could vouch for anybody (OpenID Connect Discovery 1.0, section 3)."""
-    with pytest.raises(ValidationError, match="oidc_issuer"):
-        settings_for_test(
-            tmp_path, None, oidc_issuer=issuer, oidc_client_id="carrel", oidc_client_secret=SecretStr(json.dumps(1))
-        )
+def test_an_address_that_is_none_is_refused(tmp_path, setting: str, address: str) -> None:
+    """One is every token's issuer (RFC 8414, section 2), the other vouches for people, over plain http for anybody."""
+    provider = {"oidc_client_id": "carrel", "oidc_client_secret": SecretStr("1")} if setting == "oidc_issuer" else {}
+    with pytest.raises(ValidationError, match=setting):
+        settings_for_test(tmp_path, None, **{setting: address}, **provider)

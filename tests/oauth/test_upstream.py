@@ -1,8 +1,10 @@
-"""Signing in with an upstream OpenID Connect provider, a small real one on loopback."""
+"""Signing in with the OpenID Connect provider of the settings, a small real one on loopback that may be wrong."""
 
-import html
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AsyncExitStack
+from threading import Event
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -11,35 +13,66 @@ import pytest
 from joserfc.jwk import RSAKey
 from pydantic import SecretStr, ValidationError
 
-from tests.harness.services import RunningService, settings_for_test
-from tests.oauth.flow import App, Page, Person, Pkce, a_person, an_app, later, sent_back, v1, works
+from service.domains.signin import provider as upstream
+from tests.harness.services import RunningService, ServiceHarness, settings_for_test
+from tests.oauth.flow import (
+    App,
+    Page,
+    Person,
+    Pkce,
+    a_person,
+    an_app,
+    asks_to_sign_in,
+    entries,
+    later,
+    sent_back,
+    v1,
+    works,
+)
 from tests.oauth.provider import CLIENT_ID, CLIENT_SECRET, OpenIdProvider, serving
 from tests.service.directory import a_user, done
 
 ADA = {"sub": "ada-1", "email": "Ada@Example.test", "email_verified": True}
+CONFIRM, AWAY, UNKNOWN = "confirm who you are", "reached just now", "no account here"
+WAITING = "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
 
 
-@pytest.fixture
-def provider() -> Iterator[OpenIdProvider]:
-    """The provider, with Ada in front of it."""
+@pytest.fixture(scope="module")
+def serving_provider() -> Iterator[OpenIdProvider]:
+    """The provider of the module."""
     with serving() as provider:
-        provider.person = dict(ADA)
         yield provider
 
 
-@pytest.fixture
-def service(make_service: Callable[..., RunningService], provider: OpenIdProvider) -> RunningService:
+@pytest.fixture(scope="module")
+def house(serving_provider: OpenIdProvider, service_harness: ServiceHarness) -> Iterator[RunningService]:
     """The service that asks it."""
-    secret = SecretStr(CLIENT_SECRET)
-    return make_service(oidc_issuer=provider.issuer, oidc_client_id=CLIENT_ID, oidc_client_secret=secret)
+    asks = {"oidc_issuer": serving_provider.issuer, "oidc_client_id": CLIENT_ID}
+    service, stack = service_harness.start(**asks, oidc_client_secret=SecretStr(CLIENT_SECRET))
+    yield service
+    service_harness.stop(service, stack)
+
+
+@pytest.fixture
+def provider(serving_provider: OpenIdProvider) -> OpenIdProvider:
+    """The provider, right about everything until a test says otherwise, with Ada in front of it."""
+    serving_provider.behave()
+    serving_provider.person = dict(ADA)
+    return serving_provider
+
+
+def to_provider(person: Person, page: httpx.Response) -> httpx.Response:
+    """Follow the sign-in page's way to the provider, and no further; among several organizations by the person's."""
+    shown = Page(page)
+    if shown.links:
+        return person.http.get(shown.links[0])
+    named = {"organization": done(person.service.call("admin/organization/get"))["name"]}
+    return person.http.get(shown.forms[-1].action, params=shown.forms[-1].fields | named)
 
 
 def leave(person: Person, app: App, **changes: str | None) -> httpx.Response:
     """Follow the sign-in page's link to the provider; where the provider sends the person back to."""
-    page = person.open(app, **changes)
-    link = html.unescape(page.text.split('class="aside"><a href="')[1].split('"')[0])
-    left = person.http.get(page.url.join(link))
-    return httpx.get(left.headers["Location"])
+    return httpx.get(to_provider(person, person.open(app, **changes)).headers["Location"])
 
 
 def come_back(person: Person, app: App, **changes: str | None) -> httpx.Response:
@@ -48,129 +81,98 @@ def come_back(person: Person, app: App, **changes: str | None) -> httpx.Response
     return person.follow(person.http.get(back.headers["Location"]))
 
 
-def test_somebody_signs_in_there_and_allows_here(service: RunningService, provider: OpenIdProvider) -> None:
-    """Code, PKCE and nonce go there, the person comes back to the same request, with a new session."""
-    app, ada, pkce = an_app(service), a_person(service), Pkce()
-    before = ada.open(app) and ada.http.cookies["carrel_session"]
-    consent = come_back(ada, app, code_challenge=pkce.challenge, state="mine")
-    assert "Ada Lovelace" in consent.text
-    assert ada.http.cookies["carrel_session"] != before
-    back = sent_back(ada.press(consent, "allow"))
-    assert back["state"] == "mine"
-    assert works(service, done(app.exchange(back["code"], pkce))["access_token"])
-    (asked,) = provider.asked
-    assert asked["response_type"] == "code"
-    assert asked["code_challenge_method"] == "S256"
-    assert asked["scope"].split(" ")[0] == "openid"
-    assert asked["redirect_uri"] == f"{service.base_url}/api/oauth/upstream/callback"
-    assert provider.refused == []
-    entries = done(service.call("admin/auditLog/query", {"action": "session.begin"}))["entries"]
-    assert entries[0]["details"] == {"by": "openIdConnect"}
-
-
-def test_what_an_application_says_beside_leads_nowhere_else(service: RunningService, provider: OpenIdProvider) -> None:
-    """Unknown parameters of its request are ignored, those too that mean something to the service itself."""
-    app, ada = an_app(service), a_person(service)
-    assert "Allow An App" in come_back(ada, app, account="example.test", organization="example.test").text
-    assert len(provider.asked) == 1
-
-
-def test_a_person_is_bound_by_issuer_and_subject(service: RunningService, provider: OpenIdProvider) -> None:
-    """Whatever address the subject has later; and whoever gets the old address is not them."""
-    app, ada = an_app(service), a_person(service)
-    come_back(ada, app)
-    provider.person = {"sub": "ada-1", "email": "married@elsewhere.test", "email_verified": False}
-    ada.http.cookies.clear()
-    assert "Ada Lovelace" in come_back(ada, app).text
-    provider.person = {**ADA, "sub": "somebody-new"}
-    stranger = Person(service)
-    refused = come_back(stranger, app)
-    assert refused.status_code == 400
-    assert "no account here" in refused.text
-    assert Page(stranger.open(app)).forms[0].buttons == ["signIn"]
-
-
-@pytest.mark.parametrize(
-    "person",
-    [
-        {"sub": "ada-1", "email": "ada@example.test"},
-        {"sub": "ada-1", "email": "ada@example.test", "email_verified": False},
-        {"sub": "ada-1", "email": "ada@example.test", "email_verified": "true"},
-        {"sub": "ada-1", "email": ["ada@example.test"], "email_verified": True},
-        {"sub": "ada-1"},
-        {"sub": "bob-1", "email": "nobody@example.test", "email_verified": True},
-        {"sub": "nul-1", "email": "ada@example.test\0", "email_verified": True},
-    ],
-)
-def test_only_a_verified_address_binds(
-    service: RunningService, provider: OpenIdProvider, person: dict[str, Any]
-) -> None:
-    """And only that of somebody who is here."""
-    app, ada = an_app(service), a_person(service)
-    provider.person = person
-    refused = come_back(ada, app)
-    assert refused.status_code == 400
-    assert "no account here" in refused.text
-
-
 def changed(**claims: Any) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """A change to a token's claims; one that is None is left out."""
     return lambda given: {name: value for name, value in {**given, **claims}.items() if value is not None}
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        changed(nonce="another"),
-        changed(nonce=None),
-        changed(iss="https://evil.test"),
-        changed(iss=None),
-        changed(aud="another client"),
-        changed(aud=["another client"]),
-        changed(aud=None),
-        changed(azp="another client"),
-        changed(exp=int(time.time()) - 3600),
-        changed(exp=None),
-        changed(iat=None),
-        changed(sub=None),
-    ],
-)
-def test_a_token_that_is_not_for_this_sign_in_is_refused(
-    service: RunningService, provider: OpenIdProvider, change: Callable[[dict[str, Any]], dict[str, Any]]
-) -> None:
-    """OpenID Connect Core 1.0, section 3.1.3.7; nobody is signed in."""
-    app, ada = an_app(service), a_person(service)
-    provider.change = change
-    refused = come_back(ada, app)
-    assert refused.status_code == 400
-    assert "confirm who you are" in refused.text
-    assert Page(ada.open(app)).forms[0].buttons == ["signIn"]
+def refused(person: Person, app: App, said: str) -> None:
+    """The person comes back, a page says so, and nobody is signed in."""
+    answer = come_back(person, app)
+    assert answer.status_code == 400
+    assert said in answer.text
+    assert asks_to_sign_in(person.open(app))
 
 
-@pytest.mark.parametrize("how", ["none", "HS256", "another key"])
-def test_a_token_that_the_provider_did_not_sign_is_refused(
-    service: RunningService, provider: OpenIdProvider, how: str
+def test_somebody_signs_in_there_and_allows_here(provider: OpenIdProvider, app: App, ada: Person, pkce: Pkce) -> None:
+    """Code, PKCE and nonce go there, the person comes back to the same request, with a new session.
+
+    Unknown parameters of the request are ignored, those too that mean something to the service itself. `prompt=login`
+    goes along, and is done when the person comes back.
+    """
+    before = ada.open(app) and ada.http.cookies["carrel_session"]
+    consent = come_back(ada, app, code_challenge=pkce.challenge, state="mine", account="Other", organization="Other")
+    assert "Ada Lovelace" in consent.text
+    assert ada.http.cookies["carrel_session"] != before
+    back = sent_back(ada.press(consent, "allow"))
+    assert back["state"] == "mine"
+    assert works(app.service, done(app.exchange(back["code"], pkce))["access_token"])
+    (asked,) = provider.asked
+    assert asked["response_type"] == "code"
+    assert asked["code_challenge_method"] == "S256"
+    assert asked["scope"].split(" ")[0] == "openid"
+    assert asked["redirect_uri"] == f"{app.service.base_url}/api/oauth/upstream/callback"
+    assert provider.refused == []
+    assert entries(app.service, "session.begin")[0]["details"] == {"by": "openIdConnect"}
+    assert "code" in sent_back(come_back(ada, app, prompt="login"))
+    assert provider.asked[-1]["prompt"] == "login"
+
+
+def test_a_person_is_bound_by_issuer_and_subject(provider: OpenIdProvider, app: App, ada: Person) -> None:
+    """Whatever address the subject has later; and whoever gets the old address is not them."""
+    come_back(ada, app)
+    provider.person = {"sub": "ada-1", "email": "married@elsewhere.test", "email_verified": False}
+    ada.http.cookies.clear()
+    assert "Ada Lovelace" in come_back(ada, app).text
+    provider.person = {**ADA, "sub": "somebody-new"}
+    refused(Person(ada.service), app, UNKNOWN)
+
+
+@pytest.mark.parametrize("verified", [None, False, "true"])
+def test_only_a_verified_address_binds(provider: OpenIdProvider, app: App, ada: Person, verified: object) -> None:
+    provider.person = changed(email_verified=verified)(ADA)
+    refused(ada, app, UNKNOWN)
+
+
+@pytest.mark.parametrize("email", [["ada@example.test"], None, "nobody@example.test", "ada@example.test\0"])
+def test_only_the_address_of_somebody_who_is_here_binds(
+    provider: OpenIdProvider, app: App, ada: Person, email: object
 ) -> None:
-    """Unsigned, signed with the client's secret, or with somebody else's key."""
-    app, ada = an_app(service), a_person(service)
-    if how == "another key":
-        provider.signing_key = RSAKey.generate_key(2048, {"kid": "one"})
+    provider.person = changed(email=email)(ADA)
+    refused(ada, app, UNKNOWN)
+
+
+def test_another_letter_is_another_address(provider: OpenIdProvider, app: App, ada: Person) -> None:
+    """The Kelvin sign is a k in lower case, and its mailbox somebody else's."""
+    a_person(app.service, "kit@example.test", name="Kit")
+    provider.person = {"sub": "kelvin", "email": "\u212ait@example.test", "email_verified": True}
+    refused(ada, app, UNKNOWN)
+    provider.person = {"sub": "kit", "email": "KIT@example.test", "email_verified": True}
+    assert "Kit" in come_back(ada, app).text
+
+
+@pytest.mark.parametrize("wrong", ["token", "key"])
+def test_a_token_that_vouches_for_nobody_signs_nobody_in(
+    provider: OpenIdProvider, app: App, ada: Person, wrong: str
+) -> None:
+    """`test_id_tokens` has all that can be wrong with them."""
+    if wrong == "token":
+        provider.change = changed(nonce="another")
     else:
-        provider.algorithm = how
-    assert "confirm who you are" in come_back(ada, app).text
+        provider.signing_key = RSAKey.generate_key(2048, {"kid": "one"})
+    refused(ada, app, CONFIRM)
 
 
-def test_a_sign_in_belongs_to_the_browser_that_began_it(service: RunningService, provider: OpenIdProvider) -> None:
+def test_a_sign_in_belongs_to_the_browser_that_began_it(provider: OpenIdProvider, app: App, ada: Person) -> None:
     """Another browser's, a changed or an old one signs nobody in (login CSRF), and the provider isn't even asked."""
-    app, ada = an_app(service), a_person(service)
     address = leave(ada, app).headers["Location"]
     query = dict(parse_qsl(urlsplit(address).query))
-    stranger = Person(service)
+    stranger = Person(app.service)
     stranger.open(app)
     path = "/api/oauth/upstream/callback"
     for browser, given in (
         (stranger, query),
-        (Person(service), query),
+        (Person(app.service), query),
         (ada, query | {"state": query["state"][:-2]}),
         (ada, query | {"state": "x.y"}),
         (ada, {"code": query["code"]}),
@@ -179,58 +181,39 @@ def test_a_sign_in_belongs_to_the_browser_that_began_it(service: RunningService,
     ):
         assert browser.http.get(path, params=given).status_code == 400
     assert provider.codes.keys() == {query["code"]}
-    later(service, minutes=16)
+    later(app.service, minutes=16)
     assert ada.http.get(path, params=query).status_code == 400
-    later(service, minutes=-16)
+    later(app.service, minutes=-16)
     assert "Ada Lovelace" in ada.follow(ada.http.get(address)).text
 
 
-def test_denying_there_signs_nobody_in(service: RunningService, provider: OpenIdProvider) -> None:
-    """It is said on a page."""
-    provider.denies = True
-    app, ada = an_app(service), a_person(service)
-    assert "access was denied" in come_back(ada, app).text
-
-
-def test_an_inactive_person_is_not_let_in(service: RunningService, provider: OpenIdProvider) -> None:
+def test_an_inactive_person_is_not_let_in(provider: OpenIdProvider, app: App, ada: Person) -> None:
     """Neither at first nor once bound; a session that there is ends at once."""
-    app, ada = an_app(service), a_person(service)
-    a_user(service, ada.email, active=False)
-    assert "no account here" in come_back(ada, app).text
-    a_user(service, ada.email, active=True)
-    token = ada.press(come_back(ada, app), "allow")
-    assert "code" in sent_back(token)
-    a_user(service, ada.email, active=False)
+    a_user(app.service, ada.email, active=False)
+    assert UNKNOWN in come_back(ada, app).text
+    a_user(app.service, ada.email, active=True)
+    assert "code" in sent_back(ada.press(come_back(ada, app), "allow"))
+    a_user(app.service, ada.email, active=False)
     ada.http.cookies.clear()
-    assert "no account here" in come_back(ada, app).text
+    assert UNKNOWN in come_back(ada, app).text
     assert len(provider.asked) == 3
 
 
-def test_signing_in_again_is_asked_of_the_provider_too(service: RunningService, provider: OpenIdProvider) -> None:
-    """`prompt=login` goes along, and is done when the person comes back."""
-    app, ada = an_app(service), a_person(service)
-    ada.press(come_back(ada, app), "allow")
-    assert "code" in sent_back(come_back(ada, app, prompt="login"))
-    assert provider.asked[-1]["prompt"] == "login"
-
-
-def test_only_a_new_proof_there_confirms(service: RunningService, provider: OpenIdProvider) -> None:
+def test_only_a_new_proof_there_confirms(provider: OpenIdProvider, app: App, pkce: Pkce) -> None:
     """Being signed in there already is none; it is asked for by prompt and max_age, and the token must say when."""
-    app, ada, change = an_app(service), a_person(service, isAdmin=True), {"ownerEmail": "ada@example.test", "name": "K"}
-    done(service.call("admin/organization/update", {"secondFactor": "ADMINS"}))
-    pkce = Pkce()
+    ada, change = a_person(app.service, isAdmin=True), {"ownerEmail": "ada@example.test", "name": "K"}
+    done(app.service.call("admin/organization/update", {"secondFactor": "ADMINS"}))
     consent = come_back(ada, app, code_challenge=pkce.challenge, scope="api:admin")
     token = done(app.exchange(sent_back(ada.press(consent, "allow"))["code"], pkce))["access_token"]
     assert not {"max_age", "prompt"} & provider.asked[-1].keys()
-    refused = v1(service, "admin/apiKeys/create", token, change)
-    assert refused.json()["error"]["code"] == "confirmation_required"
+    refusal = v1(app.service, "admin/apiKeys/create", token, change)
+    assert refusal.json()["error"]["code"] == "confirmation_required"
 
     def confirm() -> httpx.Response:
-        there = ada.follow(ada.http.get(refused.json()["error"]["confirmationUrl"]))
+        there = ada.follow(ada.http.get(refusal.json()["error"]["confirmationUrl"]))
         if "signOut" in Page(there).forms[0].buttons:
             there = ada.follow(ada.press(there, "signOut"))
-        link = html.unescape(there.text.split('class="aside"><a href="')[1].split('"')[0])
-        back = httpx.get(ada.http.get(there.url.join(link)).headers["Location"])
+        back = httpx.get(to_provider(ada, there).headers["Location"])
         assert (provider.asked[-1]["prompt"], provider.asked[-1]["max_age"]) == ("login", "0")
         return ada.follow(ada.http.get(back.headers["Location"]))
 
@@ -239,33 +222,144 @@ def test_only_a_new_proof_there_confirms(service: RunningService, provider: Open
         assert said in confirm().text
         assert said in come_back(ada, app, max_age="60").text
     provider.change = lambda claims: claims
-    assert v1(service, "admin/apiKeys/create", token, change).status_code == 403
+    assert v1(app.service, "admin/apiKeys/create", token, change).status_code == 403
     assert "Confirmed" in ada.press(confirm(), "confirm").text
-    assert v1(service, "admin/apiKeys/create", token, change).is_success
-    assert "code" in sent_back(come_back(Person(service), app, max_age="60", scope="api:admin"))
+    assert v1(app.service, "admin/apiKeys/create", token, change).is_success
+    assert "code" in sent_back(come_back(Person(app.service), app, max_age="60", scope="api:admin"))
 
 
-def test_a_provider_that_is_away_is_no_dead_end(service: RunningService, provider: OpenIdProvider) -> None:
-    """503 and a page; the password still works."""
-    app, ada = an_app(service), a_person(service)
-    provider.issuer += "/elsewhere"
+WRONG_DESCRIPTIONS: list[tuple[str, list[Any]]] = [
+    ("issuer", ["https://evil.test"]),
+    ("token_endpoint", [None, "https://[::1", "https://people.test:99999/", "http://people.test/token"]),
+    ("token_endpoint", ["file:///etc/passwd"]),
+    ("jwks_uri", [["https://people.test/jwks"]]),
+    ("authorization_endpoint", ["javascript:alert(1)", "https:///authorize", "https://somebody@people.test/"]),
+    ("authorization_endpoint", ["https://people.test/\r\nSet-Cookie: a=b", "https://people.test/#part"]),
+    ("authorization_endpoint", ["https://people.test/\u00e9\u4e2d", "https://people.test/\ud800"]),
+]
+
+
+def test_a_provider_that_describes_itself_wrongly_is_away(provider: OpenIdProvider, app: App, ada: Person) -> None:
+    """Nobody is sent to what is no address, nor is a code; the password still works."""
+    address = leave(ada, app).headers["Location"]
     page = ada.open(app)
-    link = html.unescape(page.text.split('class="aside"><a href="')[1].split('"')[0])
-    assert ada.http.get(page.url.join(link)).status_code == 503
+    for name, value in ((name, value) for name, values in WRONG_DESCRIPTIONS for value in values):
+        provider.describes = {name: value}
+        there, back = to_provider(ada, page), ada.http.get(address)
+        assert (there.status_code, AWAY in there.text, back.status_code) == (503, True, 503), (name, value)
+    assert len(provider.codes) == 1
     assert "code" in sent_back(ada.allow(app))
 
 
+def test_a_provider_elsewhere_names_nothing_on_this_machine(house: RunningService) -> None:
+    """Else it could have the service ask its neighbours."""
+    registration = upstream.Registration(None, "https://people.test", "carrel", SecretStr("secret"))
+    with_local = upstream.Provider(registration, house.runtime, AsyncExitStack())
+    assert not with_local._is_safe("http://127.0.0.1:8000/token")
+    assert with_local._is_safe("https://people.test/token")
+
+
+@pytest.mark.parametrize("path", ["/.well-known/openid-configuration", "/token", "/jwks"])
+@pytest.mark.parametrize("pieces", [[b" " * 4096] * 1000, [b"[" * 100_000], [b"\xff"], [b"[]"]], ids=lambda _: "")
+def test_an_answer_without_an_end_or_a_meaning_is_away(
+    provider: OpenIdProvider, app: App, ada: Person, path: str, pieces: list[bytes]
+) -> None:
+    """No more than a mebibyte is taken, and what is no JSON object is no answer."""
+    back = leave(ada, app)
+    provider.answers[path] = lambda: iter(pieces)
+    assert ada.http.get(back.headers["Location"]).status_code == 503
+
+
+def test_an_answer_that_drips_is_given_up(
+    provider: OpenIdProvider, app: App, ada: Person, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However regularly a byte arrives: the time is that of the whole answer."""
+    monkeypatch.setattr(upstream, "SECONDS", 0.5)
+    given_up, drops = Event(), 0
+
+    def drip() -> Iterator[bytes]:
+        nonlocal drops
+        for _ in range(100):
+            yield b" "
+            drops += 1
+            given_up.wait(0.1)
+
+    back = leave(ada, app)
+    provider.answers["/jwks"] = drip
+    try:
+        assert ada.http.get(back.headers["Location"]).status_code == 503
+        assert drops < 100
+    finally:
+        given_up.set()
+
+
+def test_a_provider_that_names_itself_on_return_always_does(provider: OpenIdProvider, app: App, ada: Person) -> None:
+    """RFC 9207, section 2.4: where it says so of itself, an answer without `iss` may be somebody else's."""
+    provider.describes = {"authorization_response_iss_parameter_supported": True}
+    address = leave(ada, app).headers["Location"]
+    assert CONFIRM in ada.http.get(address).text
+    assert "Ada Lovelace" in ada.follow(ada.http.get(f"{address}&iss={provider.issuer}")).text
+
+
+@pytest.mark.usefixtures("provider")
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({"error": "access_denied"}, "access was denied: you declined there"),
+        ({"error": "server_error"}, "could not sign you in (server_error)"),
+        ({"error": "<b>"}, "could not sign you in. Try again"),
+        ({"code": "x", "iss": "https://another.test"}, "Another provider answered"),
+        ({"code": "wrong"}, CONFIRM),
+    ],
+)
+def test_a_refusal_says_why_and_leads_on(app: App, ada: Person, answer: dict[str, str], said: str) -> None:
+    """Its link shows the sign-in page of the same request again, or of the account, with all ways to sign in."""
+
+    def follow_link(page: httpx.Response) -> httpx.Response:
+        (link,) = Page(page).links
+        return ada.follow(ada.http.get(link))
+
+    account = httpx.get(ada.http.get("/account/upstream").headers["Location"])
+    left = {"application": leave(ada, app, state="mine"), "account": account}
+    for way, back in left.items():
+        there = urlsplit(back.headers["Location"])
+        page = ada.http.get(there.path, params={"state": dict(parse_qsl(there.query))["state"], **answer})
+        assert (page.status_code, "You are not signed in" in page.text, said in page.text) == (400, True, True)
+        again = follow_link(page)
+        assert asks_to_sign_in(again)
+        assert ("state=mine" in str(again.url)) == (way == "application")
+    stale = ada.http.get("/api/oauth/upstream/callback", params={"state": "forged", **answer})
+    assert "finished already" in stale.text
+    assert asks_to_sign_in(follow_link(stale))
+    elsewhere = ada.http.get("/account/upstream", params={"email": "ada@nowhere.test", "confirm": "1"})
+    assert "No provider decides" in elsewhere.text
+    assert str(follow_link(elsewhere).url).endswith("/account/sign-in?confirm=1")
+
+
+def test_who_comes_back_twice_at_once_is_bound_once(provider: OpenIdProvider, app: App, ada: Person) -> None:
+    """Whoever comes second waits for the first, and is the same person."""
+    address = leave(ada, app).headers["Location"]
+    person = a_user(app.service, ada.email)
+    with ThreadPoolExecutor(1) as threads, app.service.owner_connection() as first:
+        with first.transaction():
+            first.execute(
+                "INSERT INTO upstream_identities (organization_id, issuer, subject, principal_id, bound_at)"
+                " SELECT organization_id, %s, 'ada-1', principal_id, now() FROM principals WHERE principal_id = %s",
+                [provider.issuer, person["id"]],
+            )
+            second = threads.submit(lambda: ada.follow(ada.http.get(address)))
+            while not second.done() and not first.execute(WAITING).fetchone()[0]:
+                first.execute("SELECT pg_sleep(0.01)")
+        assert "Ada Lovelace" in second.result().text
+
+
 def test_without_a_provider_there_is_no_way_to_one(make_service: Callable[..., RunningService]) -> None:
-    """Neither on the page nor at the address."""
     service = make_service()
     app, ada = an_app(service), a_person(service)
-    page = ada.open(app)
-    assert "instead" not in page.text
+    assert "instead" not in ada.open(app).text
     assert ada.http.get("/api/oauth/upstream", params=app.parameters(Pkce())).status_code == 400
-    assert v1(service, "me", "svc_at_x").status_code == 401
 
 
 def test_the_three_settings_come_together(tmp_path) -> None:
-    """One without the others is a mistake that is told at the start."""
     with pytest.raises(ValidationError, match="CARREL_OIDC_CLIENT_SECRET"):
         settings_for_test(tmp_path, None, oidc_issuer="https://people.test")

@@ -11,8 +11,8 @@ from service.platform import secrets
 from tests.harness.requirements import REQUIREMENTS, V1_REQUIREMENTS
 from tests.harness.services import RunningService
 from tests.oauth.conftest import Standing
-from tests.oauth.flow import PASSWORD, App, Person, a_person, an_app, v1
-from tests.service.directory import a_key, another_organization, code, done, user
+from tests.oauth.flow import App, Person, an_app, elsewhere, entries, v1
+from tests.service.directory import a_key, code, done, user
 from tests.service.examples import EXAMPLES, V1_EXAMPLES, Owner, Things
 
 READ, WRITE = "api:catalog:read", "api:catalog:write"
@@ -26,35 +26,45 @@ def outcome(response: httpx.Response) -> tuple[int, str | None]:
 
 def ask(service: RunningService, operation: str, token: str, body: dict[str, Any]) -> httpx.Response:
     """Ask for an operation on v1, as its example does on v0."""
-    url = f"{service.base_url}/api/v1/{operation}"
-    headers = {"Authorization": f"Bearer {token}"}
-    part = EXAMPLES[operation].file
+    part, path, headers = EXAMPLES[operation].file, f"/api/v1/{operation}", {"Authorization": f"Bearer {token}"}
     if part is None:
-        return httpx.post(url, json=body, headers=headers, timeout=60)
-    return httpx.post(url, data=body, files={part: ("notes.txt", b"What was seen.")}, headers=headers, timeout=60)
+        return service.http.post(path, json=body, headers=headers)
+    return service.http.post(path, data=body, files={part: ("notes.txt", b"What was seen.")}, headers=headers)
 
 
 @pytest.fixture(scope="module")
-def tokens(standing: Standing) -> dict[str, str]:
-    """Access tokens of an admin, by their scope."""
-    admin = Person(standing.service)
+def admin(standing: Standing) -> Person:
+    """An admin of an organization that has service accounts."""
     done(standing.service.call("admin/organization/update", {"serviceAccountsEnabled": True}))
-    return {scope.value: admin.tokens(standing.app, scope=scope.value)["access_token"] for scope in ApiScope}
+    return Person(standing.service)
 
 
-@pytest.mark.parametrize("operation", sorted(REQUIREMENTS))
-def test_every_operation_needs_its_scope(standing: Standing, tokens: dict[str, str], operation: str) -> None:
-    """403 `missing_scope` naming it for each other scope; with it the body is what is judged next."""
-    wanted = REQUIREMENTS[operation].api_scope
-    nonsense = {"nonsense": 1}
-    for scope, token in tokens.items():
-        answer = ask(standing.service, operation, token, nonsense)
-        if wanted is None or scope == wanted:
-            assert answer.status_code == 400, scope
-            assert outcome(answer)[1] in {"invalid_request", "part_unknown"}, scope
-        else:
-            assert outcome(answer) == (403, "missing_scope"), scope
-            assert wanted in answer.json()["error"]["message"]
+@pytest.fixture(scope="module")
+def tokens(standing: Standing, admin: Person) -> dict[ApiScope, str]:
+    """Access tokens of the admin, by their only scope."""
+    return {scope: admin.tokens(standing.app, scope=scope.value)["access_token"] for scope in ApiScope}
+
+
+@pytest.fixture(scope="module")
+def lacking(standing: Standing, admin: Person) -> dict[ApiScope, str]:
+    """Access tokens of the admin that have every scope but one, by that one."""
+    rest = {scope: " ".join(other for other in ApiScope if other != scope) for scope in ApiScope}
+    return {scope: admin.tokens(standing.app, scope=others)["access_token"] for scope, others in rest.items()}
+
+
+def test_every_operation_needs_its_scope(
+    standing: Standing, tokens: dict[ApiScope, str], lacking: dict[ApiScope, str]
+) -> None:
+    """403 `missing_scope` naming it, with all others; with it alone the body is what is judged next."""
+    for operation, requirement in REQUIREMENTS.items():
+        wanted = requirement.api_scope
+        for token in tokens.values() if wanted is None else [tokens[wanted]]:
+            judged = outcome(ask(standing.service, operation, token, {"nonsense": 1}))
+            assert judged in {(400, "invalid_request"), (400, "part_unknown")}, operation
+        if wanted is not None:
+            refused = ask(standing.service, operation, lacking[wanted], {"nonsense": 1})
+            assert outcome(refused) == (403, "missing_scope"), operation
+            assert wanted in refused.json()["error"]["message"], operation
 
 
 @pytest.fixture(scope="module")
@@ -63,48 +73,39 @@ def nothing(standing: Standing) -> Things:
     return Things(Owner(standing.service, standing.service.api_key, "nothing"), "nobody@example.test").nowhere()
 
 
-def test_every_operation_of_v1_alone_has_an_example() -> None:
-    """A new one needs its row in `tests.service.examples`."""
-    assert V1_EXAMPLES.keys() == V1_REQUIREMENTS.keys()
-
-
 @pytest.mark.parametrize("operation", sorted(V1_REQUIREMENTS))
 def test_every_operation_of_v1_alone_needs_its_scope(
-    standing: Standing, tokens: dict[str, str], nothing: Things, operation: str
+    standing: Standing, tokens: dict[ApiScope, str], lacking: dict[ApiScope, str], nothing: Things, operation: str
 ) -> None:
-    """403 for each other scope, whatever is asked; then what is asked for is judged, and then whether it is there."""
+    """403 without it, whatever is asked; then what is asked for is judged, then whether it is there. No key works."""
     wanted, example = V1_REQUIREMENTS[operation].api_scope, V1_EXAMPLES[operation]
-    for scope, token in tokens.items():
-        answers = [example.send(standing.service, operation, token, nothing, **more) for more in ({}, {"nonsense": 1})]
-        if wanted is not None and scope != wanted:
-            assert [outcome(one) for one in answers] == [(403, "missing_scope")] * 2, scope
-            continue
-        assert outcome(answers[0]) == (example.elsewhere or (200, None)), scope
-        if operation != "me":
-            assert outcome(answers[1]) == (400, "invalid_request"), scope
-            assert answers[1].json()["error"]["details"][0]["field"] == "nonsense"
+
+    def send(token: str, **more: object) -> httpx.Response:
+        return example.send(standing.service, operation, token, nothing, **more)
+
+    if wanted is not None:
+        refused = [send(lacking[wanted]), send(lacking[wanted], nonsense=1)]
+        assert [outcome(one) for one in refused] == [(403, "missing_scope")] * 2
+    token = tokens[wanted or ApiScope.CATALOG_READ]
+    assert outcome(send(token)) == (example.elsewhere or (200, None))
+    if operation != "me":
+        judged = send(token, nonsense=1)
+        assert outcome(judged) == (400, "invalid_request")
+        assert judged.json()["error"]["details"][0]["field"] == "nonsense"
+    for credential in keys(standing.service):
+        assert outcome(send(credential)) == (401, "wrong_version")
 
 
-@pytest.mark.parametrize("operation", sorted(V1_REQUIREMENTS))
-def test_what_v1_alone_has_takes_no_key(standing: Standing, nothing: Things, operation: str) -> None:
-    """401 `wrong_version`, for a service-account token, too."""
-    for credential in (
-        standing.service.api_key,
-        secrets.mint(secrets.SERVICE_ACCOUNT_TOKEN).value.get_secret_value(),
-    ):
-        refused = V1_EXAMPLES[operation].send(standing.service, operation, credential, nothing)
-        assert outcome(refused) == (401, "wrong_version")
+def keys(service: RunningService) -> list[str]:
+    """An API key, and a service-account token that nobody has."""
+    return [service.api_key, secrets.mint(secrets.SERVICE_ACCOUNT_TOKEN).value.get_secret_value()]
 
 
 def test_what_is_anothers_on_v1_answers_like_what_there_is_not(standing: Standing, nothing: Things) -> None:
     """To a person of another organization, with a token of theirs: agents, jobs, conversations. To the byte."""
     service = standing.service
-    key = another_organization(service)
-    there = an_app(service, api_key=key)
-    done(
-        service.call("admin/users/upsert", {"users": [{"email": "eve@other.test", "password": PASSWORD}]}, api_key=key)
-    )
-    token = Person(service, "eve@other.test").tokens(there, scope="api:agent:message:*")["access_token"]
+    key, eve = elsewhere(service)
+    token = eve.tokens(an_app(service, api_key=key), scope="api:agent:message:*")["access_token"]
     things = Things(Owner(service, service.api_key, "harbour"), "nobody@example.test")
     things.agent_id = things.owner.agent(things.collection_id)
     things.owner.deploy(things.agent_id, user(service.admin_email))
@@ -122,23 +123,18 @@ def without_ids(response: httpx.Response) -> str:
     return response.text.replace(response.headers["X-Request-Id"], "…")
 
 
-@pytest.mark.parametrize("operation", sorted(REQUIREMENTS))
-def test_keys_and_service_account_tokens_are_refused_on_v1(standing: Standing, operation: str) -> None:
-    """401 `wrong_version`, which says what works there; so is an access token on v0."""
-    service = standing.service
-    for credential in (service.api_key, secrets.mint(secrets.SERVICE_ACCOUNT_TOKEN).value.get_secret_value()):
-        refused = ask(service, operation, credential, {})
-        assert outcome(refused) == (401, "wrong_version")
-        assert "access token" in refused.json()["error"]["message"]
-        assert refused.headers["WWW-Authenticate"] == "Bearer"
-    token = secrets.mint(secrets.ACCESS_TOKEN).value.get_secret_value()
-    assert code(service.call(operation, {}, api_key=token)) == (401, "wrong_version")
-
-
-def test_a_working_access_token_is_refused_on_v0(standing: Standing, tokens: dict[str, str]) -> None:
-    """Even where its person could do what is asked with a key."""
-    refused = standing.service.call("catalog/listDocuments", {}, api_key=tokens[READ])
-    assert code(refused) == (401, "wrong_version")
+def test_keys_and_service_account_tokens_are_refused_on_v1(standing: Standing, tokens: dict[ApiScope, str]) -> None:
+    """401 `wrong_version`, which says what works there; so is an access token on v0, whatever its person may do."""
+    service, unknown = standing.service, secrets.mint(secrets.ACCESS_TOKEN).value.get_secret_value()
+    for operation in REQUIREMENTS:
+        for credential in keys(service):
+            refused = ask(service, operation, credential, {})
+            assert outcome(refused) == (401, "wrong_version"), operation
+            assert "access token" in refused.json()["error"]["message"]
+            assert refused.headers["WWW-Authenticate"] == "Bearer"
+        assert code(service.call(operation, {}, api_key=unknown)) == (401, "wrong_version"), operation
+    working = tokens[ApiScope.CATALOG_READ]
+    assert code(service.call("catalog/listDocuments", {}, api_key=working)) == (401, "wrong_version")
 
 
 @pytest.mark.parametrize(
@@ -158,44 +154,41 @@ def test_without_a_usable_access_token_v1_is_401(standing: Standing, authorizati
     assert outcome(refused) == (401, expected)
 
 
-@pytest.mark.parametrize("operation", [name for name in REQUIREMENTS if EXAMPLES[name].acting])
-def test_nobody_acts_for_somebody_else_on_v1(standing: Standing, tokens: dict[str, str], operation: str) -> None:
+def test_nobody_acts_for_somebody_else_on_v1(standing: Standing, tokens: dict[ApiScope, str]) -> None:
     """Every member or part that names a user on v0 is a 400, the admin's own address too."""
-    wanted = REQUIREMENTS[operation].api_scope
-    assert wanted is not None
-    member = EXAMPLES[operation].acting or ""
-    body = {"documentExternalId": "x", member: standing.service.admin_email}
-    refused = ask(standing.service, operation, tokens[wanted.value], body)
-    assert outcome(refused) == (400, "access_token_acts_as_its_user")
-    assert refused.json()["error"]["details"][0]["field"] == member
+    members = {name: EXAMPLES[name].acting for name in REQUIREMENTS if EXAMPLES[name].acting}
+    assert members
+    for operation, member in members.items():
+        wanted = REQUIREMENTS[operation].api_scope
+        assert wanted is not None, operation
+        body = {"documentExternalId": "x", member: standing.service.admin_email}
+        refused = ask(standing.service, operation, tokens[wanted], body)
+        assert outcome(refused) == (400, "access_token_acts_as_its_user"), operation
+        assert refused.json()["error"]["details"][0]["field"] == member
 
 
-def test_a_person_does_with_a_token_what_they_may(service: RunningService) -> None:
+def test_a_person_does_with_a_token_what_they_may(service: RunningService, app: App, ada: Person, ben: Person) -> None:
     """Upload, search, download, and nothing of what is somebody else's: the same rules on both mounts."""
-    app, ada, ben = an_app(service), a_person(service), a_person(service, "ben@example.test", name="Ben")
     token = ada.tokens(app, scope=f"{READ} {WRITE}")["access_token"]
     other = ben.tokens(app, scope=f"{READ} {WRITE}")["access_token"]
-    headers = {"Authorization": f"Bearer {token}"}
-    files = {"file": ("notes.txt", b"Otters cross the harbour at night.")}
+    content = b"Otters cross the harbour at night."
+    options = {"headers": {"Authorization": f"Bearer {token}"}, "files": {"file": ("notes.txt", content)}}
     form = {"documentExternalId": "otters", "awaitVectorStoreSync": "true"}
-    uploaded = done(
-        httpx.post(f"{service.base_url}/api/v1/catalog/uploadFile", data=form, files=files, headers=headers, timeout=60)
-    )
+    uploaded = done(service.http.post("/api/v1/catalog/uploadFile", data=form, **options))
     asked = {"documentId": uploaded["documentId"]}
     found = done(v1(service, "search/searchDocumentCatalog", token, {"searchQuery": "otters"}))
     assert [result["documentId"] for result in found["results"]] == [uploaded["documentId"]]
     assert done(v1(service, "search/searchDocumentCatalog", other, {"searchQuery": "otters"}))["results"] == []
-    assert v1(service, "catalog/downloadDocument", token, asked).content == files["file"][1]
+    assert v1(service, "catalog/downloadDocument", token, asked).content == content
     assert outcome(v1(service, "catalog/downloadDocument", other, asked)) == (404, "document_not_found")
     key = a_key(service, ownerEmail=ada.email)["apiKey"]
     assert done(service.call("catalog/getDocument", asked, api_key=key))["documentId"] == uploaded["documentId"]
-    (entry,) = done(service.call("admin/auditLog/query", {"action": "document.create"}))["entries"]
+    (entry,) = entries(service, "document.create")
     assert entry["actor"]["email"] == ada.email
 
 
-def test_pages_and_idempotency_keys_work_on_v1(service: RunningService) -> None:
+def test_pages_and_idempotency_keys_work_on_v1(service: RunningService, app: App) -> None:
     """A walk goes on, and what is sent twice is done once."""
-    app = an_app(service)
     token = Person(service).tokens(app, scope="api:admin")["access_token"]
     once = {"headers": {"Idempotency-Key": "one"}}
     body = {"groups": [{"name": f"Group {number}"} for number in range(3)]}
@@ -208,9 +201,8 @@ def test_pages_and_idempotency_keys_work_on_v1(service: RunningService) -> None:
     assert len(page["groups"] + rest["groups"]) == 3
 
 
-def test_me_says_who_the_token_acts_for(service: RunningService) -> None:
+def test_me_says_who_the_token_acts_for(service: RunningService, app: App, ada: Person) -> None:
     """Any access token may ask; nobody else, and not on v0."""
-    app, ada = an_app(service), a_person(service)
     token = ada.tokens(app, scope=f"{WRITE} {READ}")["access_token"]
     me = done(v1(service, "me", token))
     assert {name: me[name] for name in ("email", "name", "isAdmin", "scopes")} == {
@@ -236,9 +228,8 @@ def test_a_body_that_nothing_reads_is_not_waited_for(standing: Standing) -> None
 
 def test_a_token_for_one_agent_opens_the_door_to_messages_alone(standing: Standing) -> None:
     """It is no scope of the catalog, and none of administration."""
-    app: App = standing.app
     one = "api:agent:message:0197a000-0000-7000-8000-000000000001"
-    token = standing.person().tokens(app, scope=one)["access_token"]
+    token = standing.person().tokens(standing.app, scope=one)["access_token"]
     assert done(v1(standing.service, "me", token))["scopes"] == [one]
     for operation in ("catalog/listDocuments", "catalog/planUpload", "admin/users/list"):
         assert outcome(v1(standing.service, operation, token, {})) == (403, "missing_scope")

@@ -2,43 +2,28 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from streamlit.testing.v1 import AppTest
-
 from app.settings import settings
-from carrel import Carrel
 from flows.run_status import DEPLOYMENT
-from tests.app.conftest import House, set_up_in
+from tests.app.conftest import House
+from tests.app.pages import Page
 from tests.app.prefect_api import PrefectServer
-from tests.app.pressing import press
-from tests.harness.services import ServiceHarness
 
 NOTE = ("note.md", b"# A note\n\nThe ferry leaves at nine.\n", "text/markdown")
-HOSTILE = "<img src=x onerror=alert(1)> **b** https://evil.example :material/home:"
 
 
+@dataclass(kw_only=True)
 class LoadingHouse(House):
     """A house whose runs are on a Prefect server."""
 
     prefect: PrefectServer
 
-
-@contextmanager
-def house_on(prefect_api: str, harness: ServiceHarness, folder: Path) -> Iterator[LoadingHouse]:
-    """Start a service and its workbench, whose runs are on this Prefect server."""
-    service, stack = harness.start()
-    prefect = PrefectServer(prefect_api)
-    try:
-        with set_up_in(folder) as set_up, Carrel(service.api_key, service.base_url) as client:
-            set_up(service, prefect=prefect_api)
-            house = LoadingHouse(service, client)
-            house.prefect = prefect
-            yield house
-    finally:
-        prefect.close()
-        harness.stop(service, stack)
+    def start(self, place: str = "/srv/handbook") -> str:
+        """Start the upload of a place on the page; return the run."""
+        return run_of(start(name_place(self.open("ingestion"), place)))
 
 
 @contextmanager
@@ -53,41 +38,35 @@ def offered(
         prefect.withdraw(deployment)
 
 
-def drop(page: AppTest, *files: tuple[str, bytes, str]) -> AppTest:
+def drop(page: Page, *files: tuple[str, bytes, str]) -> Page:
     """Drop files on the page."""
     return page.file_uploader[0].set_value(list(files)).run()
 
 
-def name_place(page: AppTest, place: str) -> AppTest:
+def name_place(page: Page, place: str) -> Page:
     """Choose a place that the runs can read."""
     page.get_by_key("start.from").set_value("Server folder or URL").run()
     return page.text_input[0].set_value(place).run()
 
 
-def plan(page: AppTest) -> AppTest:
+def plan(page: Page) -> Page:
     """Ask for the plan."""
-    return press(page, "Show the plan")
+    return page.press("Show the plan")
 
 
-def start(page: AppTest) -> AppTest:
+def start(page: Page) -> Page:
     """Start the upload without looking at the plan."""
-    return press(page, "Start the upload")
+    return page.press("Start the upload")
 
 
-def run_of(page: AppTest) -> str:
+def run_of(page: Page) -> str:
     """The run that the page's address names."""
-    value = page.query_params["run"]
-    return str(value[0] if isinstance(value, list) else value)
+    return page.address["run"]
 
 
-def bar(page: AppTest) -> str:
+def bar(page: Page) -> str:
     """What stands in the page's progress bar."""
     return str(page.get("progress")[0].proto.text)
-
-
-def metrics(page: AppTest) -> dict[str, str]:
-    """The page's numbers by what they are called."""
-    return {metric.label: metric.value for metric in page.metric}
 
 
 def staged() -> list[Path]:
@@ -95,6 +74,6 @@ def staged() -> list[Path]:
     return sorted(settings().uploads_dir.rglob("*"))
 
 
-def dropped(house: LoadingHouse, *files: tuple[str, bytes, str]) -> AppTest:
+def dropped(house: LoadingHouse, *files: tuple[str, bytes, str]) -> Page:
     """Open the page and drop files on it."""
     return drop(house.open("ingestion"), *(files or (NOTE,)))

@@ -7,9 +7,7 @@ from typing import Any
 from carrel import Carrel
 from sample.organization import DIRECTORY, FOLDER, MANIFEST, collection_id, collection_name
 from sample.removal import find_sample, remove_sample
-from tests.app.conftest import html_of
 from tests.app.loading.house import LoadingHouse, offered
-from tests.app.pressing import answer, press
 from tests.service.test_questions import listed, rows_of
 
 LOAD, REMOVE = "Load the sample …", "Remove the sample …"
@@ -39,14 +37,14 @@ def test_the_sample_comes_and_goes_and_nothing_else_does(house: LoadingHouse) ->
     client.catalog.upload_file(b"Ours.", file_name="ours.txt", document_external_id="ours")
     fields = json.loads(DIRECTORY.read_text())["collection"]["fields_before"]
     client.document_collections.create_document_collection(collection_name(), custom_metadata_schema={"fields": fields})
-    refused = html_of(press(house.open("ingestion", job="sample"), LOAD))
+    refused = house.open("ingestion", job="sample").press(LOAD).shown
     assert "An earlier sample is here." in refused
     assert "without the field issued. Remove the sample, then load it again." in refused
     for item in find_sample(client).items:
         assert item.kind == "collection"
         item.remove()
     with offered(house.prefect) as loading:
-        answer(press(house.open("ingestion", job="sample"), LOAD), LOAD, "Load it")
+        house.open("ingestion", job="sample").press(LOAD).answer(LOAD, "Load it")
         (run,) = house.prefect.runs_of(loading)
     assert run["parameters"]["source"] == str(MANIFEST)
     assert run["parameters"]["options"]["collection"] == collection_name()
@@ -63,24 +61,22 @@ def test_the_sample_comes_and_goes_and_nothing_else_does(house: LoadingHouse) ->
     client.catalog.upload_file(
         b"Ours.", file_name="ours.txt", document_external_id="ours", allowed_group_ids=[groups["Finance"]]
     )
-    assert "Loading would change what isn&#x27;t the sample&#x27;s." in html_of(
-        press(house.open("ingestion", job="sample"), LOAD)
-    )
+    shown = house.open("ingestion", job="sample").press(LOAD).shown
+    assert "Loading would change what isn&#x27;t the sample&#x27;s." in shown
 
     gone = list(islice(remove_sample(find_sample(client)), 2))  # and then the process was killed
     assert [item.kind for item in gone] == ["agent", "document"]
-    page = press(house.open("ingestion", job="sample"), REMOVE)
-    shown = html_of(page)
+    page = house.open("ingestion", job="sample").press(REMOVE)
+    shown = page.shown
     assert "What will go: 2 documents, 1 collection, 11 groups, 12 people." in shown
     assert f"The document {rows[3]['externalId']} has other contents." in shown
     assert "The group Legal has other members: Nina." in shown
     assert "The group Finance opens something else, too." in shown
     assert "Mei Tanaka is in Legal." in shown
-    page = answer(page, REMOVE, "Remove it")
-    assert "Removed: 2 documents, 1 collection, 11 groups, 12 people." in html_of(page)
+    assert "Removed: 2 documents, 1 collection, 11 groups, 12 people." in page.answer(REMOVE, "Remove it").shown
     assert names(client.admin.groups.list()) == {"Legal", "Finance"}
     assert {"Mei Tanaka", "Adaeze Castellane-Reid", "Nina"} <= names(client.admin.users.list(active=True))
     assert "Jonas Abara" not in names(client.admin.users.list(active=True))
     assert {one.document_external_id for one in client.catalog.list_documents()} == {rows[3]["externalId"], "ours"}
-    again = html_of(press(house.open("ingestion", job="sample"), REMOVE))
+    again = house.open("ingestion", job="sample").press(REMOVE).shown
     assert "Nothing of the sample is here that could be removed." in again

@@ -5,15 +5,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from streamlit.testing.v1 import AppTest
 
 from flows.runs import Runs
 from flows.schedule_changes import Draft, add_schedule, change_schedule, delete_schedule
 from flows.schedules import Schedule, list_schedules
 from flows.times import Times
-from tests.app.conftest import html_of, markdown_of
-from tests.app.loading.house import HOSTILE, LoadingHouse, dropped, offered, run_of, start
-from tests.app.pressing import answer, button, press, press_twice
+from tests.app.loading.house import LoadingHouse, dropped, offered, run_of, start
+from tests.app.pages import MARKUP, Page
 
 NIGHTLY = Times("0 2 * * 1", "Europe/Berlin")
 
@@ -40,23 +38,17 @@ def _add(runs: Runs, name: str = "Handbook", *, person: str = "", **options: obj
     return _one(runs)
 
 
-def _open(house: LoadingHouse, schedule: str, **address: str) -> AppTest:
-    page = house.open("ingestion", part="schedules", schedule=schedule, **address)
-    assert not page.exception
-    return page
+def _open(house: LoadingHouse, schedule: str, **address: str) -> Page:
+    return house.open("ingestion", part="schedules", schedule=schedule, **address)
 
 
-def _fill(page: AppTest, label: str, value: object) -> AppTest:
+def _fill(page: Page, label: str, value: object) -> Page:
     """Fill the one field of this label."""
-    kinds = ("text_input", "selectbox", "radio", "number_input", "time_input", "toggle")
-    (found,) = [one for kind in kinds for one in page.get(kind) if one.label == label]
-    page = found.set_value(value).run()
-    assert not page.exception
-    return page
+    return page.field(label).set_value(value).run()
 
 
 def _rows(house: LoadingHouse) -> list[dict[str, Any]]:
-    return [dict(one) for _, one in house.open("ingestion", part="schedules").dataframe[0].value.iterrows()]
+    return house.open("ingestion", part="schedules").rows()
 
 
 def test_an_entry_of_the_file_is_said_in_words_paused_and_run(house: LoadingHouse) -> None:
@@ -64,43 +56,42 @@ def test_an_entry_of_the_file_is_said_in_words_paused_and_run(house: LoadingHous
     cron = {"schedule": {"cron": "0 2 * * 1", "timezone": "Europe/Berlin"}, "active": True}
     prefect = house.prefect
     with offered(
-        prefect, name="handbook-nightly", schedules=[cron], parameters={"source": f"/srv/{HOSTILE}"}
+        prefect, name="handbook-nightly", schedules=[cron], parameters={"source": f"/srv/{MARKUP}"}
     ) as nightly:
         last = prefect.start(nightly, {})
         prefect.move(last, "FAILED", "no")
         (row,) = [one for one in _rows(house) if one["Name"] == "handbook-nightly"]
         assert (row["When"], row["Last result"]) == ("At 02:00, only on Monday (Europe/Berlin)", "Failed")
         page = _open(house, nightly)
-        assert "<img" not in html_of(page)
-        assert "prefect.yaml" in html_of(page)
-        assert not {"Save schedule", "Delete …"} & {one.label for one in page.button}
-        press(page, "Pause")
+        assert "<img" not in page.shown
+        assert "prefect.yaml" in page.shown
+        assert not {"Save schedule", "Delete …"} & set(page.labels)
+        page.press("Pause")
         assert prefect.deployment(nightly)["paused"]
-        press(_open(house, nightly), "Resume")
+        _open(house, nightly).press("Resume")
         assert not prefect.deployment(nightly)["paused"]
-        page = press_twice(_open(house, nightly), "Run now")
+        page = _open(house, nightly).press_twice("Run now")
         started = {one["id"] for one in prefect.runs_of(nightly) if not one["auto_scheduled"]}
         assert started == {last, run_of(page)}
     with offered(prefect, name="by-hand", parameters={"source": "/srv/handbook"}) as by_hand:
-        shown = html_of(_open(house, by_hand))
+        shown = _open(house, by_hand).shown
         assert "when somebody starts it" in shown
         assert "not planned yet" not in shown
         assert "It has not run yet" in shown
     page = house.open("ingestion", part="schedules")
-    assert "No schedules yet." in html_of(page)
-    assert button(page, "New schedule")
+    assert "No schedules yet." in page.shown
+    assert page.find_button("New schedule")
 
 
 def test_a_schedule_is_made_in_words(house: LoadingHouse, kept: Runs) -> None:
     """Its form shows the next five times before it is kept; sent twice, it is one; who made it stands on its page."""
-    page = press(house.open("ingestion", part="schedules"), "New schedule")
-    page = press(page, "Save schedule")
-    assert "There is nothing to load yet." in html_of(page)
+    page = house.open("ingestion", part="schedules").press("New schedule").press("Save schedule")
+    assert "There is nothing to load yet." in page.shown
     page = _fill(page, "Folder, glob, manifest or object store", "/srv/handbook")
     page = _fill(_fill(page, "When", "week"), "Time zone", "Europe/Berlin")
-    assert "At 02:00, only on Monday (Europe/Berlin)" in html_of(page)
-    assert html_of(page).count("Monday, ") == 5
-    page = press_twice(page, "Save schedule")
+    assert "At 02:00, only on Monday (Europe/Berlin)" in page.shown
+    assert page.shown.count("Monday, ") == 5
+    page = page.press_twice("Save schedule")
     made = _one(kept)
     assert (made.name, made.times, made.parameters["source"]) == (
         "Upload: /srv/handbook",
@@ -108,36 +99,35 @@ def test_a_schedule_is_made_in_words(house: LoadingHouse, kept: Runs) -> None:
         "/srv/handbook",
     )
     assert made.parameters["options"]["upload_as_user_email"] is None
-    assert f"made by {house.service.admin_email}" in html_of(_open(house, made.key))
+    assert f"made by {house.service.admin_email}" in _open(house, made.key).shown
     (row,) = _rows(house)
     assert (row["Name"], row["Source"]) == ("Upload: /srv/handbook", "/srv/handbook")
     assert row["Next"].endswith("UTC")
 
 
 def test_wrong_times_and_credentials_are_not_kept(house: LoadingHouse, kept: Runs) -> None:
-    """Each is said on the page with what to change, and nothing is kept."""
     page = _fill(_open(house, "new"), "Folder, glob, manifest or object store", "s3://key:hush@bucket/p")
-    assert "A password or a query" in html_of(press(page, "Save schedule"))
+    assert "A password or a query" in page.press("Save schedule").shown
     page = _fill(_open(house, "new"), "When", "cron")
     page = _fill(page, "Folder, glob, manifest or object store", "/srv/handbook")
     page = _fill(page, "Minute, hour, day of month, month, day of week", "99 * * * *")
-    assert "no cron expression" in html_of(page)
-    assert "Nothing was saved." in html_of(press(page, "Save schedule"))
+    assert "no cron expression" in page.shown
+    assert "Nothing was saved." in page.press("Save schedule").shown
     assert not list_schedules(kept)
 
 
 def test_a_change_keeps_what_the_form_does_not_show(house: LoadingHouse, kept: Runs) -> None:
     """The form has what the schedule has; owner, patterns and a hostile name stay as they were."""
     options = {"upload_as_user_email": "ada@example.com", "include": ["*.log"], "hidden": True}
-    read = _add(kept, HOSTILE, person="ada@example.com", **options)
+    read = _add(kept, MARKUP, person="ada@example.com", **options)
     page = _open(house, read.key)
-    assert "<img" not in html_of(page) + markdown_of(page)
-    page = press(_fill(page, "When", "month"), "Save schedule")
+    assert "<img" not in page.shown + page.as_markdown
+    page = _fill(page, "When", "month").press("Save schedule")
     assert [one.value for one in page.toast] == ["The schedule is saved."]
     changed = _one(kept)
-    assert (changed.key, changed.name, changed.times) == (read.key, HOSTILE, [Times("0 2 1 * *", "Europe/Berlin")])
+    assert (changed.key, changed.name, changed.times) == (read.key, MARKUP, [Times("0 2 1 * *", "Europe/Berlin")])
     assert {name: changed.parameters["options"][name] for name in options} == options
-    assert f"last changed by {house.service.admin_email}" in html_of(_open(house, read.key))
+    assert f"last changed by {house.service.admin_email}" in _open(house, read.key).shown
 
 
 def test_of_two_who_change_it_the_last_is_told(house: LoadingHouse, kept: Runs) -> None:
@@ -145,72 +135,65 @@ def test_of_two_who_change_it_the_last_is_told(house: LoadingHouse, kept: Runs) 
     read = _add(kept)
     page = _open(house, read.key)
     change_schedule(kept, read, Draft("Theirs", "bulk-upload", read.parameters, NIGHTLY), person="ben@example.com")
-    page = press(_fill(page, "Name", "Mine"), "Save schedule")
-    assert "ben@example.com has changed this schedule." in html_of(page)
+    assert "ben@example.com has changed this schedule." in _fill(page, "Name", "Mine").press("Save schedule").shown
     assert _one(kept).name == "Theirs"
 
 
 def test_it_is_paused_run_and_deleted(house: LoadingHouse, kept: Runs) -> None:
     """A kept schedule keeps its parameters while it is paused; a run by hand has them; deleting it asks first."""
     read = _add(kept, internal_public=True)
-    page = press(_open(house, read.key), "Pause")
+    page = _open(house, read.key).press("Pause")
     paused = _one(kept)
     assert (paused.paused, paused.parameters) == (True, read.parameters)
     assert [row["Next"] for row in _rows(house)] == ["paused"]
-    press(_open(house, read.key), "Resume")
+    _open(house, read.key).press("Resume")
     assert not _one(kept).paused
-    page = press_twice(_open(house, read.key), "Run now")
+    page = _open(house, read.key).press_twice("Run now")
     (run,) = [one for one in house.prefect.runs_of(str(read.deployment_id)) if one["id"] == run_of(page)]
     assert run["parameters"] == read.parameters
     assert f"carrel-person:{house.service.admin_email}" in run["tags"]
-    assert button(_open(house, read.key), "See the last run")
-    page = press(_open(house, read.key), "Delete …")
-    answer(page, "Delete …", "Delete it")
+    assert _open(house, read.key).find_button("See the last run")
+    _open(house, read.key).press("Delete …").answer("Delete …", "Delete it")
     assert not list_schedules(kept)
-    assert "There is no such schedule." in html_of(_open(house, read.key))
+    assert "There is no such schedule." in _open(house, read.key).shown
 
 
 def test_a_run_and_a_plan_become_a_schedule(house: LoadingHouse, kept: Runs) -> None:
     """The form is filled as the run was started, without what was for the plan alone; dropped files can't."""
     page = _fill(_open(house, "new"), "Folder, glob, manifest or object store", "/srv/reports")
     page = _fill(_fill(page, "Name", "Reports"), "When", "hour")
-    planned = run_of(press(page, "Show the plan first"))
+    planned = run_of(page.press("Show the plan first"))
     house.prefect.move(planned, "COMPLETED")
     page.query_params.update({"run": planned})
-    page = press(page.run(), "Run this every …")
-    page = press(page, "Save schedule")
+    page = page.run().press("Run this every …").press("Save schedule")
     made = _one(kept)
     assert (made.name, made.times[0].cron, made.parameters["source"]) == ("Reports", "0 * * * *", "/srv/reports")
     assert "dry_run" not in made.parameters
     uploaded = start(dropped(house))
     house.prefect.move(run_of(uploaded), "COMPLETED")
-    page = house.open("ingestion", run=run_of(uploaded))
-    assert "Run this every …" not in {one.label for one in page.button}
+    assert "Run this every …" not in set(house.open("ingestion", run=run_of(uploaded)).labels)
 
 
 def test_every_kind_of_run_can_be_scheduled(house: LoadingHouse, kept: Runs) -> None:
     """Each has its fields, or says what is missing for them, in words that are escaped."""
     page = _open(house, "new")
-    (kinds,) = [one for one in page.selectbox if one.label == "What to do"]
-    for kind in kinds.options:
+    for kind in page.field("What to do").options:
         page = _open(house, "new")
-        page = next(one for one in page.selectbox if one.label == "What to do").select(kind).run()
-        assert not page.exception
-        labels = {one.label for one in page.button}
-        assert "Save schedule" in labels or "carrel-empty" in html_of(page), (kind, html.unescape(html_of(page)))
+        page = page.field("What to do").select(kind).run()
+        assert "Save schedule" in page.labels or "carrel-empty" in page.shown, (kind, html.unescape(page.shown))
     with offered(house.prefect, "permission-snapshot"):
-        page = next(one for one in _open(house, "new").selectbox if one.label == "What to do")
-        page = press(page.select("Take a snapshot of permissions").run(), "Save schedule")
+        page = _open(house, "new").field("What to do")
+        page = page.select("Take a snapshot of permissions").run().press("Save schedule")
         made = _one(kept)
         assert (made.flow, made.parameters, made.name) == ("permission-snapshot", {}, "Snapshot of permissions")
         delete_schedule(kept, made)
     agent = house.client.admin.agents.create("Help desk")
     answers = house.client.admin.evaluation_sets.create("Answers", agent_id=agent.agent_id)
     with offered(house.prefect, "agent-evaluation"):
-        page = next(one for one in _open(house, "new").selectbox if one.label == "What to do")
+        page = _open(house, "new").field("What to do")
         page = page.select("Ask an agent its evaluation set").run()
-        next(one for one in page.number_input if one.label == "Recall").set_value(0.9)
-        press(page, "Save schedule")
+        page.field("Recall").set_value(0.9)
+        page.press("Save schedule")
         made = _one(kept)
         expected = {"source": answers.name, "options": {"at_least": {"recall": 0.9}}}
         assert (made.flow, made.parameters) == ("agent-evaluation", expected)

@@ -1,0 +1,178 @@
+"""A page of the workbench as tests read it, and press what is on it as a browser does, in dialogs too."""
+
+import html
+from typing import Any, Self
+
+from streamlit.dataframe_util import convert_arrow_bytes_to_pandas_df
+from streamlit.testing.v1 import AppTest
+
+HOSTILE = (
+    "<script>alert(1)</script>",
+    '<img src=x onerror="alert(1)">',
+    "**bold** [here](https://evil.example)",
+    "https://evil.example/x",
+    ":material/home: -> :red[x]",
+    "a\n===\n\n    code",
+    '"><iframe src="https://evil.example">',
+)
+MARKUP = "<img src=x onerror=alert(1)> **b** https://evil.example :material/home:"
+NOWHERE = "0198c5b0-0000-7000-8000-000000000000"
+"""An id that nothing has."""
+NOTHING = (NOWHERE, "nothing", "a\0b", "<img src=x>")
+"""What stands in addresses for a thing that isn't there."""
+SECONDS = 60
+FIELDS = ("text_input", "text_area", "selectbox", "radio", "number_input", "time_input", "toggle")
+
+
+class Page(AppTest):
+    """A page that Streamlit's test runner draws, and that never ends in a traceback."""
+
+    def _run(self, *args: Any, **options: Any) -> Self:
+        super()._run(*args, **options)
+        assert not self.exception
+        return self
+
+    @classmethod
+    def _from_string(cls, script: str, **options: Any) -> Self:
+        made = super()._from_string(script, **options)
+        return cls(made._script_path, default_timeout=SECONDS, args=made.args, kwargs=made.kwargs)
+
+    @property
+    def shown(self) -> str:
+        """Everything the page gives as HTML."""
+        return "\n".join(element.proto.body for element in self.get("html"))
+
+    @property
+    def as_markdown(self) -> str:
+        """Everything the page gives as Markdown, in which nothing of others may stand."""
+        kinds = ("markdown", "caption", "title", "header", "subheader", "error", "warning", "info", "success", "toast")
+        texts = [str(element.value) for kind in kinds for element in self.get(kind)]
+        named = [str(element.label) for kind in ("expander", "button", "metric", "radio") for element in self.get(kind)]
+        return "\n".join(texts + named + [str(element.proto.text) for element in self.get("progress")])
+
+    def assert_shown_as_text(self, text: str = "") -> None:
+        """Assert that a hostile text is shown as it is: nothing of it is an element, a link, an icon or Markdown."""
+        assert html.escape(text.partition("\n")[0]) in self.shown  # pages may show lines as one
+        assert not [tag for tag in ("<script", "<img", "<iframe") if tag in self.shown]
+        assert not [word for word in ("evil", "alert", "material/home", "a\n===") if word in self.as_markdown]
+
+    @property
+    def address(self) -> dict[str, str]:
+        """The parameters of the page's address, each by its first value."""
+        given = self.query_params.items()
+        return {name: str(value[0] if isinstance(value, list) else value) for name, value in given}
+
+    @property
+    def metrics(self) -> dict[str, str]:
+        """The page's numbers by their names."""
+        return {metric.label: metric.value for metric in self.metric}
+
+    @property
+    def exported(self) -> str:
+        """The file that the page offers after an export."""
+        return self.session_state["export.kept"].data.decode("utf-8-sig")
+
+    @property
+    def graph(self) -> str:
+        """The graph that the page draws, in DOT."""
+        return self.get("graphviz_chart")[0].proto.spec
+
+    @property
+    def secret(self) -> str:
+        """The secret that the page shows."""
+        return self.code[0].value
+
+    @property
+    def kept(self) -> str:
+        """Everything that the page's session keeps, as text."""
+        return repr({key: getattr(value, "__dict__", value) for key, value in self.session_state.items()})
+
+    @property
+    def texts(self) -> list[str]:
+        """The page's plain texts."""
+        return [one.value for one in self.text]
+
+    @property
+    def labels(self) -> list[str]:
+        """The names of the page's buttons."""
+        return [one.label for one in self.button]
+
+    def rows(self, table: int = 0) -> list[dict[str, Any]]:
+        """What one of the page's lists shows."""
+        return self.dataframe[table].value.to_dict("records")
+
+    def column(self, name: str, table: int = 0) -> list[Any]:
+        """What one of the page's lists shows in a column; nothing without a list."""
+        return [row[name] for row in self.rows(table)] if self.dataframe else []
+
+    def cells(self, *names: str, table: int = 0) -> list[tuple[Any, ...]]:
+        """What one of the page's lists shows in several columns."""
+        return [tuple(row[name] for name in names) for row in self.rows(table)]
+
+    def list_with(self, name: str) -> int:
+        """The number of the first of the page's lists that has a column of this name."""
+        return next(number for number, shown in enumerate(self.dataframe) if name in shown.value)
+
+    def choose(self, *numbers: int, table: int = 0) -> Self:
+        """Choose rows of one of the page's lists, the first one unless their numbers are given."""
+        chosen = {"rows": list(numbers or (0,)), "columns": [], "cells": []}
+        self.session_state[self.dataframe[table].key] = {"selection": chosen}
+        return self.run()
+
+    def field(self, label: str) -> Any:
+        """The one field whose label begins so."""
+        fields = [one for kind in FIELDS for one in self.get(kind)]
+        found = [one for one in fields if one.label.startswith(label)]
+        assert len(found) == 1, (label, [one.label for one in fields])
+        return found[0]
+
+    def find_button(self, label: str) -> Any:
+        """The one button of this label."""
+        found = [one for one in self.button if one.label == label]
+        assert len(found) == 1, (label, self.labels, self.shown)
+        return found[0]
+
+    def press(self, label: str) -> Self:
+        """Press the button of this label."""
+        return self.find_button(label).click().run()
+
+    def press_key(self, key: str) -> Self:
+        """Press the button of this key, where several have one label."""
+        return self.button(key=key).click().run()
+
+    def confirm(self, label: str) -> Self:
+        """Press the button of this label, and confirm it in the dialog."""
+        return self.press(label).press_key("confirm.yes")
+
+    def press_twice(self, label: str) -> Self:
+        """Press a button twice, the second time before the browser shows where the first has led."""
+        self.find_button(label).click()
+        sent, address = self._tree.get_widget_states(), dict(self.query_params)
+        unpressed = [
+            one for one in sent.widgets if one.WhichOneof("value") == "trigger_value" and not one.trigger_value
+        ]
+        for state in unpressed:  # of the buttons that nobody presses, a browser says nothing
+            sent.widgets.remove(state)
+        self.run()
+        self.query_params.clear()
+        self.query_params.update(address)
+        return self._run(sent)
+
+    def answer(self, opener: str, label: str) -> Self:
+        """Press a button in the dialog that `opener` has opened.
+
+        In a browser that draws the dialog alone, which stays open; here the whole page is drawn, so it is opened again.
+        """
+        self.find_button(label).click()
+        return self.press(opener)
+
+
+def drawn(chart: Any) -> Any:
+    """What a chart draws, as a table."""
+    return convert_arrow_bytes_to_pandas_df(chart.proto.datasets[0].data.data)
+
+
+def reference(key: str) -> dict[str, str]:
+    """Name a resource in a request as the address of a page does."""
+    resource_type, _, resource_id = key.partition(":")
+    return {"resource_type": resource_type, "resource_id": resource_id}
