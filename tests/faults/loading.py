@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
@@ -16,7 +16,7 @@ from service.platform.postgres.server import SUPERUSER
 from tests.harness.databases import connect
 from tests.harness.embeddings_server import embeddings_server
 from tests.harness.processes import ServiceProcess, environment_without_settings
-from tests.harness.services import API_KEY
+from tests.harness.services import API_KEY, RunningService
 
 BATCH = 50
 _RUN_SECONDS = 1800
@@ -127,6 +127,21 @@ def catalog_of(service: ServiceProcess, name: str) -> Catalog:
     )
 
 
+def metric(service: ServiceProcess | RunningService, name: str) -> float:
+    """Return a figure of /metrics."""
+    lines = service.http.get("/metrics").text.splitlines()
+    return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))
+
+
+def is_the_source(service: ServiceProcess, loader: Loader) -> None:
+    """See that the catalog holds what the folder holds: each document once, in one version, to be found."""
+    source, catalog = loader.hashes(), catalog_of(service, loader.name)
+    assert catalog.hashes == source
+    assert (catalog.rows, catalog.odd) == (len(source), [])
+    assert set(catalog.versions.values()) == {1}
+    assert catalog.indexed == catalog.versions
+
+
 @contextmanager
 def cheap_service(
     released: Event | None = None, program: tuple[str, ...] = ServiceProcess.program, **environment: str
@@ -137,10 +152,7 @@ def cheap_service(
     """
     with embeddings_server(released) as embeddings:
         settings = {**embeddings, "CARREL_RATE_LIMIT_REQUESTS": "0", "CARREL_SWEEP_SECONDS": "1", **environment}
-        process = ServiceProcess(**settings)
-        process.program = program
-        try:
+        with closing(ServiceProcess(**settings)) as process:
+            process.program = program
             process.start()
             yield process
-        finally:
-            process.close()

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from itertools import cycle, islice
 from typing import TypeVar
 
+from tests.harness.processes import ServiceProcess
+
 MANY_POINTS = int(os.environ.get("KILL_POINTS", "12"))
 MANY_DOCUMENTS = int(os.environ.get("KILL_DOCUMENTS", "2000"))
 
@@ -19,3 +21,18 @@ def share_points(kinds: Sequence[Kind], points: int = MANY_POINTS) -> dict[Kind,
     """Return how many of the points are of each kind of what is killed, as equally as can be, the first ones first."""
     given = list(islice(cycle(kinds), points))
     return {kind: given.count(kind) for kind in kinds}
+
+
+def kill_service(service: ServiceProcess) -> None:
+    """Kill the service, and start it again."""
+    service.kill()
+    service.start()
+
+
+def kill_database(service: ServiceProcess) -> None:
+    """Kill PostgreSQL; the service starts it again."""
+    service.kill_database()
+    service.wait_ready()
+
+
+KILLS = [kill_service, kill_database]

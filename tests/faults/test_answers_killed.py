@@ -4,13 +4,13 @@ import random
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import closing, suppress
 from typing import Any
 
 import httpx
 import pytest
 
-from tests.faults.points import share_points
+from tests.faults.points import KILLS, share_points
 from tests.harness.databases import connect
 from tests.harness.jobs import until
 from tests.harness.model_server import (
@@ -24,7 +24,8 @@ from tests.harness.model_server import (
     serving_model,
 )
 from tests.harness.processes import ServiceProcess
-from tests.service.conversations import Desk, Visitor, a_desk, a_visitor, in_background
+from tests.oauth.flow import a_person, an_app
+from tests.service.conversations import MESSAGES, Desk, Visitor, a_desk, in_background
 from tests.service.directory import done
 
 SEARCH = calls("search_passages", query="ferry to Northlight")
@@ -44,12 +45,11 @@ def model() -> Iterator[ModelServer]:
 @pytest.fixture
 def process(model: ModelServer) -> Iterator[ServiceProcess]:
     """A service whose agents ask that model."""
-    process = ServiceProcess(CARREL_MODEL_URL=model.url, CARREL_MODEL_API_KEY=KEY, CARREL_MODEL_NAMES=MODEL)
-    try:
+    with closing(
+        ServiceProcess(CARREL_MODEL_URL=model.url, CARREL_MODEL_API_KEY=KEY, CARREL_MODEL_NAMES=MODEL)
+    ) as process:
         process.start()
         yield process
-    finally:
-        process.close()
 
 
 @pytest.fixture
@@ -69,10 +69,17 @@ def stored(process: ServiceProcess) -> tuple[list[Any], int]:
     return turns, jobs[0]
 
 
+def signed_in(desk: Desk) -> Visitor:
+    """A person who has signed in to an application with a password."""
+    app, person = an_app(desk.service), a_person(desk.service)
+    with person.http:
+        return Visitor(desk, person.tokens(app, scope=MESSAGES)["access_token"], app)
+
+
 def test_a_message_on_v1_is_answered_once(process: ServiceProcess, model: ModelServer, never: threading.Event) -> None:
     """kill -9 while its job is RUNNING and half the reply is shown: the job goes on, to one reply and one entry."""
     desk: Desk = a_desk(process)
-    visitor = a_visitor(desk)
+    visitor = signed_in(desk)
     model.in_turn(SEARCH, repeats_slowly("It leaves at dawn. ", until=never))
     sent = done(visitor.send())
     until(lambda: "dawn" in visitor.fetch(sent["jobId"]).get("partialText", ""))
@@ -119,21 +126,6 @@ def test_a_message_on_v0_is_answered_once(process: ServiceProcess, model: ModelS
     assert len(desk.entries()) == 1
 
 
-def kill_service(process: ServiceProcess) -> None:
-    """Kill the service, and start it again."""
-    process.kill()
-    process.start()
-
-
-def kill_database(process: ServiceProcess) -> None:
-    """Kill PostgreSQL; the service starts it again."""
-    process.kill_database()
-    process.wait_ready()
-
-
-KILLS = [kill_service, kill_database]
-
-
 def finish(visitor: Visitor, job_id: str) -> dict[str, Any]:
     """Wait for a job whose service or database may be away for a while."""
     deadline = time.monotonic() + SECONDS
@@ -149,7 +141,7 @@ def finish(visitor: Visitor, job_id: str) -> dict[str, Any]:
 def reply_and_kill(process: ServiceProcess, model: ModelServer, kills: Sequence[Kill], *, dice: random.Random) -> None:
     """Kill something at a random moment of each reply; each message gets one, and the audit log one entry of it."""
     desk: Desk = a_desk(process)
-    visitor = a_visitor(desk)
+    visitor = signed_in(desk)
     for number, kill in enumerate(kills, 1):
         going_on = threading.Event()
         begins = repeats_slowly("It leaves at dawn. ", until=going_on)

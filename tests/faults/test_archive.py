@@ -106,6 +106,7 @@ def archived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archived]:
         process.close()
 
 
+@pytest.mark.slow
 def test_the_service_tells_how_far_its_archive_is(archived: Archived) -> None:
     """All that was written some seconds ago is archived, whichever worker is asked."""
     told = done(archived.process.call("admin/status/get"))["archive"]["archivedAt"]
@@ -225,6 +226,7 @@ def test_an_archive_that_is_not_the_one_before_is_not_written_to(tmp_path: Path)
         process.close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_full", [False, True])
 def test_a_gap_within_a_segment_is_told(
     archived: Archived, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_full: bool

@@ -34,6 +34,7 @@ def write(settings: Settings, server: EmbeddedPostgres, archive: Archive, number
         shipper.ship()
 
 
+@pytest.mark.slow
 def test_a_promoted_standby_has_what_was_archived(tmp_path: Path) -> None:
     """Also what was archived after it looked last, and though its server was killed."""
     settings = Settings(data_dir=tmp_path / "data", archive_url=(tmp_path / "archive").as_uri())

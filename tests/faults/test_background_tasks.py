@@ -30,6 +30,7 @@ from service.runtime import Runtime
 from service.web.idempotency import purging
 from service.web.metrics import Metrics
 from tests.harness.documents import uploaded
+from tests.harness.jobs import until
 from tests.harness.loops import LoopThread
 from tests.harness.parsing import parse_python
 from tests.harness.services import RunningService
@@ -64,12 +65,10 @@ class Fatal(BaseException):
     """What no `except Exception` catches."""
 
 
-def until(claim: Callable[[], bool]) -> None:
-    """Wait until something is so."""
-    deadline = time.monotonic() + SECONDS
-    while not claim():
-        assert time.monotonic() < deadline, "it never came to be"
-        time.sleep(0.02)
+@pytest.fixture
+def service(own_service: RunningService) -> RunningService:
+    """A service with a database of its own, because these tests look at all its tasks, workers and organizations."""
+    return own_service
 
 
 def test_whatever_ends_a_task_it_is_started_again(harness_loop: LoopThread) -> None:
@@ -203,7 +202,6 @@ HOUSEKEEPING: dict[str, Callable[[Runtime], Awaitable[object]]] = {
 def test_housekeeping_goes_on_after_an_organization_that_fails(
     work: Callable[[Runtime], Awaitable[object]], service: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It is done in every other organization, and the failure is told at the end."""
     another_organization(service)
     runtime, done = service.runtime, list[UUID]()
     broken, other = service.run(organization_ids(runtime.database))

@@ -165,6 +165,7 @@ def restored(deployment: Deployment) -> Iterator[ServiceProcess]:
         process.close()
 
 
+@pytest.mark.slow
 def test_a_backup_is_its_owners_alone_and_never_overwritten(
     deployment: Deployment, capsys: pytest.CaptureFixture[str]
 ) -> None:

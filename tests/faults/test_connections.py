@@ -150,6 +150,7 @@ def _search_seconds(service: ServiceProcess) -> float:
         return time.monotonic() - began
 
 
+@pytest.mark.slow
 def test_half_sent_requests_leave_descriptors_for_the_service(limited: Callable[..., LimitedService]) -> None:
     """With 1,024 descriptors and 1,400 half-sent requests, callers at that address are served and PostgreSQL runs on.
 
@@ -185,6 +186,7 @@ def connections_of(service: LimitedService) -> dict[str, Any]:
     return dict(status["connections"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("limits", [SMALL, pytest.param(LARGE, marks=pytest.mark.long)])
 def test_a_caller_notices_little_of_half_open_connections_and_slow_uploads(
     limited: Callable[..., LimitedService], limits: tuple[int, int]

@@ -59,6 +59,7 @@ def server(tmp_path: Path) -> Iterator[EmbeddedPostgres]:
     server.stop()
 
 
+@pytest.mark.slow
 def test_a_service_that_can_open_nothing_leaves_its_database_alone(service_process: Start) -> None:
     """Without a descriptor left, the server isn't taken for gone: it goes on, and so does the service afterwards."""
     service = service_process()
@@ -80,6 +81,7 @@ def test_a_service_that_can_open_nothing_leaves_its_database_alone(service_proce
     eventually(lambda: service.http.post(ORGANIZATION, json={}).status_code == 200)
 
 
+@pytest.mark.slow
 def test_who_can_open_nothing_knows_of_no_server(server: EmbeddedPostgres, tmp_path: Path) -> None:
     """Whether it runs can't be told, which is neither yes nor no; nothing is started or removed upon it."""
     with without_descriptors(os.getpid()):

@@ -125,6 +125,7 @@ def stop(process: ServiceProcess) -> None:
     process.data_dir.rmdir()
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_refused_read_on_and_healed(disk: SmallDisk) -> None:
     """Filled by uploads and a foreign file, killed and started while full, healed: nothing is lost or half there.
 

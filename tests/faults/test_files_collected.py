@@ -48,9 +48,26 @@ def make_service(make_service: Callable[..., RunningService]) -> Callable[..., R
     return make
 
 
+@pytest.fixture
+def service(own_service: RunningService) -> RunningService:
+    """A service with a store of its own, because these tests look at all of it."""
+    return own_service
+
+
+@pytest.fixture
+def eager(make_service: Callable[..., RunningService]) -> RunningService:
+    """A service that gives files no grace."""
+    return make_service(**AT_ONCE)
+
+
 def delete(service: RunningService, document: dict[str, object]) -> None:
     """Delete a document."""
     ok(service.call("catalog/deleteDocument", {"documentId": document["documentId"]}))
+
+
+def content_of(service: RunningService, document: dict[str, object]) -> bytes:
+    """Download a document."""
+    return service.call("catalog/downloadDocument", {"documentId": document["documentId"]}).content
 
 
 def stored(service: RunningService) -> set[str]:
@@ -84,20 +101,19 @@ def test_a_deleted_documents_file_goes_after_the_grace(service: RunningService) 
 
 
 def test_a_file_that_is_not_archived_stays(
-    make_service: Callable[..., RunningService], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    eager: RunningService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Moments of the archive will refer to it, however long the archive can't be reached."""
-    service = make_service(**AT_ONCE)
-    files = service.runtime.files
+    files = eager.runtime.files
     monkeypatch.setattr(files, "_unarchived", tmp_path)
-    delete(service, uploaded(service, "notes"))
+    delete(eager, uploaded(eager, "notes"))
     for _ in range(2):  # noted, and then taken
-        collect(service)
-        assert stored(service) == {DIGEST.hex()}
+        collect(eager)
+        assert stored(eager) == {DIGEST.hex()}
         assert files.take_unarchived() == {DIGEST}
     files.drop_notes({DIGEST})
-    collect(service)
-    assert stored(service) == set()
+    collect(eager)
+    assert stored(eager) == set()
 
 
 def test_a_file_that_was_marked_in_error_stays(service: RunningService) -> None:
@@ -114,11 +130,8 @@ def test_a_file_that_was_marked_in_error_stays(service: RunningService) -> None:
         assert connection.execute("SELECT count(*) FROM unused_files").fetchone() == (0,)
 
 
-def test_a_file_that_can_not_be_deleted_keeps_no_other(
-    make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_that_can_not_be_deleted_keeps_no_other(eager: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each pass ends with the store's error, after it has marked and removed what it can."""
-    service = make_service(**AT_ONCE)
     remove = FileStore.delete
 
     async def refuse(store: FileStore, sha256: bytes) -> None:
@@ -128,10 +141,10 @@ def test_a_file_that_can_not_be_deleted_keeps_no_other(
 
     monkeypatch.setattr(FileStore, "delete", refuse)
     for name, content in (("notes", TEXT), ("others", "Other words.")):
-        delete(service, uploaded(service, name, content))
+        delete(eager, uploaded(eager, name, content))
         with pytest.raises(PermissionError):
-            collect(service)
-        assert stored(service) == {DIGEST.hex()}
+            collect(eager)
+        assert stored(eager) == {DIGEST.hex()}
 
 
 def test_the_same_bytes_come_back_within_the_grace_and_after_it(service: RunningService) -> None:
@@ -149,15 +162,13 @@ def test_the_same_bytes_come_back_within_the_grace_and_after_it(service: Running
     let_hours_pass(service, 2)
     assert collect(service) == 1
     document = uploaded(service, "notes")
-    file = service.call("catalog/downloadDocument", {"documentId": document["documentId"]})
-    assert file.content == TEXT.encode()
+    assert content_of(service, document) == TEXT.encode()
 
 
 def test_a_file_that_is_collected_during_its_upload_is_stored_again(
-    make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
+    eager: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The collector comes between the file's way into the store and its version: no acknowledged upload lacks it."""
-    service = make_service(**AT_ONCE)
     put = FileStore.put
     came: list[bool] = []
 
@@ -166,55 +177,52 @@ def test_a_file_that_is_collected_during_its_upload_is_stored_again(
         if not came:
             came.append(True)
             while await store.exists(sha256):
-                await collect_files(service.runtime.beside_requests())
+                await collect_files(eager.runtime.beside_requests())
 
     monkeypatch.setattr(FileStore, "put", put_and_collect)
-    document = uploaded(service, "notes")
+    document = uploaded(eager, "notes")
     assert came
-    file = service.call("catalog/downloadDocument", {"documentId": document["documentId"]})
-    assert file.content == TEXT.encode()
+    assert content_of(eager, document) == TEXT.encode()
 
 
-def test_what_an_upload_or_a_backup_holds_is_left_alone(make_service: Callable[..., RunningService]) -> None:
+def test_what_an_upload_or_a_backup_holds_is_left_alone(eager: RunningService) -> None:
     """Until the backup has been written, and until the upload's transaction ends."""
-    service = make_service(**AT_ONCE)
-    delete(service, uploaded(service, "notes"))
+    delete(eager, uploaded(eager, "notes"))
 
     async def collect_beside_an_upload() -> int:
-        async with service.runtime.database.transaction(None) as connection:
+        async with eager.runtime.database.transaction(None) as connection:
             upload_begins = Batch()
             queries.keep_file(upload_begins, sha256=DIGEST)
             await upload_begins.run(connection)
-            return await collect_files(service.runtime.beside_requests())
+            return await collect_files(eager.runtime.beside_requests())
 
-    owner = driver_url(service.settings.database_url.get_secret_value())  # type: ignore[union-attr]
+    owner = driver_url(eager.settings.database_url.get_secret_value())  # type: ignore[union-attr]
     with open_snapshot(owner):
-        assert collect(service) == 0
+        assert collect(eager) == 0
     # It is marked by now, and the upload takes the mark away, which the collector doesn't wait for.
-    assert service.run(collect_beside_an_upload()) == 0
-    assert stored(service) == {DIGEST.hex()}
-    assert collect(service) == 1
+    assert eager.run(collect_beside_an_upload()) == 0
+    assert stored(eager) == {DIGEST.hex()}
+    assert collect(eager) == 1
 
 
 def test_a_backup_taken_while_files_are_collected_is_whole(
-    make_service: Callable[..., RunningService], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    eager: RunningService, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What is deleted and collected meanwhile is in it, or not in its database either."""
-    service = make_service(**AT_ONCE)
-    documents = [uploaded(service, f"note {number}", f"{TEXT} {number}") for number in range(20)]
+    documents = [uploaded(eager, f"note {number}", f"{TEXT} {number}") for number in range(20)]
 
     async def delete_and_collect() -> None:
         for document in documents:
-            await asyncio.to_thread(delete, service, document)
-            await collect_files(service.runtime.beside_requests())
+            await asyncio.to_thread(delete, eager, document)
+            await collect_files(eager.runtime.beside_requests())
 
-    beside = service.loop.submit(delete_and_collect())
+    beside = eager.loop.submit(delete_and_collect())
     archives = [tmp_path / f"{number}.tar.gz" for number in range(3)]
     for archive in archives:
-        assert run(["backup", str(archive)], service.settings) == 0, capsys.readouterr().err
+        assert run(["backup", str(archive)], eager.settings) == 0, capsys.readouterr().err
     beside.result(60)
-    collect(service)
-    assert stored(service) == set()
+    collect(eager)
+    assert stored(eager) == set()
     for archive in archives:
         with archive.open("rb") as file:
             manifest = verify(file)
@@ -231,11 +239,8 @@ def linger_after(step: Callable[..., Awaitable[None]]) -> Callable[..., Awaitabl
     return do
 
 
-def test_several_collect_at_once_beside_uploads(
-    make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_several_collect_at_once_beside_uploads(eager: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each document of a few contents that come and go has its file afterwards, and nothing else is there."""
-    service = make_service(**AT_ONCE)
     for step in ("put", "ensure"):
         monkeypatch.setattr(FileStore, step, linger_after(getattr(FileStore, step)))
     contents = [f"{TEXT} {number}" for number in range(3)]
@@ -243,13 +248,13 @@ def test_several_collect_at_once_beside_uploads(
     async def come_and_go(thread: int) -> None:
         for turn in range(6):
             content = contents[(thread + turn) % len(contents)]
-            document = ok(await asyncio.to_thread(upload, service, f"note {thread}", content))
+            document = ok(await asyncio.to_thread(upload, eager, f"note {thread}", content))
             if turn < 5:
-                await asyncio.to_thread(delete, service, document)
+                await asyncio.to_thread(delete, eager, document)
 
     async def keep_collecting() -> None:
         while True:
-            await collect_files(service.runtime.beside_requests())
+            await collect_files(eager.runtime.beside_requests())
 
     async def do_all() -> None:
         collecting = [asyncio.create_task(keep_collecting()) for _ in range(2)]
@@ -259,10 +264,10 @@ def test_several_collect_at_once_beside_uploads(
             with suppress(asyncio.CancelledError):
                 await task
 
-    service.run(do_all())
-    collect(service)
+    eager.run(do_all())
+    collect(eager)
     kept = {contents[(thread + 5) % len(contents)] for thread in range(4)}
-    assert stored(service) == {hashlib.sha256(content.encode()).hexdigest() for content in kept}
+    assert stored(eager) == {hashlib.sha256(content.encode()).hexdigest() for content in kept}
 
 
 def test_what_a_killed_put_left_goes_and_other_things_stay(service: RunningService) -> None:
@@ -301,6 +306,7 @@ def test_a_store_that_is_another_deployments_is_left_alone(
     assert stored(first) == {DIGEST.hex()}
 
 
+@pytest.mark.slow
 def test_files_in_a_bucket_are_collected_and_checked(
     make_service: Callable[..., RunningService],
     tmp_path: Path,
@@ -319,8 +325,7 @@ def test_files_in_a_bucket_are_collected_and_checked(
         delete(service, document)
         assert collect(service) == 1
         assert not service.run(service.runtime.files.exists(DIGEST))
-        file = service.call("catalog/downloadDocument", {"documentId": kept["documentId"]})
-        assert file.content == b"Other words."
+        assert content_of(service, kept) == b"Other words."
         assert run(["files", "check"], service.settings) == 0
         archive = tmp_path / "backup.tar.gz"
         assert run(["backup", str(archive)], service.settings) == 0
@@ -370,30 +375,26 @@ def test_check_finds_what_is_missing_altered_and_left_over(
     assert f"missing: {digests['missing']}, of {made['missing']['documentId']}" in capsys.readouterr().err
 
 
-def test_one_of_several_processes_collects_in_a_period(make_service: Callable[..., RunningService]) -> None:
+def test_one_of_several_processes_collects_in_a_period(eager: RunningService) -> None:
     """And again when the period is over, also after a process that began and was killed."""
-    service = make_service(**AT_ONCE)
-    delete(service, uploaded(service, "notes"))
+    delete(eager, uploaded(eager, "notes"))
 
     async def collect_in_several() -> None:
-        await asyncio.gather(*(collect_when_due(service.runtime.beside_requests()) for _ in range(4)))
+        await asyncio.gather(*(collect_when_due(eager.runtime.beside_requests()) for _ in range(4)))
 
-    service.run(collect_in_several())
-    assert stored(service) == {DIGEST.hex()}
-    with service.owner_connection() as connection:
+    eager.run(collect_in_several())
+    assert stored(eager) == {DIGEST.hex()}
+    with eager.owner_connection() as connection:
         connection.execute("UPDATE deployment SET files_listed_at = files_listed_at - interval '1 hour'")
         begun = connection.execute("SELECT files_listed_at FROM deployment").fetchone()
-    service.run(collect_in_several())
-    assert stored(service) == set()
-    with service.owner_connection() as connection:
+    eager.run(collect_in_several())
+    assert stored(eager) == set()
+    with eager.owner_connection() as connection:
         assert connection.execute("SELECT files_listed_at FROM deployment").fetchone() > begun  # type: ignore[operator]
 
 
-def test_deletions_under_way_keep_their_locks(
-    make_service: Callable[..., RunningService], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_deletions_under_way_keep_their_locks(eager: RunningService, monkeypatch: pytest.MonkeyPatch) -> None:
     """When the collector is cancelled, be it twice, or one deletion fails, an upload waits for what isn't answered."""
-    service = make_service(**AT_ONCE)
     texts = {name: f"{TEXT} {name}" for name in ("slow", "refused")}
     digests = {name: hashlib.sha256(text.encode()).digest() for name, text in texts.items()}
     remove = FileStore.delete
@@ -407,13 +408,13 @@ def test_deletions_under_way_keep_their_locks(
         await remove(store, sha256)
 
     for name, content in texts.items():
-        delete(service, uploaded(service, name, content))
+        delete(eager, uploaded(eager, name, content))
     monkeypatch.setattr(FileStore, "delete", remove_slowly)
     tasks: list[asyncio.Task[Any] | None] = []
 
     async def begin() -> None:
         tasks.append(asyncio.current_task())
-        await collect_files(service.runtime.beside_requests())
+        await collect_files(eager.runtime.beside_requests())
 
     async def cancel() -> None:
         for task in tasks * 2:
@@ -421,22 +422,21 @@ def test_deletions_under_way_keep_their_locks(
             task.cancel()
             await asyncio.sleep(0.1)
 
-    service.loop.submit(begin())
+    eager.loop.submit(begin())
     assert began.wait(30)
-    service.run(cancel())
+    eager.run(cancel())
     with ThreadPoolExecutor() as threads:
-        sent = threads.submit(uploaded, service, "slow", texts["slow"])
+        sent = threads.submit(uploaded, eager, "slow", texts["slow"])
         with pytest.raises(TimeoutError):
             sent.result(1)
         goes_on.set()
         document = sent.result(30)
-    file = service.call("catalog/downloadDocument", {"documentId": document["documentId"]})
-    assert file.content == texts["slow"].encode()
+    assert content_of(eager, document) == texts["slow"].encode()
     with pytest.raises(PermissionError):
-        collect(service)
+        collect(eager)
     monkeypatch.undo()
-    assert collect(service) == 1
-    assert stored(service) == {digests["slow"].hex()}
+    assert collect(eager) == 1
+    assert stored(eager) == {digests["slow"].hex()}
 
 
 def test_files_are_collected_though_the_database_takes_no_marks(

@@ -20,7 +20,7 @@ from tests.harness.databases import connect
 from tests.harness.processes import ServiceProcess
 
 THREADS, CONTENTS = 6, 40
-POINTS, OPERATIONS = 3, 240
+POINTS, OPERATIONS = 2, 160
 MANY_POINTS, MANY_OPERATIONS = 30, 5000
 _COLLECTED_SECONDS = 120
 

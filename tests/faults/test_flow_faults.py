@@ -10,6 +10,8 @@ from tests.faults.loading import BATCH, Loader, catalog_of, cheap_service
 from tests.harness.processes import ServiceProcess
 from tests.harness.proxy import UPLOAD, Fault, Proxy, faulty
 
+pytestmark = pytest.mark.slow
+
 DOCUMENTS = 120
 NOBODY_LISTENS = "http://127.0.0.1:9"
 # The first uploads meet all of these; later requests of every kind meet them at random.

@@ -406,6 +406,7 @@ async def test_workers_may_not_write_files(tmp_path):
         extractor.close()
 
 
+@pytest.mark.slow
 async def test_a_pdf_of_ten_thousand_pages_is_read(tmp_path):
     """As long as it fits the time limit, a PDF's number of pages is no reason to refuse it."""
     content = made_files.pdf(*([[("Page of pears", 12)]] * 10_000))

@@ -82,6 +82,7 @@ def metric(service: RunningService, name: str) -> float:
     return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))
 
 
+@pytest.mark.slow
 def test_what_is_at_work_is_bounded(make_service: Callable[..., RunningService], slow: SlowEmbedder) -> None:
     """Of 60 documents that come at once a few are claimed, in memory and on connections; all are indexed at last."""
     service = make_service(inline_indexing_seconds=0, sweep_seconds=3600)
@@ -101,6 +102,7 @@ def test_what_is_at_work_is_bounded(make_service: Callable[..., RunningService],
     assert metric(service, "carrel_indexing_running") == 0
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("slow")
 def test_large_documents_go_on_while_small_ones_keep_coming(make_service: Callable[..., RunningService]) -> None:
     """Small ones that come after ten large ones are there soon, and the oldest large one is before the newest."""
@@ -127,6 +129,7 @@ def test_large_documents_go_on_while_small_ones_keep_coming(make_service: Callab
     assert get_document(service, large[-1])["indexedIn"][0]["status"] == "RUNNING"
 
 
+@pytest.mark.slow
 def test_one_organizations_backlog_holds_no_other_back(
     make_service: Callable[..., RunningService], slow: SlowEmbedder
 ) -> None:
@@ -173,6 +176,7 @@ def test_a_sweep_keeps_nobody_from_beginning(make_service: Callable[..., Running
     assert service.run(look()) == set()
 
 
+@pytest.mark.slow
 def test_an_upload_beyond_the_backlog_is_refused_early_and_taken_later(
     make_service: Callable[..., RunningService], slow: SlowEmbedder
 ) -> None:
@@ -212,6 +216,7 @@ def test_an_upload_beyond_the_backlog_is_refused_early_and_taken_later(
     assert name in list_documents(service)
 
 
+@pytest.mark.slow
 def test_an_upload_waits_for_an_index_without_a_connection(
     make_service: Callable[..., RunningService], slow: SlowEmbedder
 ) -> None:

@@ -17,6 +17,8 @@ from tests.faults.loading import Catalog, Loader, catalog_of, cheap_service
 from tests.harness.processes import ServiceProcess
 from tests.harness.proxy import UPLOAD, Fault, Proxy, faulty
 
+pytestmark = pytest.mark.slow
+
 DOCUMENTS = 60
 LOCK_BYTES = 244_000
 RELEASED = Event()

@@ -167,6 +167,7 @@ def _points(
 ALL_POINTS = [flow_points, service_points, database_points]
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize("points_of", [service_points])
 def test_what_is_killed_is_indexed_again_once(

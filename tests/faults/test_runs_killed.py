@@ -19,7 +19,7 @@ from tests.faults.points import MANY_DOCUMENTS, share_points
 from tests.harness.processes import ServiceProcess
 from tests.harness.proxy import UPLOAD, Proxy, faulty
 
-DOCUMENTS, POINTS = 75, 2
+DOCUMENTS, POINTS = 75, 1
 _PLAN = "catalog/planUpload"
 _MOMENT_SECONDS = 1800
 

@@ -6,6 +6,8 @@ import sys
 import time
 from pathlib import Path
 
+import pytest
+
 SLOW = """
 import signal, sys, time
 signal.signal(signal.SIGTERM, lambda *_: (time.sleep(8), print("ended in its own time", flush=True), sys.exit(0)))
@@ -14,6 +16,7 @@ time.sleep(60)
 """
 
 
+@pytest.mark.slow
 def test_process_that_needs_longer_to_stop_is_waited_for(tmp_path: Path) -> None:
     """What takes eight seconds to finish after Ctrl-C ends by itself and is not killed, and nothing has failed."""
     (tmp_path / "slow.py").write_text(SLOW)

@@ -209,10 +209,13 @@ def sync_and_kill(site: Site, kills: list[Callable[[ServiceProcess], None]]) -> 
 KILLS = [kill_service, kill_database]
 
 
-def test_what_is_killed_loses_nothing_and_brings_nothing_twice(service: ServiceProcess, mongo: MongoServer) -> None:
+@pytest.mark.parametrize("kill", [kill_service, pytest.param(kill_database, marks=pytest.mark.slow)])
+def test_what_is_killed_loses_nothing_and_brings_nothing_twice(
+    service: ServiceProcess, mongo: MongoServer, kill: Callable[[ServiceProcess], None]
+) -> None:
     """After kill -9 at a random moment: the same ids and hashes as the source, one version, at most a page again."""
     site = Site(service, mongo, random.Random(5), DOCUMENTS)  # noqa: S311 - no secret
-    sync_and_kill(site, KILLS * POINTS)
+    sync_and_kill(site, [kill] * POINTS)
 
 
 @pytest.mark.long

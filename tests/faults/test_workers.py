@@ -206,6 +206,7 @@ KILLED: tuple[Callable[[ServiceProcess], psutil.Process | None], ...] = (
 )
 
 
+@pytest.mark.slow
 def test_what_workers_need_is_brought_back(service_process: Callable[..., ServiceProcess]) -> None:
     """A reader of files, what readers are forked from, a connection of the database, the database: each killed in turn.
 
@@ -226,6 +227,7 @@ def test_what_workers_need_is_brought_back(service_process: Callable[..., Servic
     assert not service.events("process_ended")
 
 
+@pytest.mark.slow
 def test_workers_are_replaced_while_they_serve(service_process: Callable[..., ServiceProcess]) -> None:
     """SIGHUP replaces all of them, refuses and breaks off nothing; what they counted together stays counted."""
     service = service_process(CARREL_RATE_LIMIT_REQUESTS="0")
@@ -242,6 +244,7 @@ def test_workers_are_replaced_while_they_serve(service_process: Callable[..., Se
     assert not service.events("process_ended")
 
 
+@pytest.mark.slow
 def test_a_signal_while_workers_are_replaced_replaces_them_once_more(
     service_process: Callable[..., ServiceProcess],
 ) -> None:
@@ -259,6 +262,7 @@ def test_a_signal_while_workers_are_replaced_replaces_them_once_more(
     assert service.stop() == 0
 
 
+@pytest.mark.slow
 def test_workers_count_and_tell_together(service_process: Callable[..., ServiceProcess]) -> None:
     """A credential has its limit once, whichever worker is asked; each says of all how many connections there are."""
     service = service_process(CARREL_RATE_LIMIT_REQUESTS=str(LIMIT), CARREL_MAX_CONNECTIONS="101")
@@ -277,6 +281,7 @@ def test_workers_count_and_tell_together(service_process: Callable[..., ServiceP
             client.close()
 
 
+@pytest.mark.slow
 def test_a_process_that_keeps_dying_rests(service_process: Callable[..., ServiceProcess]) -> None:
     """It is started again at once, then after pauses that grow, and the log says so; the other worker serves on."""
     service = service_process()
@@ -288,6 +293,7 @@ def test_a_process_that_keeps_dying_rests(service_process: Callable[..., Service
     assert [event["again_in"] for event in service.events("process_ended")] == [0.0, 1.0, 2.0]
 
 
+@pytest.mark.slow
 def test_a_worker_that_can_not_be_replaced_stays(tmp_path: Path) -> None:
     """Where the new one ends at its start, the old one serves on, alone; a further SIGHUP tries again."""
     service, flag = ServiceProcess(), tmp_path / "deadly"
@@ -331,6 +337,7 @@ def has_ended(process: psutil.Process) -> bool:
         return True
 
 
+@pytest.mark.slow
 def test_a_database_that_does_not_start_holds_up_nothing_else(service_process: Callable[..., ServiceProcess]) -> None:
     """While it is tried again and again, workers that end are started again, and the service stops when it is told."""
     service = service_process()

@@ -159,6 +159,7 @@ async def test_manifest_brings_access_and_metadata(
         assert set(readable("ada@example.com")) == {"everybody"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("options", [["--direct"], []])
 def test_a_run_that_is_told_to_end_says_what_stays(prefect_api: str, tmp_path: Path, options: list[str]) -> None:
     """SIGTERM, by which schedulers and `timeout` end a program, is like Ctrl-C: exit code 130, and no traceback."""

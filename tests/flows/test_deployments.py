@@ -336,6 +336,7 @@ async def test_slots_of_a_killed_run_are_given_back_by_the_next_one(
     await client.delete_global_concurrency_limit_by_name(BATCHES)
 
 
+@pytest.mark.slow
 async def test_serve_follows_the_file_while_it_runs(
     prefect_api: str, client: PrefectClient, library: Path, written: Path, flow_settings: FlowSettings
 ) -> None:
@@ -383,6 +384,7 @@ def _known(runs: Runs, name: str) -> bool:
         return False
 
 
+@pytest.mark.slow
 async def test_work_pools_get_the_same_deployments(prefect_api: str, client: PrefectClient) -> None:
     """`prefect deploy --all` registers every flow that is served, under the same name, for a work pool's machines."""
     await client.create_work_pool(WorkPoolCreate(name="carrel", type="process"))

@@ -2,6 +2,7 @@
 
 import json
 import os
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,6 @@ from flows.settings import FlowSettings
 from tests import made_files
 from tests.harness.services import RunningService
 
-_WORDS = made_files.word(paragraphs=[("Normal", "some words")])
 _BODY = "word/document.xml"
 _LAUGHS = (
     "<!DOCTYPE lolz [<!ENTITY a 'lollollollol'>"
@@ -26,24 +26,32 @@ def _cut(package: bytes) -> bytes:
     return package[: len(package) // 2]
 
 
-# The kinds, each with the reason it must be told.
-POISONED = {
-    "empty.md": (b"", {"file_empty"}),
-    "blank.txt": (b" \n\t \n", {"file_without_text"}),
-    "broken.pdf": (b"%PDF-1.7 this is no PDF", {"file_corrupt"}),
-    "scanned.pdf": (made_files.picture_pdf(), {"file_without_text"}),
-    "locked.pdf": (made_files.encrypted_pdf(), {"file_encrypted"}),
-    "cut.docx": (_cut(_WORDS), {"file_corrupt", "file_type_mismatch"}),
-    "laughs.docx": (made_files.with_part(_WORDS, _BODY, _LAUGHS.encode()), {"file_too_complex"}),
-    "bomb.docx": (made_files.with_part(_WORDS, _BODY, b"<a/>" * 40_000_000), {"file_too_complex"}),
-    "cut.pptx": (_cut(made_files.slides()), {"file_corrupt", "file_type_mismatch"}),
-    "cut.xlsx": (_cut(made_files.workbook(A=[["x"], [1]])), {"file_corrupt", "file_type_mismatch"}),
-    "cut.zip": (_cut(made_files.archive({"readme.txt": "Words."})), {"file_corrupt"}),
-    "picture.png": (b"\x89PNG\r\n\x1a\n" + bytes(100), {"file_corrupt"}),
-    "program.md": (b"\x7fELF\x02\x01\x01" + bytes(500), {"file_type_unsupported", "file_type_mismatch"}),
-    "deep.json": (b"[" * 200_000 + b"]" * 200_000, {"file_too_complex"}),
-    "large.txt": (b"pears " * 200_000, {"file_too_large", "content_too_large"}),
-}
+@cache
+def words() -> bytes:
+    """Return a whole document."""
+    return made_files.word(paragraphs=[("Normal", "some words")])
+
+
+@cache
+def poisoned() -> dict[str, tuple[bytes, set[str]]]:
+    """Return a file of each kind, with the reasons of which it must be told."""
+    return {
+        "empty.md": (b"", {"file_empty"}),
+        "blank.txt": (b" \n\t \n", {"file_without_text"}),
+        "broken.pdf": (b"%PDF-1.7 this is no PDF", {"file_corrupt"}),
+        "scanned.pdf": (made_files.picture_pdf(), {"file_without_text"}),
+        "locked.pdf": (made_files.encrypted_pdf(), {"file_encrypted"}),
+        "cut.docx": (_cut(words()), {"file_corrupt", "file_type_mismatch"}),
+        "laughs.docx": (made_files.with_part(words(), _BODY, _LAUGHS.encode()), {"file_too_complex"}),
+        "bomb.docx": (made_files.with_part(words(), _BODY, b"<a/>" * 40_000_000), {"file_too_complex"}),
+        "cut.pptx": (_cut(made_files.slides()), {"file_corrupt", "file_type_mismatch"}),
+        "cut.xlsx": (_cut(made_files.workbook(A=[["x"], [1]])), {"file_corrupt", "file_type_mismatch"}),
+        "cut.zip": (_cut(made_files.archive({"readme.txt": "Words."})), {"file_corrupt"}),
+        "picture.png": (b"\x89PNG\r\n\x1a\n" + bytes(100), {"file_corrupt"}),
+        "program.md": (b"\x7fELF\x02\x01\x01" + bytes(500), {"file_type_unsupported", "file_type_mismatch"}),
+        "deep.json": (b"[" * 200_000 + b"]" * 200_000, {"file_too_complex"}),
+        "large.txt": (b"pears " * 200_000, {"file_too_large", "content_too_large"}),
+    }
 
 
 @pytest.fixture
@@ -54,7 +62,7 @@ def library(tmp_path: Path) -> Path:
         path = folder / f"shelf-{number % 7}" / f"note-{number:03}.md"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(f"# Note {number}\n\nThe ferry number {number} leaves from pier {number * 7}.\n")
-    for name, (contents, _) in POISONED.items():
+    for name, (contents, _) in poisoned().items():
         (folder / "shelf-3" / name).write_bytes(contents)
     (tmp_path / "secret.md").write_text("Outside.")
     (folder / "out.md").symlink_to(tmp_path / "secret.md")
@@ -64,13 +72,17 @@ def library(tmp_path: Path) -> Path:
     return folder
 
 
-# What the damaged ones are once they are mended; the others are taken away.
-MENDED = {
-    **dict.fromkeys(("empty.md", "blank.txt", "program.md", "large.txt"), b"Mended words."),
-    **dict.fromkeys(("cut.docx", "laughs.docx", "bomb.docx"), _WORDS),
-    "broken.pdf": made_files.pdf([("Mended words.", 12)]),
-    "deep.json": b'["Mended words."]',
-}
+@cache
+def mended_files() -> dict[str, bytes]:
+    """Return the damaged files as they are once they are mended; the others are taken away."""
+    return {
+        **dict.fromkeys(("empty.md", "blank.txt", "program.md", "large.txt"), b"Mended words."),
+        **dict.fromkeys(("cut.docx", "laughs.docx", "bomb.docx"), words()),
+        "broken.pdf": made_files.pdf([("Mended words.", 12)]),
+        "deep.json": b'["Mended words."]',
+    }
+
+
 LINKS = {"out.md": "link_escapes", "nowhere.md": "link_broken", "caf\\udce9.md": "name_undecodable"}
 
 
@@ -98,6 +110,7 @@ def _names(service: RunningService) -> set[str]:
         return {document.document_external_id for document in client.catalog.list_documents(page_size=1000)}
 
 
+@pytest.mark.slow
 def test_five_hundred_arrive_and_each_poisoned_one_is_named_and_can_be_mended(
     library: Path, service: RunningService, carrel_json: Any
 ) -> None:
@@ -105,9 +118,9 @@ def test_five_hundred_arrive_and_each_poisoned_one_is_named_and_can_be_mended(
     code, counts = carrel_json("upload", str(library), "--direct")
     assert (code, counts["created"], counts["waiting"], counts["indexing"]) == (1, 500, 0, 0)
     reasons = {Path(row["place"]).name: row["code"] for row in counts["failures"]}
-    assert reasons.keys() == POISONED.keys() | LINKS.keys() | {"round.md"}
+    assert reasons.keys() == poisoned().keys() | LINKS.keys() | {"round.md"}
     assert {name: reasons[name] for name in LINKS} == LINKS
-    wrong = {name: reasons[name] for name, (_, codes) in POISONED.items() if reasons[name] not in codes}
+    wrong = {name: reasons[name] for name, (_, codes) in poisoned().items() if reasons[name] not in codes}
     assert wrong == {}
     assert all(row["reason"] for row in counts["failures"])
     assert len(_names(service)) == 500
@@ -118,9 +131,9 @@ def test_five_hundred_arrive_and_each_poisoned_one_is_named_and_can_be_mended(
     _, listed = carrel_json("quarantine", "list")
     assert {Path(row["place"]).name for row in listed["quarantine"]} == reasons.keys()
 
-    for name in POISONED:
-        if name in MENDED:
-            (library / "shelf-3" / name).write_bytes(MENDED[name])
+    for name in poisoned():
+        if name in mended_files():
+            (library / "shelf-3" / name).write_bytes(mended_files()[name])
         else:
             (library / "shelf-3" / name).unlink()
     for name in ("out.md", "nowhere.md", "round.md"):
@@ -128,9 +141,9 @@ def test_five_hundred_arrive_and_each_poisoned_one_is_named_and_can_be_mended(
         (library / name).write_text(f"{name} is a file now.")
     Path(os.fsdecode(os.fsencode(library) + b"/caf\xe9.md")).unlink()
     code, mended = carrel_json("quarantine", "retry", str(library))
-    assert (code, mended["documents"], mended["quarantined"]) == (0, len(MENDED) + 3, 0), mended["failures"]
-    assert (mended["created"], mended["unchanged"]) == (len(MENDED) + 3, 0)
-    assert len(_names(service)) == 500 + len(MENDED) + 3
+    assert (code, mended["documents"], mended["quarantined"]) == (0, len(mended_files()) + 3, 0), mended["failures"]
+    assert (mended["created"], mended["unchanged"]) == (len(mended_files()) + 3, 0)
+    assert len(_names(service)) == 500 + len(mended_files()) + 3
     assert carrel_json("quarantine", "list")[1]["quarantine"] == []
     code, last = carrel_json("upload", str(library), "--direct")
     assert (code, last["sent_bytes"], last["unchanged"]) == (0, 0, len(_names(service)))

@@ -135,6 +135,7 @@ async def test_what_finds_no_room_is_said(
     ]
 
 
+@pytest.mark.slow
 async def test_a_service_that_is_away_at_the_end_costs_a_remark(
     poisoned: Path, proxy: Proxy, through: FlowSettings
 ) -> None:
@@ -178,6 +179,7 @@ async def test_a_run_that_ends_with_an_error_reports_what_it_came_upon(
     assert await listed(flow_settings) == {"missing.md": "file_missing"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [signal.SIGKILL, signal.SIGTERM])
 async def test_a_stopped_run_is_made_up_for(poisoned: Path, flow_settings: FlowSettings, stop: signal.Signals) -> None:
     """Stopped, a run reports how far it came; killed, it can't. The next one reports what is right, in either case."""
@@ -328,6 +330,7 @@ async def test_ledgers_of_others_are_left_to_them(
     assert [one.reported_by.email for one in await reported(flow_settings)] == ["ada@example.com"]
 
 
+@pytest.mark.slow
 async def test_serving_the_flows_reports_what_never_was(
     prefect_api: str, poisoned: Path, flow_settings: FlowSettings, service: RunningService, tmp_path: Path
 ) -> None:

@@ -23,6 +23,12 @@ def _open(service: RunningService) -> list[tuple[str, str, str]]:
         return [(one.kind.value, one.name, one.code) for one in client.admin.alerts.list(only_open=True)]
 
 
+@pytest.fixture
+def service(own_service: RunningService) -> RunningService:
+    """A service with a database of its own, whose rows are looked at."""
+    return own_service
+
+
 def _leases(service: RunningService) -> list[tuple[bool]]:
     with service.owner_connection() as connection:
         return connection.execute("SELECT expires_at IS NOT NULL FROM alert_leases").fetchall()

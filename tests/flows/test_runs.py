@@ -166,6 +166,7 @@ def nothing_served(prefect_api: str) -> None:
             prefect.delete(f"/deployments/{deployment['id']}").raise_for_status()
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("nothing_served")
 async def test_plans_and_retries_are_worked_over_http(
     prefect_api: str, library: Path, tmp_path: Path, service: RunningService, flow_settings: FlowSettings

@@ -81,6 +81,7 @@ def _created(runs: Runs, schedule: Schedule) -> int:
     return sum(one.counts.created for one in runs.statuses(made) if one.state == "COMPLETED")
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(600)
 async def test_a_schedule_fires_with_its_parameters_and_survives_serve_and_the_file(
     runs: Runs, prefect_api: str, library: Path, flow_settings: FlowSettings, tmp_path: Path

@@ -17,6 +17,12 @@ OPTIONS = CollectionOptions(collection="Shelf")
 
 
 @pytest.fixture
+def service(own_service: RunningService) -> RunningService:
+    """A service with a database of its own, whose rows are looked at."""
+    return own_service
+
+
+@pytest.fixture
 def collection_id(service: RunningService) -> str:
     """An empty collection beside a catalog of four documents."""
     for name, metadata in (

@@ -12,7 +12,6 @@ from typing import Any
 
 import httpx
 import pytest
-from prefect.server.database.configurations import AioSqliteConfiguration
 from prefect.settings import PREFECT_API_URL, temporary_settings
 from sqlalchemy import text
 
@@ -40,6 +39,7 @@ def asked(server: httpx.Client, path: str, body: dict[str, Any]) -> Any:
     return answer.raise_for_status().json()
 
 
+@pytest.mark.slow
 def test_a_deployment_with_a_schedule_has_runs_ahead(server: httpx.Client) -> None:
     """Each at its time, waiting for who serves the deployment."""
     flow = asked(server, "/flows/", {"name": "nightly"})
@@ -61,6 +61,8 @@ def test_a_deployment_with_a_schedule_has_runs_ahead(server: httpx.Client) -> No
 
 async def test_writers_at_once_wait_for_each_other(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each reads before it writes, as Prefect's own do; none fails because another was quicker."""
+    from prefect.server.database.configurations import AioSqliteConfiguration  # noqa: PLC0415 - a third of a second
+
     monkeypatch.setattr(AioSqliteConfiguration, "begin_transaction", AioSqliteConfiguration.begin_transaction)
     let_writers_wait()
     database = AioSqliteConfiguration(connection_url=f"sqlite+aiosqlite:///{tmp_path}/prefect.db")

@@ -26,7 +26,7 @@ from tests.harness.parsing import parse_python
 from tests.properties.model import EVERYONE, Model
 from tests.service.test_questions import SAMPLE_QUESTIONS, questions_of, rows_of, who_may_read
 
-pytestmark = pytest.mark.timeout(900)
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 MODES = ("HYBRID", "LEXICAL", "SEMANTIC")
 LOAD, AUDIT, QUALITY, CHAT, OPERATIONS = notebooks()
