@@ -2,7 +2,8 @@
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,6 +20,7 @@ from tests.service.directory import done
 
 SEGMENT = 16 * 1024 * 1024
 CAUGHT_UP_SECONDS = 120
+BRING = "service.operate.archiving.restoring:copy_files"
 
 
 def now() -> str:
@@ -55,19 +57,6 @@ class Archived:
         assert ended.returncode == 0, ended.stderr
         return ended.stderr
 
-    def restore(self, to: str | None) -> ServiceProcess:
-        """Restore a moment into a folder of its own, and start its service."""
-        other = ServiceProcess()
-        try:
-            arguments = [] if to is None else ["--to", to]
-            ended = other.command("restore", str(self.archive), *arguments)
-            assert ended.returncode == 0, ended.stderr
-            other.start()
-        except BaseException:
-            other.close()
-            raise
-        return other
-
 
 def delete(process: ServiceProcess, document_id: str) -> None:
     """Delete a document."""
@@ -82,13 +71,25 @@ def holds(process: ServiceProcess, then: dict[str, str]) -> None:
         assert file.content == content(name), name
 
 
+@contextmanager
+def restored(address: str, *arguments: str, killed: bool = False) -> Generator[ServiceProcess]:
+    """Restore a moment, after a restore that was killed, and start its service."""
+    with closing(ServiceProcess()) as process:
+        if killed:
+            process.command("restore", address, *arguments, killed_at=BRING)
+        ended = process.command("restore", address, *arguments)
+        assert ended.returncode == 0, ended.stderr
+        assert "lacks" not in ended.stderr
+        process.start()
+        yield process
+
+
 @pytest.fixture(scope="module")
 def archived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archived]:
     """A service with a full backup, an incremental one, and documents written and deleted between and after them."""
     archive = tmp_path_factory.mktemp("archives") / "carrel"
-    process = ServiceProcess(CARREL_ARCHIVE_URL=archive.as_uri())
-    made = Archived(process, archive)
-    try:
+    with closing(ServiceProcess(CARREL_ARCHIVE_URL=archive.as_uri())) as process:
+        made = Archived(process, archive)
         process.start()
         upload(process, "first")
         assert "full backup" in made.back_up()
@@ -102,8 +103,6 @@ def archived(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Archived]:
         upload(process, "last")
         made.note("end")
         yield made
-    finally:
-        process.close()
 
 
 @pytest.mark.slow
@@ -117,8 +116,7 @@ def test_the_service_tells_how_far_its_archive_is(archived: Archived) -> None:
 def test_a_moment_is_restored(archived: Archived) -> None:
     """What there was then is there, with its files, and nothing of later: an incremental backup and log upon it."""
     archived.wait_for("after")
-    other = ServiceProcess()
-    try:
+    with closing(ServiceProcess()) as other:
         ended = other.command("restore", str(archived.archive), "--to", archived.moments["after"])
         assert ended.returncode == 0, ended.stderr
         # The row of the deleted one stays.
@@ -129,8 +127,6 @@ def test_a_moment_is_restored(archived: Archived) -> None:
         assert (other.data_dir / "secret.key").read_text() == (archived.process.data_dir / "secret.key").read_text()
         again = other.command("restore", str(archived.archive))
         assert "Restore into an empty folder" in again.stderr
-    finally:
-        other.close()
 
 
 @pytest.mark.parametrize(
@@ -178,13 +174,18 @@ def wait_for(process: ServiceProcess, has_come: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+def wait_until_archived(process: ServiceProcess, archive: Archive) -> None:
+    """Wait until the archive has all that is written by now."""
+    end = log_end(process)
+    wait_for(process, lambda: archive.position().lsn >= end)
+
+
 @pytest.mark.long
 def test_an_archive_that_is_not_the_one_before_is_not_written_to(tmp_path: Path) -> None:
     """A stop archives the last write; an unmounted disk is waited for; a data folder that was set back is refused."""
     folder, away = tmp_path / "disk", tmp_path / "away"
-    process = ServiceProcess(CARREL_ARCHIVE_URL=folder.as_uri())
     archive = Archive(folder.as_uri())
-    try:
+    with closing(ServiceProcess(CARREL_ARCHIVE_URL=folder.as_uri())) as process:
         process.start()
         wait_for(process, (folder / "position.json").exists)
         upload(process, "last")
@@ -201,8 +202,7 @@ def test_an_archive_that_is_not_the_one_before_is_not_written_to(tmp_path: Path)
         assert not [path for path in folder.rglob("*") if path.is_file()]
         shutil.rmtree(folder)
         away.rename(folder)
-        end = log_end(process)
-        wait_for(process, lambda: archive.position().lsn >= end)
+        wait_until_archived(process, archive)
         assert len(process.events("archive_begins")) == 1
         assert process.stop() == 0
 
@@ -222,8 +222,6 @@ def test_an_archive_that_is_not_the_one_before_is_not_written_to(tmp_path: Path)
         assert "backedUpAt" not in done(process.call("admin/status/get"))["archive"]
         assert process.command("backup", "--incremental").returncode == 0
         wait_for(process, lambda: "backedUpAt" in done(process.call("admin/status/get"))["archive"])
-    finally:
-        process.close()
 
 
 @pytest.mark.slow
@@ -231,10 +229,7 @@ def test_an_archive_that_is_not_the_one_before_is_not_written_to(tmp_path: Path)
 def test_a_gap_within_a_segment_is_told(
     archived: Archived, tmp_path: Path, capsys: pytest.CaptureFixture[str], *, is_full: bool
 ) -> None:
-    """Whether the segment ends early or has zeros in it: nothing behind it is said to be restored, or verified.
-
-    Without a moment, what was before the gap is restored.
-    """
+    """Nothing behind the gap is restored or verified; without a moment, what was before it is restored."""
     copy, folder = tmp_path / "copy", tmp_path / "data"
     archived.wait_for("end")
     shutil.copytree(archived.archive, copy)
@@ -255,8 +250,6 @@ def test_a_gap_within_a_segment_is_told(
 @pytest.mark.parametrize("name", ["between", "after", "end"])
 def test_a_restored_moment_is_a_service(archived: Archived, name: str) -> None:
     """It serves what there was then, with its files, and nothing of later; the newest moment is the last write."""
-    restored = archived.restore(None if name == "end" else archived.moments[name])
-    try:
-        holds(restored, archived.then[name])
-    finally:
-        restored.close()
+    arguments = [] if name == "end" else ["--to", archived.moments[name]]
+    with restored(str(archived.archive), *arguments) as service:
+        holds(service, archived.then[name])

@@ -8,8 +8,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -121,13 +121,18 @@ def _takes_a_byte(connection: socket.socket) -> bool:
     return True
 
 
+def new_client(service: ServiceProcess, *, timeout: float) -> httpx.Client:
+    """A client with a connection of its own."""
+    headers = {"Authorization": f"Bearer {API_KEY}"}
+    return httpx.Client(base_url=service.base_url, headers=headers, timeout=timeout, verify=False)  # noqa: S501 - plain HTTP
+
+
 def statuses(service: ServiceProcess, *, seconds: float) -> set[int | str]:
     """Ask for readiness and search, each by a new connection, for a while; 0 is a connection that came to nothing."""
     found: set[int | str] = set()
     deadline = time.monotonic() + seconds
-    headers = {"Authorization": f"Bearer {API_KEY}"}
     while time.monotonic() < deadline:
-        with httpx.Client(base_url=service.base_url, headers=headers, timeout=20, verify=False) as client:  # noqa: S501 - plain HTTP
+        with new_client(service, timeout=20) as client:
             try:
                 found.add(client.get("/readyz").status_code)
                 found.add(client.post(f"/api/v0/{SEARCH}", json={"searchQuery": "pier"}).status_code)
@@ -139,23 +144,18 @@ def statuses(service: ServiceProcess, *, seconds: float) -> set[int | str]:
 
 def search_seconds(service: ServiceProcess, count: int = 15) -> list[float]:
     """Search so often, each time by a new connection; how long each took."""
-    return [_search_seconds(service) for _ in range(count)]
-
-
-def _search_seconds(service: ServiceProcess) -> float:
-    headers = {"Authorization": f"Bearer {API_KEY}"}
-    with httpx.Client(base_url=service.base_url, headers=headers, timeout=60, verify=False) as client:  # noqa: S501 - plain HTTP
-        began = time.monotonic()
-        client.post(f"/api/v0/{SEARCH}", json={"searchQuery": "pier"}).raise_for_status()
-        return time.monotonic() - began
+    took: list[float] = []
+    for _ in range(count):
+        with new_client(service, timeout=60) as client:
+            began = time.monotonic()
+            client.post(f"/api/v0/{SEARCH}", json={"searchQuery": "pier"}).raise_for_status()
+            took.append(time.monotonic() - began)
+    return took
 
 
 @pytest.mark.slow
 def test_half_sent_requests_leave_descriptors_for_the_service(limited: Callable[..., LimitedService]) -> None:
-    """With 1,024 descriptors and 1,400 half-sent requests, callers at that address are served and PostgreSQL runs on.
-
-    When the crowd has gone, nothing of it is left.
-    """
+    """Callers at that address are served and PostgreSQL runs on; when the crowd has gone, nothing of it is left."""
     service = limited(SMALL)
     server = service.database_server().process()
     assert statuses(service, seconds=1) == {200}
@@ -191,11 +191,7 @@ def connections_of(service: LimitedService) -> dict[str, Any]:
 def test_a_caller_notices_little_of_half_open_connections_and_slow_uploads(
     limited: Callable[..., LimitedService], limits: tuple[int, int]
 ) -> None:
-    """2,000 half-sent requests and 500 uploads that trickle slow nobody's searches down, though at the same address.
-
-    Where there are descriptors for all of them, none is turned away; where there aren't, searches are served all the
-    same.
-    """
+    """With descriptors for all, none is turned away; with too few, searches are served all the same."""
     service = limited(limits, CARREL_RATE_LIMIT_REQUESTS="0")
     usual = search_seconds(service)
     with crowd(service, 2000, head=HALF_SENT_HEAD), crowd(service, 500, head=HALF_SENT_UPLOAD, renewed=20):
@@ -221,7 +217,6 @@ def test_a_limit_too_small_to_work_is_refused(tmp_path: Path) -> None:
 
 
 async def test_a_listener_survives_that_descriptors_are_used_up() -> None:
-    """A connection that can't be accepted for want of descriptors is accepted when there are some again."""
     greeted = asyncio.Event()
 
     class Greeting(asyncio.Protocol):
@@ -230,9 +225,7 @@ async def test_a_listener_survives_that_descriptors_are_used_up() -> None:
             transport.close()
 
     connections = CountedFailures(10)
-    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as client:
-        client.connect(listening.getsockname())
-        listener = Listener(listening, connections, make_protocol=lambda _: Greeting())
+    async with connected(connections, lambda _: Greeting()) as listener:
         with no_more_descriptors():
             listener.listen(10)
             await asyncio.sleep(0.5)
@@ -241,9 +234,6 @@ async def test_a_listener_survives_that_descriptors_are_used_up() -> None:
         # Five a second; without a pause there would be thousands, and no time for anybody else.
         assert 1 <= connections.failures < 10
         await asyncio.wait_for(greeted.wait(), 20)
-        listener.close()
-        await listener.wait_closed()
-    connections.close()
 
 
 async def test_a_connection_that_can_not_be_taken_counts_no_more() -> None:
@@ -255,30 +245,34 @@ async def test_a_connection_that_can_not_be_taken_counts_no_more() -> None:
         raise ValueError("no protocol")
 
     connections = Connections(10)
-    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as client:
-        client.connect(listening.getsockname())
-        listener = Listener(listening, connections, make_protocol=make_protocol)
+    async with connected(connections, make_protocol) as listener:
         listener.listen(10)
         await asyncio.wait_for(tried.wait(), 20)
         await asyncio.sleep(0.1)
         assert connections.open == 0
-        listener.close()
-        await listener.wait_closed()
-    connections.close()
 
 
 async def test_a_listener_that_is_closed_while_it_pauses_accepts_no_more() -> None:
-    """A stop that comes when descriptors are used up is not undone when there are some again."""
     connections = CountedFailures(10)
-    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as client:
-        client.connect(listening.getsockname())
-        listener = Listener(listening, connections, make_protocol=lambda _: asyncio.Protocol())
+    async with connected(connections, lambda _: asyncio.Protocol()) as listener:
         with no_more_descriptors():
             listener.listen(10)
             await asyncio.wait_for(connections.noticed.wait(), 20)
             listener.close()
         await asyncio.sleep(2 * PAUSE_SECONDS)
         assert connections.open == 0
+
+
+@asynccontextmanager
+async def connected(
+    connections: Connections, make_protocol: Callable[[str], asyncio.Protocol]
+) -> AsyncIterator[Listener]:
+    """Connect a client to a listener that doesn't listen yet."""
+    with socket.create_server(("127.0.0.1", 0)) as listening, socket.socket() as client:
+        client.connect(listening.getsockname())
+        listener = Listener(listening, connections, make_protocol=make_protocol)
+        yield listener
+        listener.close()
         await listener.wait_closed()
     connections.close()
 

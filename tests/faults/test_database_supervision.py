@@ -5,9 +5,10 @@ import os
 import resource
 import shutil
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, MutableMapping
 from contextlib import AsyncExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from structlog.testing import capture_logs
@@ -20,21 +21,13 @@ from service.platform.postgres.process import PID_FILE, UnknownServerError
 from service.platform.postgres.server import EmbeddedPostgres
 from tests.harness.databases import PARAMETERS, TestDatabases
 from tests.harness.first_start import bring_database
+from tests.harness.jobs import until
 from tests.harness.processes import ServiceProcess
 from tests.harness.services import settings_for_test
 
 Start = Callable[..., ServiceProcess]
-SECONDS = 60
 NO_DESCRIPTORS = 3
 ORGANIZATION = "/api/v0/admin/organization/get"
-
-
-def eventually(claim: Callable[[], bool]) -> None:
-    """Wait until something is so."""
-    deadline = time.monotonic() + SECONDS
-    while not claim():
-        assert time.monotonic() < deadline, "it never came to be"
-        time.sleep(0.05)
 
 
 @contextmanager
@@ -72,13 +65,13 @@ def test_a_service_that_can_open_nothing_leaves_its_database_alone(service_proce
         time.sleep(4)  # some looks of the supervisor, one a second
         assert pid_file.exists()
         assert pid_file.read_text() == recorded
-    eventually(lambda: service.http.post(ORGANIZATION, json={}).status_code == 200)
+    until(lambda: service.http.post(ORGANIZATION, json={}).status_code == 200)
     assert service.database_server().process() == before
     # Each look has failed alike, and it is said once a minute.
     assert service.log.read_text().count("background_work_failed") == 1
     # The supervisor is at work as before.
     service.kill_database()
-    eventually(lambda: service.http.post(ORGANIZATION, json={}).status_code == 200)
+    until(lambda: service.http.post(ORGANIZATION, json={}).status_code == 200)
 
 
 @pytest.mark.slow
@@ -185,7 +178,7 @@ def test_roots_cluster_lies_in_a_folder_only_root_may_enter(tmp_path: Path) -> N
         with again.connect("carrel") as connection:
             assert connection.execute("SELECT pg_reload_conf()").fetchone() == (True,)
         process.kill()
-        eventually(lambda: server.process() is None)
+        until(lambda: server.process() is None)
         server.restart()
     finally:
         server.stop()
@@ -202,23 +195,21 @@ def test_a_lost_cluster_is_told_of_and_kept(tmp_path: Path, monkeypatch: pytest.
     for folder in (cluster, unknown, data, other):
         folder.mkdir(parents=True)
     (data / "postgres").symlink_to(cluster)
-    with capture_logs() as logs:
-        warn_of_lost_clusters(data)
-        warn_of_lost_clusters(other)
-    assert logs == []
+
+    def warnings(data_dir: Path) -> list[MutableMapping[str, Any]]:
+        with capture_logs() as logs:
+            warn_of_lost_clusters(data_dir)
+        return logs
+
+    assert warnings(data) == warnings(other) == []
     shutil.rmtree(data)
     (cluster / PID_FILE).touch()
-    with capture_logs() as logs:
-        warn_of_lost_clusters(other)
-    assert logs == []
+    assert warnings(other) == []
     (cluster / PID_FILE).unlink()
-    with capture_logs() as logs:
-        warn_of_lost_clusters(other)
-    assert [log["missing"] for log in logs] == [[str(data / "postgres")]]
-    assert "Mount the data folder's disk again" in logs[0]["hint"]
-    assert logs[0]["hint"].endswith(f"rm -r {cluster.parent}")
+    [warning] = warnings(other)
+    assert warning["missing"] == [str(data / "postgres")]
+    assert "Mount the data folder's disk again" in warning["hint"]
+    assert warning["hint"].endswith(f"rm -r {cluster.parent}")
     data.parent.rmdir()
-    with capture_logs() as logs:
-        warn_of_lost_clusters(other)
-    assert logs == []
+    assert warnings(other) == []
     assert cluster.exists()

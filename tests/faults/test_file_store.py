@@ -3,7 +3,6 @@
 import asyncio
 import hashlib
 import os
-import resource
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +11,7 @@ import pytest
 
 from service.platform.errors import InsufficientStorage, Unavailable
 from service.platform.files import FileStore
+from tests.faults.test_uploads import no_file_larger_than
 
 SMALL = 40_000
 LARGE = 12 << 20
@@ -76,13 +76,8 @@ async def test_a_file_that_is_gone_is_503_before_the_first_byte(store):
 async def test_a_full_disk_leaves_nothing_half_there(store, tmp_path, size):
     """Without space the answer is storage_full, and not a byte of the file stays; later it can be put."""
     path, sha256 = made(tmp_path, size)
-    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (SMALL // 2, hard))
-    try:
-        with pytest.raises(InsufficientStorage) as caught:
-            await store.put(path, sha256)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    with no_file_larger_than(SMALL // 2), pytest.raises(InsufficientStorage) as caught:
+        await store.put(path, sha256)
     assert caught.value.code == "storage_full"
     assert objects(tmp_path) == []
     await store.put(path, sha256)
@@ -111,7 +106,6 @@ async def test_a_really_full_disk(tmp_path):
 
 @pytest.mark.parametrize("attempt", range(3))
 def test_a_kill_while_putting_never_shows_half_a_file(tmp_path, attempt):
-    """Killed at any moment, the store has the whole object or none under its name."""
     path, sha256 = made(tmp_path, LARGE)
     program = (
         "import asyncio, sys; from pathlib import Path; from service.platform.files import FileStore\n"

@@ -4,7 +4,7 @@ import asyncio
 import os
 import threading
 import time
-from contextlib import asynccontextmanager, nullcontext
+from contextlib import asynccontextmanager, closing, nullcontext
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from multiprocessing import forkserver
 from uuid import uuid4
@@ -47,6 +47,12 @@ def extractor():
     made.close()
 
 
+async def reads_pears(extractor, folder):
+    """See that a harmless file is read as ever."""
+    found = await extractor.extract(made_files.saved(folder, "harmless", b"pears"), file_name="a.txt")
+    assert found.blocks[0].text == "pears"
+
+
 @pytest.fixture
 def refuse(extractor, tmp_path):
     """Extract a file and return the refusal's code; afterwards the next file must be read as ever."""
@@ -54,8 +60,7 @@ def refuse(extractor, tmp_path):
     async def run(name: str, content: bytes) -> str:
         with pytest.raises(UnreadableFile) as caught:
             await extractor.extract(made_files.saved(tmp_path, "hostile", content), file_name=name)
-        after = await extractor.extract(made_files.saved(tmp_path, "harmless", b"pears"), file_name="a.txt")
-        assert after.blocks[0].text == "pears"
+        await reads_pears(extractor, tmp_path)
         return caught.value.code
 
     return run
@@ -129,7 +134,6 @@ async def test_a_reader_in_rust_that_panics_refuses_the_file(extractor, refuse, 
 
 
 async def test_outside_entities_reveal_no_file(extractor, tmp_path):
-    """An entity that names a file of the server never brings its content into a document."""
     secret = made_files.saved(tmp_path, "secret", b"the-secret-words")
     doctype = f"<!DOCTYPE a [<!ENTITY x SYSTEM 'file://{secret}'>]>"
     padding = f"<!-- {'x' * 100_000} -->"
@@ -225,26 +229,21 @@ async def test_what_makes_regular_expressions_slow(extractor, tmp_path, name, co
 
 async def test_a_file_that_takes_too_long_ends_its_worker(tmp_path):
     """Time is counted per file; what passes it is refused with the limit named, and the pool goes on."""
-    extractor = Extractor(workers=1, seconds=0.5, memory_bytes=1 << 30)
     slow = made_files.saved(tmp_path, "slow", b"a,b\n" + b"1,2\n" * 900_000)
-    try:
+    with closing(Extractor(workers=1, seconds=0.5, memory_bytes=1 << 30)) as extractor:
         with pytest.raises(UnreadableFile, match=r"longer than 0\.5 seconds"):
             await extractor.extract(slow, file_name="a.csv")
-        found = await extractor.extract(made_files.saved(tmp_path, "file", b"pears"), file_name="a.txt")
-        assert found.blocks[0].text == "pears"
-    finally:
-        extractor.close()
+        await reads_pears(extractor, tmp_path)
 
 
 async def test_a_file_that_waits_forever_ends_its_worker(tmp_path):
     """Time passes without the processor, too: a worker that waits is ended as one that computes."""
     os.mkfifo(tmp_path / "waits")
-    extractor = Extractor(workers=1, seconds=0.5, memory_bytes=1 << 30)
-    try:
-        with pytest.raises(UnreadableFile, match=r"longer than 0\.5 seconds"):
-            await asyncio.wait_for(extractor.extract(tmp_path / "waits", file_name="a.txt"), 20)
-    finally:
-        extractor.close()
+    with (
+        closing(Extractor(workers=1, seconds=0.5, memory_bytes=1 << 30)) as extractor,
+        pytest.raises(UnreadableFile, match=r"longer than 0\.5 seconds"),
+    ):
+        await asyncio.wait_for(extractor.extract(tmp_path / "waits", file_name="a.txt"), 20)
 
 
 async def test_a_page_that_takes_too_long_to_render_ends_its_worker(tmp_path):
@@ -264,9 +263,8 @@ async def test_a_page_that_takes_too_long_to_render_ends_its_worker(tmp_path):
     content.set_data(b"/X Do")
     page[name_of("/Contents")] = writer._add_object(content)
     writer.write(tmp_path / "bomb.pdf")
-    extractor = Extractor(workers=1, seconds=2, memory_bytes=1 << 30)
     media_type = "application/pdf"
-    try:
+    with closing(Extractor(workers=1, seconds=2, memory_bytes=1 << 30)) as extractor:
         await extractor.warm()
         with pytest.raises(UnreadableFile, match="longer than 2 seconds"):
             await extractor.render_page(
@@ -276,18 +274,12 @@ async def test_a_page_that_takes_too_long_to_render_ends_its_worker(tmp_path):
         assert (
             await extractor.render_page(nullcontext(good), media_type=media_type, page=1, wanted_by=uuid4())
         ).page_count == 1
-    finally:
-        extractor.close()
 
 
 async def test_pages_wait_for_each_other_and_not_without_end(tmp_path, monkeypatch):
-    """One is rendered at a time, its file is copied in its turn, and who comes when too many wait comes later.
-
-    So does who waits for a few already; nobody else does for that, and nobody is forgotten.
-    """
+    """A file is copied in its turn; a caller's third request, and the fourth of all, are told to come later."""
     monkeypatch.setattr(workers, "_MOST_PAGES_WANTED", 3)
     monkeypatch.setattr(workers, "_MOST_PAGES_OF_ONE", 2)
-    extractor = Extractor(workers=2, seconds=10, memory_bytes=1 << 30)
     path = made_files.saved(tmp_path, "file", made_files.pdf([("Pears", 12)]))
     copies: list[int] = [0]
 
@@ -301,24 +293,21 @@ async def test_pages_wait_for_each_other_and_not_without_end(tmp_path, monkeypat
         return extractor.render_page(copied(), media_type="application/pdf", page=1, wanted_by=by)
 
     ann, ben, cleo = uuid4(), uuid4(), uuid4()
-    try:
+    with closing(Extractor(workers=2, seconds=10, memory_bytes=1 << 30)) as extractor:
         await extractor.warm()
         found = await asyncio.gather(*map(wanted, (ann, ann, ann, ben, cleo)), return_exceptions=True)
         said = [getattr(each, "code", "rendered") for each in found]
         assert said == ["rendered", "rendered", "rendering_saturated", "rendered", "rendering_saturated"]
         assert max(copies) == 1
         assert (await wanted(ann)).page_count == 1
-    finally:
-        extractor.close()
 
 
 async def test_a_page_waits_for_other_files_only_so_long(tmp_path, monkeypatch):
     """While each worker reads a large file, whoever wants a page is told to come later; the file is read."""
     monkeypatch.setattr(workers, "_PAGE_PATIENCE", 0.1)
-    extractor = Extractor(workers=1, seconds=60, memory_bytes=1 << 30)
     slow = made_files.saved(tmp_path, "slow", b"a,b\n" + b"1,2\n" * 100_000)
     path = made_files.saved(tmp_path, "file", made_files.pdf([("Pears", 12)]))
-    try:
+    with closing(Extractor(workers=1, seconds=60, memory_bytes=1 << 30)) as extractor:
         await extractor.warm()
         reading = asyncio.create_task(extractor.extract(slow, file_name="a.csv"))
         # So that it comes first: a worker takes files in order.
@@ -327,28 +316,22 @@ async def test_a_page_waits_for_other_files_only_so_long(tmp_path, monkeypatch):
             await extractor.render_page(nullcontext(path), media_type="application/pdf", page=1, wanted_by=uuid4())
         assert caught.value.code == "rendering_saturated"
         assert (await reading).blocks
-    finally:
-        extractor.close()
 
 
 async def test_a_file_that_takes_too_much_memory(tmp_path):
     """Memory is limited per worker: the file is refused for it, and the machine never notices."""
     body = WORD_BODY.format(doctype="", text="x").encode().replace(b"<w:p>", b"<w:p/>" * 4_000_000 + b"<w:p>")
-    extractor = Extractor(workers=1, seconds=60, memory_bytes=200 << 20)
     path = made_files.saved(tmp_path, "file", made_files.with_part(WORDS, "word/document.xml", body))
-    try:
+    with closing(Extractor(workers=1, seconds=60, memory_bytes=200 << 20)) as extractor:
         with pytest.raises(UnreadableFile, match="memory") as caught:
             await extractor.extract(path, file_name="a.docx")
         assert caught.value.code == "file_too_complex"
-    finally:
-        extractor.close()
 
 
 async def test_a_worker_killed_while_reading_costs_one_refusal(tmp_path):
     """Whoever's file it was gets a 400; the next file is read by a new worker."""
-    extractor = Extractor(workers=1, seconds=30, memory_bytes=1 << 30)
     slow = made_files.saved(tmp_path, "slow", b"a,b\n" + b"1,2\n" * 900_000)
-    try:
+    with closing(Extractor(workers=1, seconds=30, memory_bytes=1 << 30)) as extractor:
         await extractor.warm()
         pids = set(extractor._pool._pool_manager.worker_manager.workers)
         reading = asyncio.create_task(extractor.extract(slow, file_name="a.csv"))
@@ -358,32 +341,22 @@ async def test_a_worker_killed_while_reading_costs_one_refusal(tmp_path):
         with pytest.raises(UnreadableFile) as caught:
             await reading
         assert caught.value.code == "file_too_complex"
-        found = await extractor.extract(made_files.saved(tmp_path, "file", b"pears"), file_name="a.txt")
-        assert found.blocks[0].text == "pears"
-    finally:
-        extractor.close()
+        await reads_pears(extractor, tmp_path)
 
 
 async def test_an_idle_worker_that_is_killed_costs_nothing(tmp_path):
-    """With every worker dead before the file comes, the file is read all the same."""
-    extractor = Extractor(workers=2, seconds=10, memory_bytes=1 << 30)
-    path = made_files.saved(tmp_path, "file", b"pears")
-    try:
+    with closing(Extractor(workers=2, seconds=10, memory_bytes=1 << 30)) as extractor:
         await extractor.warm()
         for pid in list(extractor._pool._pool_manager.worker_manager.workers):
             os.kill(pid, 9)
         await asyncio.sleep(0.4)
-        assert (await extractor.extract(path, file_name="a.txt")).blocks[0].text == "pears"
-        assert (await extractor.extract(path, file_name="a.txt")).blocks[0].text == "pears"
-    finally:
-        extractor.close()
+        await reads_pears(extractor, tmp_path)
+        await reads_pears(extractor, tmp_path)
 
 
 async def test_cancelling_frees_the_worker(tmp_path):
-    """A caller that gives up doesn't keep a worker from the next one."""
-    extractor = Extractor(workers=1, seconds=60, memory_bytes=1 << 30)
     slow = made_files.saved(tmp_path, "slow", b"a,b\n" + b"1,2\n" * 900_000)
-    try:
+    with closing(Extractor(workers=1, seconds=60, memory_bytes=1 << 30)) as extractor:
         await extractor.warm()
         reading = asyncio.create_task(extractor.extract(slow, file_name="a.csv"))
         await asyncio.sleep(0.2)
@@ -391,43 +364,29 @@ async def test_cancelling_frees_the_worker(tmp_path):
         started = time.monotonic()
         await extractor.extract(made_files.saved(tmp_path, "file", b"pears"), file_name="a.txt")
         assert time.monotonic() - started < 2
-    finally:
-        extractor.close()
 
 
 async def test_workers_may_not_write_files(tmp_path):
-    """A parser that is tricked into writing finds no room to write to."""
-    extractor = Extractor(workers=1, seconds=10, memory_bytes=1 << 30)
-    try:
+    with closing(Extractor(workers=1, seconds=10, memory_bytes=1 << 30)) as extractor:
         write = extractor._pool.schedule((tmp_path / "planted").write_bytes, args=(b"x",))
         with pytest.raises(OSError, match="File too large"):
             await asyncio.wrap_future(write)
-    finally:
-        extractor.close()
 
 
 @pytest.mark.slow
 async def test_a_pdf_of_ten_thousand_pages_is_read(tmp_path):
-    """As long as it fits the time limit, a PDF's number of pages is no reason to refuse it."""
     content = made_files.pdf(*([[("Page of pears", 12)]] * 10_000))
-    extractor = Extractor(workers=1, seconds=60, memory_bytes=1 << 30)
-    try:
+    with closing(Extractor(workers=1, seconds=60, memory_bytes=1 << 30)) as extractor:
         found = await extractor.extract(made_files.saved(tmp_path, "file", content), file_name="a.pdf")
         assert found.blocks[-1].page == 10_000
-    finally:
-        extractor.close()
 
 
 async def test_workers_have_nothing_of_the_web_loaded():
-    """What runs beside hostile files has neither the web framework nor the database driver in it."""
-    extractor = Extractor(workers=1, seconds=10, memory_bytes=1 << 30)
-    try:
+    with closing(Extractor(workers=1, seconds=10, memory_bytes=1 << 30)) as extractor:
         loaded = extractor._pool.schedule(
             eval, args=("{'fastapi', 'psycopg', 'lxml'} & set(__import__('sys').modules)",)
         )
         assert await asyncio.wrap_future(loaded) == {"lxml"}
-    finally:
-        extractor.close()
 
 
 async def test_workers_that_are_forked_without_the_parsers_load_them(monkeypatch):

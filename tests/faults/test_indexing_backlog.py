@@ -7,15 +7,17 @@ import asyncio
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any
 from uuid import UUID
 
+import httpx
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 from service.platform.postgres.server import SUPERUSER
+from tests.faults.loading import metric
 from tests.harness.databases import connect
 from tests.harness.documents import get_document, list_documents, ok, refused, upload
 from tests.harness.embeddings_server import embeddings_server
@@ -61,6 +63,13 @@ def long_text(number: int, *, kilobytes: int = 120) -> str:
     return "\n\n".join(lines)[: kilobytes * 1000]
 
 
+def send_logs(threads: ThreadPoolExecutor, service: RunningService, count: int) -> "list[Future[httpx.Response]]":
+    """Begin to upload so many texts of 20 KB."""
+    return [
+        threads.submit(upload, service, f"log-{number}", long_text(number, kilobytes=20)) for number in range(count)
+    ]
+
+
 def wait_for(service: RunningService, document_id: str, *, seconds: float = 60) -> None:
     """Wait until a document is indexed."""
     wait_until(lambda: get_document(service, document_id)["indexedIn"][0]["status"] == "DONE", seconds)
@@ -76,21 +85,13 @@ def count_claims(service: RunningService) -> int:
     return int(number)
 
 
-def metric(service: RunningService, name: str) -> float:
-    """Return a figure of /metrics."""
-    lines = service.http.get("/metrics").text.splitlines()
-    return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))
-
-
 @pytest.mark.slow
 def test_what_is_at_work_is_bounded(make_service: Callable[..., RunningService], slow: SlowEmbedder) -> None:
     """Of 60 documents that come at once a few are claimed, in memory and on connections; all are indexed at last."""
     service = make_service(inline_indexing_seconds=0, sweep_seconds=3600)
     slow.seconds_a_text = 1
     with ThreadPoolExecutor(UPLOADERS) as threads:
-        sent = [
-            threads.submit(upload, service, f"log-{number}", long_text(number, kilobytes=20)) for number in range(60)
-        ]
+        sent = send_logs(threads, service, 60)
         ids = [ok(each.result())["documentId"] for each in sent]
     assert 0 < count_claims(service) <= MOST_AT_WORK
     assert 0 < metric(service, "carrel_indexing_running") <= MOST_AT_WORK
@@ -138,9 +139,7 @@ def test_one_organizations_backlog_holds_no_other_back(
     other = another_organization(service)
     slow.seconds_a_text = 0.1
     with ThreadPoolExecutor(60) as threads:
-        sent = [
-            threads.submit(upload, service, f"log-{number}", long_text(number, kilobytes=20)) for number in range(60)
-        ]
+        sent = send_logs(threads, service, 60)
         wait_until(lambda: count_claims(service) >= 2)
         began = time.monotonic()
         answer = ok(
@@ -224,9 +223,7 @@ def test_an_upload_waits_for_an_index_without_a_connection(
     service = make_service(inline_indexing_seconds=20, database_pool_size=2, sweep_seconds=3600)
     slow.seconds_a_text = 2
     with ThreadPoolExecutor(80) as threads:
-        sent = [
-            threads.submit(upload, service, f"log-{number}", long_text(number, kilobytes=20)) for number in range(40)
-        ]
+        sent = send_logs(threads, service, 40)
         wait_until(lambda: len(list_documents(service)) == len(sent))
         body = {"searchQuery": "tide"}
         searches = [threads.submit(service.call, "search/searchDocumentCatalog", body) for _ in range(40)]
@@ -249,10 +246,7 @@ def claim_for_an_hour(process: ServiceProcess) -> None:
 def test_a_backlog_that_is_killed_is_indexed_by_the_next_process(
     service_process: Callable[..., ServiceProcess],
 ) -> None:
-    """kill -9 with a document half indexed and many waiting: the next process does all of them, unasked.
-
-    It doesn't wait for the claims of the killed one to run out, for nobody else can be at work.
-    """
+    """The next process does all of it unasked, and doesn't wait until the claims of the killed one run out."""
     with embeddings_server(seconds_a_text=0.02) as embeddings:
         process = service_process(**embeddings, CARREL_INLINE_INDEXING_SECONDS="0", CARREL_SWEEP_SECONDS="1")
 

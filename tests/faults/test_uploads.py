@@ -22,6 +22,7 @@ from service.platform import errors
 from service.platform.files import UNTOUCHED_SECONDS
 from service.web import multipart
 from service.web.multipart import receive, remove_leftovers
+from tests.harness.jobs import until
 
 LIMIT = 8 << 20
 FIELDS = frozenset({"documentExternalId", "customMetadata"})
@@ -122,7 +123,6 @@ def test_a_file_arrives_as_it_was_sent(endpoint, size):
 
 
 def test_content_that_looks_like_a_boundary_arrives_whole(endpoint):
-    """Only the boundary itself ends a part, wherever the chunks are cut."""
     content = b"\r\n--B\r--B\n--BC\r\n--" * 10_000
     body = part(b'name="file"; filename="a.md"', content.replace(b"\r\n--B\r", b"\r\n--A\r")) + END
     answer = post(endpoint, body.replace(b"\r\n--BC", b"\r\n--AC"))
@@ -237,7 +237,6 @@ def test_three_hundred_megabytes_cost_no_memory_and_leave_nothing(endpoint, decl
 
 
 def test_no_bytes_are_hashed_or_written_on_the_event_loop(tmp_path, monkeypatch):
-    """A large upload is hashed and written in other threads than the one that serves everybody else."""
     endpoint = Endpoint(tmp_path, limit=8 << 20)
     writers: set[int] = set()
     write = multipart._Sink.write
@@ -260,7 +259,6 @@ def test_no_bytes_are_hashed_or_written_on_the_event_loop(tmp_path, monkeypatch)
 
 @pytest.mark.parametrize("sent", [1_000, 3 << 20])
 def test_a_sender_that_vanishes_leaves_nothing(endpoint, sent):
-    """A connection that breaks in the middle of a file leaves no file, and the next upload works."""
     head = (
         "POST /upload HTTP/1.1\r\nHost: x\r\nContent-Type: multipart/form-data; boundary=B\r\n"
         f"Content-Length: {LIMIT}\r\n\r\n"
@@ -318,14 +316,9 @@ def test_what_a_crash_left_is_removed_while_requests_come(make_service):
     async def look_again():
         service.runtime.background.kept["broken-off-uploads"].running.cancel()
 
-    deadline = time.monotonic() + 60
-    while "broken-off-uploads" not in service.runtime.background.kept:
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: "broken-off-uploads" in service.runtime.background.kept)
     service.run(look_again())
-    while (folder / "upload-old").exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: not (folder / "upload-old").exists())
     assert [path.name for path in folder.iterdir()] == ["upload-new"]
 
 

@@ -31,35 +31,26 @@ def test_the_flow_of_the_seed(service: RunningService, app: App, ada: Person, pk
 
 
 @pytest.mark.parametrize(
-    "redirect_uri",
+    ("part", "redirect_uris"),
     [
-        None,
-        "",
-        CALLBACK + "/",
-        CALLBACK.upper(),
-        CALLBACK.replace("https", "http"),
-        CALLBACK.replace("app.", "App."),
-        CALLBACK.replace("/callback", "/Callback"),
-        CALLBACK.replace("/callback", ":443/callback"),
-        CALLBACK.replace("/callback", "/./callback"),
-        CALLBACK.replace("/callback", "/%63allback"),
-        CALLBACK + "?extra=1",
-        CALLBACK + "?",
-        CALLBACK + "#part",
-        CALLBACK + "\u00e9",
-        CALLBACK + '"><script>alert(1)</script>',
-        "https://evil.test/?" + CALLBACK,
-        "https://app.example.test@evil.test/callback",
+        ("all of it", [None, ""]),
+        ("scheme", [CALLBACK.replace("https", "http"), CALLBACK.upper()]),
+        ("host", [CALLBACK.replace("app.", "App."), CALLBACK.replace("/callback", ":443/callback")]),
+        ("host", ["https://evil.test/?" + CALLBACK, "https://app.example.test@evil.test/callback"]),
+        ("path", [f"{CALLBACK}/", f"{CALLBACK}\u00e9", CALLBACK.replace("/callback", "/Callback")]),
+        ("path", [CALLBACK.replace("/callback", "/./callback"), CALLBACK.replace("/callback", "/%63allback")]),
+        ("end", [f"{CALLBACK}?extra=1", f"{CALLBACK}?", f"{CALLBACK}#part", f'{CALLBACK}"><script>alert(1)</script>']),
     ],
 )
-def test_a_redirect_uri_must_match_character_by_character(standing: Standing, redirect_uri: str | None) -> None:
+def test_a_redirect_uri_must_match_character_by_character(
+    standing: Standing, part: str, redirect_uris: list[str | None]
+) -> None:
     """Anything else is told to the person on a page, and nobody is redirected anywhere."""
-    app, ada = standing.app, standing.person()
-    response = ada.open(app, redirect_uri=redirect_uri)
-    assert response.status_code == 400
-    assert "Location" not in response.headers
-    assert Page(response).forms == []
-    assert "<script>" not in response.text
+    for redirect_uri in redirect_uris:
+        response = standing.person().open(standing.app, redirect_uri=redirect_uri)
+        assert (response.status_code, "Location" in response.headers) == (400, False), (part, redirect_uri)
+        assert Page(response).forms == []
+        assert "<script>" not in response.text
 
 
 def test_a_loopback_redirect_uris_port_must_match_too(service: RunningService, ada: Person) -> None:
@@ -82,7 +73,7 @@ def test_an_unknown_client_gets_nobody_redirected(standing: Standing) -> None:
     spelled = [app.client_id.upper(), f"{{{app.client_id}}}", app.client_id.replace("-", "")]
     for client_id in (None, "", "unknown", "0197a000-0000-7000-8000-000000000000", "\0", "é" * 300, *spelled):
         response = ada.open(app, client_id=client_id)
-        assert (response.status_code, response.has_redirect_location) == (400, False), client_id
+        assert (response.status_code, "Location" in response.headers) == (400, False), client_id
 
 
 @pytest.mark.parametrize(

@@ -95,16 +95,9 @@ def test_a_public_address_of_plain_http_is_warned_of(tmp_path, public_url: str) 
 
 
 ODD_ADDRESSES = [
-    "carrel.example.test",
-    "ftp://carrel.example.test",
-    "https://",
+    *("carrel.example.test", "ftp://carrel.example.test", "https://", "https://c\u00e4rrel.test"),
     "https://user:password@carrel.example.test",
-    "https://carrel.example.test?",
-    "https://carrel.example.test#",
-    "https://carrel.example.test/?a=b",
-    "https://carrel.example.test:x",
-    "https://carrel.example.test/a b",
-    "https://c\u00e4rrel.test",
+    *(f"https://carrel.example.test{odd}" for odd in ("?", "#", "/?a=b", ":x", "/a b")),
 ]
 ODD_ISSUERS = ["http://people.test", "people.test", "https://people.test?a", "https://people.test#"]
 
