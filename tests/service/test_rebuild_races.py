@@ -358,8 +358,8 @@ def test_the_swap_reads_nothing_that_has_not_changed(
 
 
 async def look_on(service: RunningService, organization: UUID, rebuild: RunningRebuild) -> int:
-    """Look for what is missing after the first 4950 entries, which is nothing; return how much that read."""
-    some = "SELECT document_id FROM space_documents WHERE space_id = :old ORDER BY document_id OFFSET 4950 LIMIT 1"
+    """Look for what is missing after the first 4990 entries, which is nothing; return how much that read."""
+    some = "SELECT document_id FROM space_documents WHERE space_id = :old ORDER BY document_id OFFSET 4990 LIMIT 1"
     async with service.runtime.database.transaction(organization) as connection:
         after = (await connection.execute(text(some), {"old": rebuild.replaces_space_id})).scalar_one()
     async with service.runtime.database.transaction(organization) as connection:
