@@ -37,6 +37,12 @@ GROUPS = queries.FEW + 9
 
 
 @pytest.fixture
+def service(own_service: RunningService) -> RunningService:
+    """A service of a test's own, as tests fill its tables with thousands of rows."""
+    return own_service
+
+
+@pytest.fixture
 def read_by(monkeypatch: pytest.MonkeyPatch) -> Callable[[int, int], None]:
     """Make a page read differently: from how many parts on it is walked, and how far."""
 
