@@ -595,7 +595,7 @@ def test_weak_results_are_folded_under_the_strong_ones(new_house: House) -> None
     assert inside.count("<article") == 9
     assert "Waves" not in inside
     assert page.shown.count("<article") == 10
-    assert "Show more" in less.labels
+    assert "Show more" in [each.label for each in less.button]
     assert not new_house.open("search", q="invoice", by="lexical").expander
 
 
