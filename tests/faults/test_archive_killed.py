@@ -4,8 +4,7 @@ import os
 import subprocess
 import threading
 import time
-from collections.abc import Generator
-from contextlib import contextmanager, suppress
+from contextlib import closing, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Self
@@ -14,16 +13,14 @@ import httpx
 import pytest
 
 from service.operate.archiving.archive import Archive
-from tests.faults.test_archive import holds
+from tests.faults.test_archive import holds, restored, wait_for, wait_until_archived
 from tests.faults.test_backup import documents, upload
 from tests.harness.object_store import object_store
 from tests.harness.processes import ServiceProcess
 
 pytestmark = pytest.mark.long
 
-CAUGHT_UP_SECONDS = 120
 FINISH = "service.operate.archiving.archive:Archive.finish_base"
-BRING = "service.operate.archiving.restoring:copy_files"
 
 
 class Uploads:
@@ -60,37 +57,7 @@ class Uploads:
     def wait_for(self, more: int) -> None:
         """Wait until so many more are acknowledged."""
         wanted = len(self.acknowledged) + more
-        deadline = time.monotonic() + CAUGHT_UP_SECONDS
-        while len(self.acknowledged) < wanted:
-            assert time.monotonic() < deadline, self._process.log.read_text()[-3000:]
-            time.sleep(0.05)
-
-
-def wait_until_archived(process: ServiceProcess, archive: Archive) -> None:
-    """Wait until the archive has all that is written by now."""
-    with process.database_server().connect("carrel") as connection:
-        row = connection.execute("SELECT (pg_current_wal_flush_lsn() - '0/0')::bigint").fetchone()
-    assert row is not None
-    deadline = time.monotonic() + CAUGHT_UP_SECONDS
-    while archive.position().lsn < row[0]:
-        assert time.monotonic() < deadline, process.log.read_text()[-3000:]
-        time.sleep(0.1)
-
-
-@contextmanager
-def restored(address: str, *arguments: str, killed: bool = False) -> Generator[ServiceProcess]:
-    """Restore a moment, after a restore that was killed, and start its service."""
-    process = ServiceProcess()
-    try:
-        if killed:
-            process.command("restore", address, *arguments, killed_at=BRING)
-        ended = process.command("restore", address, *arguments)
-        assert ended.returncode == 0, ended.stderr
-        assert "lacks" not in ended.stderr
-        process.start()
-        yield process
-    finally:
-        process.close()
+        wait_for(self._process, lambda: len(self.acknowledged) >= wanted)
 
 
 def test_nothing_acknowledged_is_lost_whatever_is_killed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -100,9 +67,8 @@ def test_nothing_acknowledged_is_lost_whatever_is_killed(tmp_path: Path, monkeyp
         for name, value in bucket.environment.items():
             monkeypatch.setenv(name, value)
         address = f"s3://{bucket.name}/carrel"
-        process = ServiceProcess(CARREL_ARCHIVE_URL=address)
         archive = Archive(address)
-        try:
+        with closing(ServiceProcess(CARREL_ARCHIVE_URL=address)) as process:
             process.start()
             with Uploads(process) as uploads:
                 uploads.wait_for(2)
@@ -121,8 +87,6 @@ def test_nothing_acknowledged_is_lost_whatever_is_killed(tmp_path: Path, monkeyp
             wait_until_archived(process, archive)
             everything = documents(process)
             assert uploads.acknowledged.keys() <= everything.keys()
-        finally:
-            process.close()
         with restored(address, killed=True) as newest:
             holds(newest, everything)
         with restored(address, "--to", moment.isoformat()) as earlier:

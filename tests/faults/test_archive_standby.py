@@ -15,8 +15,7 @@ from service.platform.files import open_files
 from service.platform.postgres.server import DATABASE, EmbeddedPostgres
 from service.platform.postgres.standby import EmbeddedStandby
 from service.platform.settings import Settings
-from tests.faults.test_archive import holds, wait_for
-from tests.faults.test_archive_killed import wait_until_archived
+from tests.faults.test_archive import holds, wait_for, wait_until_archived
 from tests.faults.test_backup import documents, upload
 from tests.harness.first_start import bring_database
 from tests.harness.processes import ServiceProcess

@@ -9,6 +9,7 @@ import tarfile
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -114,16 +115,13 @@ def fill(process: ServiceProcess) -> dict[str, str]:
 @pytest.fixture(scope="module")
 def deployment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Deployment]:
     """A filled service, backed up while uploads go on; it still runs."""
-    process = ServiceProcess()
-    try:
+    with closing(ServiceProcess()) as process:
         process.start()
         made = Deployment(process, tmp_path_factory.mktemp("backups") / "carrel.tar.gz")
         made.secrets = fill(process)
         made.before = answers(process, made.secrets)
         back_up_while_uploading(made)
         yield made
-    finally:
-        process.close()
 
 
 def back_up_while_uploading(made: Deployment) -> None:
@@ -154,15 +152,12 @@ def back_up_while_uploading(made: Deployment) -> None:
 @pytest.fixture(scope="module")
 def restored(deployment: Deployment) -> Iterator[ServiceProcess]:
     """A folder on which a restore was killed and then run again, with its service."""
-    process = ServiceProcess()
-    try:
+    with closing(ServiceProcess()) as process:
         process.command("restore", str(deployment.archive), killed_at="service.operate.backup.postgres_tools:load")
         ended = process.command("restore", str(deployment.archive))
         assert ended.returncode == 0, ended.stderr
         process.start()
         yield process
-    finally:
-        process.close()
 
 
 @pytest.mark.slow
@@ -210,7 +205,6 @@ def test_every_document_is_found_and_downloads_as_it_was_sent(deployment: Deploy
 
 
 def test_the_restored_service_goes_on(restored: ServiceProcess) -> None:
-    """It takes new documents and finds them."""
     upload(restored, "afterwards")
     word = hashlib.sha256(b"afterwards").hexdigest()[:12]
     hits = done(restored.call("search/searchDocumentCatalog", {"searchQuery": word}))["results"]
@@ -270,8 +264,7 @@ def test_a_restore_killed_at_its_end_is_no_deployment(
     deployment: Deployment, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Until the very last step the folder is marked: a start and a command say so, and what to do."""
-    process = ServiceProcess()
-    try:
+    with closing(ServiceProcess()) as process:
         process.command(
             "restore", str(deployment.archive), killed_at="service.operate.deployment.restore_mark:remove_mark"
         )
@@ -279,8 +272,6 @@ def test_a_restore_killed_at_its_end_is_no_deployment(
         assert start.returncode == 1
         assert "cut off: wait for it, or run it again" in start.stderr
         assert "cut off" in refused(capsys, process.data_dir, "backup", str(tmp_path / "backup.tar.gz"))
-    finally:
-        process.close()
 
 
 def test_commands_reach_the_database_of_a_running_service(

@@ -143,5 +143,4 @@ def test_the_store_has_what_is_referred_to_after_kills(service: ServiceProcess) 
 @pytest.mark.long
 @pytest.mark.timeout(3 * 3600)
 def test_the_same_at_many_more_moments(service: ServiceProcess) -> None:
-    """The same with 5,000 operations and 30 kills."""
     kill_at_moments(service, points=MANY_POINTS, operations=MANY_OPERATIONS)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.faults.loading import BATCH, Loader, catalog_of, cheap_service
+from tests.faults.loading import BATCH, Loader, cheap_service, is_the_source
 from tests.harness.processes import ServiceProcess
 from tests.harness.proxy import UPLOAD, Fault, Proxy, faulty
 
@@ -39,15 +39,6 @@ def proxy(service: ServiceProcess) -> Iterator[Proxy]:
     """What stands before it; nothing goes wrong yet."""
     with faulty(service.base_url, seed=7) as proxy:
         yield proxy
-
-
-def is_the_source(service: ServiceProcess, loader: Loader) -> None:
-    """See that the catalog holds what the folder holds: each document once, in one version, to be found."""
-    source, catalog = loader.hashes(), catalog_of(service, loader.name)
-    assert catalog.hashes == source
-    assert (catalog.rows, catalog.odd) == (len(source), [])
-    assert set(catalog.versions.values()) == {1}
-    assert catalog.indexed == catalog.versions
 
 
 def test_a_network_that_breaks_costs_time_alone(service: ServiceProcess, proxy: Proxy, tmp_path: Path) -> None:

@@ -13,7 +13,8 @@ from typing import IO
 
 import pytest
 
-from tests.faults.loading import Catalog, Loader, catalog_of, cheap_service
+from tests.faults.loading import Catalog, Loader, catalog_of, cheap_service, is_the_source
+from tests.harness.jobs import until
 from tests.harness.processes import ServiceProcess
 from tests.harness.proxy import UPLOAD, Fault, Proxy, faulty
 
@@ -41,24 +42,13 @@ def proxy(service: ServiceProcess) -> Iterator[Proxy]:
         yield proxy
 
 
-def is_the_source(service: ServiceProcess, loader: Loader) -> None:
-    """See that the catalog holds what the folder holds, each document once, to be found."""
-    catalog = catalog_of(service, loader.name)
-    assert catalog.hashes == loader.hashes()
-    assert set(catalog.versions.values()) == {1}
-    assert catalog.indexed == catalog.versions
-
-
 def test_backlog_is_waited_for_and_is_no_outage(service: ServiceProcess, proxy: Proxy, tmp_path: Path) -> None:
     """Refused for longer than an outage may last, a run comes back as told, few at a time, and sends everything."""
     loader = Loader(tmp_path, proxy.base_url, name="backlog", outage_seconds=1)
     loader.write(DOCUMENTS)
     proxy.refusal = Fault.BACKLOG
     run = loader.start("--direct")
-    until = time.monotonic() + 60
-    while proxy.happened[Fault.BACKLOG] < 8:
-        assert time.monotonic() < until, proxy.happened
-        time.sleep(0.05)
+    until(lambda: proxy.happened[Fault.BACKLOG] >= 8)
     time.sleep(4)
     # At first four, then two, then one each second: these eight took three of them. Were it four each second, there
     # would be sixteen more by now.
@@ -104,10 +94,7 @@ def test_full_disk_ends_the_run_in_words(service: ServiceProcess, proxy: Proxy, 
 
 
 def test_document_whose_index_takes_long_holds_no_other(service: ServiceProcess, proxy: Proxy, tmp_path: Path) -> None:
-    """A lock file of 244 KB, asked for: all are stored before it is indexed; the wait says for what, and ends with it.
-
-    What is being indexed is listed, not asked after one by one in each round.
-    """
+    """All are stored before a lock file of 244 KB is indexed; the wait says for what, and lists instead of asking."""
     loader = Loader(tmp_path, proxy.base_url, name="lock")
     loader.write(DOCUMENTS)
     write_lock_file(loader)
@@ -148,21 +135,13 @@ def write_lock_file(loader: Loader) -> None:
 
 def wait_until_stored(service: ServiceProcess, loader: Loader, run: "subprocess.Popen[str]") -> Catalog:
     """Wait until all documents and the lock file are stored; returns the catalog as it is then."""
-    until = time.monotonic() + 120
-    while time.monotonic() < until and run.poll() is None:
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and run.poll() is None:
         catalog = catalog_of(service, loader.name)
         if catalog.rows > DOCUMENTS:
             return catalog
         time.sleep(0.2)
     raise AssertionError((run.poll(), catalog_of(service, loader.name).indexed))
-
-
-def until_waiting(proxy: Proxy) -> None:
-    """Wait until a run has begun to ask after what it has sent."""
-    until = time.monotonic() + 60
-    while not proxy.count(_ASKED):
-        assert time.monotonic() < until
-        time.sleep(0.05)
 
 
 def test_interrupted_wait_for_the_index_leaves_everything_as_it_should_be(
@@ -175,7 +154,7 @@ def test_interrupted_wait_for_the_index_leaves_everything_as_it_should_be(
     run = loader.start("--direct", "--include", "package-lock.json")
     try:
         wait_until_stored(service, loader, run)
-        until_waiting(proxy)
+        until(lambda: proxy.count(_ASKED) > 0)
     finally:
         run.send_signal(signal.SIGINT)
         ended = loader.end(run)

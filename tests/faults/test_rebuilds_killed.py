@@ -17,7 +17,7 @@ import pytest
 
 from service.platform.postgres.server import SUPERUSER
 from tests.faults.loading import cheap_service
-from tests.faults.points import MANY_DOCUMENTS, share_points
+from tests.faults.points import KILLS, MANY_DOCUMENTS, kill_service, share_points
 from tests.harness.databases import connect
 from tests.harness.processes import ServiceProcess
 from tests.service.directory import done
@@ -120,21 +120,6 @@ def service() -> Iterator[ServiceProcess]:
         yield process
 
 
-def kill_service(service: ServiceProcess) -> None:
-    """Kill the service, and start it again."""
-    service.kill()
-    service.start()
-
-
-def kill_database(service: ServiceProcess) -> None:
-    """Kill PostgreSQL; the service starts it again."""
-    service.kill_database()
-    service.wait_ready()
-
-
-KILLS = [kill_service, kill_database]
-
-
 def rebuild_and_kill(site: Site, kill: Callable[[ServiceProcess], None], *, points: int) -> None:
     """Kill something in each of so many rebuilds."""
     site.fill(f"{kill.__name__}-{site.documents}-{points}")
@@ -159,6 +144,5 @@ def test_what_is_killed_rebuilds_the_whole_index(
 @pytest.mark.timeout(3 * 3600)
 @pytest.mark.parametrize("kill", KILLS)
 def test_the_same_at_many_more_moments(service: ServiceProcess, kill: Callable[[ServiceProcess], None]) -> None:
-    """The same at as many moments, over as many documents, as the long profile has."""
     site = Site(service, random.Random(kill.__name__), MANY_DOCUMENTS)  # noqa: S311 - no secret
     rebuild_and_kill(site, kill, points=share_points(KILLS)[kill])

@@ -19,7 +19,7 @@ import pytest
 
 from service.platform.postgres.server import SUPERUSER
 from tests.faults.loading import BATCH, cheap_service
-from tests.faults.points import MANY_DOCUMENTS, share_points
+from tests.faults.points import MANY_DOCUMENTS, kill_service, share_points
 from tests.harness.databases import connect
 from tests.harness.processes import ServiceProcess, environment_without_settings
 from tests.harness.proxy import Proxy, faulty
@@ -98,6 +98,14 @@ class Site:
             assert time.monotonic() < deadline, self.said
         time.sleep(self.dice.uniform(0, 0.05))
 
+    def runs(self, points: int) -> Iterator["subprocess.Popen[str]"]:
+        """So often write another edition, and start a run; yield it at a random moment."""
+        for _ in range(points):
+            self.write()
+            run = self.start()
+            self.wait_for_a_moment(run)
+            yield run
+
     def compare(self) -> None:
         """See each document in the index once, as it is now; and at most a batch of them done twice."""
         with connect(self.service.database_server().url(user=SUPERUSER)) as connection:
@@ -120,10 +128,7 @@ def service() -> Iterator[ServiceProcess]:
 
 def flow_points(site: Site, points: int) -> None:
     """Kill the run, and run it again: what was done is not stale any more."""
-    for _ in range(points):
-        site.write()
-        run = site.start()
-        site.wait_for_a_moment(run)
+    for run in site.runs(points):
         run.kill()
         run.communicate()
         site.end(site.start())
@@ -132,22 +137,15 @@ def flow_points(site: Site, points: int) -> None:
 
 def service_points(site: Site, points: int) -> None:
     """Kill the service and start it again: the run waits, and goes on."""
-    for _ in range(points):
-        site.write()
-        run = site.start()
-        site.wait_for_a_moment(run)
-        site.service.kill()
-        site.service.start()
+    for run in site.runs(points):
+        kill_service(site.service)
         site.end(run)
         site.compare()
 
 
 def database_points(site: Site, points: int) -> None:
     """Kill the database, which the service starts again: the run waits, and goes on."""
-    for _ in range(points):
-        site.write()
-        run = site.start()
-        site.wait_for_a_moment(run)
+    for run in site.runs(points):
         site.service.kill_database()
         site.end(run)
         site.service.wait_ready()
@@ -183,6 +181,5 @@ def test_what_is_killed_is_indexed_again_once(
 def test_the_same_at_many_more_moments(
     service: ServiceProcess, tmp_path: Path, points_of: Callable[[Site, int], None]
 ) -> None:
-    """The same at as many moments, over as many documents, as the long profile has."""
     points = share_points(ALL_POINTS)[points_of]
     _points(service, tmp_path, points_of, documents=MANY_DOCUMENTS, points=points)

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.faults.loading import BATCH, Ended, Loader, catalog_of, cheap_service
-from tests.faults.points import MANY_DOCUMENTS, share_points
+from tests.faults.points import MANY_DOCUMENTS, kill_service, share_points
 from tests.harness.processes import ServiceProcess
 from tests.harness.proxy import UPLOAD, Proxy, faulty
 
@@ -36,11 +36,15 @@ class Site:
     edition: int = 0
     said: str = ""
 
-    def write(self) -> None:
-        """Make every document another one."""
-        self.edition += 1
-        self.loader.write(self.documents, edition=self.edition)
-        self.proxy.passed.clear()
+    def runs(self, points: int) -> Iterator["subprocess.Popen[str]"]:
+        """So often make every document another one, and start a run; yield it at a random moment."""
+        for _ in range(points):
+            self.edition += 1
+            self.loader.write(self.documents, edition=self.edition)
+            self.proxy.passed.clear()
+            run = self.loader.start("--direct")
+            self.wait_for_a_moment(run)
+            yield run
 
     def wait_for_a_moment(self, run: "subprocess.Popen[str]") -> None:
         """Wait until the run is planning, somewhere in the middle, or waiting for the index; which one is random."""
@@ -95,10 +99,7 @@ def a_site(service: ServiceProcess, folder: Path, *, name: str, documents: int) 
 
 def flow_points(site: Site, points: int) -> None:
     """Kill the flow, and run it again: it goes on where it was."""
-    for _ in range(points):
-        site.write()
-        run = site.loader.start("--direct")
-        site.wait_for_a_moment(run)
+    for run in site.runs(points):
         run.kill()
         run.communicate()
         site.is_done(site.loader.run("--direct"))
@@ -106,21 +107,14 @@ def flow_points(site: Site, points: int) -> None:
 
 def service_points(site: Site, points: int) -> None:
     """Kill the service and start it again: the run waits, and goes on."""
-    for _ in range(points):
-        site.write()
-        run = site.loader.start("--direct")
-        site.wait_for_a_moment(run)
-        site.service.kill()
-        site.service.start()
+    for run in site.runs(points):
+        kill_service(site.service)
         site.is_done(site.loader.end(run))
 
 
 def database_points(site: Site, points: int) -> None:
     """Kill the database, which the service starts again: the run waits, and goes on."""
-    for _ in range(points):
-        site.write()
-        run = site.loader.start("--direct")
-        site.wait_for_a_moment(run)
+    for run in site.runs(points):
         site.service.kill_database()
         ended = site.loader.end(run)
         site.service.wait_ready()
@@ -146,6 +140,5 @@ def test_what_is_killed_loses_nothing_and_does_nothing_twice(
 def test_the_same_at_many_more_moments(
     service: ServiceProcess, tmp_path: Path, points_of: Callable[[Site, int], None]
 ) -> None:
-    """The same at as many moments, over as many documents, as the long profile has."""
     with a_site(service, tmp_path, name=f"long_{points_of.__name__}", documents=MANY_DOCUMENTS) as site:
         points_of(site, share_points(ALL_POINTS)[points_of])

@@ -9,6 +9,7 @@ import base64
 import json
 import subprocess
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass, field
 from time import monotonic, sleep
 from typing import Any
@@ -82,8 +83,7 @@ class SecretRecorder:
 @pytest.fixture(scope="module")
 def life() -> Iterator[SecretRecorder]:
     """All of it, up to the stop of the process; its folder is still there."""
-    process = ServiceProcess(CARREL_LOG_LEVEL="DEBUG", CARREL_RATE_LIMIT_FAILURES="0")
-    try:
+    with closing(ServiceProcess(CARREL_LOG_LEVEL="DEBUG", CARREL_RATE_LIMIT_FAILURES="0")) as process:
         process.start()
         life = SecretRecorder(process)
         tokens = make(life)
@@ -99,8 +99,6 @@ def life() -> Iterator[SecretRecorder]:
         assert process.stop() == 0
         life.texts |= {"the log": process.log.read_bytes(), "the answers": "\n".join(life.answers).encode()}
         yield life
-    finally:
-        process.close()
 
 
 def make(life: SecretRecorder) -> list[str]:

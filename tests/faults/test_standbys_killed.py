@@ -214,7 +214,6 @@ def told(what: str, load: Load, back: Callable[[], bool] = lambda: True) -> Gene
 def test_nothing_revoked_is_found_whatever_is_killed(
     service: ServiceProcess, servers: tuple[Server, list[Server]]
 ) -> None:
-    """10,000 times: a right is taken away, and a search by who had it does not find the document."""
     primary, (first, second) = servers
     load, serves = Load(service), lambda: all_serve(service)
     while not serves():

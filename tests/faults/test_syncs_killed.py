@@ -19,9 +19,9 @@ import pytest
 from service.domains.docstore.mongodb import PAGE_DOCUMENTS
 from service.domains.docstore.values import SourceId
 from service.platform.postgres.server import SUPERUSER
-from tests.faults.points import MANY_DOCUMENTS, share_points
+from tests.faults.loading import cheap_service
+from tests.faults.points import KILLS, MANY_DOCUMENTS, kill_database, kill_service, share_points
 from tests.harness.databases import connect
-from tests.harness.embeddings_server import embeddings_server
 from tests.harness.mongo.processes import MongoServer
 from tests.harness.processes import ServiceProcess
 from tests.service.directory import done
@@ -168,31 +168,8 @@ class Site:
 @pytest.fixture(scope="module")
 def service() -> Iterator[ServiceProcess]:
     """A service with a database of its own, both of which are killed; embedding costs it nothing."""
-    with embeddings_server() as embeddings:
-        process = ServiceProcess(
-            **embeddings,
-            CARREL_RATE_LIMIT_REQUESTS="0",
-            CARREL_DOCSTORE_ALLOWED_HOSTS="127.0.0.1",
-            CARREL_DOCSTORE_OVERLAP_SECONDS="0",
-            CARREL_SWEEP_SECONDS="1",
-        )
-        try:
-            process.start()
-            yield process
-        finally:
-            process.close()
-
-
-def kill_service(service: ServiceProcess) -> None:
-    """Kill the service, and start it again."""
-    service.kill()
-    service.start()
-
-
-def kill_database(service: ServiceProcess) -> None:
-    """Kill PostgreSQL; the service starts it again."""
-    service.kill_database()
-    service.wait_ready()
+    with cheap_service(CARREL_DOCSTORE_ALLOWED_HOSTS="127.0.0.1", CARREL_DOCSTORE_OVERLAP_SECONDS="0") as process:
+        yield process
 
 
 def sync_and_kill(site: Site, kills: list[Callable[[ServiceProcess], None]]) -> None:
@@ -204,9 +181,6 @@ def sync_and_kill(site: Site, kills: list[Callable[[ServiceProcess], None]]) -> 
     done(site.service.call("documentCollections/docstore/launchDocstoreSync", site.named))
     again = site.ended()
     assert [again["counts"][name] for name in ("created", "updated", "deleted", "failed")] == [0, 0, 0, 0]
-
-
-KILLS = [kill_service, kill_database]
 
 
 @pytest.mark.parametrize("kill", [kill_service, pytest.param(kill_database, marks=pytest.mark.slow)])
@@ -221,6 +195,5 @@ def test_what_is_killed_loses_nothing_and_brings_nothing_twice(
 @pytest.mark.long
 @pytest.mark.timeout(3 * 3600)
 def test_the_same_at_many_more_moments(service: ServiceProcess, mongo: MongoServer) -> None:
-    """The same at as many moments, over as many documents, as the long profile has."""
     site = Site(service, mongo, random.Random(20), MANY_DOCUMENTS)  # noqa: S311 - no secret
     sync_and_kill(site, [kill for kill, points in share_points(KILLS).items() for _ in range(points)])

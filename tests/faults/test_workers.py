@@ -16,7 +16,7 @@ import pytest
 
 from service.platform.postgres.server import DATABASE
 from service.supervisor import LOOK_SECONDS
-from tests.faults.loading import catalog_of
+from tests.faults.loading import catalog_of, metric
 from tests.faults.test_database_supervision import without_descriptors
 from tests.harness.first_start import CLUSTER
 from tests.harness.processes import ServiceProcess
@@ -138,12 +138,6 @@ def assert_all_is_there(service: ServiceProcess, load: Load) -> None:
     wait_until(is_indexed)
 
 
-def metric(service: ServiceProcess, name: str) -> float:
-    """Read one figure of /metrics."""
-    lines = service.http.get("/metrics").text.splitlines()
-    return next(float(line.rpartition(" ")[2]) for line in lines if line.startswith(f"{name} "))
-
-
 def files_of_counts(service: ServiceProcess) -> list[Path]:
     """Return the files in which workers, of now and of before, have counted for /metrics."""
     opened = [Path(file.path) for worker in service.parts("worker") for file in worker.open_files()]
@@ -153,10 +147,7 @@ def files_of_counts(service: ServiceProcess) -> list[Path]:
 
 @pytest.mark.parametrize("killed", ["worker-1", "embedding"])
 def test_a_process_that_is_killed_costs_little(service_process: Callable[..., ServiceProcess], killed: str) -> None:
-    """A worker costs its own requests; the embedding process none. Either is started again, and nothing is lost.
-
-    Then the supervisor is killed: nothing is left of it, and the next start has all that was acknowledged.
-    """
+    """A worker costs its own requests, the embedding process none; of a killed supervisor nothing is left."""
     service = service_process(CARREL_RATE_LIMIT_REQUESTS="0")
     assert len(service.parts("worker")) == 2
     with load_on(service) as load:
@@ -208,11 +199,7 @@ KILLED: tuple[Callable[[ServiceProcess], psutil.Process | None], ...] = (
 
 @pytest.mark.slow
 def test_what_workers_need_is_brought_back(service_process: Callable[..., ServiceProcess]) -> None:
-    """A reader of files, what readers are forked from, a connection of the database, the database: each killed in turn.
-
-    Each worker serves again by itself. Meanwhile requests are refused with a 503, or the one file that was being read
-    with a 400; none is answered wrongly, none is broken off, and nothing that was acknowledged is lost.
-    """
+    """Requests get a 503, or a 400 for the file that was being read; none is broken off, and nothing is lost."""
     service = service_process(CARREL_RATE_LIMIT_REQUESTS="0")
     wait_until(lambda: all(forks_readers(worker) for worker in service.parts("worker")))
     with load_on(service) as load:
