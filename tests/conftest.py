@@ -1,12 +1,12 @@
 """The harness every test directory may use: the real service on a real PostgreSQL, quick to start.
 
-Slow things (PostgreSQL, migrations, the model, the extraction processes) are made once a session; a test gets a clone
-of the bootstrapped database and a server of its own.
+Slow things (PostgreSQL, migrations, the model, the extraction processes) are made once; a test gets an organization in
+a service that stays, or a service with a clone of the bootstrapped database.
 """
 
 import os
 from collections.abc import Callable, Iterator
-from contextlib import AsyncExitStack
+from contextlib import ExitStack
 
 import pytest
 
@@ -26,7 +26,7 @@ from tests.harness.loops import LoopThread
 from tests.harness.memory import use_memory
 from tests.harness.mongo.processes import MongoServer, server_over_mongomock
 from tests.harness.processes import ServiceProcess
-from tests.harness.reruns import mark_never_run_again, pytest_terminal_summary  # noqa: F401 - a hook, by its name
+from tests.harness.reruns import mark_never_run_again
 from tests.harness.services import (
     SWEEP_SECONDS,
     RunningService,
@@ -105,23 +105,15 @@ def embeddings(service_harness: ServiceHarness) -> Iterator[EmbeddingsEndpoint]:
 @pytest.fixture
 def make_service(service_harness: ServiceHarness) -> Iterator[Callable[..., RunningService]]:
     """Start services with other settings: `make_service(max_upload_bytes=10)`; all stop after the test."""
-    started: list[tuple[RunningService, AsyncExitStack]] = []
-
-    def make(**overrides: object) -> RunningService:
-        started.append(service_harness.start(**overrides))
-        return started[-1][0]
-
-    yield make
-    for service, stack in started:
-        service_harness.stop(service, stack)
+    with ExitStack() as started:
+        yield lambda **overrides: started.enter_context(service_harness.running(**overrides))
 
 
 @pytest.fixture(scope="session")
 def shared_service(service_harness: ServiceHarness) -> Iterator[RunningService]:
     """A service with the default settings that stays for the session; tests make organizations of their own in it."""
-    service, stack = service_harness.start(sweep_seconds=SWEEP_SECONDS)
-    yield service
-    service_harness.stop(service, stack)
+    with service_harness.running(sweep_seconds=SWEEP_SECONDS) as service:
+        yield service
 
 
 @pytest.fixture

@@ -115,8 +115,7 @@ def test_questions_about_the_handbook_are_answered(
     """Over the pages that answer and every fourth of its 250."""
     if not HANDBOOK.is_dir():
         pytest.skip(f"The handbook is not at {HANDBOOK}; CARREL_HANDBOOK says where it is.")
-    service, stack = service_harness.start()
-    try:
+    with service_harness.running() as service:
         service.http.timeout = PATIENCE_SECONDS
         library = a_library(service)
         paths = [path for path in sorted(HANDBOOK.rglob("*")) if path.suffix in {".md", ".docx"}]
@@ -128,8 +127,6 @@ def test_questions_about_the_handbook_are_answered(
         with ThreadPoolExecutor(4) as pool:
             list(pool.map(load, dict.fromkeys([*expected, *paths[::4]])))
         rows, replies = ask_all(library, "handbook")
-    finally:
-        service_harness.stop(service, stack)
     figures = measure(rows, replies, str)
     check(
         "handbook",

@@ -37,11 +37,10 @@ SEARCH = calls("search_passages", query="annual leave")
 @pytest.fixture(scope="module")
 def leave(service_harness: ServiceHarness, endpoint: ModelServer) -> Iterator[Library]:
     """A library with a document about leave, whose questions the endpoint's model answers."""
-    service, stack = service_harness.start(**endpoint.settings, model_seconds=30.0)
-    library = a_library(service)
-    library.put("Leave", LEAVE)
-    yield library
-    service_harness.stop(service, stack)
+    with service_harness.running(**endpoint.settings, model_seconds=30.0) as service:
+        library = a_library(service)
+        library.put("Leave", LEAVE)
+        yield library
 
 
 @pytest.fixture(autouse=True)

@@ -40,12 +40,9 @@ def replies(service_harness: ServiceHarness) -> Iterator[Replies]:
     """The pages that answer and every fourth of the handbook's 250 in one collection, and everything asked of it."""
     if not HANDBOOK.is_dir():
         pytest.skip(f"The handbook is not at {HANDBOOK}; CARREL_HANDBOOK says where it is.")
-    service, stack = service_harness.start()
-    try:
+    with service_harness.running() as service:
         service.http.timeout = PATIENCE_SECONDS
         yield _asked(a_library(service))
-    finally:
-        service_harness.stop(service, stack)
 
 
 def _asked(library: Library) -> Replies:

@@ -26,13 +26,12 @@ READER = "reader@example.test"
 @pytest.fixture(scope="module")
 def canteen(service_harness: ServiceHarness, endpoint: ModelServer) -> Iterator[Library]:
     """A planted document that everybody may read, and a secret one that only the admin may."""
-    service, stack = service_harness.start(**endpoint.settings)
-    library = a_library(service)
-    library.put("Canteen", PLANTED)
-    library.put("Takeover", f"# Takeover\n\n{SECRET}", readers=[])
-    library.person(READER)
-    yield library
-    service_harness.stop(service, stack)
+    with service_harness.running(**endpoint.settings) as service:
+        library = a_library(service)
+        library.put("Canteen", PLANTED)
+        library.put("Takeover", f"# Takeover\n\n{SECRET}", readers=[])
+        library.person(READER)
+        yield library
 
 
 def ask(library: Library, model: ModelServer) -> Reply:

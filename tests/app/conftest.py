@@ -6,7 +6,6 @@ from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cache
 from multiprocessing import spawn
 from pathlib import Path
 from typing import Any, cast
@@ -15,7 +14,6 @@ from uuid import UUID, uuid4
 import pandas as pd
 import pytest
 import streamlit as st
-from httpx._transports import default as transports
 from streamlit.testing.v1 import local_script_runner
 from streamlit.testing.v1.element_tree import Block, UnknownElement
 from streamlit.testing.v1.local_script_runner import LocalScriptRunner
@@ -82,8 +80,6 @@ def _runner_of_pages() -> Iterator[None]:
         patch.setattr("streamlit.components.v2.manifest_scanner.scan_component_manifests", list)
         # It looks a thousand times a second whether a page has been drawn, which slows the drawing down.
         patch.setattr(local_script_runner, "require_widgets_deltas", _join)
-        # Each HTTP client reads the certificates of all authorities, and those of tests speak plain HTTP.
-        patch.setattr(transports, "create_ssl_context", cache(transports.create_ssl_context))
         # AppTest knows no components but Streamlit's own: `page.dataframe` has the pages' lists, too.
         patch.setattr(Block, "dataframe", property(_tables_of))
         # It puts a page in the place of `__main__`, which the service's workers that start then would run.

@@ -12,18 +12,15 @@ from tests.app.conftest import House, MakeHouse, house_of
 from tests.app.pages import MARKUP, Page
 from tests.harness.mongo.processes import MongoServer
 from tests.harness.services import RunningService, ServiceHarness
-from tests.service.docstore import Syncing, a_thing
+from tests.service.docstore import LOOPBACK, Syncing, a_thing
 
 
 @pytest.fixture(scope="module")
 def house(service_harness: ServiceHarness, tmp_path_factory: pytest.TempPathFactory) -> Iterator[House]:
     """A service that may connect to loopback, and its workbench."""
-    service, stack = service_harness.start(docstore_allowed_hosts=("127.0.0.1",))
-    try:
-        with house_of(service, tmp_path_factory.mktemp("syncs")) as house:
-            yield house
-    finally:
-        service_harness.stop(service, stack)
+    folder = tmp_path_factory.mktemp("syncs")
+    with service_harness.running(docstore_allowed_hosts=LOOPBACK) as service, house_of(service, folder) as house:
+        yield house
 
 
 @pytest.fixture

@@ -58,21 +58,19 @@ def page(browser: Browser) -> Iterator[Page]:
 @pytest.fixture(scope="module")
 def service(service_harness: ServiceHarness) -> Iterator[RunningService]:
     """A service for a whole module, with one organization, whose people sign in with passwords."""
-    service, stack = service_harness.start()
-    yield service
-    service_harness.stop(service, stack)
+    with service_harness.running() as service:
+        yield service
 
 
 @pytest.fixture(scope="package")
 def workbench(service_harness: ServiceHarness, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workbench]:
     """A workbench before a service of its own, for modules that leave each other's people and documents alone."""
-    service, stack = service_harness.start()
-    workbench = Workbench(service, tmp_path_factory.mktemp("workbench"))
-    try:
-        yield workbench.start()
-    finally:
-        workbench.stop()
-        service_harness.stop(service, stack)
+    with service_harness.running() as service:
+        workbench = Workbench(service, tmp_path_factory.mktemp("workbench"))
+        try:
+            yield workbench.start()
+        finally:
+            workbench.stop()
 
 
 @pytest.fixture(scope="package")

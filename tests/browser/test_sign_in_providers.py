@@ -180,17 +180,16 @@ class Walk:
 @pytest.fixture
 def walks(browser: Browser, service_harness: ServiceHarness) -> Iterator[Callable[[], Walk]]:
     """Whatever begins a walk: a new window before the service."""
-    service, stack = service_harness.start(webhook_allowed_hosts=("127.0.0.1", "localhost"))
-    app = an_app(service)
-    with ExitStack() as windows:
+    with service_harness.running(webhook_allowed_hosts=("127.0.0.1", "localhost")) as service:
+        app = an_app(service)
+        with ExitStack() as windows:
 
-        def begin() -> Walk:
-            page = windows.enter_context(window(browser))
-            page.context.route("https://**", lambda route: route.abort())  # a font that the provider's pages name
-            return Walk(page, service, app)
+            def begin() -> Walk:
+                page = windows.enter_context(window(browser))
+                page.context.route("https://**", lambda route: route.abort())  # a font that the provider's pages name
+                return Walk(page, service, app)
 
-        yield begin
-    service_harness.stop(service, stack)
+            yield begin
 
 
 def test_people_sign_in_by_foreign_providers(

@@ -30,22 +30,24 @@ def configure_logs() -> None:
     )
 
 
+def shorten(lines: list[str], most: int, *, first: int = 0, longest: int = LONGEST_LINE) -> list[str]:
+    """Keep the `first` lines and the last ones, `most` in all and none longer than so many characters; say it if so."""
+    shown = [line if len(line) <= longest else f"{line[:longest]} …" for line in lines]
+    if shown == lines and len(lines) <= most:
+        return lines
+    left_out = max(0, len(lines) - most)
+    hint = f"… {left_out:,} lines and the ends of long ones are left out; {VARIABLE}=all shows all"
+    return [*shown[:first], hint, *shown[left_out + first :]]
+
+
 def shorten_log(text: str) -> str:
     """Return the last lines of a log: 40, or as many as the environment's TEST_LOG_LINES says (`all`: every line)."""
     wanted = os.environ.get(VARIABLE, str(MOST_LINES))
-    lines = text.splitlines()
     if wanted == "all":
         return text
-    shown = [
-        line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} …"
-        for line in lines[max(0, len(lines) - int(wanted)) :]
-    ]
-    if shown == lines:
-        return text
-    hint = (
-        f"… {len(lines) - len(shown):,} earlier lines and the ends of long ones are left out; {VARIABLE}=all shows all"
-    )
-    return "\n".join([hint, *shown, ""])
+    lines = text.splitlines()
+    shown = shorten(lines, int(wanted))
+    return text if shown == lines else "\n".join([*shown, ""])
 
 
 def read_log(path: Path) -> str:

@@ -215,6 +215,15 @@ class ServiceHarness:
         service.http.close()
         self._ending.append(self._loop.submit(self._stop(service, stack)))
 
+    @contextmanager
+    def running(self, **overrides: Any) -> Generator[RunningService]:
+        """Start a service, which stops at the end; see `start` and `stop`."""
+        service, stack = self.start(**overrides)
+        try:
+            yield service
+        finally:
+            self.stop(service, stack)
+
     def close(self) -> None:
         """Wait until every service has stopped."""
         for ending in self._ending:

@@ -9,7 +9,7 @@ from _pytest._code.code import ReprFileLocation, TerminalRepr
 from _pytest._io import TerminalWriter
 from _pytest.terminal import TerminalReporter
 
-from tests.harness.logs import VARIABLE
+from tests.harness.logs import VARIABLE, shorten
 
 TRACEBACK_LINES = 28
 LOG_LINES = 16
@@ -23,22 +23,13 @@ class ShortTraceback(TerminalRepr):
     """A traceback of a screen's length; what raised and what was expected are at its end."""
 
     def __init__(self, whole: object) -> None:
-        self._lines = shorten(str(whole).splitlines(), TRACEBACK_LINES, first=4)
+        self._lines = shorten(str(whole).splitlines(), TRACEBACK_LINES, first=4, longest=LONGEST_LINE)
         self.reprcrash: ReprFileLocation | None = getattr(whole, "reprcrash", None)
 
     def toterminal(self, tw: TerminalWriter) -> None:
         """Write the lines."""
         for line in self._lines:
             tw.line(line, red=line.startswith("E "))
-
-
-def shorten(lines: list[str], most: int, *, first: int = 0) -> list[str]:
-    """Keep the first lines and the last ones, `most` in all, and say how many are left out."""
-    lines = [line if len(line) <= LONGEST_LINE else f"{line[:LONGEST_LINE]} …" for line in lines]
-    if len(lines) <= most:
-        return lines
-    left_out = f"… {len(lines) - most:,} lines are left out; {VARIABLE}=all shows all"
-    return [*lines[:first], left_out, *lines[len(lines) - most + first :]]
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -50,11 +41,15 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
         report.longrepr = ShortTraceback(report.longrepr)
     logged = [(name, text.splitlines()) for name, text in report.sections if text.strip()]
     share = LOG_LINES // max(1, len(logged))
-    report.sections = [(name, "\n".join(shorten(lines, share))) for name, lines in logged]
+    report.sections = [(name, "\n".join(shorten(lines, share, longest=LONGEST_LINE))) for name, lines in logged]
 
 
 def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
-    """End a long run with its slowest files, the share of set-up, and the tests that were run again."""
+    """Show why tests were run again; end a long run with its slowest files, the share of set-up, and these tests."""
+    again = terminalreporter.stats.get("rerun", [])
+    for report in again:
+        terminalreporter.write_sep("_", f"first run of {report.nodeid}")
+        report.toterminal(terminalreporter._tw)
     seconds, by_file = Counter[str](), Counter[str]()
     for report in _reports(terminalreporter):
         seconds[report.when or ""] += report.duration
@@ -67,7 +62,6 @@ def pytest_terminal_summary(terminalreporter: TerminalReporter) -> None:
         terminalreporter.line(f"{spent:7.1f} s  {file}")
     share = (seconds["setup"] + seconds["teardown"]) / total
     terminalreporter.line(f"{total:7.1f} s  all {len(by_file)} files; {share:.0%} of it is set-up and tear-down")
-    again = terminalreporter.stats.get("rerun", [])
     terminalreporter.line(f"{len(again):7d}    tests were run again")
     for report in again:
         terminalreporter.line(f"           {report.nodeid}")

@@ -45,9 +45,8 @@ def new_organization(house: RunningService) -> AbstractContextManager[RunningSer
 @pytest.fixture(scope="session")
 def house(service_harness: ServiceHarness) -> Iterator[RunningService]:
     """The service of the session, whose clock tests may move by `later`."""
-    service, stack = service_harness.start(sweep_seconds=SWEEP_SECONDS)
-    yield service
-    service_harness.stop(service, stack)
+    with service_harness.running(sweep_seconds=SWEEP_SECONDS) as service:
+        yield service
 
 
 @pytest.fixture(scope="module")

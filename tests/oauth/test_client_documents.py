@@ -76,9 +76,8 @@ def publisher() -> Iterator[Publisher]:
 @pytest.fixture(scope="module")
 def near(service_harness: ServiceHarness) -> Iterator[RunningService]:
     """A service whose operator lets it ask this machine."""
-    service, stack = service_harness.start(webhook_allowed_hosts=["127.0.0.1"])
-    yield service
-    service_harness.stop(service, stack)
+    with service_harness.running(webhook_allowed_hosts=["127.0.0.1"]) as service:
+        yield service
 
 
 def allow(service: RunningService, *hosts: str, **options: Any) -> dict[str, Any]:

@@ -18,13 +18,12 @@ from tests.oauth.reference_server import reference_server
 @pytest.fixture(scope="module")
 def address(service_harness: ServiceHarness) -> Iterator[str]:
     """The address of a service that takes every request as if it had a token: the suite knows no way to send one."""
-    service, stack = service_harness.start(host="localhost")
-    agent = an_mcp_client(service, scopes=EVERY_SCOPE)
-    token = Person(service).tokens(agent, scope=" ".join(EVERY_SCOPE))["access_token"]
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(callers, "_bearer", lambda _: token)
-        yield f"{service.settings.issuer}/mcp"
-    service_harness.stop(service, stack)
+    with service_harness.running(host="localhost") as service:
+        agent = an_mcp_client(service, scopes=EVERY_SCOPE)
+        token = Person(service).tokens(agent, scope=" ".join(EVERY_SCOPE))["access_token"]
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(callers, "_bearer", lambda _: token)
+            yield f"{service.settings.issuer}/mcp"
 
 
 @pytest.fixture(scope="module")

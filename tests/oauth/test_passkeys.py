@@ -42,9 +42,8 @@ PATTERN = cbor2.CBORTag(35, "[a-z]")
 @pytest.fixture(scope="module")
 def house(service_harness: ServiceHarness) -> Iterator[RunningService]:
     """A service whose address has a name."""
-    service, stack = service_harness.start(host="localhost")
-    yield service
-    service_harness.stop(service, stack)
+    with service_harness.running(host="localhost") as service:
+        yield service
 
 
 @pytest.fixture

@@ -65,10 +65,8 @@ class Work:
 @pytest.fixture(scope="module")
 def known(service_harness: ServiceHarness) -> Iterator[Work]:
     """A provider on this machine, a service whose setting allows it, and an application."""
-    with serving() as provider:
-        service, stack = service_harness.start(webhook_allowed_hosts=("127.0.0.1",))
+    with serving() as provider, service_harness.running(webhook_allowed_hosts=("127.0.0.1",)) as service:
         yield Work(provider, service, an_app(service))
-        service_harness.stop(service, stack)
 
 
 @pytest.fixture

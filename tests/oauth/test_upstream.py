@@ -48,9 +48,8 @@ def serving_provider() -> Iterator[OpenIdProvider]:
 def house(serving_provider: OpenIdProvider, service_harness: ServiceHarness) -> Iterator[RunningService]:
     """The service that asks it."""
     asks = {"oidc_issuer": serving_provider.issuer, "oidc_client_id": CLIENT_ID}
-    service, stack = service_harness.start(**asks, oidc_client_secret=SecretStr(CLIENT_SECRET))
-    yield service
-    service_harness.stop(service, stack)
+    with service_harness.running(**asks, oidc_client_secret=SecretStr(CLIENT_SECRET)) as service:
+        yield service
 
 
 @pytest.fixture

@@ -1,20 +1,23 @@
-"""What tests of agents, conversations, syncs and logs begin with."""
+"""What tests of agents, conversations, syncs, rebuilds and logs begin with."""
 
 import io
 import logging
 import sys
 from collections.abc import AsyncIterator, Iterator
 from typing import cast
+from unittest.mock import AsyncMock
 
 import pytest
 import structlog
 
 from service.platform.logs import configure
 from tests.harness.corpus import Corpus
+from tests.harness.embeddings import EmbeddingsEndpoint
 from tests.harness.mongo.processes import MongoServer
-from tests.harness.services import RunningService, ServiceHarness
+from tests.harness.services import SWEEP_SECONDS, RunningService, ServiceHarness
 from tests.service.conversations import Desk, Script, Visitor, a_desk, a_visitor
 from tests.service.docstore import LOOPBACK, Syncing
+from tests.service.rebuilds import TEXTS, Shelf, a_shelf
 
 
 @pytest.fixture
@@ -50,17 +53,15 @@ def script(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> Script:
 @pytest.fixture(scope="session")
 def syncing_service(service_harness: ServiceHarness) -> Iterator[RunningService]:
     """A service that may connect to document databases on loopback."""
-    service, stack = service_harness.start(docstore_allowed_hosts=LOOPBACK)
-    yield service
-    service_harness.stop(service, stack)
+    with service_harness.running(docstore_allowed_hosts=LOOPBACK) as service:
+        yield service
 
 
 @pytest.fixture(scope="session")
 def waiting_service(service_harness: ServiceHarness) -> Iterator[RunningService]:
     """The same, but its syncs wait for another replica."""
-    service, stack = service_harness.start(docstore_allowed_hosts=LOOPBACK, docstore_workers=0)
-    yield service
-    service_harness.stop(service, stack)
+    with service_harness.running(docstore_allowed_hosts=LOOPBACK, docstore_workers=0) as service:
+        yield service
 
 
 @pytest.fixture
@@ -75,6 +76,35 @@ def quiet(waiting_service: RunningService, mongo: MongoServer) -> Iterator[Synci
     """The same, but no sync is run."""
     with waiting_service.new_organization() as organization:
         yield Syncing(organization, mongo)
+
+
+@pytest.fixture(scope="module")
+def rebuilding_service(service_harness: ServiceHarness) -> Iterator[RunningService]:
+    """A service whose housekeeping waits for an hour."""
+    with service_harness.running(sweep_seconds=SWEEP_SECONDS, database_pool_size=10) as service:
+        yield service
+
+
+@pytest.fixture
+def paused(
+    rebuilding_service: RunningService, embeddings: EmbeddingsEndpoint, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[RunningService]:
+    """A new organization whose rebuilds take no step of themselves, and of which none runs on afterwards."""
+    monkeypatch.setattr("service.domains.rebuilds.service._run_now", AsyncMock())
+    with rebuilding_service.new_organization() as organization:
+        yield organization
+        embeddings.behave()
+    with rebuilding_service.owner_connection() as connection:
+        connection.execute("UPDATE index_rebuilds SET status = 'CANCELLED' WHERE status = 'RUNNING'")
+
+
+@pytest.fixture(params=["collection", "catalog"])
+def shelf(request: pytest.FixtureRequest, paused: RunningService) -> Shelf:
+    """Three documents in a collection, or in the catalog alone."""
+    shelf = a_shelf(paused) if request.param == "collection" else Shelf(paused, None)
+    for name in TEXTS:
+        shelf.add(name)
+    return shelf
 
 
 @pytest.fixture

@@ -1,14 +1,10 @@
 """Short words for rebuilding an index in a test, and for what is in it."""
 
 import time
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
-from unittest.mock import AsyncMock
 
 import httpx
-import pytest
 
 from service.index.rebuilds.running import rebuild_all
 from tests.harness.documents import add_to_collection, create_collection, ok, uploaded
@@ -99,24 +95,6 @@ def a_shelf(service: RunningService, *names: str) -> Shelf:
     """A collection with these documents of TEXTS."""
     shelf = Shelf(service, create_collection(service, "Shelf"))
     for name in names:
-        shelf.add(name)
-    return shelf
-
-
-@contextmanager
-def quiet_organization(service: RunningService, patch: pytest.MonkeyPatch) -> Generator[RunningService]:
-    """Make an organization whose rebuilds take no step of themselves, and of which none runs on afterwards."""
-    patch.setattr("service.domains.rebuilds.service._run_now", AsyncMock())
-    with service.new_organization() as organization:
-        yield organization
-    with service.owner_connection() as connection:
-        connection.execute("UPDATE index_rebuilds SET status = 'CANCELLED' WHERE status = 'RUNNING'")
-
-
-def a_shelf_of(place: str, service: RunningService) -> Shelf:
-    """Three documents in a "collection", or in the "catalog" alone."""
-    shelf = a_shelf(service) if place == "collection" else Shelf(service, None)
-    for name in TEXTS:
         shelf.add(name)
     return shelf
 

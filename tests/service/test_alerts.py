@@ -46,16 +46,15 @@ def mailbox() -> Iterator[tuple[Mailbox, str]]:
 @pytest.fixture(scope="module")
 def alerting(service_harness: ServiceHarness, mailbox: tuple[Mailbox, str]) -> Iterator[RunningService]:
     """A service that may post to loopback and send mail, with a workbench to link to."""
-    service, stack = service_harness.start(
+    with service_harness.running(
         webhook_allowed_hosts=LOOPBACK,
         smtp_url=mailbox[1],
         mail_from="carrel@example.test",
         workbench_url="https://carrel.example.test",
         docstore_allowed_hosts=LOOPBACK,
         docstore_connect_seconds=0.1,
-    )
-    yield service
-    service_harness.stop(service, stack)
+    ) as service:
+        yield service
 
 
 @pytest.fixture

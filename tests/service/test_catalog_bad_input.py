@@ -30,9 +30,8 @@ WORDS = made_files.word(paragraphs=[("Normal", "some words")])
 @pytest.fixture(scope="module")
 def empty(service_harness: ServiceHarness) -> Iterator[RunningService]:
     """A service in which nothing is stored, and nothing may be after a test."""
-    service, stack = service_harness.start()
-    yield service
-    service_harness.stop(service, stack)
+    with service_harness.running() as service:
+        yield service
 
 
 @pytest.mark.parametrize(

@@ -126,12 +126,11 @@ TOKENS = [name for name, column in COLUMNS.items() if column.owner == "account"]
 @pytest.fixture(scope="module")
 def world(service_harness: ServiceHarness) -> Iterator[World]:
     """The organization, and a credential of every kind."""
-    service, stack = service_harness.start(sweep_seconds=3600, docstore_workers=0)
-    try:
-        with httpx.Client(base_url=service.base_url, timeout=60) as http:
-            yield a_world(service, http)
-    finally:
-        service_harness.stop(service, stack)
+    with (
+        service_harness.running(sweep_seconds=3600, docstore_workers=0) as service,
+        httpx.Client(base_url=service.base_url, timeout=60) as http,
+    ):
+        yield a_world(service, http)
 
 
 def a_world(service: RunningService, http: httpx.Client) -> World:

@@ -22,7 +22,7 @@ from service.runtime import Runtime
 from tests.answering.asking import Library
 from tests.harness.documents import add_to_collection, chunks, ok, refused, upload, uploaded
 from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
-from tests.harness.services import RunningService, ServiceHarness
+from tests.harness.services import RunningService
 from tests.service.directory import on_rows, organization_id
 from tests.service.races import Race, race_with
 from tests.service.rebuilds import (
@@ -30,10 +30,8 @@ from tests.service.rebuilds import (
     TEXTS,
     Shelf,
     a_shelf,
-    a_shelf_of,
     let_time_pass,
     places,
-    quiet_organization,
     wait_blocked,
 )
 
@@ -43,30 +41,6 @@ def race(monkeypatch: pytest.MonkeyPatch) -> Iterator[Race]:
     """A race that is over at the end of the test."""
     with race_with(monkeypatch) as race:
         yield race
-
-
-@pytest.fixture(scope="module")
-def house(service_harness: ServiceHarness) -> Iterator[RunningService]:
-    """A service whose housekeeping waits for an hour."""
-    service, stack = service_harness.start(sweep_seconds=3600, database_pool_size=10)
-    yield service
-    service_harness.stop(service, stack)
-
-
-@pytest.fixture
-def quiet(
-    house: RunningService, embeddings: EmbeddingsEndpoint, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[RunningService]:
-    """A new organization whose rebuilds take no step of themselves."""
-    with quiet_organization(house, monkeypatch) as organization:
-        yield organization
-        embeddings.behave()
-
-
-@pytest.fixture(params=["collection", "catalog"])
-def shelf(request: pytest.FixtureRequest, quiet: RunningService) -> Shelf:
-    """Three documents in a collection, or in the catalog alone."""
-    return a_shelf_of(request.param, quiet)
 
 
 def ready(shelf: Shelf) -> RunningRebuild:
@@ -162,20 +136,20 @@ def test_a_search_that_an_index_is_replaced_under_is_whole(shelf: Shelf, race: R
     assert (found[0], sorted(found)) == ("lamp.txt", ["crew.txt", "ferry.txt", "lamp.txt"])
 
 
-def test_an_agent_finds_passages_in_the_index_that_is_searched_by_then(quiet: RunningService, race: Race) -> None:
-    shelf = a_shelf(quiet, *TEXTS)
+def test_an_agent_finds_passages_in_the_index_that_is_searched_by_then(paused: RunningService, race: Race) -> None:
+    shelf = a_shelf(paused, *TEXTS)
     ready(shelf)
     race.stop_behind(retrieval, "_prepare_query")
     collection = str(shelf.collection_id)
     asked = retrieval.retrieve(
-        quiet.runtime,
-        Library(quiet, collection).caller(),
+        paused.runtime,
+        Library(paused, collection).caller(),
         collection_ids=[UUID(collection)],
         lookup=retrieval.Lookup("the lamp at dusk", 3),
     )
-    retrieving = race.begin(quiet.run, asked)
+    retrieving = race.begin(paused.run, asked)
     shelf.finish()
-    let_time_pass(quiet, "30 minutes")
+    let_time_pass(paused, "30 minutes")
     shelf.take_all_steps()
     race.release()
     names = [passage.document_name for passage in retrieving.result(60).passages]
@@ -184,9 +158,9 @@ def test_an_agent_finds_passages_in_the_index_that_is_searched_by_then(quiet: Ru
 
 @pytest.mark.parametrize("operation", ["removeDocumentFromCollection", "deleteDocument"])
 def test_a_document_that_goes_while_it_is_copied_is_in_neither_index(
-    quiet: RunningService, race: Race, operation: str
+    paused: RunningService, race: Race, operation: str
 ) -> None:
-    shelf = a_shelf(quiet, "ferry", "lamp")
+    shelf = a_shelf(paused, "ferry", "lamp")
     document_id = shelf.add("gull", "The gull follows the boat.")
     shelf.start()
     race.stop_behind(running, "_copy_chunks")
@@ -194,15 +168,15 @@ def test_a_document_that_goes_while_it_is_copied_is_in_neither_index(
 
     def remove() -> Any:
         if operation == "deleteDocument":
-            return quiet.call("catalog/deleteDocument", {"documentId": document_id})
-        return add_to_collection(quiet, document_id, str(shelf.collection_id), operation=operation)
+            return paused.call("catalog/deleteDocument", {"documentId": document_id})
+        return add_to_collection(paused, document_id, str(shelf.collection_id), operation=operation)
 
-    removing = race.begin_blocked(quiet, remove)
+    removing = race.begin_blocked(paused, remove)
     race.release()
     ok(removing.result(60))
     copying.result(60)
     shelf.finish()
-    assert not [key for key in places(quiet) if key[0] == "gull.txt"]
+    assert not [key for key in places(paused) if key[0] == "gull.txt"]
     assert "gull.txt" not in shelf.search("gull boat")
 
 
@@ -228,29 +202,29 @@ def test_a_swap_comes_too_late_for_a_cancel_that_has_begun(shelf: Shelf, race: R
     assert (shelf.model(), shelf.state()["status"]) == (LOCAL, "CANCELLED")
 
 
-def test_a_collection_that_is_deleted_while_its_index_is_swapped_is_gone(quiet: RunningService, race: Race) -> None:
-    shelf = a_shelf(quiet, "ferry", "lamp")
+def test_a_collection_that_is_deleted_while_its_index_is_swapped_is_gone(paused: RunningService, race: Race) -> None:
+    shelf = a_shelf(paused, "ferry", "lamp")
     ready(shelf)
     race.stop_behind(queries, "swap")
     swapping = race.begin(shelf.take_all_steps)
     body = {"documentCollectionId": shelf.collection_id}
-    deleting = race.begin_blocked(quiet, quiet.call, "documentCollections/deleteDocumentCollection", body)
+    deleting = race.begin_blocked(paused, paused.call, "documentCollections/deleteDocumentCollection", body)
     race.release()
     ok(deleting.result(60))
     swapping.result(60)
-    let_time_pass(quiet)
+    let_time_pass(paused)
     shelf.take_all_steps()
-    assert places(quiet) == {}
-    assert on_rows(quiet, "SELECT count(*) FROM spaces", more="AND NOT is_catalog") == [(0,)]
+    assert places(paused) == {}
+    assert on_rows(paused, "SELECT count(*) FROM spaces", more="AND NOT is_catalog") == [(0,)]
 
 
-def test_an_editor_that_waits_for_a_swap_adds_to_the_new_index(quiet: RunningService, race: Race) -> None:
-    shelf = a_shelf(quiet, "ferry")
-    document_id = ok(upload(quiet, "gull", "The gull follows the boat.", file_name="gull.txt"))["documentId"]
+def test_an_editor_that_waits_for_a_swap_adds_to_the_new_index(paused: RunningService, race: Race) -> None:
+    shelf = a_shelf(paused, "ferry")
+    document_id = ok(upload(paused, "gull", "The gull follows the boat.", file_name="gull.txt"))["documentId"]
     ready(shelf)
     race.stop_behind(queries, "swap")
     swapping = race.begin(shelf.take_all_steps)
-    adding = race.begin_blocked(quiet, add_to_collection, quiet, document_id, str(shelf.collection_id))
+    adding = race.begin_blocked(paused, add_to_collection, paused, document_id, str(shelf.collection_id))
     race.release()
     assert ok(adding.result(60))["status"] == "INDEXED"
     swapping.result(60)
@@ -258,18 +232,18 @@ def test_an_editor_that_waits_for_a_swap_adds_to_the_new_index(quiet: RunningSer
 
 
 def test_what_a_transaction_of_before_the_rebuild_adds_is_in_the_new_index(
-    quiet: RunningService, monkeypatch: pytest.MonkeyPatch
+    paused: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It knows of the old index alone. The swap waits for it, copies what it has added, and waits for nobody later."""
-    shelf = a_shelf(quiet, "ferry")
-    document_id = uploaded(quiet, "gull", "The gull follows the boat.", file_name="gull.txt")["documentId"]
+    shelf = a_shelf(paused, "ferry")
+    document_id = uploaded(paused, "gull", "The gull follows the boat.", file_name="gull.txt")["documentId"]
     monkeypatch.setattr(running, "OLDER_SECONDS", 0)
     entry = """
     INSERT INTO space_documents (document_id, space_id, organization_id, version)
     SELECT %s, c.space_id, c.organization_id, 1 FROM collections c WHERE c.collection_id = %s
     """
-    with quiet.owner_connection() as later, later.transaction():
-        with quiet.owner_connection() as connection, connection.transaction():
+    with paused.owner_connection() as later, later.transaction():
+        with paused.owner_connection() as connection, connection.transaction():
             connection.execute("SELECT pg_current_xact_id()")
             shelf.start()
             shelf.take_all_steps()
@@ -281,10 +255,10 @@ def test_what_a_transaction_of_before_the_rebuild_adds_is_in_the_new_index(
 
 
 def test_a_rebuild_begins_though_its_documents_can_not_be_counted(
-    quiet: RunningService, monkeypatch: pytest.MonkeyPatch
+    paused: RunningService, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Counting may take longer than a statement may; the answer goes without the counts."""
-    shelf = a_shelf(quiet, "ferry")
+    shelf = a_shelf(paused, "ferry")
 
     async def count(connection: AsyncConnection, *_: object, **__: object) -> None:
         await connection.execute(text("SELECT set_config('statement_timeout', '1', true)"))
@@ -297,20 +271,20 @@ def test_a_rebuild_begins_though_its_documents_can_not_be_counted(
     shelf.finish()
 
 
-def test_a_version_that_the_old_index_waits_for_is_in_the_new_one(quiet: RunningService) -> None:
+def test_a_version_that_the_old_index_waits_for_is_in_the_new_one(paused: RunningService) -> None:
     """The old index is replaced because its model is gone, say: it waits for a version, and the new one has it."""
-    shelf = a_shelf(quiet, "ferry")
+    shelf = a_shelf(paused, "ferry")
     ready(shelf)
     waits = """
     UPDATE space_documents SET indexed_version = NULL, claimed_until = now() + interval '1 hour'
     FROM collections WHERE collections.space_id = space_documents.space_id AND collection_id = %s
     """
-    with quiet.owner_connection() as connection:
+    with paused.owner_connection() as connection:
         connection.execute(waits, [shelf.collection_id])
     changed = "The ferry leaves at one now."
-    document_id = uploaded(quiet, "ferry", changed, file_name="ferry.txt", reindexCollections="false")["documentId"]
+    document_id = uploaded(paused, "ferry", changed, file_name="ferry.txt", reindexCollections="false")["documentId"]
     shelf.finish()
-    assert chunks(quiet, document_id, shelf.collection_id) == [changed]
+    assert chunks(paused, document_id, shelf.collection_id) == [changed]
 
 
 FILL = """

@@ -1,6 +1,6 @@
 """An index is rebuilt with another model beside the one that is searched, and swapped in at once."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 from uuid import UUID
 
@@ -11,34 +11,10 @@ from service.index.rebuilds import queries, running
 from service.index.rebuilds.comparison import queries as comparison
 from tests.harness.documents import add_to_collection, chunks, create_collection, get_document, ok, refused, uploaded
 from tests.harness.embeddings import MODEL, EmbeddingsEndpoint
-from tests.harness.services import RunningService, ServiceHarness
+from tests.harness.services import RunningService
 from tests.service.directory import collection, document, grant, on_rows, organization_id, user
-from tests.service.rebuilds import LOCAL, TEXTS, Shelf, a_shelf, a_shelf_of, let_time_pass, places, quiet_organization
+from tests.service.rebuilds import LOCAL, TEXTS, Shelf, a_shelf, let_time_pass, places
 from tests.service.test_ingestion_recovery import wait_until
-
-
-@pytest.fixture(scope="module")
-def house(service_harness: ServiceHarness) -> Iterator[RunningService]:
-    """A service whose housekeeping waits for an hour."""
-    service, stack = service_harness.start(sweep_seconds=3600)
-    yield service
-    service_harness.stop(service, stack)
-
-
-@pytest.fixture
-def quiet(
-    house: RunningService, embeddings: EmbeddingsEndpoint, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[RunningService]:
-    """A new organization whose rebuilds take no step of themselves."""
-    with quiet_organization(house, monkeypatch) as organization:
-        yield organization
-        embeddings.behave()
-
-
-@pytest.fixture(params=["collection", "catalog"])
-def shelf(request: pytest.FixtureRequest, quiet: RunningService) -> Shelf:
-    """Three documents in a collection, or in the catalog alone."""
-    return a_shelf_of(request.param, quiet)
 
 
 def test_a_rebuilt_index_finds_the_same_documents_by_another_model(
@@ -94,9 +70,9 @@ def test_an_upload_answers_done_though_the_new_index_waits(shelf: Shelf, embeddi
     assert (again["status"], again["indexing"]) == ("UNCHANGED", "DONE")
 
 
-def test_what_happens_during_a_rebuild_is_in_the_new_index(quiet: RunningService) -> None:
+def test_what_happens_during_a_rebuild_is_in_the_new_index(paused: RunningService) -> None:
     """Added, changed, given metadata or chunks, removed and deleted, before and after its copy is made: all of it."""
-    shelf = Shelf(quiet, create_collection(quiet, "Shelf", team="STRING"))
+    shelf = Shelf(paused, create_collection(paused, "Shelf", team="STRING"))
     ids = {
         name: shelf.add(name, f"The {name} of old.")
         for name in ("kept", "changed", "moved", "cut", "removed", "deleted")
@@ -107,26 +83,26 @@ def test_what_happens_during_a_rebuild_is_in_the_new_index(quiet: RunningService
         shelf.add(f"new-{number}", f"The newcomer of round {number}.")
         shelf.add("changed", f"The changed of round {number}.")
         metadata = {"team": f"team {number}"}
-        ok(add_to_collection(quiet, ids["moved"], str(shelf.collection_id), customMetadata=metadata))
+        ok(add_to_collection(paused, ids["moved"], str(shelf.collection_id), customMetadata=metadata))
         shelf.add_chunks(ids["cut"], f"first of round {number}", "second")
         for operation, name in (("remove", "removed"), ("delete", "deleted")):
             here = shelf.add(f"{name}-{number}", f"The {name} of round {number}.")
             body = {"documentId": here}
             if operation == "remove":
-                ok(add_to_collection(quiet, here, str(shelf.collection_id), operation="removeDocumentFromCollection"))
+                ok(add_to_collection(paused, here, str(shelf.collection_id), operation="removeDocumentFromCollection"))
             else:
-                ok(quiet.call("catalog/deleteDocument", body))
-    ok(add_to_collection(quiet, ids["removed"], str(shelf.collection_id), operation="removeDocumentFromCollection"))
-    ok(quiet.call("catalog/deleteDocument", {"documentId": ids["deleted"]}))
+                ok(paused.call("catalog/deleteDocument", body))
+    ok(add_to_collection(paused, ids["removed"], str(shelf.collection_id), operation="removeDocumentFromCollection"))
+    ok(paused.call("catalog/deleteDocument", {"documentId": ids["deleted"]}))
     shelf.finish()
     body = {"documentCollectionId": shelf.collection_id, "pageSize": 100}
-    listed = ok(quiet.call("documentCollections/listDocumentsInCollection", body))["documents"]
+    listed = ok(paused.call("documentCollections/listDocumentsInCollection", body))["documents"]
     found = {each["documentName"]: each for each in listed}
     assert found.keys() == {f"{name}.txt" for name in ("kept", "changed", "moved", "cut", "new-0", "new-1", "new-2")}
     assert not any(each["stale"] for each in listed)
     assert found["moved.txt"]["customMetadata"] == {"team": "team 2"}
-    assert chunks(quiet, ids["changed"], shelf.collection_id) == ["The changed of round 2."]
-    assert chunks(quiet, ids["cut"], shelf.collection_id) == ["first of round 2", "second"]
+    assert chunks(paused, ids["changed"], shelf.collection_id) == ["The changed of round 2."]
+    assert chunks(paused, ids["cut"], shelf.collection_id) == ["first of round 2", "second"]
     assert sorted(shelf.search("of")) == sorted(found)
 
 
@@ -144,15 +120,15 @@ def copy(shelf: Shelf) -> None:
     shelf.service.run(work())
 
 
-def test_chunks_of_a_callers_making_come_along_as_they_are(quiet: RunningService) -> None:
+def test_chunks_of_a_callers_making_come_along_as_they_are(paused: RunningService) -> None:
     """Their texts are in the old index alone; they are embedded anew, also those that still waited to be indexed."""
-    shelf = a_shelf(quiet, "ferry")
-    document_id = uploaded(quiet, "log", "A log.", file_name="log.txt")["documentId"]
+    shelf = a_shelf(paused, "ferry")
+    document_id = uploaded(paused, "log", "A log.", file_name="log.txt")["documentId"]
     shelf.add_chunks(document_id, "the first anchor", "the second buoy")
     for model in (MODEL, LOCAL):
         shelf.start(model)
         shelf.finish()
-        assert chunks(quiet, document_id, shelf.collection_id) == ["the first anchor", "the second buoy"]
+        assert chunks(paused, document_id, shelf.collection_id) == ["the first anchor", "the second buoy"]
         assert shelf.search("second buoy")[0] == "log.txt"
 
 
@@ -344,25 +320,25 @@ def test_an_organization_whose_rebuild_fails_keeps_no_other_from_its_own(
     assert shelf.state()["status"] == "COMPLETED"
 
 
-def test_an_empty_collection_is_rebuilt_at_once(quiet: RunningService) -> None:
+def test_an_empty_collection_is_rebuilt_at_once(paused: RunningService) -> None:
     """There is nothing to wait for; and before the first upload there is no catalog to rebuild."""
-    refused(Shelf(quiet, None).call("start", embeddingsModel=MODEL), 409, "no_catalog")
-    shelf = a_shelf(quiet)
+    refused(Shelf(paused, None).call("start", embeddingsModel=MODEL), 409, "no_catalog")
+    shelf = a_shelf(paused)
     shelf.start()
     shelf.finish()
     shelf.add("lamp")
     assert shelf.search("the lamp at dusk") == ["lamp.txt"]
 
 
-def test_a_deleted_collection_takes_its_rebuild_along(quiet: RunningService) -> None:
-    shelf = a_shelf(quiet, "ferry", "lamp")
+def test_a_deleted_collection_takes_its_rebuild_along(paused: RunningService) -> None:
+    shelf = a_shelf(paused, "ferry", "lamp")
     shelf.start()
     copy(shelf)
-    ok(quiet.call("documentCollections/deleteDocumentCollection", {"documentCollectionId": shelf.collection_id}))
-    let_time_pass(quiet)
+    ok(paused.call("documentCollections/deleteDocumentCollection", {"documentCollectionId": shelf.collection_id}))
+    let_time_pass(paused)
     shelf.take_all_steps()
-    assert places(quiet) == {}
-    assert on_rows(quiet, "SELECT count(*) FROM spaces", more="AND NOT is_catalog") == [(0,)]
+    assert places(paused) == {}
+    assert on_rows(paused, "SELECT count(*) FROM spaces", more="AND NOT is_catalog") == [(0,)]
 
 
 def test_a_rebuild_is_on_the_audit_log(shelf: Shelf) -> None:
@@ -383,8 +359,8 @@ def test_a_rebuild_is_on_the_audit_log(shelf: Shelf) -> None:
 
 
 @pytest.mark.usefixtures("embeddings")
-def test_a_rebuild_goes_on_of_itself(house: RunningService) -> None:
-    with house.new_organization() as organization:
+def test_a_rebuild_goes_on_of_itself(rebuilding_service: RunningService) -> None:
+    with rebuilding_service.new_organization() as organization:
         shelf = a_shelf(organization, *TEXTS)
         shelf.start()
         wait_until(lambda: shelf.state()["status"] == "COMPLETED")

@@ -32,17 +32,16 @@ def endpoint() -> Iterator[RerankingEndpoint]:
 @pytest.fixture(scope="module")
 def reranked(service_harness: ServiceHarness, endpoint: RerankingEndpoint) -> Iterator[RunningService]:
     """A service with the endpoint, and a few documents, of which Ann may not read one."""
-    service, stack = service_harness.start(reranking_url=endpoint.url, reranking_api_key=KEY, reranking_seconds=20.0)
-    add_users(service, ANN, BEN)
-    for name, text in {
-        "first": f"The zebra report, the zebra report: {WORSE}.",
-        "second": "The zebra report about invoices.",
-        "third": f"A report on the stripes of a zebra, {BETTER} and {BETTER}.",
-    }.items():
-        uploaded(service, name, text, internalPublic="true", documentName=name)
-    uploaded(service, "secret", f"{SECRET}: {BETTER}.", as_user=BEN, documentName="secret")
-    yield service
-    service_harness.stop(service, stack)
+    with service_harness.running(reranking_url=endpoint.url, reranking_api_key=KEY, reranking_seconds=20.0) as service:
+        add_users(service, ANN, BEN)
+        for name, text in {
+            "first": f"The zebra report, the zebra report: {WORSE}.",
+            "second": "The zebra report about invoices.",
+            "third": f"A report on the stripes of a zebra, {BETTER} and {BETTER}.",
+        }.items():
+            uploaded(service, name, text, internalPublic="true", documentName=name)
+        uploaded(service, "secret", f"{SECRET}: {BETTER}.", as_user=BEN, documentName="secret")
+        yield service
 
 
 @pytest.fixture(autouse=True)

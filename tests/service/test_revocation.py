@@ -29,9 +29,8 @@ Look = tuple[str, dict[str, Any]]
 @pytest.fixture(scope="module")
 def house(service_harness: ServiceHarness) -> Iterator[RunningService]:
     """A service of two workers, which are asked by turns."""
-    service, stack = service_harness.start(workers=2)
-    yield service
-    service_harness.stop(service, stack)
+    with service_harness.running(workers=2) as service:
+        yield service
 
 
 @dataclass(frozen=True)

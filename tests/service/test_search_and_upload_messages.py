@@ -20,12 +20,11 @@ COUNTED = "ReadyForQuery"
 @pytest.fixture(scope="module")
 def fleet(service_harness: ServiceHarness) -> Iterator[tuple[RunningService, str]]:
     """A service of its own, in which nothing works beside the searches, and a collection with four documents."""
-    service, stack = service_harness.start(sweep_seconds=3600)
-    collection_id = create_collection(service, "Fleet")
-    for number in range(4):
-        uploaded(service, f"ship-{number}", f"The ship {number} sails at noon.", collectionId=collection_id)
-    yield service, collection_id
-    service_harness.stop(service, stack)
+    with service_harness.running(sweep_seconds=3600) as service:
+        collection_id = create_collection(service, "Fleet")
+        for number in range(4):
+            uploaded(service, f"ship-{number}", f"The ship {number} sails at noon.", collectionId=collection_id)
+        yield service, collection_id
 
 
 @pytest.fixture

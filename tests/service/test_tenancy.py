@@ -74,19 +74,19 @@ Pair = tuple[Tenant, Tenant]
 @pytest.fixture(scope="module")
 def pair(service_harness: ServiceHarness) -> Iterator[Pair]:
     """The two; nothing works on them in the background. One connection serves all, so that each is used by both."""
-    service, stack = service_harness.start(sweep_seconds=3600, docstore_workers=0, database_pool_size=1)
-    try:
-        with service.new_organization() as other, service.owner_connection() as connection:
-            first, second = a_tenant(service), a_tenant(other)
-            connection.execute("SET session_replication_role = replica")
-            for table in tables(connection):
-                owners = owners_of(connection, table)
-                for number, tenant in enumerate((first, second), 10_000):
-                    if tenant.organization_id not in owners:
-                        fill(connection, table, tenant.organization_id, number)
-            yield first, second
-    finally:
-        service_harness.stop(service, stack)
+    with (
+        service_harness.running(sweep_seconds=3600, docstore_workers=0, database_pool_size=1) as service,
+        service.new_organization() as other,
+        service.owner_connection() as connection,
+    ):
+        first, second = a_tenant(service), a_tenant(other)
+        connection.execute("SET session_replication_role = replica")
+        for table in tables(connection):
+            owners = owners_of(connection, table)
+            for number, tenant in enumerate((first, second), 10_000):
+                if tenant.organization_id not in owners:
+                    fill(connection, table, tenant.organization_id, number)
+        yield first, second
 
 
 @pytest.fixture(scope="module")
