@@ -41,7 +41,7 @@ WRONG: list[tuple[str, str, list[Any]]] = [
     ("azp", "audience", ["another", [CLIENT_ID]]),
     ("nonce", "nonce", ["another", None, "\ud800", ["n"]]),
     ("iss", "issuer", ["https://evil.test", None]),
-    ("exp", "expired", [int(time.time()) - 3600]),
+    ("exp", "expired", [946_684_800]),
     ("exp", "claims", [None, "tomorrow", float("inf")]),
     ("iat", "claims", [None]),
     ("sub", "claims", [None, "ada\0", "ada\ud800", "a" * 256, "", ["ada"], 7]),
@@ -51,17 +51,17 @@ WRONG: list[tuple[str, str, list[Any]]] = [
 @pytest.mark.parametrize(
     ("content", "reason"),
     [
-        *((claims(**{name: value}), reason) for name, reason, values in WRONG for value in values),
+        *(({name: value}, reason) for name, reason, values in WRONG for value in values),
         (["no", "claims"], "claims"),
         ("text", "claims"),
     ],
-    ids=count(),  # the claims have the time in them, and processes that share a run agree on the names of tests
+    ids=count(),
 )
 def test_a_token_that_does_not_say_what_it_must_is_refused_with_its_reason(content: object, reason: str) -> None:
     """OpenID Connect Core 1.0, section 3.1.3.7; each reason has its own words. A right token is taken."""
     assert read(signed(claims())).subject == "ada"
     with pytest.raises(NotVouched) as refused:
-        read(signed(content))
+        read(signed(claims(**content) if isinstance(content, dict) else content))
     assert refused.value.reason == reason
 
 
